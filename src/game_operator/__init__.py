@@ -1,0 +1,134 @@
+"""
+The operator's side of a game provider integration: calls, webhooks and money that is never lost or doubled.
+
+Names are loaded when they are first used, so ``import game_operator`` costs next to nothing and a process pays only
+for what it touches.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from game_operator._version import __version__
+
+if TYPE_CHECKING:
+    from game_operator.client._async import AsyncOperatorClient
+    from game_operator.client._sync import OperatorClient
+    from game_operator.client.config import Exchange, ReadLimits
+    from game_operator.codes import GameStatus, Genre, GrantErrorCode
+    from game_operator.errors import (
+        ApiError,
+        AuthenticationError,
+        BadRequestError,
+        ConfigurationError,
+        FreeBetRejectedError,
+        GameOperatorError,
+        NoAnswerError,
+        OperatorInactiveError,
+        OutcomeUnknownError,
+        RateLimitedError,
+        RequestNotSentError,
+        ServiceError,
+        SessionTokenError,
+        SigningKeyError,
+        TransportError,
+        UnexpectedResponseError,
+    )
+    from game_operator.models import (
+        BetConfig,
+        BetNotFound,
+        ClosedBet,
+        GameInfo,
+        GameInstance,
+        GrantAccepted,
+        OpenBet,
+        RolledBackBet,
+        RoundFound,
+        RoundNotFound,
+    )
+    from game_operator.money import Cents
+    from game_operator.protocol.retry import RetryPolicy
+    from game_operator.signers.api import AsyncSigner, Signer
+    from game_operator.tokens import SessionClaims, SessionTokenBuilder, launch_url
+
+__all__ = [
+    "ApiError",
+    "AsyncOperatorClient",
+    "AsyncSigner",
+    "AuthenticationError",
+    "BadRequestError",
+    "BetConfig",
+    "BetNotFound",
+    "Cents",
+    "ClosedBet",
+    "ConfigurationError",
+    "Exchange",
+    "FreeBetRejectedError",
+    "GameInfo",
+    "GameInstance",
+    "GameOperatorError",
+    "GameStatus",
+    "Genre",
+    "GrantAccepted",
+    "GrantErrorCode",
+    "NoAnswerError",
+    "OpenBet",
+    "OperatorClient",
+    "OperatorInactiveError",
+    "OutcomeUnknownError",
+    "RateLimitedError",
+    "ReadLimits",
+    "RequestNotSentError",
+    "RetryPolicy",
+    "RolledBackBet",
+    "RoundFound",
+    "RoundNotFound",
+    "ServiceError",
+    "SessionClaims",
+    "SessionTokenBuilder",
+    "SessionTokenError",
+    "Signer",
+    "SigningKeyError",
+    "TransportError",
+    "UnexpectedResponseError",
+    "__version__",
+    "launch_url",
+]
+
+#: Where each public name lives; a test holds this against the imports above.
+_HOMES = {
+    "client._sync": ("OperatorClient",),
+    "client._async": ("AsyncOperatorClient",),
+    "client.config": ("Exchange", "ReadLimits"),
+    "codes": ("GameStatus", "Genre", "GrantErrorCode"),
+    "errors": tuple(name for name in __all__ if name.endswith("Error")),
+    "models": (
+        "BetConfig",
+        "BetNotFound",
+        "ClosedBet",
+        "GameInfo",
+        "GameInstance",
+        "GrantAccepted",
+        "OpenBet",
+        "RolledBackBet",
+        "RoundFound",
+        "RoundNotFound",
+    ),
+    "money": ("Cents",),
+    "protocol.retry": ("RetryPolicy",),
+    "signers.api": ("AsyncSigner", "Signer"),
+    "tokens": ("SessionClaims", "SessionTokenBuilder", "launch_url"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,179 @@
+"""
+Between our values and those of httpx: requests out, responses and failures in.
+
+The same code serves httpx and httpx2, which have one interface and two families of classes; an
+``HttpLibrary`` is one of them.
+"""
+
+import ssl
+import threading
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import httpx
+
+from game_operator.errors import ConfigurationError
+from game_operator.protocol.exchange import Send, TransportFailed
+from game_operator.protocol.http import HeaderPairs, HttpResponse
+
+__all__ = [
+    "FORKED_WITH_YOUR_CLIENT",
+    "HTTPX",
+    "MAX_CONNECTIONS",
+    "HttpLibrary",
+    "Target",
+    "check_open",
+    "default_ssl_context",
+    "gather",
+    "library_of",
+]
+
+MAX_CONNECTIONS = 100
+FORKED_WITH_YOUR_CLIENT = (
+    "This process was forked after the client had been used, and its http_client's connections belong to the parent. "
+    "Build the http_client and the client after the fork, or leave http_client out: then it is done for you."
+)
+
+_REMEMBERED_URLS = 1024
+_CONNECT_SHARE = 0.95
+
+_context_lock = threading.Lock()
+_contexts: dict[bool, ssl.SSLContext] = {}
+
+
+def default_ssl_context(base_url: str, *, trust_env: bool) -> ssl.SSLContext:
+    """
+    Return the process's TLS settings, built once: reading the root certificates costs more than 100 calls.
+
+    A client that only speaks plain http gets settings without any root, which trust nobody and cost nothing.
+    """
+    if not base_url.startswith("https:"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with _context_lock:
+        if trust_env not in _contexts:
+            _contexts[trust_env] = httpx.create_ssl_context(trust_env=trust_env)
+        return _contexts[trust_env]
+
+
+class HttpLibrary:
+    """httpx or httpx2: its classes, and what its exceptions mean."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module: Any = module
+        self._never_sent = (
+            self.module.ConnectError,
+            self.module.ConnectTimeout,
+            self.module.PoolTimeout,
+            self.module.ProxyError,
+            self.module.UnsupportedProtocol,
+        )
+
+    def failure(self, error: Exception) -> TransportFailed:
+        """Return what *error*, raised instead of a response, means for the request."""
+        cause = error.__cause__
+        if cause is not None and type(cause).__module__.startswith("aiohttp"):
+            sent, timed_out = not _never_left_aiohttp(cause), isinstance(cause, TimeoutError)
+        else:
+            sent = not isinstance(error, self._never_sent)
+            timed_out = isinstance(error, self.module.TimeoutException)
+        name = type(error).__name__
+        return TransportFailed(f"{name}: {error}" if str(error) else name, sent, timed_out)
+
+
+HTTPX = HttpLibrary(httpx)
+
+
+def _never_left_aiohttp(cause: BaseException) -> bool:
+    """
+    Return whether aiohttp's own error says that no connection came about.
+
+    httpx-aiohttp maps every ClientConnectionError to ConnectTimeout, a reset in the middle of an answer included; taken
+    at its word, a grant that may have been made would count as never sent.
+    """
+    return any(kind.__name__ in _AIOHTTP_NEVER_SENT for kind in type(cause).__mro__)
+
+
+_AIOHTTP_NEVER_SENT = {"ClientConnectorError", "ConnectionTimeoutError", "InvalidURL", "ClientHttpProxyError"}
+
+
+def library_of(http_client: object, kind: str) -> HttpLibrary:
+    """
+    Return the library that *http_client* belongs to, whose class *kind* it must be.
+
+    Raises:
+        ConfigurationError: It is no such client of httpx or httpx2.
+    """
+    roots = {ancestor.__module__.partition(".")[0] for ancestor in type(http_client).__mro__}
+    library = HTTPX
+    if "httpx2" in roots:
+        import httpx2
+
+        library = HttpLibrary(httpx2)
+    if not isinstance(http_client, getattr(library.module, kind)):
+        raise ConfigurationError(
+            f"http_client is a {type(http_client).__module__}.{type(http_client).__name__}. "
+            f"Pass a {kind} of httpx or httpx2 here."
+        )
+    return library
+
+
+def check_open(http_client: Any) -> None:
+    """
+    Raise if the user's *http_client* cannot be used.
+
+    Raises:
+        ConfigurationError: It is closed.
+    """
+    if http_client.is_closed:
+        raise ConfigurationError("Your http_client is closed. Close it only after the last call of this client.")
+
+
+class Target:
+    """Where a client's requests go, and everything about them that is the same for each."""
+
+    def __init__(self, library: HttpLibrary, base_url: str, http_client: object | None) -> None:
+        self._library = library
+        self._base_url = base_url
+        self._yours: Any = http_client
+        self._host = ((b"Host", library.module.URL(base_url).netloc),)
+        self._url = lru_cache(_REMEMBERED_URLS)(library.module.URL)
+
+    def request(self, step: Send) -> Any:
+        """Return the library's request for *step*, its body and its headers untouched."""
+        request = step.request
+        headers = self._host + request.headers
+        if self._yours is not None:
+            headers += _beside(request.headers, tuple(self._yours.headers.raw))
+        if request.body:
+            headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(request.body)))
+        return self._library.module.Request(
+            request.method,
+            self._url(self._base_url + request.path),
+            headers=headers,
+            content=request.body or None,
+            extensions={"timeout": _timeouts(step.timeout_seconds)},
+        )
+
+
+def _beside(ours: HeaderPairs, yours: HeaderPairs) -> HeaderPairs:
+    """Return the headers of the user's own client that ours do not replace."""
+    replaced = {name.lower() for name, _ in ours} | {b"host", b"content-type", b"content-length", b"connection"}
+    return tuple((name, value) for name, value in yours if name.lower() not in replaced)
+
+
+def _timeouts(seconds: float) -> dict[str, float]:
+    # Connecting gives up a little before the attempt does, so that a grant that never left is told from one in doubt.
+    return {"connect": seconds * _CONNECT_SHARE, "pool": seconds * _CONNECT_SHARE, "read": seconds, "write": seconds}
+
+
+def gather(response: Any, chunks: list[bytes], size: int, limit: int) -> HttpResponse:
+    """Return our response from the library's *response* and the raw *chunks* of its body, *size* bytes in all."""
+    headers = tuple(response.headers.raw)
+    encoding = response.headers.get("content-encoding", "identity")
+    defect = ""
+    if size > limit:
+        defect = f"the body is longer than {limit} bytes"
+    elif encoding.strip().lower() not in {"", "identity"}:
+        defect = f"the body is {encoding[:40]!r} encoded, although identity was asked for"
+    return HttpResponse(response.status_code, headers, b"".join(chunks)[:limit], defect)

@@ -1,0 +1,204 @@
+"""A client's settings: checked once at construction, so that no call fails on them later."""
+
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from game_operator._version import __version__
+from game_operator.errors import ConfigurationError, shown
+from game_operator.protocol.exchange import CallSettings
+from game_operator.protocol.http import is_loopback
+from game_operator.protocol.retry import RetryPolicy
+
+__all__ = [
+    "DEFAULT_POLICY",
+    "DEFAULT_READ_LIMITS",
+    "Exchange",
+    "OnExchange",
+    "ReadLimits",
+    "base_url_of",
+    "call_settings",
+    "checked_seconds",
+    "environment_settings",
+    "policy_of",
+]
+
+_OPERATOR_ID = re.compile(r"[\x21-\x39\x3b-\x7e](?:[\x20-\x39\x3b-\x7e]*[\x21-\x39\x3b-\x7e])?\Z")
+_USER_AGENT = f"game-operator/{__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """
+    One attempt, as shown to ``on_exchange``. It carries no signature and no key.
+
+    Attributes:
+        method: ``GET`` or ``POST``.
+        url: The whole address.
+        status: The HTTP status, or None when no response arrived.
+        attempt: 1 for the first attempt of a call.
+        elapsed: Seconds from sending to the last byte of the body, or to the failure.
+        request_body: The exact bytes sent; ``b""`` for a GET.
+        response_body: The bytes received, a signature echoed by the service cut out.
+    """
+
+    method: str
+    url: str
+    status: int | None
+    attempt: int
+    elapsed: float
+    request_body: bytes
+    response_body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How many bytes of a response body are read: the catalogue may be long, nothing else is."""
+
+    catalogue: int = 64 * 1024 * 1024
+    other: int = 4 * 1024 * 1024
+
+    def of(self, operation_name: str) -> int:
+        """Return the limit for the endpoint *operation_name*."""
+        return self.catalogue if operation_name == "fetch-games" else self.other
+
+
+OnExchange = Callable[[Exchange], object]
+
+DEFAULT_POLICY = RetryPolicy()
+DEFAULT_READ_LIMITS = ReadLimits()
+
+
+def base_url_of(text: str, *, allow_insecure_http: bool) -> str:
+    """
+    Return the base URL without its trailing slash.
+
+    Raises:
+        ConfigurationError: It is no http(s) address, carries what does not belong there, or is plain http to
+            another machine.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"base_url must be a str, not {type(text).__name__}")
+    parts = _split(text)
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationError("base_url carries a user name or password. Remove it: calls are signed instead.")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isascii() or not text.isprintable():
+        raise ConfigurationError(f"base_url {shown(text)} is no address. Pass one like https://api.example.com.")
+    if parts.query or parts.fragment or " " in text:
+        raise ConfigurationError(
+            f"base_url {shown(text)} carries a query, a fragment or a space. Pass the address alone."
+        )
+    if text.rstrip("/").endswith("/api/v0.2"):
+        raise ConfigurationError(
+            f"base_url {shown(text)} ends in /api/v0.2, which every path begins with. Leave it out."
+        )
+    if parts.scheme == "http" and not allow_insecure_http and not is_loopback(parts.hostname):
+        raise ConfigurationError(
+            f"base_url {shown(text)} is plain http to another machine: anyone on the way could read and replay signed "
+            "requests. Use https, or pass allow_insecure_http=True if the way is private."
+        )
+    return text.rstrip("/")
+
+
+def _split(text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        parts = SplitResult("", "", "", "", "")
+    return parts
+
+
+def _operator_id_of(text: str) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"operator_id must be a str, not {type(text).__name__}")
+    if not _OPERATOR_ID.match(text):
+        raise ConfigurationError(
+            f"operator_id {shown(text)} cannot be used. It must be printable ASCII without a colon (the signed string "
+            "<operator_id>:<bet_id> would be ambiguous) and without spaces around it."
+        )
+    return text
+
+
+def checked_seconds(name: str, value: float) -> float:
+    """
+    Return *value* as positive, finite seconds.
+
+    Raises:
+        TypeError: It is no number.
+        ConfigurationError: It is zero, negative or not finite.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__} {shown(value)}")
+    if not (math.isfinite(value) and value > 0):
+        raise ConfigurationError(f"{name} is {value}, but must be a positive, finite number of seconds.")
+    return float(value)
+
+
+def policy_of(retries: RetryPolicy | int) -> RetryPolicy:
+    """Return the policy meant by *retries*: a policy, or how often a call is repeated."""
+    if isinstance(retries, RetryPolicy):
+        return retries
+    if type(retries) is not int:
+        raise TypeError(f"retries must be a RetryPolicy or an int, not {type(retries).__name__}")
+    if retries < 0:
+        raise ConfigurationError(f"retries is {retries}; pass 0 for a single attempt.")
+    return RetryPolicy(max_attempts=retries + 1)
+
+
+def call_settings(
+    *, operator_id: str, timeout: float, deadline: float | None, retries: RetryPolicy | int
+) -> CallSettings:
+    """Return what all calls of a client have in common, checked."""
+    return CallSettings(
+        operator_id=_operator_id_of(operator_id),
+        policy=policy_of(retries),
+        timeout_seconds=checked_seconds("timeout", timeout),
+        deadline_seconds=None if deadline is None else checked_seconds("deadline", deadline),
+        headers=(
+            (b"Accept", b"application/json"),
+            # A compressed body could unpack to any size, and none of ours is worth it.
+            (b"Accept-Encoding", b"identity"),
+            (b"User-Agent", _USER_AGENT.encode()),
+        ),
+    )
+
+
+def environment_settings(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """
+    Return base_url, operator_id, private_key and passphrase as the environment gives them.
+
+    Raises:
+        ConfigurationError: One is missing; the message names all that are.
+    """
+    found = {name: environ.get(f"GAME_OPERATOR_{name}") or None for name in _VARIABLES}
+    missing = [f"GAME_OPERATOR_{name}" for name in ("BASE_URL", "ID") if found[name] is None]
+    if found["PRIVATE_KEY"] is None and found["PRIVATE_KEY_FILE"] is None:
+        missing.append("GAME_OPERATOR_PRIVATE_KEY_FILE (or GAME_OPERATOR_PRIVATE_KEY)")
+    if missing:
+        raise ConfigurationError(f"Not set in the environment: {', '.join(missing)}. Set them, or pass the arguments.")
+    if found["PRIVATE_KEY"] is not None and found["PRIVATE_KEY_FILE"] is not None:
+        raise ConfigurationError(
+            "GAME_OPERATOR_PRIVATE_KEY and GAME_OPERATOR_PRIVATE_KEY_FILE are both set. Unset one of them."
+        )
+    return {
+        "base_url": found["BASE_URL"],
+        "operator_id": found["ID"],
+        "private_key": _key_from(found["PRIVATE_KEY"], found["PRIVATE_KEY_FILE"]),
+        "passphrase": found["PRIVATE_KEY_PASSPHRASE"],
+    }
+
+
+_VARIABLES = ("BASE_URL", "ID", "PRIVATE_KEY", "PRIVATE_KEY_FILE", "PRIVATE_KEY_PASSPHRASE")
+
+
+def _key_from(pem: str | None, file: str | None) -> str | Path:
+    if pem is None:
+        return Path(file or "")
+    # Many deployment tools keep a variable on one line and write the line breaks of a PEM as \n.
+    return pem if "\n" in pem else pem.replace("\\n", "\n")

@@ -1,0 +1,317 @@
+"""
+Every error this package raises, in one tree.
+
+::
+
+    GameOperatorError
+    ├── ConfigurationError                a setting is missing or cannot work
+    │   └── SigningKeyError               the signing key cannot be used
+    ├── TransportError                    no usable answer arrived
+    │   ├── RequestNotSentError           no attempt left us: nothing happened at the service
+    │   ├── NoAnswerError                 a lookup went unanswered: safe to repeat
+    │   └── OutcomeUnknownError           a grant may have been made: look before you repeat
+    ├── ApiError                          the service answered, and it is not a success
+    │   ├── BadRequestError               400
+    │   │   └── FreeBetRejectedError      400 of free-bet/grant, with its error code
+    │   ├── AuthenticationError           401
+    │   ├── OperatorInactiveError         403
+    │   ├── RateLimitedError              429
+    │   ├── ServiceError                  5xx
+    │   └── UnexpectedResponseError       an answer that the specification does not describe
+    └── SessionTokenError                 a session token that cannot be built or trusted
+
+What a program branches on is an attribute; ``str()`` is written for the person on call. Every error
+pickles and copies, and none holds a key, a signature, a token or a live request.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from game_operator.codes import GrantErrorCode
+
+__all__ = [
+    "ApiError",
+    "AuthenticationError",
+    "BadRequestError",
+    "ConfigurationError",
+    "FreeBetRejectedError",
+    "GameOperatorError",
+    "NoAnswerError",
+    "OperatorInactiveError",
+    "OutcomeUnknownError",
+    "RateLimitedError",
+    "RequestNotSentError",
+    "ServiceError",
+    "SessionTokenError",
+    "SigningKeyError",
+    "TransportError",
+    "UnexpectedResponseError",
+]
+
+_SHOWN_CHARACTERS = 200
+
+
+def shown(value: object) -> str:
+    """Return *value* fit for one line of a log: escaped, and cut after 200 characters."""
+    text = repr(value[: _SHOWN_CHARACTERS + 1] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+
+
+def _rebuild(
+    kind: "type[GameOperatorError]", args: tuple[object, ...], state: dict[str, Any], cause: BaseException | None
+) -> "GameOperatorError":
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    error.__cause__ = cause
+    return error
+
+
+class GameOperatorError(Exception):
+    """The root of every error of this package."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception.__reduce__ would call the class with positional arguments alone, and lose the cause, which
+        # is where OutcomeUnknownError says what went wrong. A foreign cause may hold a live request: it stays.
+        cause = self.__cause__ if isinstance(self.__cause__, GameOperatorError) else None
+        return _rebuild, (type(self), self.args, dict(self.__dict__), cause)
+
+
+class ConfigurationError(GameOperatorError):
+    """A setting is missing, or cannot work; the message names it and says what to set."""
+
+
+class SigningKeyError(ConfigurationError):
+    """The key cannot sign Operator API requests (spec §5): unreadable, too short, public, or not RSA."""
+
+
+class SessionTokenError(GameOperatorError):
+    """A session token cannot be built as asked, or does not deserve trust."""
+
+
+class TransportError(GameOperatorError):
+    """
+    No usable answer arrived from the service.
+
+    Attributes:
+        attempts: How many attempts were made.
+        elapsed_seconds: How long the whole call took, waits included.
+        timed_out: Whether a timeout or the deadline ended the call.
+    """
+
+    advice: ClassVar[str] = ""
+
+    def __init__(
+        self, reason: str, *, attempts: int = 1, elapsed_seconds: float = 0.0, timed_out: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.attempts = attempts
+        self.elapsed_seconds = elapsed_seconds
+        self.timed_out = timed_out
+
+    def __str__(self) -> str:
+        tries = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
+        story = f"{self.args[0]} ({tries}, {self.elapsed_seconds:.2f} s)."
+        return f"{story} {self.advice}".rstrip()
+
+
+class RequestNotSentError(TransportError):
+    """No attempt left this machine (DNS, connect, TLS, connection pool): nothing happened at the service."""
+
+    advice = "The request never left: check base_url, DNS, firewall, proxy and TLS, then repeat the call."
+
+
+class NoAnswerError(TransportError):
+    """A lookup went unanswered. Lookups change nothing, so repeating is safe."""
+
+    advice = "A lookup changes nothing at the service, so it is safe to repeat."
+
+
+class OutcomeUnknownError(TransportError):
+    """
+    A free-bet grant may or may not have been made.
+
+    Attributes:
+        reference_id: The grant's reference id.
+        instance_id: The game instance it was meant for.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        reference_id: str,
+        instance_id: str,
+        attempts: int = 1,
+        elapsed_seconds: float = 0.0,
+        timed_out: bool = False,
+    ) -> None:
+        super().__init__(reason, attempts=attempts, elapsed_seconds=elapsed_seconds, timed_out=timed_out)
+        self.reference_id = reference_id
+        self.instance_id = instance_id
+
+    def __str__(self) -> str:
+        return (
+            f"{super().__str__()} Whether the free bets were granted is unknown. Repeat the grant with the same "
+            f"reference_id {shown(self.reference_id)} on instance {shown(self.instance_id)} and the same values: "
+            "GrantAccepted or DUPLICATE_REFERENCE_ID then says that they exist. Never repeat it under a new one."
+        )
+
+
+class ApiError(GameOperatorError):
+    """
+    The service answered, and the answer is not a success.
+
+    Attributes:
+        status_code: The HTTP status.
+        message: The service's own text, or the specification's when the call was refused before sending.
+        detail: What this package has to add, or "".
+        body: The body as received, at most 64 KiB of it; ``b""`` when refused before sending.
+        headers: Response headers, names in lower case, without cookies and credentials.
+        attempts: How many attempts were made; 0 means that the call was refused before sending.
+    """
+
+    advice: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status_code: int,
+        detail: str = "",
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        attempts: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status_code = status_code
+        self.detail = detail
+        self.body = body
+        self.headers = dict(headers or {})
+        self.attempts = attempts
+
+    def __str__(self) -> str:
+        if self.attempts:
+            origin = f"The service answered HTTP {self.status_code}"
+        else:
+            origin = f"Refused before sending, as the service would with HTTP {self.status_code}"
+        return " ".join(part for part in (f"{origin}: {self._told()}.", self.detail, self.advice) if part)
+
+    def _told(self) -> str:
+        return shown(self.message)
+
+
+class BadRequestError(ApiError):
+    """HTTP 400: the request is malformed (spec §7.3)."""
+
+    advice = "Mend the arguments; repeating the same call cannot help."
+
+
+class FreeBetRejectedError(BadRequestError):
+    """
+    The service refuses the grant and says why (spec §7.2).
+
+    Attributes:
+        error_code: A ``GrantErrorCode``, or plain text when the code is new to this version.
+        reference_id: The grant's reference id.
+        possibly_granted: True when an earlier attempt of this very call may have made the grant, so that
+            DUPLICATE_REFERENCE_ID probably means "granted".
+    """
+
+    advice = ""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        error_code: GrantErrorCode | str,
+        reference_id: str,
+        possibly_granted: bool = False,
+        status_code: int = 400,
+        detail: str = "",
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        attempts: int = 0,
+    ) -> None:
+        super().__init__(message, status_code=status_code, detail=detail, body=body, headers=headers, attempts=attempts)
+        self.error_code = error_code
+        self.reference_id = reference_id
+        self.possibly_granted = possibly_granted
+
+    def _told(self) -> str:
+        return (
+            f"{shown(str(self.error_code))[1:-1]}, {shown(self.message)}, for reference_id {shown(self.reference_id)}"
+        )
+
+    def __str__(self) -> str:
+        if self.possibly_granted:
+            verdict = (
+                "An earlier attempt of this call went unanswered and probably made this grant: "
+                "treat it as granted, and do not grant it again under another reference_id."
+            )
+        elif self.error_code == GrantErrorCode.DUPLICATE_REFERENCE_ID:
+            verdict = "This call granted nothing: an earlier call used that reference_id on this instance."
+        else:
+            verdict = "Nothing was granted: mend the request, then grant again."
+        return f"{super().__str__()} {verdict}"
+
+
+class AuthenticationError(ApiError):
+    """HTTP 401: the service knows neither this operator nor this signature (spec §5)."""
+
+    advice = (
+        "Check that operator_id is the one you were given and that the public key of this private key is registered "
+        "with the provider; then run `game-operator doctor`."
+    )
+
+
+class OperatorInactiveError(ApiError):
+    """HTTP 403: the operator account is inactive (spec §5, §7.3)."""
+
+    advice = "The account is inactive: only the provider can activate it."
+
+
+class RateLimitedError(ApiError):
+    """
+    HTTP 429: too many requests. Not in the specification; handled as any HTTP client would.
+
+    Attributes:
+        retry_after: Seconds the service asked us to wait, or None.
+    """
+
+    advice = "Slow down, and repeat the call later."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        status_code: int = 429,
+        detail: str = "",
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        attempts: int = 0,
+    ) -> None:
+        super().__init__(message, status_code=status_code, detail=detail, body=body, headers=headers, attempts=attempts)
+        self.retry_after = retry_after
+
+
+class ServiceError(ApiError):
+    """HTTP 5xx, whatever the body: the service is in trouble."""
+
+    advice = "The trouble is at the service: repeat the call later."
+
+
+class UnexpectedResponseError(ApiError):
+    """
+    An answer that the specification does not describe: HTML, a redirect, a 200 that does not fit.
+
+    ``str()`` shows the status, the content type and the first bytes.
+    """
+
+    advice = "Check that base_url leads to the Operator API and that no proxy or login page answers in its place."
+
+    def _told(self) -> str:
+        content_type = self.headers.get("content-type")
+        kind = f"content type {shown(content_type)}" if content_type else "no content type"
+        return f"{self.args[0]}; {kind}, body begins {shown(self.body[:80])}"

@@ -1,0 +1,67 @@
+"""Free-bet grants: the limits, the answer, the refusal (spec §2.2, §2.3, §7.2, §8)."""
+
+from typing import Annotated, Literal
+
+from game_operator.codes import GrantErrorCode
+from game_operator.models._base import Text, WholeNumber, WireModel
+
+__all__ = ["GrantAccepted", "GrantRefused", "GrantRequest", "refusal_of"]
+
+MAX_COUNT = 50
+MAX_WAGER_AMOUNT_CENTS = 1_000_000
+MAX_EXPIRE_DURATION_MILLIS = 2_592_000_000
+MAX_ID_CHARACTERS = 100
+
+
+class GrantAccepted(WireModel):
+    """The free bets were granted (spec §2.3); ``free_bet_id`` identifies the grant."""
+
+    success: Literal[True]
+    free_bet_id: Text
+    message: Text
+
+
+class GrantRefused(WireModel):
+    """The body with which the service refuses a grant (spec §2.3)."""
+
+    success: Literal[False]
+    message: Text
+    error_code: Text
+
+
+# Any size is read, so that the limits below, not the reader, say what is wrong with a number.
+_AnyWhole = Annotated[int, WholeNumber(-(10**60), 10**60)]
+
+
+class GrantRequest(WireModel):
+    """What the operator asks for (spec §2.2): *count* free bets of *wager_amount_cents* each."""
+
+    player_id: Text
+    instance_id: Text
+    count: _AnyWhole
+    wager_amount_cents: _AnyWhole
+    expire_duration_millis: _AnyWhole
+    reference_id: Text
+
+
+def refusal_of(grant: GrantRequest) -> GrantErrorCode | None:
+    """
+    Return the first limit of spec §8 that *grant* breaks, in the order of spec §7.2, or None.
+
+    The client asks before it sends and the service before it grants, so both refuse alike. Characters are Unicode
+    code points (assumed: the specification does not say). An instance id is left to the service: its format is not
+    shown.
+    """
+    broken = (
+        (grant.count < 1, GrantErrorCode.INVALID_COUNT),
+        (grant.count > MAX_COUNT, GrantErrorCode.COUNT_TOO_HIGH),
+        (grant.wager_amount_cents < 1, GrantErrorCode.INVALID_WAGER_AMOUNT),
+        (grant.wager_amount_cents > MAX_WAGER_AMOUNT_CENTS, GrantErrorCode.WAGER_AMOUNT_TOO_HIGH),
+        (grant.expire_duration_millis < 1, GrantErrorCode.INVALID_EXPIRE_DURATION),
+        (grant.expire_duration_millis > MAX_EXPIRE_DURATION_MILLIS, GrantErrorCode.EXPIRE_DURATION_TOO_LONG),
+        (not grant.player_id.strip(), GrantErrorCode.EMPTY_PLAYER_ID),
+        (len(grant.player_id) > MAX_ID_CHARACTERS, GrantErrorCode.PLAYER_ID_TOO_LONG),
+        (not grant.reference_id.strip(), GrantErrorCode.EMPTY_REFERENCE_ID),
+        (len(grant.reference_id) > MAX_ID_CHARACTERS, GrantErrorCode.REFERENCE_ID_TOO_LONG),
+    )
+    return next((code for is_broken, code in broken if is_broken), None)

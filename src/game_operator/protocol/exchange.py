@@ -1,0 +1,301 @@
+"""
+One call from the first signature to its result, as a generator that does nothing itself.
+
+``exchange`` yields steps, a driver performs them and sends back what came of it: ``Sign`` is answered with a
+``Signed``, ``Send`` with an ``Answer``, ``Wait`` with a ``Waited``; each tells the driver's clock. Every decision
+about time, repetition and doubt is made here, once, for the sync and the async client alike.
+
+The rule that protects money: after an attempt at a grant whose outcome is unknown, only a 200 or a refusal with a
+code of spec §7.2 ends the call as itself. Everything else ends it as ``OutcomeUnknownError``.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeAlias, TypeVar
+
+from game_operator.codes import GrantErrorCode
+from game_operator.errors import (
+    ApiError,
+    FreeBetRejectedError,
+    GameOperatorError,
+    NoAnswerError,
+    OutcomeUnknownError,
+    RateLimitedError,
+    RequestNotSentError,
+    ServiceError,
+    TransportError,
+    UnexpectedResponseError,
+)
+from game_operator.protocol.failures import retry_after_seconds
+from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
+from game_operator.protocol.operations import GrantKey, Operation, request_of
+from game_operator.protocol.retry import RetryPolicy
+from game_operator.protocol.signing import Signature
+
+__all__ = [
+    "Answer",
+    "CallSettings",
+    "Reply",
+    "Send",
+    "Sign",
+    "Signed",
+    "Step",
+    "TransportFailed",
+    "Wait",
+    "Waited",
+    "exchange",
+]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSettings:
+    """What all calls of a client have in common; durations in seconds, None for no bound."""
+
+    operator_id: str
+    headers: HeaderPairs = ()
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    timeout_seconds: float = 10.0
+    deadline_seconds: float | None = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Sign *message*, within *timeout_seconds* where that can be enforced."""
+
+    message: bytes = field(repr=False)
+    timeout_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send *request* as it is, and answer within *timeout_seconds*."""
+
+    request: HttpRequest
+    timeout_seconds: float
+    attempt: int
+    operation_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Do nothing for *seconds*."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TransportFailed:
+    """No response. *sent* is False only if nothing of the request can have reached the service."""
+
+    reason: str
+    sent: bool
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """The signature, or why there is none, at *seconds* of the driver's monotonic clock."""
+
+    result: Signature | TransportFailed
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a ``Send``, at *seconds* of the monotonic and *unix_millis* of the wall clock."""
+
+    result: HttpResponse | TransportFailed
+    seconds: float
+    unix_millis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """The wait is over, at *seconds* of the driver's monotonic clock."""
+
+    seconds: float
+
+
+Step: TypeAlias = Sign | Send | Wait
+Reply: TypeAlias = Signed | Answer | Waited
+
+
+@dataclass(slots=True)
+class _Call(Generic[T]):
+    """What is known of a call so far."""
+
+    operation: Operation[T]
+    settings: CallSettings
+    started: float
+    now: float
+    attempts: int = 0
+    left_us: bool = False
+    in_doubt: bool = False
+    out_of_time: bool = False
+    said: ApiError | None = None
+
+    def remaining(self) -> float | None:
+        """Return the seconds until the deadline, or None without one."""
+        deadline = self.settings.deadline_seconds
+        return None if deadline is None else self.started + deadline - self.now
+
+    def transport_error(self, failed: TransportFailed) -> TransportError:
+        """Return the error for a call whose last attempt was *failed*."""
+        kind = TransportError if self.operation.grant else NoAnswerError
+        return (kind if self.left_us else RequestNotSentError)(
+            failed.reason,
+            attempts=self.attempts,
+            elapsed_seconds=self.now - self.started,
+            timed_out=failed.timed_out,
+        )
+
+
+def exchange(
+    operation: Operation[T], settings: CallSettings, *, started_seconds: float, jitter: Iterator[float]
+) -> Generator[Step, Reply, T]:
+    """
+    Yield the steps of *operation*, and return its result.
+
+    Args:
+        operation: The call.
+        settings: The client's side of it.
+        started_seconds: The driver's monotonic clock at the start, from which the deadline counts.
+        jitter: Endless random numbers from 0 to 1.
+
+    Raises:
+        ApiError: The service said no, or something unintelligible.
+        TransportError: No usable answer arrived.
+    """
+    call = _Call(operation, settings, started_seconds, started_seconds)
+    signature = yield from _sign(call)
+    request = request_of(operation, settings.operator_id, signature, settings.headers)
+    while True:
+        answer = yield from _send(call, request)
+        try:
+            return _read(call, answer, signature)
+        except GameOperatorError as error:
+            failure = error
+        pause = _pause(call, answer, failure, jitter)
+        if pause is None:
+            raise _verdict(call, failure)
+        waited = yield Wait(pause)
+        call.now = waited.seconds
+        if _is_out_of_time(call, 0.0):
+            raise _verdict(call, failure)
+
+
+def _sign(call: _Call[T]) -> Generator[Step, Reply, Signature]:
+    signed = yield Sign(call.operation.to_sign, call.remaining())
+    assert isinstance(signed, Signed)
+    call.now = signed.seconds
+    if isinstance(signed.result, TransportFailed):
+        raise call.transport_error(signed.result)
+    if _is_out_of_time(call, 0.0):
+        raise call.transport_error(TransportFailed("The deadline passed while signing", sent=False, timed_out=True))
+    return signed.result
+
+
+def _send(call: _Call[T], request: HttpRequest) -> Generator[Step, Reply, Answer]:
+    remaining = call.remaining()
+    timeout = call.settings.timeout_seconds
+    call.attempts += 1
+    if remaining is not None:
+        timeout = min(timeout, max(remaining, 0.0))
+    answer = yield Send(request, timeout, call.attempts, call.operation.name)
+    assert isinstance(answer, Answer)
+    call.now = answer.seconds
+    return answer
+
+
+def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
+    result = answer.result
+    if isinstance(result, TransportFailed):
+        call.left_us = call.left_us or result.sent
+        call.in_doubt = call.in_doubt or result.sent
+        raise call.transport_error(result)
+    call.left_us = True
+    try:
+        # A debugging service may echo our headers: no error shall carry the signature on.
+        return call.operation.parse(result.without(signature))
+    except ApiError as error:
+        error.attempts = call.attempts
+        if isinstance(error, RateLimitedError):
+            error.retry_after = retry_after_seconds(result, answer.unix_millis)
+        call.said = error
+        call.in_doubt = call.in_doubt or _leaves_doubt(error)
+        raise
+
+
+def _leaves_doubt(error: ApiError) -> bool:
+    """Whether a request that was answered so may have been carried out all the same."""
+    unreadable_success = isinstance(error, UnexpectedResponseError) and 200 <= error.status_code <= 299
+    return unreadable_success or isinstance(error, ServiceError)
+
+
+def _pause(call: _Call[T], answer: Answer, failure: GameOperatorError, jitter: Iterator[float]) -> float | None:
+    """Return the seconds to wait before the next attempt, or None if the call ends here."""
+    policy = call.settings.policy
+    if call.attempts >= policy.max_attempts or not _worth_repeating(call, answer, failure):
+        return None
+    pause = policy.delay_seconds(call.attempts, next(jitter))
+    if isinstance(answer.result, HttpResponse):
+        asked = retry_after_seconds(answer.result, answer.unix_millis) or 0.0
+        if asked > policy.max_retry_after_seconds:
+            return None
+        pause = max(pause, asked)
+    return None if _is_out_of_time(call, pause) else pause
+
+
+def _is_out_of_time(call: _Call[T], pause: float) -> bool:
+    """Return whether the deadline allows no attempt after *pause* seconds, and remember it."""
+    remaining = call.remaining()
+    call.out_of_time = remaining is not None and pause >= remaining
+    return call.out_of_time
+
+
+def _worth_repeating(call: _Call[T], answer: Answer, failure: GameOperatorError) -> bool:
+    if isinstance(failure, RateLimitedError | ServiceError):
+        return True
+    result = answer.result
+    if not call.operation.repeatable:
+        # The very same bytes again: the reference id lets the service tell, and us learn, what became of them.
+        return isinstance(result, TransportFailed) or (isinstance(failure, ApiError) and _leaves_doubt(failure))
+    # A look-up that was sent and not answered in time is not sent again: a slow service needs no second one.
+    return isinstance(result, TransportFailed) and not (result.sent and result.timed_out)
+
+
+def _verdict(call: _Call[T], failure: GameOperatorError) -> GameOperatorError:
+    """Return what the caller is told when *failure* was the last word."""
+    if isinstance(failure, TransportError) and call.out_of_time:
+        failure.timed_out = True
+    grant = call.operation.grant
+    if grant is None:
+        return failure
+    if call.in_doubt:
+        return _doubtful_verdict(call, failure, grant)
+    if isinstance(failure, TransportError) and call.said is not None:
+        # This attempt never left us, and every earlier one was refused: that refusal is the answer.
+        call.said.attempts = call.attempts
+        return call.said
+    return failure
+
+
+def _doubtful_verdict(call: _Call[T], failure: GameOperatorError, grant: GrantKey) -> GameOperatorError:
+    if isinstance(failure, FreeBetRejectedError) and isinstance(failure.error_code, GrantErrorCode):
+        failure.possibly_granted = failure.error_code is GrantErrorCode.DUPLICATE_REFERENCE_ID
+        return failure
+    reason = str(failure.args[0])
+    if isinstance(failure, ApiError):
+        reason = f"HTTP {failure.status_code}: {reason}"
+    unknown = OutcomeUnknownError(
+        reason,
+        reference_id=grant.reference_id,
+        instance_id=grant.instance_id,
+        attempts=call.attempts,
+        elapsed_seconds=call.now - call.started,
+        timed_out=call.out_of_time or (isinstance(failure, TransportError) and failure.timed_out),
+    )
+    unknown.__cause__ = failure
+    return unknown

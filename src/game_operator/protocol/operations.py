@@ -1,0 +1,247 @@
+"""
+The four calls of the Operator API from the operator's side: what to send, what to sign, how to read the answer.
+
+An ``Operation`` is a pure value (spec §4.2, §5). Whatever the arguments, building one either succeeds or raises what
+the service itself would have answered; whatever the response, reading one ends in a model or an ``ApiError``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, TypeAdapter
+
+from game_operator.codes import GRANT_MESSAGES
+from game_operator.errors import BadRequestError, FreeBetRejectedError, shown
+from game_operator.models import (
+    BetLookup,
+    BetNotFound,
+    ClosedBet,
+    GameInfo,
+    GrantAccepted,
+    GrantRequest,
+    OpenBet,
+    RolledBackBet,
+    RoundFound,
+    RoundLookup,
+    RoundNotFound,
+)
+from game_operator.models._base import WireFormatError, decode
+from game_operator.models.free_bets import refusal_of
+from game_operator.protocol.canonical import encode_json
+from game_operator.protocol.failures import error_of, rejection_of, unfit
+from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
+from game_operator.protocol.signing import Signature
+
+__all__ = [
+    "API_PREFIX",
+    "AnyBet",
+    "AnyRound",
+    "GrantKey",
+    "Operation",
+    "fetch_bet",
+    "fetch_games",
+    "fetch_round_bets",
+    "grant_free_bet",
+    "request_of",
+]
+
+T = TypeVar("T")
+
+#: The version of the Operator API is part of the path (spec §9).
+API_PREFIX = "/api/v0.2"
+
+INVALID_REQUEST = "Invalid request"
+ROUND_WITHOUT_KEY = "Either round_id or round_no must be provided"
+
+AnyBet = OpenBet | ClosedBet | RolledBackBet | BetNotFound
+AnyRound = RoundFound | RoundNotFound
+
+
+@dataclass(frozen=True, slots=True)
+class GrantKey:
+    """What makes two grants the same grant: the reference id, within an instance (spec §2.2)."""
+
+    reference_id: str
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[T]):
+    """
+    One call of the Operator API, ready to be signed and sent (spec §4.2, §5).
+
+    Attributes:
+        name: The endpoint, such as ``fetch-bet``.
+        method: ``GET`` or ``POST``.
+        path: The raw path, escaped, from ``/api`` on.
+        to_sign: The bytes that are signed; for a POST these are the bytes of the body.
+        parse: Reads the answer; raises an ``ApiError`` for anything but a success.
+        body: The exact bytes sent; ``b""`` for a GET.
+        grant: Set for a grant of free bets, which changes something at the service; None for a look-up.
+    """
+
+    name: str
+    method: str
+    path: str
+    to_sign: bytes = field(repr=False)
+    parse: Callable[[HttpResponse], T] = field(repr=False)
+    body: bytes = b""
+    grant: GrantKey | None = None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether repeating the call changes nothing, whatever became of earlier attempts."""
+        return self.grant is None
+
+
+def request_of(operation: Operation[T], operator_id: str, signature: Signature, extra: HeaderPairs = ()) -> HttpRequest:
+    """Return the signed request: the headers of spec §5, after *extra*."""
+    credentials = ((b"X-Operator-Id", operator_id.encode()), (b"X-Signature", bytes(signature)))
+    return HttpRequest(operation.method, operation.path, extra + credentials, operation.body)
+
+
+def fetch_games(operator_id: str) -> Operation[list[GameInfo]]:
+    """List all games of the operator; the operator id is signed (spec §4.2, §5)."""
+    return Operation("fetch-games", "GET", f"{API_PREFIX}/fetch-games", operator_id.encode(), _parse_games)
+
+
+def fetch_bet(operator_id: str, bet_id: str) -> Operation[AnyBet]:
+    """
+    Look up a bet; ``<operator_id>:<bet_id>`` is signed, unescaped (spec §4.2, §5).
+
+    Raises:
+        BadRequestError: *bet_id* cannot travel as one path segment.
+    """
+    segment = _path_segment(bet_id)
+    return Operation(
+        "fetch-bet", "GET", f"{API_PREFIX}/fetch-bet/{segment}", f"{operator_id}:{bet_id}".encode(), _parse_bet
+    )
+
+
+def fetch_round_bets(
+    *, instance_id: str, round_id: str | None = None, round_no: int | None = None
+) -> Operation[AnyRound]:
+    """
+    Look up a round by id or by number; given both, both are sent and the service uses the id (spec §4.2).
+
+    Raises:
+        BadRequestError: Neither *round_id* nor *round_no* is given, or an id does not fit into UTF-8.
+    """
+    _check_text(instance_id=instance_id)
+    if round_id is not None:
+        _check_text(round_id=round_id)
+    if round_no is not None:
+        _check_whole(round_no=round_no)
+    if round_id is None and round_no is None:
+        raise BadRequestError(ROUND_WITHOUT_KEY, status_code=400)
+    keys = {"instance_id": instance_id, "round_no": round_no, "round_id": round_id}
+    body = encode_json({name: value for name, value in keys.items() if value is not None})
+    return Operation("fetch-round-bets", "POST", f"{API_PREFIX}/fetch-round-bets", body, _parse_round, body)
+
+
+def grant_free_bet(
+    *,
+    player_id: str,
+    instance_id: str,
+    count: int,
+    wager_amount_cents: int,
+    expire_duration_millis: int,
+    reference_id: str,
+) -> Operation[GrantAccepted]:
+    """
+    Grant *count* free bets (spec §2.2, §4.2).
+
+    Raises:
+        FreeBetRejectedError: A limit of spec §8 is broken.
+        BadRequestError: An id does not fit into UTF-8.
+    """
+    _check_text(player_id=player_id, instance_id=instance_id, reference_id=reference_id)
+    _check_whole(count=count, wager_amount_cents=wager_amount_cents, expire_duration_millis=expire_duration_millis)
+    request = GrantRequest.model_construct(
+        player_id=player_id,
+        instance_id=instance_id,
+        count=count,
+        wager_amount_cents=wager_amount_cents,
+        expire_duration_millis=expire_duration_millis,
+        reference_id=reference_id,
+    )
+    refusal = refusal_of(request)
+    if refusal is not None:
+        message = GRANT_MESSAGES[refusal]
+        raise FreeBetRejectedError(message, error_code=refusal, reference_id=reference_id)
+    body = encode_json(request.model_dump())
+    grant = GrantKey(reference_id, instance_id)
+
+    def parse(response: HttpResponse) -> GrantAccepted:
+        return _parse_grant(response, grant)
+
+    return Operation("free-bet/grant", "POST", f"{API_PREFIX}/free-bet/grant", body, parse, body, grant)
+
+
+def _path_segment(bet_id: str) -> str:
+    _check_text(bet_id=bet_id)
+    if bet_id in {"", ".", ".."}:
+        detail = f"The bet id {shown(bet_id)} cannot travel as one path segment: it would name another address."
+        raise BadRequestError(INVALID_REQUEST, status_code=400, detail=detail)
+    return quote(bet_id, safe="")
+
+
+def _check_text(**arguments: object) -> None:
+    for name, value in arguments.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be a str, not {type(value).__name__} {shown(value)}")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            detail = f"{name} {shown(value)} holds a lone surrogate, which UTF-8 cannot carry."
+            raise BadRequestError(INVALID_REQUEST, status_code=400, detail=detail) from None
+
+
+def _check_whole(**arguments: object) -> None:
+    for name, value in arguments.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{name} must be an int, not {type(value).__name__} {shown(value)}")
+
+
+class _Catalogue(BaseModel):
+    games: list[GameInfo]
+
+
+_CATALOGUE = TypeAdapter(_Catalogue)
+_BET: TypeAdapter[AnyBet] = TypeAdapter(BetLookup)
+_ROUND: TypeAdapter[AnyRound] = TypeAdapter(RoundLookup)
+_GRANT = TypeAdapter(GrantAccepted)
+
+
+def _parse_games(response: HttpResponse) -> list[GameInfo]:
+    return _read(response, _CATALOGUE).games
+
+
+def _parse_bet(response: HttpResponse) -> AnyBet:
+    return _read(response, _BET)
+
+
+def _parse_round(response: HttpResponse) -> AnyRound:
+    return _read(response, _ROUND)
+
+
+def _parse_grant(response: HttpResponse, grant: GrantKey) -> GrantAccepted:
+    if response.status == 400:
+        rejection = rejection_of(response, grant.reference_id)
+        if rejection is not None:
+            raise rejection
+    return _read(response, _GRANT)
+
+
+def _read(response: HttpResponse, adapter: TypeAdapter[T]) -> T:
+    if response.status != 200:
+        raise error_of(response)
+    problem = response.defect
+    if not problem:
+        try:
+            return decode(adapter, response.body)
+        except WireFormatError as misfit:
+            problem = str(misfit)
+    raise unfit(response, problem)

@@ -1,0 +1,216 @@
+"""
+The four calls of the Operator API from the service's side: recognise, verify, answer (spec §4.2, §5, §7).
+
+``answer`` takes a request as it stood on the wire, raw path and raw body, and a ``World`` that knows operators, games,
+bets and grants, and returns the response. It shares limits, encoder and signing with the operator's side.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Protocol, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from pydantic import TypeAdapter
+
+from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
+from game_operator.models import GameInfo, GrantAccepted, GrantRequest
+from game_operator.models._base import Text, WholeNumber, WireFormatError, WireModel, decode
+from game_operator.models.free_bets import refusal_of
+from game_operator.protocol.canonical import Json, encode_json
+from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.operations import API_PREFIX, INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
+from game_operator.protocol.signing import verify
+
+__all__ = [
+    "BetQuery",
+    "Call",
+    "GamesQuery",
+    "GrantCommand",
+    "OperatorAccount",
+    "RoundQuery",
+    "World",
+    "answer",
+    "recognise",
+    "signed_bytes",
+]
+
+AUTHENTICATION_FAILED = "Authentication failed"
+OPERATOR_INACTIVE = "Operator account is inactive"
+
+_BET_PREFIX = f"{API_PREFIX}/fetch-bet/"
+_POSTS = {f"{API_PREFIX}/fetch-round-bets", f"{API_PREFIX}/free-bet/grant"}
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAccount:
+    """An operator as the service knows it (spec §5)."""
+
+    operator_id: str
+    public_key: RSAPublicKey = field(repr=False)
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GamesQuery:
+    """fetch-games: all games of the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class BetQuery:
+    """fetch-bet: one bet, by the id that stood in the path."""
+
+    bet_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundQuery:
+    """fetch-round-bets: a body still to be read, after its signature."""
+
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GrantCommand:
+    """free-bet/grant: a body still to be read, after its signature."""
+
+    body: bytes
+
+
+Call: TypeAlias = GamesQuery | BetQuery | RoundQuery | GrantCommand
+
+
+class World(Protocol):
+    """What the service knows. ``now_millis`` is its clock; what is older than 90 days is gone (spec §8)."""
+
+    def account(self, operator_id: str) -> OperatorAccount | None:
+        """Return the operator registered as *operator_id*, or None."""
+        ...
+
+    def games(self, operator_id: str) -> Sequence[GameInfo]:
+        """Return the games and instances available to the operator."""
+        ...
+
+    def bet(self, operator_id: str, bet_id: str, *, now_millis: int) -> AnyBet:
+        """Return the operator's bet, or ``BetNotFound``."""
+        ...
+
+    def round(
+        self, operator_id: str, instance_id: str, round_id: str | None, round_no: int | None, *, now_millis: int
+    ) -> AnyRound:
+        """Return the instance's round by id, or by number if *round_id* is None, or ``RoundNotFound``."""
+        ...
+
+    def grant(self, operator_id: str, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
+        """Grant free bets within the limits of spec §8, or say which instance or reference id is in the way."""
+        ...
+
+
+class _RoundKeys(WireModel):
+    instance_id: Text
+    round_id: Text | None = None
+    round_no: Annotated[int, WholeNumber(-(10**60), 10**60)] | None = None
+
+
+_ROUND_KEYS = TypeAdapter(_RoundKeys)
+_GRANT = TypeAdapter(GrantRequest)
+
+
+def answer(request: HttpRequest, world: World, *, now_millis: int) -> HttpResponse:
+    """Return the service's response to *request*, whatever it is."""
+    call = recognise(request)
+    if isinstance(call, HttpResponse):
+        return call
+    operator_id, signature = _only(request, b"x-operator-id"), _only(request, b"x-signature")
+    if not operator_id or not signature:
+        return _failure(400, INVALID_REQUEST)
+    account = world.account(operator_id.decode("latin-1"))
+    if account is None or not verify(account.public_key, signed_bytes(call, account.operator_id), signature):
+        return _failure(401, AUTHENTICATION_FAILED)
+    if not account.active:
+        # Spec §4.2 gives fetch-games no 403; that it answers 401 instead is assumed.
+        is_listing = isinstance(call, GamesQuery)
+        return _failure(401, AUTHENTICATION_FAILED) if is_listing else _failure(403, OPERATOR_INACTIVE)
+    return _carry_out(call, account.operator_id, world, now_millis)
+
+
+def recognise(request: HttpRequest) -> Call | HttpResponse:
+    """Return which call *request* is, or the response for one that is none of the four."""
+    path = request.path.partition("?")[0]
+    if path in _POSTS:
+        if request.method != "POST":
+            return _failure(405, "Method not allowed")
+        return GrantCommand(request.body) if path.endswith("grant") else RoundQuery(request.body)
+    query = GamesQuery() if path == f"{API_PREFIX}/fetch-games" else _bet_query(path)
+    if isinstance(query, HttpResponse) or request.method == "GET":
+        return query
+    return _failure(405, "Method not allowed")
+
+
+def signed_bytes(call: Call, operator_id: str) -> bytes:
+    """Return the bytes that X-Signature must cover for *call* (spec §5)."""
+    match call:
+        case GamesQuery():
+            return operator_id.encode()
+        case BetQuery(bet_id):
+            return f"{operator_id}:{bet_id}".encode()
+        case RoundQuery(body) | GrantCommand(body):
+            return body
+
+
+def _bet_query(path: str) -> BetQuery | HttpResponse:
+    segment = path.removeprefix(_BET_PREFIX)
+    if not path.startswith(_BET_PREFIX) or not segment or "/" in segment:
+        return _failure(404, "Not found")
+    try:
+        return BetQuery(unquote_to_bytes(segment).decode())
+    except UnicodeDecodeError:
+        return _failure(400, INVALID_REQUEST)
+
+
+def _only(request: HttpRequest, name: bytes) -> bytes | None:
+    values = [value for key, value in request.headers if key.lower() == name]
+    return values[0] if len(values) == 1 else None
+
+
+def _carry_out(call: Call, operator_id: str, world: World, now_millis: int) -> HttpResponse:
+    match call:
+        case GamesQuery():
+            return _reply(200, {"games": [game.model_dump() for game in world.games(operator_id)]})
+        case BetQuery(bet_id):
+            return _reply(200, world.bet(operator_id, bet_id, now_millis=now_millis).model_dump())
+        case RoundQuery(body):
+            return _round(body, operator_id, world, now_millis)
+        case GrantCommand(body):
+            return _grant(body, operator_id, world, now_millis)
+
+
+def _round(body: bytes, operator_id: str, world: World, now_millis: int) -> HttpResponse:
+    try:
+        keys = decode(_ROUND_KEYS, body)
+    except WireFormatError:
+        return _failure(400, INVALID_REQUEST)
+    if keys.round_id is None and keys.round_no is None:
+        return _reply(400, {"status": "BAD_REQUEST", "error": ROUND_WITHOUT_KEY})
+    found = world.round(operator_id, keys.instance_id, keys.round_id, keys.round_no, now_millis=now_millis)
+    return _reply(200, found.model_dump())
+
+
+def _grant(body: bytes, operator_id: str, world: World, now_millis: int) -> HttpResponse:
+    try:
+        request = decode(_GRANT, body)
+    except WireFormatError:
+        return _failure(400, INVALID_REQUEST)
+    outcome = refusal_of(request) or world.grant(operator_id, request, now_millis=now_millis)
+    if isinstance(outcome, GrantErrorCode):
+        refused: dict[str, Json] = {"success": False, "message": GRANT_MESSAGES[outcome], "error_code": outcome}
+        return _reply(400, refused)
+    return _reply(200, outcome.model_dump())
+
+
+def _failure(status: int, text: str) -> HttpResponse:
+    return _reply(status, {"error": text})
+
+
+def _reply(status: int, body: Json) -> HttpResponse:
+    return HttpResponse(status, ((b"content-type", b"application/json"),), encode_json(body))
