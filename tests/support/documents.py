@@ -1,0 +1,55 @@
+"""How code blocks in Markdown are run."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from sybil import Document, Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+
+ROOT = Path(__file__).resolve().parents[2]
+_TARGETS = frozenset(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+_INSTALLERS = {"pip", "python3", "git", "cd", "export"}
+
+
+def _run_console(example: Example) -> str | None:
+    """Run the lines after ``$`` that are ours; hold that every ``make`` target exists."""
+    commands = [line.removeprefix("$ ") for line in str(example.parsed).splitlines() if line.startswith("$ ")]
+    if not commands:
+        return "a console block without a line that begins with '$ '"
+    problems = [problem for command in commands if (problem := _problem_with(command)) is not None]
+    return "; ".join(problems) or None
+
+
+def _problem_with(command: str) -> str | None:
+    program, *arguments = shlex.split(command, comments=True)
+    if program == "make":
+        unknown = [target for target in arguments if target not in _TARGETS]
+        return f"the Makefile has no target {unknown}" if unknown else None
+    if program in _INSTALLERS:
+        return None
+    if program != "game-operator":
+        return f"nobody runs {command!r} in the tests"
+    # The script beside this interpreter, so that the installed entry point is what runs.
+    script = Path(sys.executable).with_name(program)
+    done = subprocess.run([script, *arguments], capture_output=True, text=True, timeout=50, check=False)
+    return None if done.returncode == 0 else f"{command!r} ended with {done.returncode}: {done.stdout}{done.stderr}"
+
+
+class _ConsoleBlockParser(CodeBlockParser):
+    language = "console"
+
+    def evaluate(self, example: Example) -> str | None:
+        return _run_console(example)
+
+
+def _fresh(document: Document) -> None:
+    document.namespace.clear()
+
+
+DOCUMENTS = Sybil(
+    parsers=[PythonCodeBlockParser(), _ConsoleBlockParser(), SkipParser()],
+    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/decisions/*.md"],
+)
