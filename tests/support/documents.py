@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sybil import Document, Example, Sybil
+from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,10 +43,6 @@ class _ConsoleBlockParser(CodeBlockParser):
 
     def evaluate(self, example: Example) -> str | None:
         return _run_console(example)
-
-
-def _fresh(document: Document) -> None:
-    document.namespace.clear()
 
 
 DOCUMENTS = Sybil(
