@@ -1,0 +1,49 @@
+"""Holds docs/spec-coverage.md true: each statement of the specification names tests that exist and cite its section."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.documents import ROOT
+
+_ROW = re.compile(r"^\| (§[0-9.]+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
+_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+#: The sections that concern the Operator API.
+SECTIONS = ("§2.2", "§2.3", "§2.4", "§2.5", "§2.6", "§2.7", "§2.8", "§4.2", "§5", "§7.2", "§7.3", "§8", "§9")
+
+ROWS = [tuple(match) for match in _ROW.findall((ROOT / "docs" / "spec-coverage.md").read_text())]
+
+
+def test_every_section_has_statements() -> None:
+    """No section of the Operator API is missing from the map."""
+    assert {section for section, _, _ in ROWS} == set(SECTIONS)
+
+
+def test_statements_stand_once() -> None:
+    """A statement that stands twice would hide one that is missing."""
+    statements = [(section, statement) for section, statement, _ in ROWS]
+    assert len(statements) == len(set(statements))
+
+
+@pytest.mark.parametrize(("section", "statement", "tests"), ROWS, ids=lambda text: text[:60])
+def test_statement_is_proved(section: str, statement: str, tests: str) -> None:
+    """Each test that a row names exists, and its docstring or its module's cites the section."""
+    named = _TEST.findall(tests)
+    assert named, f"{statement!r} names no test"
+    for file, name in named:
+        docstrings = _docstrings(ROOT / file)
+        assert name in docstrings, f"{file} has no test {name}"
+        assert re.search(re.escape(section) + r"(?![.\d])", docstrings[name]), f"{file}::{name} does not cite {section}"
+
+
+@cache
+def _docstrings(file: Path) -> dict[str, str]:
+    """Return each test function of *file* with its docstring and its module's."""
+    module = ast.parse(file.read_text())
+    above = ast.get_docstring(module) or ""
+    functions = (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {node.name: f"{ast.get_docstring(node) or ''} {above}" for node in functions if node.name.startswith("test_")}
