@@ -45,5 +45,6 @@ def _docstrings(file: Path) -> dict[str, str]:
     """Return each test function of *file* with its docstring and its module's."""
     module = ast.parse(file.read_text())
     above = ast.get_docstring(module) or ""
-    functions = (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return {node.name: f"{ast.get_docstring(node) or ''} {above}" for node in functions if node.name.startswith("test_")}
+    functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    tests = [node for node in functions if node.name.startswith("test_")]
+    return {node.name: f"{ast.get_docstring(node) or ''} {above}" for node in tests}

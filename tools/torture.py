@@ -4,7 +4,6 @@ Run what is too long for the gate: more generated examples, the long tests, and 
 A Python that this machine does not have is named and left out; everything else must pass.
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -41,8 +40,8 @@ def _on(version: str) -> tuple[str, bool]:
 
 def _find(version: str) -> str | None:
     """Return a Python of *version* that really starts: a version manager's stub may only pretend to."""
-    candidates = [shutil.which(f"python{version}"), *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))]
-    for candidate in filter(None, candidates):
+    managed = Path.home().glob(f".pyenv/versions/{version}.*/bin/python")
+    for candidate in filter(None, (shutil.which(f"python{version}"), *map(str, managed))):
         probe = subprocess.run([candidate, "-c", "import venv"], capture_output=True, check=False)  # noqa: S603
         if probe.returncode == 0:
             return candidate
@@ -51,7 +50,7 @@ def _find(version: str) -> str | None:
 
 def _pytest(interpreter: Path, *options: str) -> bool:
     command = [str(interpreter), "-m", "pytest", "-q", "-n", "2", "--timeout", "600", *options]
-    return subprocess.run(command, cwd=ROOT, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}, check=False).returncode == 0  # noqa: S603
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0  # noqa: S603
 
 
 def _run(*command: str) -> None:
