@@ -1,0 +1,62 @@
+"""The web application: one route for everything, which hands the request, as raw as it came, to the service."""
+
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import Final
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.service import World, answer
+
+__all__ = ["MAX_BODY_BYTES", "Clock", "application"]
+
+#: A longer request body is refused with 413; the specification names no limit (docs/decisions/0009).
+MAX_BODY_BYTES: Final = 1024 * 1024
+
+#: Returns the time as Unix milliseconds.
+Clock = Callable[[], int]
+
+
+def application(world: World, clock: Clock) -> ASGIApp:
+    """Return the Operator API of *world* as an ASGI application."""
+
+    async def everything(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            request = await _read(Request(scope, receive))
+        except ClientDisconnect:
+            return
+        now_millis = clock()
+        response = request if isinstance(request, HttpResponse) else answer(request, world, now_millis=now_millis)
+        await _written(response, now_millis)(scope, receive, send)
+
+    # As the default it meets every path. A pattern would not: "." in one does not match the line break that an
+    # escaped bet id may hold, and the router matches unescaped paths, where a%2Fb is two segments.
+    return Router(default=everything, redirect_slashes=False)
+
+
+async def _read(request: Request) -> HttpRequest | HttpResponse:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            return _too_large()
+    query = request.scope["query_string"]
+    target = request.scope["raw_path"] + (b"?" + query if query else b"")
+    return HttpRequest(request.method, target.decode("latin-1"), tuple(request.headers.raw), bytes(body))
+
+
+def _too_large() -> HttpResponse:
+    # Without "close" the server would go on reading what is refused.
+    headers = ((b"content-type", b"application/json"), (b"connection", b"close"))
+    return HttpResponse(413, headers, b'{"error":"Request body too large"}')
+
+
+def _written(response: HttpResponse, now_millis: int) -> Response:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
+    # The service's clock, not the machine's: a client may measure its skew by it.
+    headers["date"] = formatdate(now_millis / 1000, usegmt=True)
+    return Response(response.body, response.status, headers)

@@ -1,0 +1,267 @@
+"""The sandbox: a world behind a port of this machine, for as long as a ``with`` block lasts."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import uvicorn
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from game_operator.errors import ConfigurationError, shown
+from game_operator.protocol.http import is_loopback
+from game_operator.protocol.signing import MIN_KEY_BITS
+from game_operator.sandbox.app import Clock, application
+from game_operator.sandbox.seed import Landmarks, populate
+from game_operator.sandbox.world import SandboxWorld
+from game_operator.signers.keys import PublicKeySource, load_public_key
+
+if TYPE_CHECKING:
+    from game_operator.client._async import AsyncOperatorClient
+    from game_operator.client._sync import OperatorClient
+
+__all__ = ["Sandbox"]
+
+_START_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 10.0
+_LAST_WORDS_SECONDS: Final = 0.5
+_KEEP_ALIVE_SECONDS: Final = 75
+
+
+def unix_millis() -> int:
+    """Return the machine's time."""
+    return time.time_ns() // 1_000_000
+
+
+class Sandbox:
+    """
+    The service, played over real HTTP on loopback (spec §4.2, §5).
+
+    It serves inside its ``with`` block, in a thread of its own, and any number of them may serve at once. Its state
+    lies in ``world``, is there before the block and survives it.
+
+    Args:
+        operator_id: The operator that is registered.
+        operator_public_key: Its public key: a path, a PEM or a key object. None makes a key pair, and then
+            ``private_key_pem``, ``client`` and ``async_client`` have the private half.
+        host: An address of this machine and no other.
+        port: Where to listen; 0 takes a free one.
+        seed: The same seed makes the same games, bets and rounds; None stands for 0.
+        clock: The service's clock, in Unix milliseconds; bets and rounds age by it. None is the machine's.
+
+    Raises:
+        ConfigurationError: A setting cannot work; on entering the block, if the port cannot be had.
+    """
+
+    def __init__(
+        self,
+        operator_id: str = "acme",
+        operator_public_key: PublicKeySource | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        seed: int | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._host, self._port = _loopback(host), port
+        self._clock = clock or unix_millis
+        self._private_key = generate_private_key(65537, MIN_KEY_BITS) if operator_public_key is None else None
+        public_key = self._private_key.public_key() if self._private_key else load_public_key(operator_public_key or "")
+        #: What the service knows; change it at any time.
+        self.world = SandboxWorld(operator_id, public_key)
+        self._landmarks = populate(self.world, seed, self._clock())
+        self._running: _Running | None = None
+
+    @property
+    def operator_id(self) -> str:
+        """The operator that is registered."""
+        return self.world.operator_id
+
+    @property
+    def landmarks(self) -> Landmarks:
+        """The instance, bets and rounds that the seed put there to be asked about."""
+        return self._landmarks
+
+    @property
+    def instance_id(self) -> str:
+        """A known, active game instance."""
+        return self._landmarks.instance_id
+
+    @property
+    def bet_ids(self) -> Mapping[str, str]:
+        """Bet ids by state: OPEN, CLOSED, ROLLED_BACK; LOST is closed with nothing won, EXPIRED is not found."""
+        return self._landmarks.bet_ids
+
+    @property
+    def round_id(self) -> str:
+        """A round of ``instance_id`` with many bets."""
+        return self._landmarks.round_id
+
+    @property
+    def round_no(self) -> int:
+        """The number of the round ``round_id``."""
+        return self._landmarks.round_no
+
+    @property
+    def base_url(self) -> str:
+        """
+        Where the Operator API is, without ``/api/v0.2``.
+
+        Raises:
+            ConfigurationError: The sandbox is not running.
+        """
+        if self._running is None:
+            raise ConfigurationError("The sandbox has an address only while it runs. Use it in `with Sandbox() as …:`.")
+        return self._running.base_url
+
+    @property
+    def private_key_pem(self) -> bytes:
+        """
+        The operator's private key, made for you, as PKCS#8 PEM.
+
+        Raises:
+            ConfigurationError: You passed ``operator_public_key``, so the key is yours alone.
+        """
+        return self._own_key().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    def client(self, **options: Any) -> "OperatorClient":
+        """
+        Return a client of this sandbox; *options* are those of ``OperatorClient``. Proxy variables do not count.
+
+        Raises:
+            ConfigurationError: The sandbox is not running, or the operator's key is yours.
+        """
+        from game_operator.client._sync import OperatorClient
+
+        return OperatorClient(self.base_url, self.operator_id, self._own_key(), **({"trust_env": False} | options))
+
+    def async_client(self, **options: Any) -> "AsyncOperatorClient":
+        """
+        Return an async client of this sandbox; see ``client``.
+
+        Raises:
+            ConfigurationError: The sandbox is not running, or the operator's key is yours.
+        """
+        from game_operator.client._async import AsyncOperatorClient
+
+        return AsyncOperatorClient(self.base_url, self.operator_id, self._own_key(), **({"trust_env": False} | options))
+
+    def __enter__(self) -> Self:
+        if self._running is not None:
+            raise ConfigurationError(f"This sandbox already runs at {self.base_url}. Make a second one instead.")
+        self._running = _Running(_listening_socket(self._host, self._port), self.world, self._clock)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.stop()
+
+    def __repr__(self) -> str:
+        where = "not running" if self._running is None else self._running.base_url
+        return f"Sandbox({self.operator_id!r}, {where})"
+
+    def _own_key(self) -> RSAPrivateKey:
+        if self._private_key is None:
+            raise ConfigurationError(
+                "The operator's private key is yours: this sandbox knows its public half alone. Build the client "
+                "yourself with that key, or leave operator_public_key out and have a pair made."
+            )
+        return self._private_key
+
+
+class _Running:
+    """The thread that serves, from its first moment to its last."""
+
+    def __init__(self, listener: socket.socket, world: SandboxWorld, clock: Clock) -> None:
+        self.base_url = _url(listener)
+        self._server = _Server(_config(application(world, clock)))
+        self._thread = threading.Thread(
+            target=self._serve, args=(listener,), name=f"game-operator sandbox {self.base_url}", daemon=True
+        )
+        self._thread.start()
+        self._server.ready.result(_START_SECONDS)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(_STOP_SECONDS)
+
+    def _serve(self, listener: socket.socket) -> None:
+        with listener:
+            try:
+                self._server.run([listener])
+            except BaseException as failed:
+                # Who waits for the start shall see it, whatever it is.
+                if self._server.ready.done():
+                    raise
+                self._server.ready.set_exception(failed)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that says when it is ready, and does not wait for ever for clients that stopped talking."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready: Future[None] = Future()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.ready.set_result(None)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, self._hang_up)
+        await super().shutdown(sockets=sockets)
+
+    def _hang_up(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+
+def _config(app: Any) -> uvicorn.Config:
+    # uvicorn would set up logging for the whole process, and pick another parser or loop where one is installed.
+    return uvicorn.Config(
+        app,
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+    )
+
+
+def _loopback(host: str) -> str:
+    if not is_loopback(host):
+        raise ConfigurationError(
+            f"host {shown(host)} is not this machine alone, and the sandbox must not be reached from others. "
+            "Pass 127.0.0.1, ::1 or localhost."
+        )
+    return host
+
+
+def _listening_socket(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        _loopback(str(address[0]))
+        return socket.create_server((str(address[0]), port), family=family, backlog=128)
+    except (OSError, OverflowError) as failed:
+        problem = getattr(failed, "strerror", None) or str(failed)
+    raise ConfigurationError(
+        f"The sandbox cannot listen on port {port} of {shown(host)}: {problem}. Stop what uses the port, or pass "
+        "port=0 to take a free one."
+    )
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

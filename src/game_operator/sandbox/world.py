@@ -1,0 +1,237 @@
+"""
+What the sandbox knows: operators, games, bets, rounds and grants, changed by hand or by calls.
+
+It answers by the rules of the service: nothing of another operator is ever found, and neither is a bet or round older
+than 90 days. What the specification does not show is chosen here, and said so: an instance id is 24 lower-case hex
+digits (docs/decisions/0009).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from threading import Lock
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from game_operator.codes import GrantErrorCode
+from game_operator.errors import ConfigurationError, shown
+from game_operator.models import (
+    BetNotFound,
+    ClosedBet,
+    GameInfo,
+    GrantAccepted,
+    GrantRequest,
+    OpenBet,
+    RolledBackBet,
+    RoundFound,
+    RoundNotFound,
+)
+from game_operator.protocol.operations import AnyBet, AnyRound
+from game_operator.protocol.service import OperatorAccount
+
+__all__ = ["RETENTION_MILLIS", "Grant", "PlacedBet", "SandboxWorld"]
+
+#: Bets and rounds older than 90 days are gone (spec §8).
+RETENTION_MILLIS: Final = 90 * 24 * 60 * 60 * 1000
+
+_INSTANCE_ID: Final = re.compile(r"[0-9a-f]{24}")
+
+PlacedBet = OpenBet | ClosedBet | RolledBackBet
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Free bets that were granted (spec §2.2, §2.3)."""
+
+    free_bet_id: str
+    operator_id: str
+    request: GrantRequest
+    granted_at_millis: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    round_id: str
+    round_no: int
+    instance_id: str
+    game: str
+    started_at_millis: int
+
+
+class SandboxWorld:
+    """
+    The state behind the Operator API, for one operator of one's own and any number of others.
+
+    Every method may be called from any thread while the sandbox serves. Where *operator_id* is left out, the operator
+    the world was made for is meant.
+
+    Args:
+        operator_id: The operator the world is made for.
+        public_key: The key it has registered.
+    """
+
+    def __init__(self, operator_id: str, public_key: RSAPublicKey) -> None:
+        self.operator_id = operator_id
+        self._lock = Lock()
+        self._accounts: dict[str, OperatorAccount] = {}
+        self._games: dict[str, dict[str, GameInfo]] = {}
+        self._instances: dict[str, str] = {}
+        self._bets: dict[tuple[str, str], PlacedBet] = {}
+        self._rounds: dict[tuple[str, str], _Round] = {}
+        self._round_ids: dict[tuple[str, str, int], str] = {}
+        self._grants: dict[tuple[str, str], Grant] = {}
+        self.add_operator(operator_id, public_key)
+
+    def add_operator(self, operator_id: str, public_key: RSAPublicKey, *, active: bool = True) -> None:
+        """
+        Register an operator, or register another key for one (spec §5).
+
+        Raises:
+            ConfigurationError: The id could not travel in a header, or holds a colon, which would make the signed
+                string ``<operator_id>:<bet_id>`` ambiguous.
+        """
+        if not _fits_a_header(operator_id) or ":" in operator_id:
+            raise ConfigurationError(
+                f"operator_id {shown(operator_id)} cannot be used. Pass printable ASCII without a colon."
+            )
+        with self._lock:
+            self._accounts[operator_id] = OperatorAccount(operator_id, public_key, active)
+            self._games.setdefault(operator_id, {})
+
+    def activate(self, operator_id: str | None = None) -> None:
+        """Make the operator's account active again."""
+        self._set_active(operator_id, active=True)
+
+    def deactivate(self, operator_id: str | None = None) -> None:
+        """Make the operator's account inactive: 403 from now on, and 401 to fetch-games (spec §5)."""
+        self._set_active(operator_id, active=False)
+
+    def add_game(self, game: GameInfo, *, operator_id: str | None = None) -> None:
+        """
+        Offer *game* with its instances to the operator; a game with the same id is replaced (spec §2.5).
+
+        Raises:
+            ConfigurationError: An instance id is not of the sandbox's format, or another operator's.
+        """
+        owner = self._known(operator_id)
+        for instance in game.instances:
+            if not _INSTANCE_ID.fullmatch(instance.id) or self._instances.get(instance.id, owner) != owner:
+                raise ConfigurationError(
+                    f"instance id {shown(instance.id)} cannot be used. Pass 24 lower-case hex digits that are no other "
+                    "operator's."
+                )
+        with self._lock:
+            self._games[owner][game.id] = game
+            self._instances |= {instance.id: owner for instance in game.instances}
+
+    def add_bet(self, bet: PlacedBet, *, operator_id: str | None = None) -> None:
+        """Record *bet*; one with the same ``reference_id`` is replaced, which is how a bet changes its state."""
+        owner = self._known(operator_id)
+        with self._lock:
+            self._bets[owner, bet.reference_id] = bet
+
+    def add_round(
+        self,
+        *,
+        round_id: str,
+        round_no: int,
+        instance_id: str,
+        game: str,
+        started_at_millis: int,
+        operator_id: str | None = None,
+    ) -> None:
+        """
+        Record a round; its bets are those that name its id and instance (spec §2.8).
+
+        A bet alone makes no round: there are games without rounds (spec §4.2).
+        """
+        owner = self._known(operator_id)
+        with self._lock:
+            self._rounds[owner, round_id] = _Round(round_id, round_no, instance_id, game, started_at_millis)
+            self._round_ids[owner, instance_id, round_no] = round_id
+
+    def grants(self, *, operator_id: str | None = None) -> tuple[Grant, ...]:
+        """Return the operator's grants, oldest first."""
+        owner = self._known(operator_id)
+        with self._lock:
+            return tuple(grant for grant in self._grants.values() if grant.operator_id == owner)
+
+    def account(self, operator_id: str) -> OperatorAccount | None:
+        """Return the operator registered as *operator_id*, or None."""
+        with self._lock:
+            return self._accounts.get(operator_id)
+
+    def games(self, operator_id: str) -> Sequence[GameInfo]:
+        """Return the games and instances available to the operator (spec §4.2)."""
+        with self._lock:
+            return tuple(self._games.get(operator_id, {}).values())
+
+    def bet(self, operator_id: str, bet_id: str, *, now_millis: int) -> AnyBet:
+        """Return the operator's bet, or ``BetNotFound`` (spec §4.2)."""
+        with self._lock:
+            bet = self._bets.get((operator_id, bet_id))
+        return BetNotFound() if bet is None or _is_gone(bet.timestamp, now_millis) else bet
+
+    def round(
+        self, operator_id: str, instance_id: str, round_id: str | None, round_no: int | None, *, now_millis: int
+    ) -> AnyRound:
+        """Return the instance's round by id, or by number if *round_id* is None, or ``RoundNotFound`` (spec §4.2)."""
+        with self._lock:
+            if round_id is None and round_no is not None:
+                round_id = self._round_ids.get((operator_id, instance_id, round_no))
+            found = self._rounds.get((operator_id, round_id or ""))
+            bets = [bet for (owner, _), bet in self._bets.items() if owner == operator_id]
+        if found is None or found.instance_id != instance_id or _is_gone(found.started_at_millis, now_millis):
+            return RoundNotFound()
+        return RoundFound(
+            round_id=found.round_id,
+            round_no=found.round_no,
+            instance_id=instance_id,
+            game=found.game,
+            bets=tuple(bet for bet in bets if _belongs(bet, found) and not _is_gone(bet.timestamp, now_millis)),
+        )
+
+    def grant(self, operator_id: str, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
+        """Grant free bets within the limits of spec §8, or say which instance or reference id is in the way."""
+        if not _INSTANCE_ID.fullmatch(request.instance_id):
+            return GrantErrorCode.INVALID_INSTANCE_ID
+        key = (request.instance_id, request.reference_id)
+        grant = Grant(_free_bet_id(*key), operator_id, request, now_millis)
+        with self._lock:
+            if self._instances.get(request.instance_id) != operator_id:
+                return GrantErrorCode.INSTANCE_NOT_FOUND
+            if self._grants.setdefault(key, grant) is not grant:
+                return GrantErrorCode.DUPLICATE_REFERENCE_ID
+        return GrantAccepted(success=True, free_bet_id=grant.free_bet_id, message="Free bet granted successfully")
+
+    def _known(self, operator_id: str | None) -> str:
+        owner = self.operator_id if operator_id is None else operator_id
+        if owner not in self._accounts:
+            raise ConfigurationError(
+                f"The sandbox has no operator {shown(owner)}. Register it with add_operator first."
+            )
+        return owner
+
+    def _set_active(self, operator_id: str | None, *, active: bool) -> None:
+        owner = self._known(operator_id)
+        with self._lock:
+            self._accounts[owner] = replace(self._accounts[owner], active=active)
+
+
+def _fits_a_header(text: str) -> bool:
+    return text.isascii() and text.isprintable() and text != "" and text == text.strip()
+
+
+def _is_gone(at_millis: int, now_millis: int) -> bool:
+    return now_millis - at_millis > RETENTION_MILLIS
+
+
+def _belongs(bet: PlacedBet, to: _Round) -> bool:
+    return bet.round_id == to.round_id and bet.instance_id == to.instance_id
+
+
+def _free_bet_id(instance_id: str, reference_id: str) -> str:
+    # Told from its key, so that the same grant has the same id in every run.
+    return sha256(f"{instance_id}:{reference_id}".encode()).hexdigest()[:24]
