@@ -17,7 +17,16 @@ from game_operator.errors import SigningKeyError
 from game_operator.protocol.signing import MIN_KEY_BITS, sign
 from game_operator.signers.api import AsyncSigner, Signer
 
-__all__ = ["KeySource", "LocalSigner", "PublicKeySource", "is_async", "load_public_key", "load_signer", "public_key_of"]
+__all__ = [
+    "KeySource",
+    "LocalSigner",
+    "PublicKeySource",
+    "checked_signature",
+    "is_async",
+    "load_public_key",
+    "load_signer",
+    "public_key_of",
+]
 
 #: What stands for a private key in this package: a path, PEM text or bytes, a key object, or a signer.
 KeySource: TypeAlias = Path | str | bytes | RSAPrivateKey | Signer | AsyncSigner
@@ -98,6 +107,26 @@ def load_public_key(source: PublicKeySource) -> RSAPublicKey:
 def is_async(signer: Signer | AsyncSigner) -> bool:
     """Return whether *signer* has to be awaited."""
     return inspect.iscoroutinefunction(signer.sign)
+
+
+def checked_signature(raw: object) -> bytes:
+    """
+    Return *raw*, which some signer returned, if it can be an RSA signature of at least 2048 bits.
+
+    Raises:
+        SigningKeyError: It is shorter: the signer's key is too short, or not RSA.
+        TypeError: It is not bytes.
+    """
+    if not isinstance(raw, bytes):
+        raise TypeError(f"a signer's sign method must return bytes, not {type(raw).__name__}")
+    if len(raw) < MIN_KEY_BITS // 8:
+        size = len(raw)
+        del raw
+        raise SigningKeyError(
+            f"The signer returned a signature of {size} bytes; RSA with {MIN_KEY_BITS} bits makes "
+            f"{MIN_KEY_BITS // 8}. Its key is too short or not RSA. {_MAKE_ONE}"
+        )
+    return raw
 
 
 def public_key_of(signer: Signer | AsyncSigner) -> RSAPublicKey | None:
