@@ -9,7 +9,7 @@ only where it is provably exact; else it goes through ``json`` with the digits k
 import json
 import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
 
 __all__ = [
+    "MAX_WHOLE",
     "Amount",
     "CentsField",
     "Flag",
@@ -39,6 +40,9 @@ T = TypeVar("T")
 MAX_CENTS = 10**15
 #: The last millisecond of the year 9999, where ``datetime`` ends.
 MAX_UNIX_MILLIS = 253_402_300_799_999
+
+#: What no number of the wire exceeds; up to here the limits of spec §8, not the reader, say what is wrong with one.
+MAX_WHOLE = 10**60
 
 _LARGEST_EXPONENT = 64
 
@@ -98,8 +102,10 @@ class WholeNumber:
         return self._refuse()
 
     def _from_float(self, value: float) -> int:
-        exact = _decimal(value) if isinstance(value, _ExactFloat) else Decimal(value)
-        if not exact.is_finite() or abs(exact.adjusted()) > _LARGEST_EXPONENT or exact != exact.to_integral_value():
+        if not isinstance(value, _ExactFloat):
+            return self._within(int(value)) if value.is_integer() else self._refuse()
+        exact = _decimal(value)
+        if exact is None or not _is_ordinary(exact) or exact != exact.to_integral_value():
             return self._refuse()
         return self._within(int(exact))
 
@@ -111,13 +117,20 @@ class WholeNumber:
         raise PydanticCustomError("whole_number", "must be a whole number from {least} to {most}", bounds)
 
 
+_NO_AMOUNT = "must be a number of ordinary size"
+
+
 class _ExactAmount:
     """Marks a ``Decimal`` field that is a ``number`` on the wire, in currency units or percent."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.json_or_python_schema(
-            json_schema=core_schema.decimal_schema(allow_inf_nan=False),
+            json_schema=core_schema.custom_error_schema(
+                core_schema.decimal_schema(allow_inf_nan=False),
+                custom_error_type="amount",
+                custom_error_message=_NO_AMOUNT,
+            ),
             python_schema=core_schema.no_info_plain_validator_function(_amount_from_python),
             serialization=core_schema.plain_serializer_function_ser_schema(_amount_to_json, when_used="json"),
         )
@@ -134,7 +147,9 @@ def _amount_from_python(value: object) -> Decimal:
         return _plain(value)
     if type(value) is int:
         return Decimal(value)
-    raise PydanticCustomError("amount", "must be a number (in Python: a Decimal or an int)")
+    if type(value) is float:
+        raise PydanticCustomError("amount", "must be a Decimal or an int, for a float is not exact")
+    raise PydanticCustomError("amount", _NO_AMOUNT)
 
 
 def _amount_to_json(amount: Decimal) -> float | str:
@@ -143,14 +158,21 @@ def _amount_to_json(amount: Decimal) -> float | str:
     return nearest if Decimal(repr(nearest)) == amount else str(amount)
 
 
-def _decimal(number: _ExactFloat) -> Decimal:
-    return Decimal(number.text)
+def _decimal(number: _ExactFloat) -> Decimal | None:
+    try:
+        return Decimal(number.text)
+    except InvalidOperation:  # An exponent of 19 digits and more.
+        return None
 
 
-def _plain(amount: Decimal) -> Decimal:
+def _is_ordinary(number: Decimal) -> bool:
+    return number.is_finite() and abs(number.adjusted()) <= _LARGEST_EXPONENT
+
+
+def _plain(amount: Decimal | None) -> Decimal:
     # The fast path yields 0.1 for 0.10 and 100000 for 1E5; so does this one, and no exponent reaches a user.
-    if not amount.is_finite() or abs(amount.adjusted()) > _LARGEST_EXPONENT:
-        raise PydanticCustomError("amount", "must be a number of ordinary size")
+    if amount is None or not _is_ordinary(amount):
+        raise PydanticCustomError("amount", _NO_AMOUNT)
     text = format(amount, "f")
     return Decimal(text.rstrip("0").rstrip(".") if "." in text else text)
 
@@ -170,11 +192,24 @@ else:
     Text = Annotated[str, Strict()]
     Flag = Annotated[bool, Strict()]
 
-# What only the exact way reads rightly, in value position (after ":", "," or "["): a number of 16 or more characters,
-# or with an exponent; an amount in quotation marks, which pydantic would take for a number; and, since that is told by
-# the field's name, an ASCII letter hidden in an escape. A bare \d{16} would fire on every id of 24 hex digits.
-_NEEDS_EXACT = re.compile(
-    rb'[:,\[][ \t\r\n]*-?[0-9](?:[0-9.]{15}|[0-9.]*[eE])|(?:_wager|max_win|rtp)"[ \t\r\n]*:[ \t\r\n]*"|\\u00[0-7]'
+# What only the exact way reads rightly. One pattern for each, and each with a literal start: joined into one they would
+# take five times as long, and more than the parsing itself.
+_NEEDS_EXACT = tuple(
+    re.compile(pattern).search
+    for pattern in (
+        # A number of 16 or more characters, or with an exponent. All numbers we know are members of objects and follow
+        # a colon; a bare \d{16} would fire on every id of 24 hex digits.
+        rb":[ \t\r\n]*-?[0-9](?:[0-9.]{15}|[0-9.]*[eE])",
+        # An amount in quotation marks or brackets, which pydantic would take for a number.
+        rb'_wager"[ \t\r\n]*:[ \t\r\n]*["\[]',
+        rb'max_win"[ \t\r\n]*:[ \t\r\n]*["\[]',
+        rb'rtp"[ \t\r\n]*:[ \t\r\n]*["\[]',
+        # An ASCII letter hidden in an escape, since amounts are told by the names of their fields.
+        rb"\\u00[0-7]",
+        # What is not JSON, and which pydantic takes all the same.
+        rb"NaN[ \t\r\n]*[,\]}]",
+        rb"Infinity[ \t\r\n]*[,\]}]",
+    )
 )
 
 
@@ -186,13 +221,13 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
         WireFormatError: The body is not JSON, or does not fit; the message names the field.
     """
     try:
-        if _NEEDS_EXACT.search(body) is None:
-            return adapter.validate_json(body)
-        return adapter.validate_python(_loads_exactly(body))
+        if any(search(body) for search in _NEEDS_EXACT):
+            return adapter.validate_python(_loads_exactly(body))
+        return adapter.validate_json(body)
     except ValidationError as invalid:
         problem = _first_problem(invalid)
     except (ValueError, RecursionError) as unreadable:
-        problem = f"is not JSON ({shown(str(unreadable))})"
+        problem = f"the body: Invalid JSON: {shown(str(unreadable))[1:-1]}"
     raise WireFormatError(problem)
 
 
@@ -205,7 +240,14 @@ def _first_problem(invalid: ValidationError) -> str:
     problem = invalid.errors(include_url=False)[0]
     path = "".join(_step(part) for part in problem["loc"] if part not in _UNION_TAGS).lstrip(".")
     story = f"{path or 'the body'}: {problem['msg']}"
-    return story if problem["type"] == "json_invalid" else f"{story}, not {shown(problem['input'])}"
+    match problem:
+        case {"type": "union_tag_invalid", "ctx": {"tag": tag, "expected_tags": expected}}:
+            return f"{path}.status: must be one of {expected}, not {shown(tag)}".lstrip(".")
+        case {"type": "json_invalid" | "missing" | "union_tag_not_found"}:
+            return story
+        case {"input": _ExactFloat(text=text)}:
+            return f"{story}, not {shown(text)[1:-1]}"
+    return f"{story}, not {shown(problem['input'])}"
 
 
 #: pydantic puts the chosen case of a tagged union into the path; it is no field.

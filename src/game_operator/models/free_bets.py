@@ -2,8 +2,11 @@
 
 from typing import Annotated, Literal
 
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
+
 from game_operator.codes import GrantErrorCode
-from game_operator.models._base import Text, WholeNumber, WireModel
+from game_operator.models._base import MAX_WHOLE, Text, WholeNumber, WireModel
 
 __all__ = ["GrantAccepted", "GrantRefused", "GrantRequest", "refusal_of"]
 
@@ -13,10 +16,17 @@ MAX_EXPIRE_DURATION_MILLIS = 2_592_000_000
 MAX_ID_CHARACTERS = 100
 
 
+def _boolean(value: object) -> object:
+    # pydantic's Literal[True] takes 1 and 1.0 as well.
+    if isinstance(value, bool):
+        return value
+    raise PydanticCustomError("boolean", "must be true or false")
+
+
 class GrantAccepted(WireModel):
     """The free bets were granted (spec §2.3); ``free_bet_id`` identifies the grant."""
 
-    success: Literal[True]
+    success: Annotated[Literal[True], BeforeValidator(_boolean)]
     free_bet_id: Text
     message: Text
 
@@ -24,13 +34,13 @@ class GrantAccepted(WireModel):
 class GrantRefused(WireModel):
     """The body with which the service refuses a grant (spec §2.3)."""
 
-    success: Literal[False]
+    success: Annotated[Literal[False], BeforeValidator(_boolean)]
     message: Text
     error_code: Text
 
 
 # Any size is read, so that the limits below, not the reader, say what is wrong with a number.
-_AnyWhole = Annotated[int, WholeNumber(-(10**60), 10**60)]
+_AnyWhole = Annotated[int, WholeNumber(-MAX_WHOLE, MAX_WHOLE)]
 
 
 class GrantRequest(WireModel):
