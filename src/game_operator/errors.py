@@ -52,9 +52,19 @@ _SHOWN_CHARACTERS = 200
 
 
 def shown(value: object) -> str:
-    """Return *value* fit for one line of a log: escaped, and cut after 200 characters."""
-    text = repr(value[: _SHOWN_CHARACTERS + 1] if isinstance(value, str | bytes) else value)
+    """Return *value* fit for one line of a log: escaped, cut after 200 characters, and without any key in PEM."""
+    try:
+        text = repr(value[: _SHOWN_CHARACTERS + 1] if isinstance(value, str | bytes) else value)
+    except Exception:  # A number of 5,000 digits has no repr either.
+        text = f"<{type(value).__name__}>"
+    if "-----BEGIN" in text:
+        return "[a key, not shown]"
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+
+
+def one_line(text: str) -> str:
+    """Return *text* without its line breaks and control characters, escaped instead, for a log."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def _rebuild(
@@ -110,7 +120,7 @@ class TransportError(GameOperatorError):
 
     def __str__(self) -> str:
         tries = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
-        story = f"{self.args[0]} ({tries}, {self.elapsed_seconds:.2f} s)."
+        story = f"{one_line(str(self.args[0]))} ({tries}, {self.elapsed_seconds:.2f} s)."
         return f"{story} {self.advice}".rstrip()
 
 

@@ -1,6 +1,7 @@
 """From an HTTP response that is no success to the error that says so (spec §5, §7.2, §7.3)."""
 
 import re
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
@@ -57,7 +58,7 @@ def error_of(response: HttpResponse) -> ApiError:
 def rejection_of(response: HttpResponse, reference_id: str) -> FreeBetRejectedError | None:
     """Return the refusal in the 400 of free-bet/grant (spec §2.3, §7.2), or None if its body has another shape."""
     match read_object(response.body):
-        case {"success": False, "message": str(message), "error_code": str(code)}:
+        case {"success": False, "message": str(message), "error_code": str(code)} if not response.defect:
             return FreeBetRejectedError(message, error_code=_known(code), reference_id=reference_id, **_kept(response))
         case _:
             return None
@@ -69,10 +70,12 @@ def retry_after_seconds(response: HttpResponse, unix_millis: int) -> float | Non
     if _DELAY_SECONDS.match(value):
         return float(value)
     try:
-        until = parsedate_to_datetime(value).timestamp()
+        until = parsedate_to_datetime(value)
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
-    return max(0.0, until - unix_millis / 1000)
+    if until.tzinfo is None:  # The oldest form of an HTTP date names no zone, and means UTC.
+        until = until.replace(tzinfo=UTC)
+    return max(0.0, until.timestamp() - unix_millis / 1000)
 
 
 _DESCRIBED: dict[int, type[ApiError]] = {

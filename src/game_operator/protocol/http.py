@@ -44,7 +44,7 @@ class HttpResponse:
 
     def without(self, secret: bytes) -> "HttpResponse":
         """Return this response with *secret* cut out wherever the service echoes it."""
-        if secret not in self.body and not any(secret in value for _, value in self.headers):
+        if not secret or (secret not in self.body and not any(secret in value for _, value in self.headers)):
             return self
         headers = tuple((name, value.replace(secret, _REMOVED)) for name, value in self.headers)
         return replace(self, headers=headers, body=self.body.replace(secret, _REMOVED))

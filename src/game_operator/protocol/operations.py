@@ -27,7 +27,7 @@ from game_operator.models import (
     RoundLookup,
     RoundNotFound,
 )
-from game_operator.models._base import WireFormatError, decode
+from game_operator.models._base import MAX_WHOLE, WireFormatError, decode
 from game_operator.models.free_bets import refusal_of
 from game_operator.protocol.canonical import encode_json
 from game_operator.protocol.failures import error_of, rejection_of, unfit
@@ -114,10 +114,10 @@ def fetch_bet(operator_id: str, bet_id: str) -> Operation[AnyBet]:
     Raises:
         BadRequestError: *bet_id* cannot travel as one path segment.
     """
-    segment = _path_segment(bet_id)
-    return Operation(
-        "fetch-bet", "GET", f"{API_PREFIX}/fetch-bet/{segment}", f"{operator_id}:{bet_id}".encode(), _parse_bet
-    )
+    path = f"{API_PREFIX}/fetch-bet/{_path_segment(bet_id)}"
+    # Not formatted: a str of an Enum would be signed as another text than stands in the path.
+    to_sign = operator_id.encode() + b":" + bet_id.encode()
+    return Operation("fetch-bet", "GET", path, to_sign, _parse_bet)
 
 
 def fetch_round_bets(
@@ -127,13 +127,15 @@ def fetch_round_bets(
     Look up a round by id or by number; given both, both are sent and the service uses the id (spec §4.2).
 
     Raises:
-        BadRequestError: Neither *round_id* nor *round_no* is given, or an id does not fit into UTF-8.
+        BadRequestError: Neither *round_id* nor *round_no* is given, an id does not fit into UTF-8, or *round_no* has
+            more than 60 digits.
     """
     _check_text(instance_id=instance_id)
     if round_id is not None:
         _check_text(round_id=round_id)
     if round_no is not None:
         _check_whole(round_no=round_no)
+        _check_size(round_no)
     if round_id is None and round_no is None:
         raise BadRequestError(ROUND_WITHOUT_KEY, status_code=400)
     keys = {"instance_id": instance_id, "round_no": round_no, "round_id": round_id}
@@ -203,6 +205,12 @@ def _check_whole(**arguments: object) -> None:
     for name, value in arguments.items():
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"{name} must be an int, not {type(value).__name__} {shown(value)}")
+
+
+def _check_size(round_no: int) -> None:
+    # Python cannot even write out an int of more than 4,300 digits.
+    if abs(round_no) > MAX_WHOLE:
+        raise BadRequestError(INVALID_REQUEST, status_code=400, detail="round_no has more than 60 digits.")
 
 
 class _Catalogue(BaseModel):

@@ -6,7 +6,7 @@ bets and grants, and returns the response. It shares limits, encoder and signing
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.models import GameInfo, GrantAccepted, GrantRequest
-from game_operator.models._base import Text, WholeNumber, WireFormatError, WireModel, decode
+from game_operator.models._base import MAX_WHOLE, Text, WholeNumber, WireFormatError, WireModel, decode
 from game_operator.models.free_bets import refusal_of
 from game_operator.protocol.canonical import Json, encode_json
 from game_operator.protocol.http import HttpRequest, HttpResponse
@@ -107,9 +107,10 @@ class World(Protocol):
 
 
 class _RoundKeys(WireModel):
-    instance_id: Text
+    # Required, yet read as if it were not: a body that names no round is told so first, whatever else it lacks.
+    instance_id: Text | None = None
     round_id: Text | None = None
-    round_no: Annotated[int, WholeNumber(-(10**60), 10**60)] | None = None
+    round_no: Annotated[int, WholeNumber(-MAX_WHOLE, MAX_WHOLE)] | None = None
 
 
 _ROUND_KEYS = TypeAdapter(_RoundKeys)
@@ -139,12 +140,12 @@ def recognise(request: HttpRequest) -> Call | HttpResponse:
     path = request.path.partition("?")[0]
     if path in _POSTS:
         if request.method != "POST":
-            return _failure(405, "Method not allowed")
+            return _not_allowed(b"POST")
         return GrantCommand(request.body) if path.endswith("grant") else RoundQuery(request.body)
     query = GamesQuery() if path == f"{API_PREFIX}/fetch-games" else _bet_query(path)
     if isinstance(query, HttpResponse) or request.method == "GET":
         return query
-    return _failure(405, "Method not allowed")
+    return _not_allowed(b"GET")
 
 
 def signed_bytes(call: Call, operator_id: str) -> bytes:
@@ -192,6 +193,8 @@ def _round(body: bytes, operator_id: str, world: World, now_millis: int) -> Http
         return _failure(400, INVALID_REQUEST)
     if keys.round_id is None and keys.round_no is None:
         return _reply(400, {"status": "BAD_REQUEST", "error": ROUND_WITHOUT_KEY})
+    if keys.instance_id is None:
+        return _failure(400, INVALID_REQUEST)
     found = world.round(operator_id, keys.instance_id, keys.round_id, keys.round_no, now_millis=now_millis)
     return _reply(200, found.model_dump())
 
@@ -210,6 +213,11 @@ def _grant(body: bytes, operator_id: str, world: World, now_millis: int) -> Http
 
 def _failure(status: int, text: str) -> HttpResponse:
     return _reply(status, {"error": text})
+
+
+def _not_allowed(allowed: bytes) -> HttpResponse:
+    refusal = _failure(405, "Method not allowed")
+    return replace(refusal, headers=(*refusal.headers, (b"allow", allowed)))
 
 
 def _reply(status: int, body: Json) -> HttpResponse:
