@@ -1,8 +1,16 @@
-"""From a PEM, a file, the environment or a key object to a signer that holds the key, loaded and checked once."""
+"""
+From a PEM, a file, the environment or a key object to a signer that holds the key, loaded and checked once.
 
+Whatever could not be loaded is reported without it: the functions below that see a PEM or a passphrase *return* their
+errors, and those that raise them have let go of both. An error tracker shows the locals of every frame it passes.
+"""
+
+import functools
 import inspect
+import re
+from base64 import b64decode
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -13,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from game_operator.errors import SigningKeyError
+from game_operator.errors import SigningKeyError, shown
 from game_operator.protocol.signing import MIN_KEY_BITS, sign
 from game_operator.signers.api import AsyncSigner, Signer
 
@@ -33,17 +41,35 @@ KeySource: TypeAlias = Path | str | bytes | RSAPrivateKey | Signer | AsyncSigner
 #: What stands for a public key: a path, PEM text or bytes, or a key object.
 PublicKeySource: TypeAlias = Path | str | bytes | RSAPublicKey
 
-_Key = TypeVar("_Key", RSAPrivateKey, RSAPublicKey)
+_Problem: TypeAlias = SigningKeyError | TypeError
+
+_LARGEST_FILE: Final = 65_536
+_LONGEST_PATH_SHOWN: Final = 255
+_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+#: The object identifier of RSASSA-PSS, with its DER tag and length, as it stands near the start of a PKCS#8 key.
+_PSS_OID: Final = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a"
 
 _MAKE_ONE = "Pass the operator's RSA private key of at least 2048 bits, or make a pair with `game-operator keygen`."
+_WANT_PUBLIC = "Pass the public RSA key, in the file that `game-operator keygen` wrote."
+_COPY_AGAIN = "Copy it again from where it was made, to the last line."
+_PSS = f"may make PSS signatures alone, and ours are PKCS#1 v1.5. {_MAKE_ONE}"
 
 
 class LocalSigner:
-    """Signs with a key in this process; it cannot be pickled, and its ``repr`` shows the size of the key alone."""
+    """
+    Signs with a key in this process; it cannot be pickled, and its ``repr`` shows the size of the key alone.
+
+    Copying it gives the same object back, since nothing about it can change.
+
+    Raises:
+        SigningKeyError: The key has under 2048 bits.
+    """
 
     __slots__ = ("_key",)
 
     def __init__(self, key: RSAPrivateKey) -> None:
+        if problem := _too_short(key, "The private key"):
+            raise problem
         self._key = key
 
     def sign(self, message: bytes) -> bytes:
@@ -57,28 +83,35 @@ class LocalSigner:
     def __repr__(self) -> str:
         return f"LocalSigner(RSA, {self._key.key_size} bits)"
 
+    def __copy__(self) -> "LocalSigner":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "LocalSigner":
+        return self
+
     def __reduce__(self) -> str:
         raise TypeError("a LocalSigner holds a private key and is not pickled; load the key in each process instead")
 
 
 def load_signer(source: KeySource, passphrase: str | bytes | None = None) -> Signer | AsyncSigner:
-    """
+    r"""
     Return the signer for *source*; a key is loaded, checked and kept.
 
+    Args:
+        source: A path, PEM text or bytes, an ``RSAPrivateKey`` or a signer. In a PEM, text around the key, Windows
+            line ends and line breaks written as the two characters ``\n`` are all understood.
+        passphrase: For an encrypted PEM. One given for a key that is not encrypted is refused: whoever set it
+            believes the key to be safe at rest, and it is not.
+
     Raises:
-        SigningKeyError: The key is unreadable, encrypted, public, not RSA, or under 2048 bits.
+        SigningKeyError: The key is unreadable, still encrypted, public, not RSA, or under 2048 bits.
+        TypeError: *source* is none of the kinds above.
     """
-    if isinstance(source, RSAPrivateKey):
-        return LocalSigner(_long_enough(source, "The private key"))
-    if isinstance(source, Path | str | bytes):
-        name, pem = _read(source, "private_key")
-        return LocalSigner(_private_key(name, pem, passphrase))
-    if isinstance(source, Signer):
-        return source
-    raise TypeError(
-        "private_key must be a Path, a PEM as str or bytes, an RSAPrivateKey or an object with a sign method, "
-        f"not {type(source).__name__}"
-    )
+    signer = _signer(source, passphrase)
+    del source, passphrase
+    if isinstance(signer, Exception):
+        raise signer
+    return signer
 
 
 def load_public_key(source: PublicKeySource) -> RSAPublicKey:
@@ -86,27 +119,14 @@ def load_public_key(source: PublicKeySource) -> RSAPublicKey:
     Return the RSA public key in *source*.
 
     Raises:
-        SigningKeyError: It cannot be read, is private, or is not RSA.
+        SigningKeyError: It cannot be read, is private, is not RSA, or is under 2048 bits.
+        TypeError: *source* is neither a path, nor a PEM, nor an ``RSAPublicKey``.
     """
-    if isinstance(source, RSAPublicKey):
-        return source
-    if not isinstance(source, Path | str | bytes):
-        raise TypeError(f"public_key must be a Path, a PEM or an RSAPublicKey, not {type(source).__name__}")
-    name, pem = _read(source, "public_key")
-    if b"PRIVATE KEY" in pem:
-        raise SigningKeyError(f"{name} holds a private key where the public one is wanted. Pass the public key.")
-    try:
-        key = load_pem_public_key(pem)
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, RSAPublicKey):
-        raise SigningKeyError(f"{name} holds no RSA public key in PEM. Pass the file `game-operator keygen` wrote.")
-    return _long_enough(key, name)
-
-
-def is_async(signer: Signer | AsyncSigner) -> bool:
-    """Return whether *signer* has to be awaited."""
-    return inspect.iscoroutinefunction(signer.sign)
+    key = _public_key(source)
+    del source
+    if isinstance(key, Exception):
+        raise key
+    return key
 
 
 def checked_signature(raw: object) -> bytes:
@@ -117,67 +137,180 @@ def checked_signature(raw: object) -> bytes:
         SigningKeyError: It is shorter: the signer's key is too short, or not RSA.
         TypeError: It is not bytes.
     """
-    if not isinstance(raw, bytes):
-        raise TypeError(f"a signer's sign method must return bytes, not {type(raw).__name__}")
-    if len(raw) < MIN_KEY_BITS // 8:
-        size = len(raw)
-        del raw
-        raise SigningKeyError(
-            f"The signer returned a signature of {size} bytes; RSA with {MIN_KEY_BITS} bits makes "
-            f"{MIN_KEY_BITS // 8}. Its key is too short or not RSA. {_MAKE_ONE}"
-        )
-    return raw
+    kind, size = type(raw), len(raw) if isinstance(raw, bytes) else 0
+    if isinstance(raw, bytes) and size >= MIN_KEY_BITS // 8:
+        return raw
+    if inspect.iscoroutine(raw):
+        raw.close()
+    del raw
+    if not issubclass(kind, bytes):
+        raise TypeError(f"the sign method of a signer must return bytes, not {kind.__name__}")
+    raise SigningKeyError(
+        f"The signer returned a signature of {size} bytes, but that of an RSA key with {MIN_KEY_BITS} bits has "
+        f"{MIN_KEY_BITS // 8}. Its key is too short, or not RSA. {_MAKE_ONE}"
+    )
+
+
+def is_async(signer: Signer | AsyncSigner) -> bool:
+    """Return whether *signer* has to be awaited."""
+    method = signer.sign
+    while isinstance(method, functools.partial):
+        method = method.func
+    called = getattr(method, "__call__", None)  # noqa: B004 - an object may be callable by an async __call__
+    return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(called)
 
 
 def public_key_of(signer: Signer | AsyncSigner) -> RSAPublicKey | None:
-    """Return the public key that *signer* tells of itself, or None if it does not."""
+    """Return the public key that *signer* tells of itself, or None if it does not, or not without being awaited."""
     tell = getattr(signer, "public_key_pem", None)
-    return None if tell is None else load_public_key(tell())
+    return None if tell is None or inspect.iscoroutinefunction(tell) else load_public_key(tell())
 
 
-def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes]:
-    """Return what to call the key in a message, and its PEM. The PEM itself is never part of a message."""
-    if isinstance(source, bytes):
-        return f"The PEM passed as {argument}", source
-    if isinstance(source, str):
-        return f"The PEM passed as {argument}", _utf8(source, argument)
-    try:
-        return str(source), source.read_bytes()
-    except OSError as failed:
-        problem = failed.strerror or type(failed).__name__
-    raise SigningKeyError(f"{source} cannot be read: {problem}. Check the path and the permissions of this process.")
+def _signer(source: object, passphrase: object) -> Signer | AsyncSigner | _Problem:
+    if passphrase is not None and not isinstance(passphrase, str | bytes):
+        return TypeError(f"passphrase must be a str or bytes, not {type(passphrase).__name__}")
+    if isinstance(source, Path | str | bytes):
+        name, pem = _read(source, "private_key")
+        key = SigningKeyError(f"{name} {pem}") if isinstance(pem, str) else _private_key(name, pem, passphrase or None)
+        return LocalSigner(key) if isinstance(key, RSAPrivateKey) else key
+    if passphrase:
+        return SigningKeyError("A passphrase was given with a key that is loaded already. Leave passphrase= out.")
+    if isinstance(source, RSAPrivateKey):
+        return _too_short(source, "The private key") or LocalSigner(source)
+    if hasattr(source, "public_bytes") or hasattr(source, "private_bytes"):
+        # A key object of another kind has a sign method too, which would sign what no service accepts.
+        kind = _kind_of(source)
+        return SigningKeyError(f"private_key is a key object of another kind ({kind}). {_MAKE_ONE}")
+    if isinstance(source, Signer) and not isinstance(source, type):
+        return source
+    return TypeError(
+        "private_key must be a Path, a PEM as str or bytes, an RSAPrivateKey or an object with a sign method, "
+        + (f"not the class {source.__name__}" if isinstance(source, type) else f"not {type(source).__name__}")
+    )
 
 
-def _utf8(text: str, argument: str) -> bytes:
-    if "-----BEGIN" not in text:
-        raise SigningKeyError(
-            f"The text passed as {argument} is no PEM, which begins with '-----BEGIN'. "
-            f"For a file, pass Path(...) instead of its name."
-        )
-    return text.encode("utf-8", "replace")
-
-
-def _private_key(name: str, pem: bytes, passphrase: str | bytes | None) -> RSAPrivateKey:
-    if b"PUBLIC KEY" in pem or b"CERTIFICATE" in pem:
-        raise SigningKeyError(f"{name} holds a public key, but requests are signed with the private one. {_MAKE_ONE}")
-    secret = passphrase.encode() if isinstance(passphrase, str) else passphrase
-    encrypted = b"ENCRYPTED" in pem
-    if encrypted and secret is None:
-        raise SigningKeyError(f"{name} is encrypted. Pass its passphrase= as well.")
-    try:
-        key = load_pem_private_key(pem, secret if encrypted else None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
-    if key is None:
-        problem = "cannot be decrypted: wrong passphrase, or a damaged file" if encrypted else "is no readable key"
-        raise SigningKeyError(f"{name} {problem}. {_MAKE_ONE}")
+def _private_key(name: str, pem: bytes, passphrase: str | bytes | None) -> RSAPrivateKey | SigningKeyError:
+    block = _private_block(pem)
+    key = _decrypted(block, passphrase) if isinstance(block, bytes) else block
+    if isinstance(key, str):
+        return SigningKeyError(f"{name} {key}")
     if not isinstance(key, RSAPrivateKey):
-        kind = type(key).__name__.removeprefix("_").removesuffix("PrivateKey")
-        raise SigningKeyError(f"{name} holds a key of another kind ({kind}), but spec §5 asks for RSA. {_MAKE_ONE}")
-    return _long_enough(key, name)
+        return SigningKeyError(
+            f"{name} holds a key of another kind ({_kind_of(key)}), but spec §5 asks for RSA. {_MAKE_ONE}"
+        )
+    return _too_short(key, name) or key
 
 
-def _long_enough(key: _Key, name: str) -> _Key:
-    if key.key_size < MIN_KEY_BITS:
-        raise SigningKeyError(f"{name} has {key.key_size} bits; under {MIN_KEY_BITS} it can be broken. {_MAKE_ONE}")
-    return key
+def _private_block(pem: bytes) -> bytes | str:
+    """Return the one private key in *pem*, or what is wrong."""
+    blocks = {match[0]: match[1] for match in _BLOCK.finditer(pem)}
+    private = [block for block, label in blocks.items() if label.endswith(b"PRIVATE KEY")]
+    if len(private) == 1:
+        # Tools that keep a value on one line write its line breaks so; base64 itself has no backslash.
+        return re.sub(rb"(\\r)?\\n", b"\n", private[0])
+    if private:
+        return f"holds {len(private)} private keys, and which one signs is not clear. Keep one in the file."
+    if b"PRIVATE KEY-----" in pem:
+        return f"is damaged: its private key is cut off before the END line. {_COPY_AGAIN}"
+    if any(b"PUBLIC KEY" in label for label in blocks.values()):
+        return f"holds a public key, but requests are signed with the private one. {_MAKE_ONE}"
+    if any(b"CERTIFICATE" in label for label in blocks.values()):
+        return f"holds a certificate, but requests are signed with a private key. {_MAKE_ONE}"
+    return f"holds no private key. {_MAKE_ONE}"
+
+
+def _decrypted(block: bytes, passphrase: str | bytes | None) -> object:
+    """Return the key in *block*, or as a str what is wrong."""
+    encrypted = b"ENCRYPTED" in block
+    if block.startswith(b"-----BEGIN OPENSSH"):
+        return "is in the format of OpenSSH. Convert a copy of it with `ssh-keygen -p -m PKCS8 -f COPY`."
+    if encrypted and passphrase is None:
+        return "is encrypted. Pass its passphrase= (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) as well."
+    if passphrase is not None and not encrypted:
+        return (
+            "is not encrypted, but a passphrase was given. Leave passphrase= (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) "
+            "out, or encrypt the key with `openssl pkcs8 -topk8 -in KEY -out NEW`."
+        )
+    try:
+        # The environment hands over bytes that are no UTF-8 as lone surrogates; these turn them back.
+        secret = passphrase.encode("utf-8", "surrogateescape") if isinstance(passphrase, str) else passphrase
+        return _PSS if _is_for_pss(block) else load_pem_private_key(block, secret)
+    except UnsupportedAlgorithm:
+        return "has a cipher that cannot be read here. Convert it with `openssl pkcs8 -topk8 -in KEY -out NEW`."
+    except (ValueError, TypeError):
+        if encrypted:
+            return "cannot be decrypted: the passphrase is wrong, or the key is damaged. Check the passphrase first."
+        return f"is damaged: it looks like a private key and cannot be read as one. {_COPY_AGAIN}"
+
+
+def _is_for_pss(block: bytes) -> bool:
+    """Return whether an unencrypted *block* says that its key makes PSS signatures alone; OpenSSL's loader drops it."""
+    label_and_body = _BLOCK.match(block)
+    return label_and_body is not None and _PSS_OID in b64decode(label_and_body[2])[:32]
+
+
+def _public_key(source: object) -> RSAPublicKey | _Problem:
+    if isinstance(source, RSAPublicKey):
+        return _too_short(source, "The public key") or source
+    if not isinstance(source, Path | str | bytes):
+        return TypeError(f"public_key must be a Path, a PEM or an RSAPublicKey, not {type(source).__name__}")
+    name, pem = _read(source, "public_key")
+    if isinstance(pem, str):
+        return SigningKeyError(f"{name} {pem}")
+    if b"PRIVATE KEY" in pem:
+        return SigningKeyError(f"{name} holds a private key where the public one is wanted. {_WANT_PUBLIC}")
+    try:
+        key = load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm):
+        return SigningKeyError(f"{name} holds no readable public key. {_WANT_PUBLIC}")
+    if not isinstance(key, RSAPublicKey):
+        return SigningKeyError(f"{name} holds a key of another kind ({_kind_of(key)}), not RSA. {_WANT_PUBLIC}")
+    return _too_short(key, name) or key
+
+
+def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes | str]:
+    """Return what to call the key in a message, and its PEM as bytes, or as a str what is wrong."""
+    if isinstance(source, Path):
+        return _read_file(source, argument)
+    pem = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
+    return f"The PEM passed as {argument}", _not_pem(pem) or pem
+
+
+def _read_file(path: Path, argument: str) -> tuple[str, bytes | str]:
+    name = str(path)
+    if "-----" in name or "\n" in name or len(name) > _LONGEST_PATH_SHOWN:
+        return (
+            f"The path passed as {argument}",
+            "looks like the key itself. Pass a PEM as str or bytes, without Path().",
+        )
+    try:
+        with path.open("rb") as file:
+            pem = file.read(_LARGEST_FILE + 1)
+    except (OSError, ValueError) as failed:
+        problem = getattr(failed, "strerror", None) or type(failed).__name__
+        return shown(name), f"cannot be read: {problem}. Check the path and the permissions of this process."
+    if len(pem) > _LARGEST_FILE:
+        return shown(name), f"is larger than {_LARGEST_FILE} bytes, which no key is. Check the path."
+    return shown(name), _not_pem(pem) or pem
+
+
+def _not_pem(data: bytes) -> str:
+    """Return what is wrong with *data* if it is no PEM at all, or ""."""
+    if b"-----BEGIN " in data:
+        return ""
+    if not data.strip():
+        return "is empty. Check that the file or variable was filled in."
+    if data.startswith(b"\x30"):
+        return "is in DER, not PEM. Convert it with `openssl pkey -inform DER -in KEY -out KEY.pem`."
+    return "is no PEM, which begins with '-----BEGIN'. For a file, pass Path(...) instead of its name."
+
+
+def _too_short(key: RSAPrivateKey | RSAPublicKey, name: str) -> SigningKeyError | None:
+    if key.key_size >= MIN_KEY_BITS:
+        return None
+    return SigningKeyError(f"{name} has {key.key_size} bits; under {MIN_KEY_BITS} it can be broken. {_MAKE_ONE}")
+
+
+def _kind_of(key: object) -> str:
+    name = type(key).__name__.removeprefix("_")
+    return name.removesuffix("PrivateKey") or name

@@ -1,14 +1,16 @@
 """
 Signatures remembered: PKCS#1 v1.5 is deterministic, so the same message has the same signature for the key's life.
 
-fetch-games signs the operator id, which is kept for ever; the rest goes through a bounded LRU.
+fetch-games signs the operator id, which is kept for ever; the rest goes through a bounded LRU. What a signer fails to
+sign is not remembered. Callers that want the same new signature at the same moment each ask the signer: they get the
+same bytes, and none has to wait for, or fail with, another one's call.
 """
 
-from collections import OrderedDict
 from functools import lru_cache
 
 from game_operator.protocol.signing import Signature
 from game_operator.signers.api import AsyncSigner, Signer
+from game_operator.signers.keys import checked_signature
 
 __all__ = ["RememberedAsyncSignatures", "RememberedSignatures"]
 
@@ -25,7 +27,12 @@ class RememberedSignatures:
         self._recent = lru_cache(_REMEMBERED)(self._fresh)
 
     def sign(self, message: bytes) -> Signature:
-        """Return the X-Signature header for *message*."""
+        """
+        Return the X-Signature header for *message*.
+
+        Raises:
+            SigningKeyError: The signer's key is too short, or not RSA; or whatever the signer raises.
+        """
         if message != self._forever:
             return self._recent(message)
         if self._first is None:
@@ -33,28 +40,31 @@ class RememberedSignatures:
         return self._first
 
     def _fresh(self, message: bytes) -> Signature:
-        return Signature.of(self._signer.sign(message))
+        return Signature.of(checked_signature(self._signer.sign(message)))
 
 
 class RememberedAsyncSignatures:
-    """The same as ``RememberedSignatures`` for an ``AsyncSigner``."""
+    """The same as ``RememberedSignatures`` for an ``AsyncSigner``; event loops in several threads may share one."""
 
     def __init__(self, signer: AsyncSigner, forever: bytes) -> None:
         self._signer = signer
         self._forever = forever
-        self._known: OrderedDict[bytes, Signature] = OrderedDict()
+        self._first: list[Signature] = []
+        # Each message has a slot, empty until it is signed: lru_cache cannot await, but it keeps slots well.
+        self._recent = lru_cache(_REMEMBERED)(_empty_slot)
 
     async def sign(self, message: bytes) -> Signature:
-        """Return the X-Signature header for *message*."""
-        known = self._known.get(message)
-        if known is None:
-            known = self._known[message] = Signature.of(await self._signer.sign(message))
-            self._forget()
-        elif message != self._forever:
-            self._known.move_to_end(message)
-        return known
+        """
+        Return the X-Signature header for *message*.
 
-    def _forget(self) -> None:
-        if len(self._known) > _REMEMBERED:
-            oldest = next(message for message in self._known if message != self._forever)
-            del self._known[oldest]
+        Raises:
+            SigningKeyError: The signer's key is too short, or not RSA; or whatever the signer raises.
+        """
+        slot = self._first if message == self._forever else self._recent(message)
+        if not slot:
+            slot.append(Signature.of(checked_signature(await self._signer.sign(message))))
+        return slot[0]
+
+
+def _empty_slot(message: bytes) -> list[Signature]:  # noqa: ARG001 - lru_cache keys on it
+    return []
