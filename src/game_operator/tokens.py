@@ -5,28 +5,30 @@ The specification does not show its contents. What is built here is assumed (doc
 operator's own key, iss = operator id, sub = player id, aud = instance id, iat, exp, jti, and ``data`` when given.
 """
 
-import json
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, cast
+from typing import Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import jwt
 from anyio import to_thread
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from game_operator.errors import ConfigurationError, SessionTokenError, shown
+from game_operator.errors import ConfigurationError, SessionTokenError
 from game_operator.protocol.canonical import Json
 from game_operator.protocol.http import is_loopback
 from game_operator.protocol.session_token import (
     ALGORITHM,
+    LONGEST_LIFETIME_SECONDS,
     RESERVED_CLAIMS,
     SessionClaims,
     assembled,
-    payload_in,
     payload_of,
+    read_claims,
     signing_input,
 )
 from game_operator.signers.api import AsyncSigner, Signer
@@ -34,6 +36,7 @@ from game_operator.signers.keys import (
     KeySource,
     LocalSigner,
     PublicKeySource,
+    checked_signature,
     is_async,
     load_public_key,
     load_signer,
@@ -42,9 +45,13 @@ from game_operator.signers.keys import (
 
 __all__ = ["SessionClaims", "SessionTokenBuilder", "launch_url"]
 
-_LONGEST_LIFETIME: Final = timedelta(hours=3)
+_T = TypeVar("_T")
+
 _DEFAULT_LIFETIME: Final = timedelta(minutes=15)
 _LONGEST_TOKEN: Final = 16_384
+_TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+#: It knows no other algorithm, so that none can be asked for.
+_VERIFIER: Final = jwt.PyJWS(algorithms=[ALGORITHM])
 
 
 class SessionTokenBuilder:
@@ -75,13 +82,15 @@ class SessionTokenBuilder:
         key_id: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if not timedelta(seconds=1) <= lifetime <= _LONGEST_LIFETIME:
-            raise ConfigurationError(f"A session token lives from 1 second to 3 hours, not {lifetime}.")
+        try:
+            self._signer = load_signer(private_key, passphrase)
+            self._public_key = None if public_key is None else load_public_key(public_key)
+        finally:
+            # Error trackers show the locals of every frame that an error passes.
+            del private_key, passphrase, public_key
         self._operator_id = _text(operator_id, "operator_id")
-        self._lifetime = lifetime
-        self._signer = load_signer(private_key, passphrase)
-        self._public_key = None if public_key is None else load_public_key(public_key)
-        self._key_id = key_id
+        self._lifetime = _checked_lifetime(lifetime)
+        self._key_id = None if key_id is None else _text(key_id, "key_id")
         self._clock = clock
 
     def build(
@@ -106,13 +115,16 @@ class SessionTokenBuilder:
             claims: More claims; not iss, sub, aud, iat, nbf, exp, jti or data.
 
         Raises:
-            ConfigurationError: *claims* names a reserved claim, or the signer is async: use ``build_async``.
-            SessionTokenError: A value has no exact JSON form.
+            ConfigurationError: *claims* names a reserved claim, an id is empty, or the signer is async: use
+                ``build_async``.
+            SessionTokenError: A value has no exact JSON form, or the token would be longer than 16,384 characters.
+            SigningKeyError: The signer's key is too short, or not RSA; further, whatever the signer raises.
+            TypeError: An argument is of the wrong type; so is a float anywhere, for it is not exact.
         """
         if is_async(self._signer):
             raise ConfigurationError("The signer's sign method is async. Await build_async instead.")
-        signed = self._signing_input(player_id, instance_id, balance, name, timestamp, claims or {})
-        return assembled(signed, cast("Signer", self._signer).sign(signed))
+        signed = self._signing_input(player_id, instance_id, balance, name, timestamp, {} if claims is None else claims)
+        return _assembled(signed, checked_signature(cast("Signer", self._signer).sign(signed)))
 
     async def build_async(
         self,
@@ -125,41 +137,47 @@ class SessionTokenBuilder:
         claims: Mapping[str, Json] | None = None,
     ) -> str:
         """Return what ``build`` returns, with a signer that is awaited; any other signer works too."""
-        signed = self._signing_input(player_id, instance_id, balance, name, timestamp, claims or {})
+        signed = self._signing_input(player_id, instance_id, balance, name, timestamp, {} if claims is None else claims)
         if is_async(self._signer):
-            return assembled(signed, await cast("AsyncSigner", self._signer).sign(signed))
-        if isinstance(self._signer, LocalSigner):
-            return assembled(signed, self._signer.sign(signed))
-        return assembled(signed, await to_thread.run_sync(cast("Signer", self._signer).sign, signed))
+            return _assembled(signed, checked_signature(await cast("AsyncSigner", self._signer).sign(signed)))
+        signer = cast("Signer", self._signer)
+        if isinstance(signer, LocalSigner):
+            # Under a millisecond, and OpenSSL lets go of the interpreter meanwhile: a thread would cost more.
+            return _assembled(signed, checked_signature(signer.sign(signed)))
+        raw_signature = await to_thread.run_sync(signer.sign, signed, abandon_on_cancel=True)
+        return _assembled(signed, checked_signature(raw_signature))
 
     def decode(self, token: str, *, instance_id: str) -> SessionClaims:
         """
         Return what *token* says, once it is proved to be ours, for *instance_id*, and in time.
 
+        A signer in a key management service is asked for its public key once, which blocks for one request.
+
         Raises:
             SessionTokenError: Another algorithm than RS256, a wrong signature, issuer or audience, expired, not yet
                 valid, a lifetime above 3 hours, or unreadable.
             ConfigurationError: There is no public key to verify with.
+            TypeError: *token* or *instance_id* is no str.
         """
-        key = self._public_key or public_key_of(self._signer)
-        if key is None:
-            raise ConfigurationError("The signer does not tell its public key. Pass public_key= to verify tokens.")
-        if len(token) > _LONGEST_TOKEN:
-            raise SessionTokenError(f"The session token has {len(token)} characters; none of ours is so long.")
-        self._public_key = key
         try:
-            jwt.decode(
-                token,
-                key=key,
-                algorithms=[ALGORITHM],
-                audience=instance_id,
-                issuer=self._operator_id,
-                options={"require": ["iss", "sub", "aud", "iat", "exp", "jti"]},
-            )
-            return _claims(json.loads(payload_in(token), parse_float=Decimal))
-        except (jwt.PyJWTError, ValueError, TypeError, OSError, OverflowError, RecursionError) as refused:
-            problem = str(refused) if isinstance(refused, jwt.PyJWTError) else "its claims cannot be read"
-        raise SessionTokenError(f"The session token is refused: {problem}. Build a new one and open the game again.")
+            payload = _verified(token, self._verification_key())
+        finally:
+            del token
+        if isinstance(payload, Exception):
+            raise payload
+        return read_claims(
+            payload,
+            operator_id=self._operator_id,
+            instance_id=_text(instance_id, "instance_id"),
+            now_seconds=self._clock(),
+        )
+
+    def _verification_key(self) -> RSAPublicKey:
+        if self._public_key is None:
+            self._public_key = public_key_of(self._signer)
+        if self._public_key is None:
+            raise ConfigurationError("The signer does not tell its public key. Pass public_key= to verify tokens.")
+        return self._public_key
 
     def _signing_input(
         self,
@@ -170,11 +188,10 @@ class SessionTokenBuilder:
         timestamp: int | None,
         extra: Mapping[str, Json],
     ) -> bytes:
-        reserved = sorted(RESERVED_CLAIMS & extra.keys())
-        if reserved:
+        if not isinstance(extra, Mapping):
+            raise TypeError(f"claims must be a mapping, not {type(extra).__name__}")
+        if reserved := sorted(RESERVED_CLAIMS & extra.keys()):
             raise ConfigurationError(f"claims= may not name {', '.join(reserved)}: the builder sets them itself.")
-        if balance is not None and not isinstance(balance, Decimal):
-            raise TypeError(f"balance must be a Decimal in currency units, not {type(balance).__name__}")
         issued_at = datetime.fromtimestamp(int(self._clock()), UTC)
         claims = SessionClaims(
             operator_id=self._operator_id,
@@ -183,15 +200,20 @@ class SessionTokenBuilder:
             issued_at=issued_at,
             expires_at=issued_at + self._lifetime,
             token_id=str(uuid.uuid4()),
-            balance=balance,
-            name=name,
-            timestamp=timestamp,
+            balance=_given(balance, "balance", Decimal),
+            name=_given(name, "name", str),
+            timestamp=_given(timestamp, "timestamp", int),
         )
         try:
             return signing_input(payload_of(claims, extra), self._key_id)
+        except TypeError as inexact:
+            raise TypeError(f"claims= does not fit into JSON: {inexact}. Give a Decimal for a float.") from None
         except (ValueError, RecursionError) as unwritable:
             problem = str(unwritable)
-        raise SessionTokenError(f"A session token cannot carry these claims: {problem}.")
+        raise SessionTokenError(
+            f"A session token cannot carry these claims: {problem}. Give it text, whole numbers, finite Decimals, "
+            "lists and dicts."
+        )
 
     def __repr__(self) -> str:
         return f"SessionTokenBuilder(operator_id={self._operator_id!r}, lifetime={self._lifetime})"
@@ -202,25 +224,93 @@ class SessionTokenBuilder:
 
 def launch_url(template: str, token: str) -> str:
     """
-    Return the address that opens the game: *template* with its one ``{token}`` replaced.
+    Return the address that opens the game: *template* with its one ``{token}`` replaced, and nothing else changed.
 
-    The endpoint that creates a game session is not shown in the specification, so the template comes from you.
+    The endpoint that creates a game session is not shown in the specification, so the template comes from you. A
+    token has no character that an address would have to escape.
 
     Raises:
-        ConfigurationError: The template has not exactly one ``{token}``, or sends the token over plain http.
+        ConfigurationError: The template has not exactly one ``{token}`` behind the host, is no address, or would send
+            the token over plain http to another machine.
+        SessionTokenError: *token* is no session token.
+        TypeError: One of them is no str.
     """
-    if template.count("{token}") != 1:
-        raise ConfigurationError(f"The launch template {shown(template)} must hold {{token}} exactly once.")
+    # Whatever is wrong, neither is shown: a template that was filled in before carries a token too.
+    problem = _template_problem(template) or _token_problem(token)
+    if problem is None:
+        return template.replace("{token}", token)
+    del template, token
+    raise problem
+
+
+def _template_problem(template: object) -> Exception | None:
+    if not isinstance(template, str):
+        return TypeError(f"template must be a str, not {type(template).__name__}")
+    held = template.count("{token}")
+    if held != 1:
+        return ConfigurationError(f"The launch template holds {{token}} {held} times. Put it in exactly once.")
     try:
         parts = urlsplit(template)
-        host = parts.hostname or ""
+        host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise ConfigurationError(f"The launch template {shown(template)} is no address.") from None
-    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
-        raise ConfigurationError(
-            f"The launch template {shown(template)} is not https: the token would travel in the open."
+        host = ""
+    if not host or not template.isprintable() or any(mark in template for mark in ' \\"<>'):
+        return ConfigurationError("The launch template is no address. Pass one like https://play.example/?t={token}.")
+    if "@" in parts.netloc or "{token}" in parts.netloc:
+        return ConfigurationError(
+            "The launch template has a password or the {token} in the place of the host. Put the token behind it."
         )
-    return template.replace("{token}", token)
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
+        return ConfigurationError(
+            "The launch template is not https, so the token would travel in the open. Pass an https address."
+        )
+    return None
+
+
+def _token_problem(token: object) -> Exception | None:
+    if not isinstance(token, str):
+        return TypeError(f"token must be a str, not {type(token).__name__}")
+    if len(token) > _LONGEST_TOKEN or not _TOKEN.fullmatch(token):
+        return SessionTokenError("This is no session token. Pass what SessionTokenBuilder.build returned.")
+    return None
+
+
+def _verified(token: object, key: RSAPublicKey) -> bytes | Exception:
+    """Return the payload of *token*, or what is wrong with it: a frame that raises would show the token."""
+    if not isinstance(token, str):
+        return TypeError(f"token must be a str, not {type(token).__name__}")
+    if len(token) > _LONGEST_TOKEN:
+        return SessionTokenError(f"The session token is refused: none of ours has {len(token)} characters.")
+    try:
+        payload: bytes = _VERIFIER.decode(token, key, algorithms=[ALGORITHM])
+        return payload
+    except jwt.InvalidAlgorithmError:
+        problem = "it is not signed with RS256. Do not trust it"
+    except jwt.InvalidSignatureError:
+        problem = "its signature is not this operator's. Do not trust it; if it is yours, check which key reads it"
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+        problem = "it cannot be read as a JWT. Pass the token whole, as it was built"
+    return SessionTokenError(f"The session token is refused: {problem}.")
+
+
+def _assembled(signed: bytes, raw_signature: bytes) -> str:
+    token = assembled(signed, raw_signature)
+    size = len(token)
+    if size <= _LONGEST_TOKEN:
+        return token
+    del token, raw_signature
+    raise SessionTokenError(
+        f"The session token would have {size} characters, but it travels in an address: {_LONGEST_TOKEN} is the most. "
+        "Put less into claims=."
+    )
+
+
+def _checked_lifetime(lifetime: object) -> timedelta:
+    if not isinstance(lifetime, timedelta):
+        raise TypeError(f"lifetime must be a timedelta, not {type(lifetime).__name__}")
+    if not timedelta(seconds=1) <= lifetime <= timedelta(seconds=LONGEST_LIFETIME_SECONDS) or lifetime.microseconds:
+        raise ConfigurationError(f"A session token lives from 1 second to 3 hours, in whole seconds, not {lifetime}.")
+    return lifetime
 
 
 def _text(value: object, name: str) -> str:
@@ -231,28 +321,8 @@ def _text(value: object, name: str) -> str:
     return value
 
 
-def _claims(payload: dict[str, Any]) -> SessionClaims:
-    """Return the claims in *payload*, or raise what ``decode`` takes for a refusal."""
-    issued_at, expires_at = (datetime.fromtimestamp(int(payload[name]), UTC) for name in ("iat", "exp"))
-    if expires_at - issued_at > _LONGEST_LIFETIME:
-        raise jwt.InvalidTokenError("it was made to live longer than 3 hours")
-    data = _of_type(payload.get("data", {}), dict)
-    balance = _of_type(data.get("balance"), Decimal, int, type(None))
-    return SessionClaims(
-        operator_id=_of_type(payload["iss"], str),
-        player_id=_of_type(payload["sub"], str),
-        instance_id=_of_type(payload["aud"], str),
-        issued_at=issued_at,
-        expires_at=expires_at,
-        token_id=_of_type(payload["jti"], str),
-        balance=None if balance is None else Decimal(balance),
-        name=_of_type(data.get("name"), str, type(None)),
-        timestamp=_of_type(data.get("timestamp"), int, type(None)),
-        extra={name: value for name, value in payload.items() if name not in RESERVED_CLAIMS},
-    )
-
-
-def _of_type(value: Any, *kinds: type) -> Any:
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        raise ValueError(f"{shown(value)} is not of the kind this claim has")
+def _given(value: _T | None, name: str, kind: type[_T]) -> _T | None:
+    """Return *value* if it is None or of *kind*; a float balance would not be exact, and an int might mean cents."""
+    if isinstance(value, bool) or not isinstance(value, kind | None):
+        raise TypeError(f"{name} must be of type {kind.__name__}, not {type(value).__name__}")
     return value

@@ -1,24 +1,39 @@
 """
-The parts of a session token: claims and times in, bytes to sign and token text out.
+The parts of a session token: claims and times in, bytes to sign and token text out; and a verified payload read back.
 
 The specification mentions a JWT and shows neither its claims nor its signing (spec §1, §5): all of this is assumed
 (docs/decisions/0005).
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final, NoReturn, TypeVar
 
+from game_operator.errors import SessionTokenError, shown
+from game_operator.money import json_number
 from game_operator.protocol.canonical import Json, encode_json
 
-__all__ = ["ALGORITHM", "RESERVED_CLAIMS", "SessionClaims", "assembled", "payload_of", "signing_input"]
+__all__ = [
+    "ALGORITHM",
+    "LONGEST_LIFETIME_SECONDS",
+    "RESERVED_CLAIMS",
+    "SessionClaims",
+    "assembled",
+    "payload_of",
+    "read_claims",
+    "signing_input",
+]
 
 ALGORITHM: Final = "RS256"
+LONGEST_LIFETIME_SECONDS: Final = 3 * 60 * 60
 #: Claims that the builder sets itself.
 RESERVED_CLAIMS: Final = frozenset({"iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data"})
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +63,7 @@ class SessionClaims:
     balance: Decimal | None = None
     name: str | None = None
     timestamp: int | None = None
-    extra: Mapping[str, object] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict, hash=False)
 
 
 def payload_of(claims: SessionClaims, extra: Mapping[str, Json]) -> bytes:
@@ -79,10 +94,92 @@ def assembled(signed: bytes, raw_signature: bytes) -> str:
     return (signed + b"." + _segment(raw_signature)).decode()
 
 
-def payload_in(token: str) -> bytes:
-    """Return the payload of a *token* whose signature has been verified."""
-    segment = token.split(".")[1].encode()
-    return urlsafe_b64decode(segment + b"=" * (-len(segment) % 4))
+def read_claims(payload: bytes, *, operator_id: str, instance_id: str, now_seconds: float) -> SessionClaims:
+    """
+    Return what *payload*, whose signature has been verified, says at *now_seconds* Unix time.
+
+    Raises:
+        SessionTokenError: It is of another operator or instance, not in time, made to live longer than 3 hours, or
+            lacks a claim.
+    """
+    claims = _object_in(payload)
+    issuer, audience = _required(claims, "iss", str), _required(claims, "aud", str)
+    if issuer != operator_id:
+        raise _refused(f"operator {shown(issuer)} issued it, not {shown(operator_id)}. Decode it with its issuer's key")
+    if audience != instance_id:
+        raise _refused(f"it opens instance {shown(audience)}, not {shown(instance_id)}. Decode it for its own instance")
+    issued_at, expires_at = _checked_times(claims, now_seconds)
+    data = _optional(claims, "data", dict) or {}
+    return SessionClaims(
+        operator_id=issuer,
+        player_id=_required(claims, "sub", str),
+        instance_id=audience,
+        issued_at=datetime.fromtimestamp(issued_at, UTC),
+        expires_at=datetime.fromtimestamp(expires_at, UTC),
+        token_id=_required(claims, "jti", str),
+        balance=_balance_in(data),
+        name=_optional(data, "name", str),
+        timestamp=_optional(data, "timestamp", int),
+        extra={name: value for name, value in claims.items() if name not in RESERVED_CLAIMS},
+    )
+
+
+def _checked_times(claims: dict[str, Any], now_seconds: float) -> tuple[int, int]:
+    """Return iat and exp. Once they are checked, both lie so near to now that they fit any date."""
+    issued_at, expires_at = _required(claims, "iat", int), _required(claims, "exp", int)
+    begins_at = max(issued_at, _optional(claims, "nbf", int) or issued_at)
+    if expires_at - issued_at > LONGEST_LIFETIME_SECONDS:
+        raise _refused("it was made to live longer than 3 hours. Build one with a shorter lifetime")
+    if begins_at > now_seconds:
+        raise _refused("it is not valid yet. Check the clocks of the machines that build and that read it")
+    if expires_at <= now_seconds:
+        raise _refused("it has expired. Build a new one and open the game again")
+    return issued_at, expires_at
+
+
+def _object_in(payload: bytes) -> dict[str, Any]:
+    try:
+        claims = json.loads(payload.decode(), parse_float=Decimal, parse_constant=_no_number)
+    except (ValueError, ArithmeticError, RecursionError):
+        claims = None
+    if not isinstance(claims, dict):
+        raise _refused("its payload is no JSON object with exact numbers. Build it with SessionTokenBuilder")
+    return claims
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number in JSON")
+
+
+def _balance_in(data: dict[str, Any]) -> Decimal | None:
+    if "balance" not in data:
+        return None
+    value = data["balance"]
+    try:
+        if isinstance(value, Decimal | int) and not isinstance(value, bool):
+            # Writing it again proves that it is an amount, and not a number that would fill the memory.
+            json_number(Decimal(value))
+            return Decimal(value)
+    except ValueError:
+        pass
+    raise _refused("its balance is no amount in currency units. Build it with SessionTokenBuilder")
+
+
+def _optional(claims: dict[str, Any], name: str, kind: type[_T]) -> _T | None:
+    return _required(claims, name, kind) if name in claims else None
+
+
+def _required(claims: dict[str, Any], name: str, kind: type[_T]) -> _T:
+    if name not in claims:
+        raise _refused(f"it has no claim {name}. Build it with SessionTokenBuilder")
+    value = claims[name]
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise _refused(f"its claim {name} is not of type {kind.__name__}. Build it with SessionTokenBuilder")
+    return value
+
+
+def _refused(problem_and_advice: str) -> SessionTokenError:
+    return SessionTokenError(f"The session token is refused: {problem_and_advice}.")
 
 
 def _segment(raw: bytes) -> bytes:
