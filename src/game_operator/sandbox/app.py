@@ -1,4 +1,4 @@
-"""The web application: one route for everything, which hands the request, as raw as it came, to the service."""
+"""The web application: one route for all calls, which hands each request, as raw as it came, to the service."""
 
 from collections.abc import Callable
 from email.utils import formatdate
@@ -6,13 +6,17 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Router
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.service import World, answer
+from game_operator.sandbox.openapi import document_json
 
-__all__ = ["MAX_BODY_BYTES", "Clock", "application"]
+__all__ = ["DOCUMENT_PATH", "MAX_BODY_BYTES", "Clock", "application"]
+
+#: Where the OpenAPI document is; it needs no signature.
+DOCUMENT_PATH: Final = "/openapi.json"
 
 #: A longer request body is refused with 413; the specification names no limit (docs/decisions/0009).
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -35,7 +39,11 @@ def application(world: World, clock: Clock) -> ASGIApp:
 
     # As the default it meets every path. A pattern would not: "." in one does not match the line break that an
     # escaped bet id may hold, and the router matches unescaped paths, where a%2Fb is two segments.
-    return Router(default=everything, redirect_slashes=False)
+    return Router([Route(DOCUMENT_PATH, _document)], default=everything, redirect_slashes=False)
+
+
+def _document(_request: Request) -> Response:
+    return Response(document_json(), media_type="application/json")
 
 
 async def _read(request: Request) -> HttpRequest | HttpResponse:

@@ -4,12 +4,14 @@ A small world to start with: the same seed makes the same one, ids, amounts and 
 Only times follow the clock: bets and rounds lie a fixed while before the moment the sandbox was made.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
 from types import MappingProxyType
 from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.codes import GameStatus, Genre
 from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
@@ -34,6 +36,7 @@ class Landmarks:
         round_no: The number of that round.
         empty_round_id: A round without bets.
         expired_round_id: A round just over 90 days old and so not found.
+        inactive_operator_id: An operator with the same key whose account is inactive.
     """
 
     instance_id: str
@@ -42,6 +45,7 @@ class Landmarks:
     round_no: int
     empty_round_id: str
     expired_round_id: str
+    inactive_operator_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +88,33 @@ _LIMITS: Final = {
 }
 
 
-def populate(world: SandboxWorld, seed: int | None, now_millis: int) -> Landmarks:
-    """Fill *world* and return what to ask about; *seed* None stands for 0."""
+def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, now_millis: int) -> Landmarks:
+    """
+    Fill *world*, made for an operator with *public_key*, and return what to ask about.
+
+    Args:
+        world: A new world.
+        public_key: The operator's key; an inactive operator is registered with the same.
+        seed: None stands for 0.
+        now_millis: What the bets and rounds are older than.
+    """
     random = Random(seed or 0)  # noqa: S311 - ids of a toy world, and they shall repeat
     games = [_game(title, random) for title in _TITLES]
     for game in games:
         world.add_game(game)
-    return _history(world, games[0], random, now_millis)
+    inactive_operator_id = f"{world.operator_id}-inactive"
+    world.add_operator(inactive_operator_id, public_key, active=False)
+    home = _Home(games[0].id, games[0].instances[0].id, random, now_millis)
+    rounds = _add_rounds(world, home)
+    return Landmarks(
+        instance_id=home.instance_id,
+        bet_ids=MappingProxyType(_add_bets(world, home, rounds)),
+        round_id=rounds["crowded"],
+        round_no=_ROUNDS["crowded"][0],
+        empty_round_id=rounds["empty"],
+        expired_round_id=rounds["expired"],
+        inactive_operator_id=inactive_operator_id,
+    )
 
 
 def _game(title: _Title, random: Random) -> GameInfo:
@@ -118,50 +142,65 @@ def _instance(title: _Title, number: int, random: Random) -> GameInstance:
     )
 
 
-def _history(world: SandboxWorld, game: GameInfo, random: Random, now_millis: int) -> Landmarks:
-    instance_id = game.instances[0].id
-    numbers = {"crowded": 4127, "empty": 4128, "expired": 17}
-    ids = {name: f"round-{_hex(random)}" for name in numbers}
-    ages = {"crowded": 30 * _MINUTE, "empty": 10 * _MINUTE, "expired": RETENTION_MILLIS + 2 * _MINUTE}
-    for name, round_no in numbers.items():
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """Where the landmarks stand."""
+
+    game: str
+    instance_id: str
+    random: Random
+    now_millis: int
+
+
+#: The number of each round, and its age.
+_ROUNDS: Final = {
+    "crowded": (4127, 30 * _MINUTE),
+    "empty": (4128, 10 * _MINUTE),
+    "expired": (17, RETENTION_MILLIS + 2 * _MINUTE),
+}
+
+
+def _add_rounds(world: SandboxWorld, home: _Home) -> dict[str, str]:
+    ids = {name: f"round-{_hex(home.random)}" for name in _ROUNDS}
+    for name, (round_no, age_millis) in _ROUNDS.items():
         world.add_round(
             round_id=ids[name],
             round_no=round_no,
-            instance_id=instance_id,
-            game=game.id,
-            started_at_millis=now_millis - ages[name],
+            instance_id=home.instance_id,
+            game=home.game,
+            started_at_millis=home.now_millis - age_millis,
         )
-    bets = dict(_bets(game.id, instance_id, ids["crowded"], ids["expired"], random, now_millis))
+    return ids
+
+
+def _add_bets(world: SandboxWorld, home: _Home, rounds: dict[str, str]) -> dict[str, str]:
+    crowded, expired = rounds["crowded"], rounds["expired"]
+    winnings = home.random.randrange(10_001, 100_001)
+    bets: dict[str, PlacedBet] = {
+        "OPEN": OpenBet.model_validate(_placed(home, crowded, 29 * _MINUTE)),
+        "CLOSED": ClosedBet.model_validate(_placed(home, crowded, 29 * _MINUTE) | {"won": winnings}),
+        "LOST": ClosedBet.model_validate(_placed(home, crowded, 28 * _MINUTE) | {"won": 0}),
+        "ROLLED_BACK": RolledBackBet.model_validate(_placed(home, crowded, 28 * _MINUTE)),
+        "EXPIRED": ClosedBet.model_validate(_placed(home, expired, RETENTION_MILLIS + _MINUTE) | {"won": 0}),
+    }
     for bet in bets.values():
         world.add_bet(bet)
-    named = {name: bet.reference_id for name, bet in bets.items() if name.isupper()}
-    return Landmarks(
-        instance_id, MappingProxyType(named), ids["crowded"], numbers["crowded"], ids["empty"], ids["expired"]
-    )
+    for _ in range(8):
+        won = home.random.choice((0, home.random.randrange(1, 20_001)))
+        world.add_bet(ClosedBet.model_validate(_placed(home, crowded, 28 * _MINUTE) | {"won": won}))
+    return {state: bet.reference_id for state, bet in bets.items()}
 
 
-def _bets(
-    game: str, instance_id: str, round_id: str, expired_round_id: str, random: Random, now_millis: int
-) -> Iterator[tuple[str, PlacedBet]]:
-    def placed(player: int, age_millis: int, round_id: str = round_id) -> dict[str, str | int]:
-        return {
-            "reference_id": f"bet-{_hex(random)}",
-            "player_id": f"player-{player}",
-            "round_id": round_id,
-            "instance_id": instance_id,
-            "game": game,
-            "wager": random.randrange(10, 10_001),
-            "timestamp": now_millis - age_millis,
-        }
-
-    yield "OPEN", OpenBet.model_validate(placed(1, 29 * _MINUTE))
-    yield "CLOSED", ClosedBet.model_validate(placed(2, 29 * _MINUTE) | {"won": random.randrange(10_001, 100_001)})
-    yield "LOST", ClosedBet.model_validate(placed(3, 28 * _MINUTE) | {"won": 0})
-    yield "ROLLED_BACK", RolledBackBet.model_validate(placed(1, 28 * _MINUTE))
-    yield "EXPIRED", ClosedBet.model_validate(placed(2, RETENTION_MILLIS + _MINUTE, expired_round_id) | {"won": 0})
-    for player in range(4, 12):
-        won = random.choice((0, random.randrange(1, 20_001)))
-        yield f"more {player}", ClosedBet.model_validate(placed(player, 28 * _MINUTE) | {"won": won})
+def _placed(home: _Home, round_id: str, age_millis: int) -> dict[str, str | int]:
+    return {
+        "reference_id": f"bet-{_hex(home.random)}",
+        "player_id": f"player-{home.random.randrange(1, 10)}",
+        "round_id": round_id,
+        "instance_id": home.instance_id,
+        "game": home.game,
+        "wager": home.random.randrange(10, 10_001),
+        "timestamp": home.now_millis - age_millis,
+    }
 
 
 def _hex(random: Random) -> str:

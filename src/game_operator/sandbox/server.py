@@ -74,7 +74,7 @@ class Sandbox:
         public_key = self._private_key.public_key() if self._private_key else load_public_key(operator_public_key or "")
         #: What the service knows; change it at any time.
         self.world = SandboxWorld(operator_id, public_key)
-        self._landmarks = populate(self.world, seed, self._clock())
+        self._landmarks = populate(self.world, public_key, seed, self._clock())
         self._running: _Running | None = None
 
     @property
@@ -187,7 +187,13 @@ class _Running:
             target=self._serve, args=(listener,), name=f"game-operator sandbox {self.base_url}", daemon=True
         )
         self._thread.start()
-        self._server.ready.result(_START_SECONDS)
+        try:
+            failure = self._server.ready.exception(_START_SECONDS)
+        except BaseException:
+            self.stop()
+            raise
+        if failure is not None:
+            raise ConfigurationError(f"The sandbox did not start: {failure!r}.") from failure
 
     def stop(self) -> None:
         self._server.should_exit = True
