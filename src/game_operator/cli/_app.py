@@ -1,0 +1,96 @@
+"""The commands put together, and every expected failure turned into a sentence and an exit code."""
+
+import io
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from game_operator._version import __version__
+from game_operator.cli._failures import ExitCode, tell, tell_usage
+from game_operator.cli._output import say
+from game_operator.cli.demo import demo
+from game_operator.cli.doctor import doctor
+from game_operator.cli.games import games
+from game_operator.cli.grant import grant
+from game_operator.cli.keygen import keygen
+from game_operator.cli.lookups import bet, round_
+from game_operator.cli.sandbox import sandbox
+from game_operator.cli.session_token import tokens
+from game_operator.errors import GameOperatorError
+
+__all__ = ["app", "run"]
+
+_NAME = "game-operator"
+
+# A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
+app = typer.Typer(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"{_NAME} {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def game_operator(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """
+    The operator's side of a game provider integration.
+
+    Settings come from options or from the environment: GAME_OPERATOR_BASE_URL, GAME_OPERATOR_ID,
+    GAME_OPERATOR_PRIVATE_KEY_FILE. Exit codes: 0 fine, 1 findings or the service said no, 2 usage, 3 could not reach.
+    """
+
+
+for command in (demo, keygen, doctor, games, bet, grant, sandbox):
+    app.command()(command)
+app.command("round")(round_)
+app.add_typer(tokens, name="token")
+
+
+def run(args: list[str]) -> int:
+    """Run the command line *args* and return the exit code."""
+    _accept_any_character()
+    try:
+        code = _outcome(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who read our output has seen enough. What is still buffered goes nowhere, without a complaint at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.SAID_NO
+    return code
+
+
+def _outcome(args: list[str]) -> int:
+    as_json = "--json" in (args[: args.index("--")] if "--" in args else args)
+    try:
+        code = get_command(app).main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
+    except GameOperatorError as error:
+        return tell(error, as_json=as_json)
+    except typer.TyperException as misused:
+        return tell_usage(misused.format_message(), _advice(misused), as_json=as_json)
+    except typer.Abort:
+        code = ExitCode.INTERRUPTED
+    if code == ExitCode.INTERRUPTED:
+        return tell_usage("Interrupted.", "Nothing more was done.", as_json=as_json, code=ExitCode.INTERRUPTED)
+    return int(code or 0) if args else ExitCode.USAGE
+
+
+def _advice(misused: typer.TyperException) -> str:
+    # The context is an attribute of the usage errors alone, whose classes Typer keeps to itself.
+    context: Any = getattr(misused, "ctx", None)
+    return f"Try: {context.command_path if context else _NAME} --help"
+
+
+def _accept_any_character() -> None:
+    """Make a stream that cannot encode a character show its escape, where it would raise."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

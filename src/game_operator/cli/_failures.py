@@ -1,0 +1,67 @@
+"""From an error to an exit code, and to what people and programs are told about it."""
+
+from enum import IntEnum
+
+from game_operator.cli._output import say, write_document
+from game_operator.errors import ApiError, ConfigurationError, GameOperatorError, OutcomeUnknownError, TransportError
+
+__all__ = ["ExitCode", "exit_code_of", "tell", "tell_usage"]
+
+#: What a program branches on, of whichever error has it.
+_ATTRIBUTES = (
+    "status_code",
+    "error_code",
+    "reference_id",
+    "instance_id",
+    "possibly_granted",
+    "retry_after",
+    "attempts",
+    "elapsed_seconds",
+    "timed_out",
+)
+
+
+class ExitCode(IntEnum):
+    """What the exit codes of all commands mean."""
+
+    FINE = 0
+    SAID_NO = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    INTERRUPTED = 130
+
+
+def exit_code_of(error: GameOperatorError) -> ExitCode:
+    """Return the exit code for *error*."""
+    if isinstance(error, ConfigurationError):
+        return ExitCode.USAGE
+    return ExitCode.UNREACHABLE if isinstance(error, TransportError) else ExitCode.SAID_NO
+
+
+def tell(error: GameOperatorError, *, as_json: bool) -> ExitCode:
+    """Tell about *error*, and return the exit code."""
+    code = exit_code_of(error)
+    if not as_json:
+        say(f"Error: {error}", style="red", error=True)
+        if isinstance(error, OutcomeUnknownError):
+            say("Here that means: run this very command once more, unchanged.", error=True)
+        return code
+    facts: dict[str, object] = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
+    if isinstance(error, ApiError):
+        facts["service_message"] = error.message
+    _document(type(error).__name__, str(error), code, facts)
+    return code
+
+
+def tell_usage(problem: str, advice: str, *, as_json: bool, code: ExitCode = ExitCode.USAGE) -> ExitCode:
+    """Tell about a command line that cannot be carried out, and return the exit code."""
+    if as_json:
+        _document("Interrupted" if code is ExitCode.INTERRUPTED else "UsageError", problem, code, {})
+    else:
+        say(f"Error: {problem}", style="red", error=True)
+        say(advice, error=True)
+    return code
+
+
+def _document(kind: str, message: str, code: ExitCode, facts: dict[str, object]) -> None:
+    write_document({"error": {"type": kind, "message": message, "exit_code": int(code), **facts}})

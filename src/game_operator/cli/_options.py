@@ -1,0 +1,120 @@
+"""The options that commands share, and the client or signer settings they make up together with the environment."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from game_operator.errors import ConfigurationError, SigningKeyError
+
+if TYPE_CHECKING:
+    from game_operator.client._sync import OperatorClient
+
+__all__ = ["AsJson", "BaseUrl", "Deadline", "InstanceId", "OperatorId", "PrivateKeyFile", "connect", "environment"]
+__all__ += ["PASSPHRASE", "settings", "token_settings"]
+
+PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
+
+_SERVICE = "The service and who you are"
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(help="Where the service lives; else GAME_OPERATOR_BASE_URL.", rich_help_panel=_SERVICE),
+]
+OperatorId = Annotated[
+    str | None,
+    typer.Option(help="The id the provider gave you; else GAME_OPERATOR_ID.", rich_help_panel=_SERVICE),
+]
+PrivateKeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--private-key",
+        help="Your key's PEM file; else GAME_OPERATOR_PRIVATE_KEY_FILE or GAME_OPERATOR_PRIVATE_KEY. "
+        f"{PASSPHRASE} opens an encrypted one.",
+        rich_help_panel=_SERVICE,
+    ),
+]
+Deadline = Annotated[
+    float, typer.Option(help="Seconds for the whole call, repeats included.", rich_help_panel=_SERVICE)
+]
+InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
+
+
+def environment(base_url: str | None, operator_id: str | None, private_key: Path | None) -> dict[str, str]:
+    """Return the environment as it would be if the options given had been set in it."""
+    environ = dict(os.environ)
+    if base_url is not None:
+        environ["GAME_OPERATOR_BASE_URL"] = base_url
+    if operator_id is not None:
+        environ["GAME_OPERATOR_ID"] = operator_id
+    if private_key is not None:
+        environ.pop("GAME_OPERATOR_PRIVATE_KEY", None)
+        environ["GAME_OPERATOR_PRIVATE_KEY_FILE"] = str(private_key)
+    return environ
+
+
+def settings(environ: dict[str, str]) -> dict[str, Any]:
+    """
+    Return base_url, operator_id, private_key and passphrase, asking for the last if it is needed and missing.
+
+    Raises:
+        ConfigurationError: A setting is missing; the message names it.
+    """
+    from game_operator.client.config import environment_settings
+
+    try:
+        found = environment_settings(environ)
+    except ConfigurationError as missing:
+        problem = str(missing)
+    else:
+        found["passphrase"] = found["passphrase"] or _passphrase_for(found["private_key"])
+        return found
+    raise ConfigurationError(f"{problem} The options are --base-url, --operator-id and --private-key.")
+
+
+def token_settings(operator_id: str | None, private_key: Path | None) -> dict[str, Any]:
+    """
+    Return operator_id, private_key and passphrase: a session token needs no address.
+
+    Raises:
+        ConfigurationError: A setting is missing; the message names it.
+    """
+    found = settings(environment("unused", operator_id, private_key))
+    del found["base_url"]
+    return found
+
+
+def connect(
+    base_url: str | None, operator_id: str | None, private_key: Path | None, deadline: float
+) -> "OperatorClient":
+    """
+    Return a client set up by options and environment.
+
+    Raises:
+        ConfigurationError: A setting is missing or cannot work.
+    """
+    from game_operator.client._sync import OperatorClient
+
+    return OperatorClient(**settings(environment(base_url, operator_id, private_key)), deadline=deadline)
+
+
+def _passphrase_for(private_key: str | Path) -> str | None:
+    """Return the passphrase of an encrypted key, as typed by the person at the terminal."""
+    if not _is_encrypted(private_key):
+        return None
+    name = str(private_key) if isinstance(private_key, Path) else "GAME_OPERATOR_PRIVATE_KEY"
+    if not sys.stdin.isatty():
+        raise SigningKeyError(f"{name} is encrypted. Set {PASSPHRASE} to its passphrase.")
+    typed: str = typer.prompt(f"Passphrase of {name}", hide_input=True, err=True)
+    return typed
+
+
+def _is_encrypted(private_key: str | Path) -> bool:
+    try:
+        pem = private_key.read_bytes() if isinstance(private_key, Path) else private_key.encode(errors="replace")
+    except OSError:
+        return False  # Loading the key will say what is wrong with the file.
+    return b"ENCRYPTED" in pem

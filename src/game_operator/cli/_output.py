@@ -1,0 +1,95 @@
+"""
+What people and programs get to see: text and tables for the one, exactly one JSON document for the other.
+
+Whatever comes from the service is shown literally: it can neither style our tables nor command a terminal.
+"""
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["cell", "details", "error_console", "say", "show", "visible", "waiting", "write_document"]
+
+_WIDTH_OF_A_PIPE = 160
+_LARGEST_EXPONENT = 64
+
+
+def visible(value: object) -> str:
+    """Return *value* as text in which everything that does not print stands as its escape, as in ``repr``."""
+    return "".join(
+        character if character.isprintable() or unicodedata.category(character) == "Zs" else _escape_of(character)
+        for character in str(value)
+    )
+
+
+def _escape_of(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def cell(value: object, style: str = "") -> Text:
+    """Return *value* for a table: literal, without markup."""
+    return Text(visible(value), style=style, overflow="fold")
+
+
+def error_console() -> Console:
+    """Return the console for what is not the result: errors and progress."""
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def say(text: str, *, style: str = "", error: bool = False) -> None:
+    """Print one line, literal and never cut or folded by us; on stderr if *error*."""
+    console = error_console() if error else _console()
+    console.print(cell(text, style), soft_wrap=True)
+
+
+def show(table: Table) -> None:
+    """Print *table* on stdout."""
+    _console().print(table)
+
+
+def details(rows: Iterable[tuple[str, object]]) -> Table:
+    """Return a table of two columns, names and values."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in rows:
+        table.add_row(Text(name, style="dim"), cell(value))
+    return table
+
+
+def _console() -> Console:
+    # A pipe has no width of its own: rich would take 80 columns and fold ids that a script wants whole.
+    given = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if given else _WIDTH_OF_A_PIPE, highlight=False, markup=False, emoji=False)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show on stderr, if that is a terminal, that *what* is under way."""
+    with error_console().status(Text(what)):
+        yield
+
+
+def write_document(document: Mapping[str, object]) -> None:
+    """Write *document* as the one line of JSON that ``--json`` promises: ASCII, decimals digit for digit."""
+    # JSON leaves DEL as it is; terminals do not.
+    sys.stdout.write(_json(document).replace("\x7f", "\\u007f") + "\n")
+    sys.stdout.flush()
+
+
+def _json(value: object) -> str:
+    match value:
+        case Decimal():
+            return format(value, "f") if abs(value.adjusted()) <= _LARGEST_EXPONENT else str(value)
+        case Mapping():
+            return "{" + ",".join(f"{json.dumps(str(name))}:{_json(item)}" for name, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(_json, value)) + "]"
+        case _:
+            return json.dumps(value)

@@ -1,0 +1,74 @@
+"""``game-operator doctor``: what is wrong with the set-up, and what to do about each finding."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from game_operator.cli._failures import ExitCode
+from game_operator.cli._options import AsJson, BaseUrl, Deadline, OperatorId, PrivateKeyFile, environment
+from game_operator.cli._output import say, waiting, write_document
+
+if TYPE_CHECKING:
+    from game_operator.cli._checks import Check
+
+__all__ = ["doctor"]
+
+_LOOK = {"ok": ("✓", "green"), "problem": ("✗", "red"), "unreachable": ("✗", "red"), "skipped": ("·", "dim")}
+
+
+def doctor(
+    public_key: Annotated[
+        Path | None, typer.Option(help="The public key you registered; else the .pub.pem beside the private key.")
+    ] = None,
+    base_url: BaseUrl = None,
+    operator_id: OperatorId = None,
+    private_key: PrivateKeyFile = None,
+    deadline: Deadline = 10.0,
+    as_json: AsJson = False,
+) -> int:
+    """
+    Check settings, key pair, reachability, clock and a signed call, and say what to do about each finding.
+
+    What rests on an assumption, because the specification is silent, is marked as assumed.
+    """
+    from game_operator.cli._checks import examination
+    from game_operator.client.config import checked_seconds
+
+    checked_seconds("deadline", deadline)
+    checks = []
+    for check in _patiently(examination(environment(base_url, operator_id, private_key), public_key, deadline)):
+        checks.append(check)
+        if not as_json:
+            _tell(check)
+    verdict = _verdict(checks)
+    if as_json:
+        write_document({"ok": verdict is ExitCode.FINE, "checks": [asdict(check) for check in checks]})
+    return verdict
+
+
+def _patiently(checks: "Iterator[Check]") -> "Iterator[Check]":
+    while True:
+        with waiting("Examining …"):
+            check = next(checks, None)
+        if check is None:
+            return
+        yield check
+
+
+def _tell(check: "Check") -> None:
+    mark, style = _LOOK[check.outcome]
+    say(f"{mark} {check.name}: {check.found}", style=style)
+    if check.todo:
+        say(f"    to do: {check.todo}")
+    if check.assumed:
+        say(f"    assumed: {check.assumed}", style="dim")
+
+
+def _verdict(checks: "list[Check]") -> ExitCode:
+    outcomes = {check.outcome for check in checks}
+    if "unreachable" in outcomes:
+        return ExitCode.UNREACHABLE
+    return ExitCode.SAID_NO if "problem" in outcomes else ExitCode.FINE

@@ -1,0 +1,70 @@
+"""``game-operator keygen``: the key pair that signs requests (spec §5)."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from game_operator.cli._options import PASSPHRASE, AsJson
+from game_operator.cli._output import details, say, show, waiting, write_document
+from game_operator.errors import ConfigurationError
+
+__all__ = ["keygen"]
+
+_LEAST_BITS = 2048
+# Making a longer one takes minutes, and each signature tenths of a second.
+_MOST_BITS = 8192
+
+
+def keygen(
+    path: Annotated[Path, typer.Argument(help="Where the private key goes.")] = Path("operator.pem"),
+    bits: Annotated[int, typer.Option(min=_LEAST_BITS, max=_MOST_BITS, help="The length of the key.")] = _LEAST_BITS,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help=f"Protect the key with {PASSPHRASE}, or one you are asked for.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """
+    Make a key pair: the private key signs requests, the public one is registered with the provider.
+
+    An existing file is never overwritten.
+    """
+    from game_operator.cli._keys import fingerprint, write_pair
+
+    passphrase = _passphrase() if encrypt else None
+    with waiting(f"Making an RSA key of {bits} bits …"):
+        pair = write_pair(path, bits=bits, passphrase=passphrase)
+    if as_json:
+        document = {
+            "private_key_file": str(pair.private),
+            "public_key_file": str(pair.public),
+            "public_key_pem": pair.public_pem,
+            "fingerprint_sha256": fingerprint(pair.public_key),
+            "bits": pair.public_key.key_size,
+            "encrypted": encrypt,
+        }
+        write_document(document)
+        return
+    show(
+        details(
+            [
+                ("private key", f"{pair.private} ({'encrypted, ' if encrypt else ''}readable by you alone)"),
+                ("public key", pair.public),
+                ("SHA-256", fingerprint(pair.public_key)),
+            ]
+        )
+    )
+    say("Register this public key with the provider, and compare the SHA-256 over another channel:")
+    for line in pair.public_pem.splitlines():
+        say(line)
+
+
+def _passphrase() -> str:
+    given = os.environ.get(PASSPHRASE)
+    if not given and not sys.stdin.isatty():
+        raise ConfigurationError(f"--encrypt needs a passphrase. Set {PASSPHRASE}, or run this at a terminal.")
+    if not given:
+        given = typer.prompt("Passphrase of the new key", hide_input=True, confirmation_prompt=True, err=True)
+    return str(given)
