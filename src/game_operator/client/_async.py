@@ -94,9 +94,14 @@ class AsyncOperatorClient:
         read_limits: ReadLimits = DEFAULT_READ_LIMITS,
         allow_insecure_http: bool = False,
     ) -> None:
+        try:
+            signer = load_signer(private_key, passphrase)
+        finally:
+            # Error trackers show the locals of every frame that an error passes.
+            del private_key, passphrase
         self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
         self._settings = call_settings(operator_id=operator_id, timeout=timeout, deadline=deadline, retries=retries)
-        self._signatures = _signatures(load_signer(private_key, passphrase), operator_id)
+        self._signatures = _signatures(signer, operator_id)
         self._wire = _Wire(self._base_url, http_client, ssl_context, trust_env, read_limits)
         self._on_exchange = on_exchange
         self._owns_wire = True
@@ -104,7 +109,10 @@ class AsyncOperatorClient:
     @classmethod
     def from_env(cls, **options: Any) -> Self:
         """Return a client set up by the environment, as ``OperatorClient.from_env`` does."""
-        return cls(**(environment_settings() | options))
+        try:
+            return cls(**environment_settings(given=options))
+        finally:
+            del options
 
     async def fetch_games(self) -> list[GameInfo]:
         """Return all games and instances; see ``OperatorClient.fetch_games`` (spec §4.2)."""

@@ -108,9 +108,13 @@ class OperatorClient:
         read_limits: ReadLimits = DEFAULT_READ_LIMITS,
         allow_insecure_http: bool = False,
     ) -> None:
+        try:
+            signer = load_signer(private_key, passphrase)
+        finally:
+            # Error trackers show the locals of every frame that an error passes.
+            del private_key, passphrase
         self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
         self._settings = call_settings(operator_id=operator_id, timeout=timeout, deadline=deadline, retries=retries)
-        signer = load_signer(private_key, passphrase)
         if is_async(signer):
             raise ConfigurationError("The signer's sign method is async. Use AsyncOperatorClient with it.")
         self._signatures = RememberedSignatures(cast("Signer", signer), forever=operator_id.encode())
@@ -124,12 +128,16 @@ class OperatorClient:
         Return a client set up by the environment; *options* are those of the constructor.
 
         Read are GAME_OPERATOR_BASE_URL, GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY or
-        GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE.
+        GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE; with a *private_key* of yours, for
+        example a signer, the last three are left alone.
 
         Raises:
             ConfigurationError: One is missing; the message names it.
         """
-        return cls(**(environment_settings() | options))
+        try:
+            return cls(**environment_settings(given=options))
+        finally:
+            del options
 
     def fetch_games(self) -> list[GameInfo]:
         """

@@ -169,36 +169,45 @@ def call_settings(
     )
 
 
-def environment_settings(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+def environment_settings(
+    environ: Mapping[str, str] = os.environ, *, given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """
-    Return base_url, operator_id, private_key and passphrase as the environment gives them.
+    Return base_url, operator_id, private_key and passphrase as the environment gives them, with *given* put over them.
+
+    What is *given* need not be set; a given private_key leaves the passphrase in the environment alone, too.
 
     Raises:
         ConfigurationError: One is missing; the message names all that are.
     """
-    found = {name: environ.get(f"GAME_OPERATOR_{name}") or None for name in _VARIABLES}
-    missing = [f"GAME_OPERATOR_{name}" for name in ("BASE_URL", "ID") if found[name] is None]
-    if found["PRIVATE_KEY"] is None and found["PRIVATE_KEY_FILE"] is None:
-        missing.append("GAME_OPERATOR_PRIVATE_KEY_FILE (or GAME_OPERATOR_PRIVATE_KEY)")
+    settings = _settings_or_problem(environ, given or {})
+    # Error trackers show the locals of every frame, and an environment is full of secrets.
+    del environ, given
+    if isinstance(settings, str):
+        raise ConfigurationError(settings)
+    return settings
+
+
+def _settings_or_problem(environ: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any] | str:
+    settings: dict[str, Any] = {name: environ.get(variable) or None for name, variable in _VARIABLES.items()}
+    file = environ.get(_KEY_FILE) or None
+    if "private_key" in given:
+        file = settings["passphrase"] = None
+    elif file is not None and settings["private_key"] is not None:
+        return f"{_VARIABLES['private_key']} and {_KEY_FILE} are both set. Unset one of them."
+    settings["private_key"] = settings["private_key"] if file is None else Path(file)
+    settings.update(given)
+    missing = [variable for name, variable in _VARIABLES.items() if settings[name] is None and name != "passphrase"]
     if missing:
-        raise ConfigurationError(f"Not set in the environment: {', '.join(missing)}. Set them, or pass the arguments.")
-    if found["PRIVATE_KEY"] is not None and found["PRIVATE_KEY_FILE"] is not None:
-        raise ConfigurationError(
-            "GAME_OPERATOR_PRIVATE_KEY and GAME_OPERATOR_PRIVATE_KEY_FILE are both set. Unset one of them."
-        )
-    return {
-        "base_url": found["BASE_URL"],
-        "operator_id": found["ID"],
-        "private_key": _key_from(found["PRIVATE_KEY"], found["PRIVATE_KEY_FILE"]),
-        "passphrase": found["PRIVATE_KEY_PASSPHRASE"],
-    }
+        names = ", ".join(missing).replace(_VARIABLES["private_key"], f"{_KEY_FILE} (or {_VARIABLES['private_key']})")
+        return f"Not set in the environment: {names}. Set them, or pass the arguments."
+    return settings
 
 
-_VARIABLES = ("BASE_URL", "ID", "PRIVATE_KEY", "PRIVATE_KEY_FILE", "PRIVATE_KEY_PASSPHRASE")
-
-
-def _key_from(pem: str | None, file: str | None) -> str | Path:
-    if pem is None:
-        return Path(file or "")
-    # Many deployment tools keep a variable on one line and write the line breaks of a PEM as \n.
-    return pem if "\n" in pem else pem.replace("\\n", "\n")
+_VARIABLES = {
+    "base_url": "GAME_OPERATOR_BASE_URL",
+    "operator_id": "GAME_OPERATOR_ID",
+    "private_key": "GAME_OPERATOR_PRIVATE_KEY",
+    "passphrase": "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE",
+}
+_KEY_FILE = "GAME_OPERATOR_PRIVATE_KEY_FILE"
