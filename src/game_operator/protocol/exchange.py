@@ -11,7 +11,7 @@ code of spec §7.2 ends the call as itself. Everything else ends it as ``Outcome
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import (
@@ -24,7 +24,7 @@ from game_operator.errors import (
     RequestNotSentError,
     ServiceError,
     TransportError,
-    UnexpectedResponseError,
+    one_line,
 )
 from game_operator.protocol.failures import retry_after_seconds
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
@@ -47,6 +47,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_LONGEST_REASON: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +91,14 @@ class Wait:
 class TransportFailed:
     """No response. *sent* is False only if nothing of the request can have reached the service."""
 
-    reason: str
+    reason: str = field(repr=False)
     sent: bool
     timed_out: bool = False
+
+    def told_without(self, secret: bytes) -> str:
+        """Return the reason as one short line, *secret* cut out: it may quote what the other side sent."""
+        told = self.reason.replace(secret.decode(), "[signature removed]")
+        return one_line(told if len(told) <= _LONGEST_REASON else told[:_LONGEST_REASON] + "…")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +148,11 @@ class _Call(Generic[T]):
         deadline = self.settings.deadline_seconds
         return None if deadline is None else self.started + deadline - self.now
 
-    def transport_error(self, failed: TransportFailed) -> TransportError:
-        """Return the error for a call whose last attempt was *failed*."""
+    def transport_error(self, reason: str, *, timed_out: bool) -> TransportError:
+        """Return the error for a call whose last attempt failed for *reason*."""
         kind = TransportError if self.operation.grant else NoAnswerError
         return (kind if self.left_us else RequestNotSentError)(
-            failed.reason,
-            attempts=self.attempts,
-            elapsed_seconds=self.now - self.started,
-            timed_out=failed.timed_out,
+            reason, attempts=self.attempts, elapsed_seconds=self.now - self.started, timed_out=timed_out
         )
 
 
@@ -191,9 +195,9 @@ def _sign(call: _Call[T]) -> Generator[Step, Reply, Signature]:
     assert isinstance(signed, Signed)
     call.now = signed.seconds
     if isinstance(signed.result, TransportFailed):
-        raise call.transport_error(signed.result)
+        raise call.transport_error(signed.result.reason, timed_out=signed.result.timed_out)
     if _is_out_of_time(call, 0.0):
-        raise call.transport_error(TransportFailed("The deadline passed while signing", sent=False, timed_out=True))
+        raise call.transport_error("The deadline passed while signing", timed_out=True)
     return signed.result
 
 
@@ -214,7 +218,7 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
     if isinstance(result, TransportFailed):
         call.left_us = call.left_us or result.sent
         call.in_doubt = call.in_doubt or result.sent
-        raise call.transport_error(result)
+        raise call.transport_error(result.told_without(signature), timed_out=result.timed_out)
     call.left_us = True
     try:
         # A debugging service may echo our headers: no error shall carry the signature on.
@@ -229,9 +233,13 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
 
 
 def _leaves_doubt(error: ApiError) -> bool:
-    """Whether a request that was answered so may have been carried out all the same."""
-    unreadable_success = isinstance(error, UnexpectedResponseError) and 200 <= error.status_code <= 299
-    return unreadable_success or isinstance(error, ServiceError)
+    """
+    Whether a request that was answered so may have been carried out all the same.
+
+    A redirect or a 4xx says that it was not. All else leaves it open: 5xx, a success that cannot be read, and a status
+    that HTTP does not know.
+    """
+    return not 300 <= error.status_code <= 499
 
 
 def _pause(call: _Call[T], answer: Answer, failure: GameOperatorError, jitter: Iterator[float]) -> float | None:
@@ -268,8 +276,9 @@ def _worth_repeating(call: _Call[T], answer: Answer, failure: GameOperatorError)
 
 def _verdict(call: _Call[T], failure: GameOperatorError) -> GameOperatorError:
     """Return what the caller is told when *failure* was the last word."""
-    if isinstance(failure, TransportError) and call.out_of_time:
-        failure.timed_out = True
+    if isinstance(failure, TransportError):
+        failure.elapsed_seconds = call.now - call.started
+        failure.timed_out = failure.timed_out or call.out_of_time
     grant = call.operation.grant
     if grant is None:
         return failure

@@ -31,11 +31,12 @@ class HttpResponse:
     A response as far as it was read.
 
     *defect* says why *body* is not the whole body in plain bytes (it was encoded, or too long), and is "" when it is.
+    Its ``repr`` leaves headers and body out, for a service may echo a signature in either.
     """
 
     status: int
-    headers: HeaderPairs
-    body: bytes
+    headers: HeaderPairs = field(repr=False)
+    body: bytes = field(repr=False)
     defect: str = ""
 
     def header(self, name: bytes) -> str | None:
