@@ -10,6 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
@@ -102,8 +103,6 @@ class WholeNumber:
         return self._refuse()
 
     def _from_float(self, value: float) -> int:
-        if not isinstance(value, _ExactFloat):
-            return self._within(int(value)) if value.is_integer() else self._refuse()
         exact = _decimal(value)
         if exact is None or not _is_ordinary(exact) or exact != exact.to_integral_value():
             return self._refuse()
@@ -127,7 +126,7 @@ class _ExactAmount:
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.json_or_python_schema(
             json_schema=core_schema.custom_error_schema(
-                core_schema.decimal_schema(allow_inf_nan=False),
+                core_schema.no_info_after_validator_function(_amount_from_float, core_schema.float_schema(strict=True)),
                 custom_error_type="amount",
                 custom_error_message=_NO_AMOUNT,
             ),
@@ -138,6 +137,11 @@ class _ExactAmount:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> "JsonSchemaValue":
         return {"type": "number"}
+
+
+@lru_cache(4096)  # A catalogue repeats a handful of amounts thousands of times.
+def _amount_from_float(value: float) -> Decimal:
+    return _plain(_decimal(value))
 
 
 def _amount_from_python(value: object) -> Decimal:
@@ -158,9 +162,12 @@ def _amount_to_json(amount: Decimal) -> float | str:
     return nearest if Decimal(repr(nearest)) == amount else str(amount)
 
 
-def _decimal(number: _ExactFloat) -> Decimal | None:
+def _decimal(number: float) -> Decimal | None:
+    # What repr writes is what stood in the body, as long as that had no more than 15 digits. A zero may be written with
+    # any sign and exponent, of which a double knows nothing: it is 0.
+    text = number.text if isinstance(number, _ExactFloat) else repr(number)
     try:
-        return Decimal(number.text)
+        return Decimal(text) or Decimal(0)
     except InvalidOperation:  # An exponent of 19 digits and more.
         return None
 
@@ -170,7 +177,7 @@ def _is_ordinary(number: Decimal) -> bool:
 
 
 def _plain(amount: Decimal | None) -> Decimal:
-    # The fast path yields 0.1 for 0.10 and 100000 for 1E5; so does this one, and no exponent reaches a user.
+    # 0.10 is 0.1 and 1E5 is 100000, whichever way the number was read, and no exponent reaches a user.
     if amount is None or not _is_ordinary(amount):
         raise PydanticCustomError("amount", _NO_AMOUNT)
     text = format(amount, "f")
@@ -197,15 +204,10 @@ else:
 _NEEDS_EXACT = tuple(
     re.compile(pattern).search
     for pattern in (
-        # A number of 16 or more characters, or with an exponent. All numbers we know are members of objects and follow
-        # a colon; a bare \d{16} would fire on every id of 24 hex digits.
-        rb":[ \t\r\n]*-?[0-9](?:[0-9.]{15}|[0-9.]*[eE])",
-        # An amount in quotation marks or brackets, which pydantic would take for a number.
-        rb'_wager"[ \t\r\n]*:[ \t\r\n]*["\[]',
-        rb'max_win"[ \t\r\n]*:[ \t\r\n]*["\[]',
-        rb'rtp"[ \t\r\n]*:[ \t\r\n]*["\[]',
-        # An ASCII letter hidden in an escape, since amounts are told by the names of their fields.
-        rb"\\u00[0-7]",
+        # A number of 16 or more characters, or with an exponent of three digits or more: up to there a double gives the
+        # digits back. All numbers we know are members of objects and follow a colon; a bare \d{16} would fire on every
+        # id of 24 hex digits.
+        rb":[ \t\r\n]*-?[0-9](?:[0-9.]{15}|[0-9.]*[eE][+-]?[0-9]{3})",
         # What is not JSON, and which pydantic takes all the same.
         rb"NaN[ \t\r\n]*[,\]}]",
         rb"Infinity[ \t\r\n]*[,\]}]",

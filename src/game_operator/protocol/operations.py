@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from game_operator.codes import GRANT_MESSAGES
 from game_operator.errors import BadRequestError, FreeBetRejectedError, shown
@@ -214,6 +214,9 @@ def _check_size(round_no: int) -> None:
 
 
 class _Catalogue(BaseModel):
+    # Names of fields repeat and are shared; ids do not, and looking each up would take a tenth of the reading.
+    model_config = ConfigDict(cache_strings="keys")
+
     games: list[GameInfo]
 
 
