@@ -324,4 +324,4 @@ class UnexpectedResponseError(ApiError):
     def _told(self) -> str:
         content_type = self.headers.get("content-type")
         kind = f"content type {shown(content_type)}" if content_type else "no content type"
-        return f"{self.args[0]}; {kind}, body begins {shown(self.body[:80])}"
+        return f"{one_line(str(self.args[0]))}; {kind}, body begins {shown(self.body[:80])}"

@@ -22,9 +22,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "AwsKmsSigner":
-        from game_operator.signers.aws import AwsKmsSigner
+if not TYPE_CHECKING:  # To a type checker it would make every misspelt name look defined.
 
-        return AwsKmsSigner
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name == "AwsKmsSigner":
+            from game_operator.signers.aws import AwsKmsSigner
+
+            return AwsKmsSigner
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
