@@ -1,0 +1,86 @@
+"""The word lists of the specification, word for word (spec §2.5, §7.2)."""
+
+import pytest
+
+from game_operator.codes import GRANT_MESSAGES, GameStatus, Genre, GrantErrorCode
+
+GENRES = [
+    "AndarBahar",
+    "Baccarat",
+    "Bingo",
+    "Blackjack",
+    "BoardGame",
+    "CoinDozer",
+    "Craps",
+    "Crash",
+    "Dice",
+    "DragonTiger",
+    "HeadsOrTails",
+    "HiLo",
+    "InstantWin",
+    "Keno",
+    "LiveBlackjack",
+    "LiveRoulette",
+    "Ladder",
+    "Lobby",
+    "MatchAndWin",
+    "Mine",
+    "Plinko",
+    "Poker",
+    "Roulette",
+    "ScratchCards",
+    "SetteEMezzo",
+    "Shooting",
+    "Show",
+    "SicBo",
+    "Slots",
+    "VideoPoker",
+    "Wheel",
+    "Other",
+]
+
+MESSAGES = {
+    "INVALID_COUNT": "Count must be at least 1",
+    "COUNT_TOO_HIGH": "Count cannot exceed 50",
+    "INVALID_WAGER_AMOUNT": "Wager amount must be greater than 0",
+    "WAGER_AMOUNT_TOO_HIGH": "Wager amount cannot exceed $10,000.00",
+    "INVALID_EXPIRE_DURATION": "Expire duration must be greater than 0",
+    "EXPIRE_DURATION_TOO_LONG": "Expire duration cannot exceed 30 days",
+    "EMPTY_PLAYER_ID": "Player ID cannot be empty",
+    "PLAYER_ID_TOO_LONG": "Player ID cannot exceed 100 characters",
+    "EMPTY_REFERENCE_ID": "Reference ID cannot be empty",
+    "REFERENCE_ID_TOO_LONG": "Reference ID cannot exceed 100 characters",
+    "INVALID_INSTANCE_ID": "Invalid instance ID format",
+    "INSTANCE_NOT_FOUND": "Game instance not found",
+    "DUPLICATE_REFERENCE_ID": "Free bet with this reference ID already exists for this instance",
+}
+
+
+def test_genres() -> None:
+    """There are 32 genres, and no other (spec §2.5)."""
+    assert len(GENRES) == 32
+    assert [str(genre) for genre in Genre] == GENRES
+
+
+def test_game_statuses() -> None:
+    """There are four game statuses, and no other (spec §2.5, §3)."""
+    assert [str(status) for status in GameStatus] == ["ACTIVE", "INACTIVE", "MAINTENANCE", "COMING_SOON"]
+
+
+def test_grant_errors() -> None:
+    """The 13 error codes and their messages are the specification's (spec §7.2)."""
+    assert {str(code): message for code, message in GRANT_MESSAGES.items()} == MESSAGES
+    assert set(GRANT_MESSAGES) == set(GrantErrorCode)
+
+
+@pytest.mark.parametrize("code", GrantErrorCode, ids=str)
+def test_codes_are_their_own_names(code: GrantErrorCode) -> None:
+    """A code is found by the text on the wire, and compares equal to it (spec §7.2)."""
+    assert code.name == code.value == str(code)
+    assert GrantErrorCode(str(code)) is code
+
+
+def test_messages_cannot_be_changed() -> None:
+    """One part of a program cannot change the words for another."""
+    with pytest.raises(TypeError):
+        GRANT_MESSAGES[GrantErrorCode.INVALID_COUNT] = "other"  # type: ignore[index]  # that is the point

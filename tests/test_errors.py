@@ -1,0 +1,376 @@
+"""The tree of errors: what a program branches on, what a person reads, and what travels between processes (spec §7)."""
+
+import copy
+import inspect
+import pickle
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies
+
+import game_operator
+from game_operator.codes import GrantErrorCode
+from game_operator.errors import (
+    ApiError,
+    AuthenticationError,
+    BadRequestError,
+    ConfigurationError,
+    FreeBetRejectedError,
+    GameOperatorError,
+    NoAnswerError,
+    OperatorInactiveError,
+    OutcomeUnknownError,
+    RateLimitedError,
+    RequestNotSentError,
+    ServiceError,
+    SessionTokenError,
+    SigningKeyError,
+    TransportError,
+    UnexpectedResponseError,
+    one_line,
+    shown,
+)
+from tests.support.wire import examples
+
+TREE = {
+    "GameOperatorError": "Exception",
+    "ConfigurationError": "GameOperatorError",
+    "SigningKeyError": "ConfigurationError",
+    "TransportError": "GameOperatorError",
+    "RequestNotSentError": "TransportError",
+    "NoAnswerError": "TransportError",
+    "OutcomeUnknownError": "TransportError",
+    "ApiError": "GameOperatorError",
+    "BadRequestError": "ApiError",
+    "FreeBetRejectedError": "BadRequestError",
+    "AuthenticationError": "ApiError",
+    "OperatorInactiveError": "ApiError",
+    "RateLimitedError": "ApiError",
+    "ServiceError": "ApiError",
+    "UnexpectedResponseError": "ApiError",
+    "SessionTokenError": "GameOperatorError",
+}
+
+FORGERY = "fine\r\n2026-01-01 ERROR forged\x1b[31m red\x00\u2028next\u202ethgil"
+
+ANSWER: dict[str, Any] = {  # Any: keyword arguments of several types
+    "body": b'{"error":"no"}',
+    "headers": {"content-type": "application/json"},
+    "attempts": 2,
+}
+
+ERRORS: list[GameOperatorError] = [
+    ConfigurationError("base_url is missing. Set it."),
+    SigningKeyError("the key is short. Make another."),
+    SessionTokenError("refused. Build a new one."),
+    TransportError("reset", attempts=2, elapsed_seconds=1.5, timed_out=True),
+    RequestNotSentError("no route", attempts=3, elapsed_seconds=0.25),
+    NoAnswerError("silence", attempts=1, elapsed_seconds=10.0, timed_out=True),
+    OutcomeUnknownError("silence", reference_id="r-1", instance_id="i-1", attempts=2, elapsed_seconds=9.0),
+    ApiError("no", status_code=418, detail="More.", **ANSWER),
+    BadRequestError("Invalid request", status_code=400, **ANSWER),
+    FreeBetRejectedError(
+        "Count cannot exceed 50", error_code=GrantErrorCode.COUNT_TOO_HIGH, reference_id="r-1", **ANSWER
+    ),
+    FreeBetRejectedError(
+        "exists",
+        error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID,
+        reference_id="r-1",
+        possibly_granted=True,
+        **ANSWER,
+    ),
+    FreeBetRejectedError("new", error_code="NEW_CODE", reference_id="r-1", **ANSWER),
+    AuthenticationError("Authentication failed", status_code=401, **ANSWER),
+    OperatorInactiveError("inactive", status_code=403, **ANSWER),
+    RateLimitedError("slow down", retry_after=2.5, **ANSWER),
+    ServiceError("down", status_code=503, **ANSWER),
+    UnexpectedResponseError("HTTP 302", status_code=302, **ANSWER),
+]
+
+#: Errors whose class writes the advice; the text of the others is wholly their raiser's.
+ADVISED = [error for error in ERRORS if type(error) not in {TransportError, ApiError}]
+
+
+def _name(error: GameOperatorError) -> str:
+    return type(error).__name__
+
+
+def _classes() -> Iterator[type[GameOperatorError]]:
+    waiting: list[type[GameOperatorError]] = [GameOperatorError]
+    while waiting:
+        kind = waiting.pop()
+        yield kind
+        waiting.extend(kind.__subclasses__())
+
+
+def test_the_tree() -> None:
+    """There is one tree, and it is the documented one."""
+    found = {kind.__name__: kind.__bases__[0].__name__ for kind in _classes() if kind.__module__.endswith(".errors")}
+    assert found == TREE
+    assert all(kind.__module__ == "game_operator.errors" for kind in _classes())
+
+
+def test_the_drawing_is_the_tree() -> None:
+    """The tree drawn in the docstring of the module is the one that is implemented."""
+    drawn: dict[str, str] = {}
+    path: dict[int, str] = {}
+    drawing = inspect.getdoc(inspect.getmodule(GameOperatorError)) or ""
+    for line in drawing.splitlines():
+        found = re.match(r"^ {4}((?:[│ ]   )*)(?:[├└]── )?(\w+Error)\b", line)
+        if found:
+            depth = line.index(found[2])
+            parents = [path[at] for at in sorted(path) if at < depth]
+            drawn[found[2]] = parents[-1] if parents else "Exception"
+            path = {at: name for at, name in path.items() if at < depth} | {depth: found[2]}
+    assert drawn == TREE
+
+
+def test_every_error_is_public() -> None:
+    """What can be raised can be caught by name."""
+    assert set(TREE) <= set(game_operator.__all__)
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [
+        *(
+            pytest.param(lambda error, p=protocol: pickle.loads(pickle.dumps(error, p)), id=f"pickle {protocol}")
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
+        ),
+        pytest.param(copy.copy, id="copy"),
+        pytest.param(copy.deepcopy, id="deepcopy"),
+    ],
+)
+@pytest.mark.parametrize("error", ERRORS, ids=_name)
+def test_errors_travel(error: GameOperatorError, duplicate: Callable[[GameOperatorError], GameOperatorError]) -> None:
+    """A pickled or copied error says the same, has the same attributes and the same class (spec §7.2, §7.3)."""
+    twin = duplicate(error)
+    assert type(twin) is type(error)
+    assert twin is not error
+    assert twin.args == error.args
+    assert vars(twin) == vars(error)
+    assert str(twin) == str(error)
+    assert repr(twin) == repr(error)
+
+
+def test_our_cause_travels() -> None:
+    """What went wrong before a grant's outcome became unknown is not lost on the way to another process."""
+    error = OutcomeUnknownError("HTTP 503", reference_id="r", instance_id="i")
+    error.__cause__ = ServiceError("down", status_code=503, attempts=2)
+    error.__cause__.__cause__ = NoAnswerError("silence", timed_out=True)
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert isinstance(twin.__cause__, ServiceError)
+        assert twin.__cause__.status_code == 503
+        assert twin.__cause__.attempts == 2
+        assert isinstance(twin.__cause__.__cause__, NoAnswerError)
+        assert twin.__cause__.__cause__.timed_out is True
+
+
+def test_a_foreign_cause_stays_behind() -> None:
+    """Another library's exception may hold a live request, which cannot travel; ours can all the same."""
+    error = NoAnswerError("reset")
+    error.__cause__ = _UnpicklableError()
+    twin = pickle.loads(pickle.dumps(error))
+    assert twin.__cause__ is None
+    assert str(twin) == str(error)
+
+
+class _UnpicklableError(Exception):
+    def __reduce__(self) -> str:
+        raise TypeError("holds a socket")
+
+
+def test_notes_travel() -> None:
+    """What a program adds to an error with add_note is kept."""
+    error = ServiceError("down", status_code=500)
+    error.add_note("while reconciling bet-1")
+    assert pickle.loads(pickle.dumps(error)).__notes__ == ["while reconciling bet-1"]
+
+
+def test_a_copy_is_deep_only_if_asked() -> None:
+    """A deep copy shares nothing that can be changed."""
+    error = ServiceError("down", status_code=500, headers={"a": "b"})
+    twin = copy.deepcopy(error)
+    twin.headers["a"] = "changed"
+    assert error.headers == {"a": "b"}
+
+
+@pytest.mark.parametrize("error", ADVISED, ids=_name)
+def test_every_error_says_what_to_do(error: GameOperatorError) -> None:
+    """After the story there is advice: at least a second sentence (spec §7)."""
+    sentences = [part for part in re.split(r"[.:] ", str(error)) if part]
+    assert len(sentences) >= 2
+    assert len(sentences[-1].split()) >= 2
+    assert str(error).endswith(".")
+    assert "  " not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "fragments"),
+    [
+        pytest.param(
+            RequestNotSentError("ConnectError: refused", attempts=3, elapsed_seconds=1.234),
+            ["ConnectError: refused (3 attempts, 1.23 s).", "never left", "base_url", "repeat"],
+            id="not sent",
+        ),
+        pytest.param(
+            NoAnswerError("ReadTimeout", attempts=1),
+            ["(1 attempt, 0.00 s)", "safe to repeat"],
+            id="no answer",
+        ),
+        pytest.param(
+            OutcomeUnknownError("ReadTimeout", reference_id="ref-9", instance_id="inst-9"),
+            ["'ref-9'", "'inst-9'", "unknown", "same", "DUPLICATE_REFERENCE_ID", "Never repeat it under a new one"],
+            id="a grant in doubt",
+        ),
+        pytest.param(
+            BadRequestError("Invalid request", status_code=400, attempts=1),
+            ["The service answered HTTP 400: 'Invalid request'.", "Mend the arguments"],
+            id="400",
+        ),
+        pytest.param(
+            BadRequestError("Invalid request", status_code=400, detail="The bet id '.' is none."),
+            ["Refused before sending", "HTTP 400", "The bet id '.' is none."],
+            id="refused locally",
+        ),
+        pytest.param(
+            FreeBetRejectedError("too high", error_code=GrantErrorCode.COUNT_TOO_HIGH, reference_id="ref-9"),
+            ["COUNT_TOO_HIGH", "'too high'", "'ref-9'", "Nothing was granted"],
+            id="a refused grant",
+        ),
+        pytest.param(
+            FreeBetRejectedError("exists", error_code="DUPLICATE_REFERENCE_ID", reference_id="ref-9", attempts=1),
+            ["This call granted nothing", "an earlier call used that reference_id"],
+            id="a duplicate",
+        ),
+        pytest.param(
+            FreeBetRejectedError(
+                "exists",
+                error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID,
+                reference_id="ref-9",
+                possibly_granted=True,
+                attempts=2,
+            ),
+            ["probably made this grant", "treat it as granted", "do not grant it again"],
+            id="a duplicate after doubt",
+        ),
+        pytest.param(
+            AuthenticationError("Authentication failed", status_code=401, attempts=1),
+            ["HTTP 401", "operator_id", "public key", "registered", "doctor"],
+            id="401",
+        ),
+        pytest.param(
+            OperatorInactiveError("inactive", status_code=403, attempts=1), ["HTTP 403", "provider"], id="403"
+        ),
+        pytest.param(RateLimitedError("slow", attempts=1), ["HTTP 429", "repeat the call later"], id="429"),
+        pytest.param(ServiceError("x", status_code=502, attempts=1), ["HTTP 502", "at the service"], id="5xx"),
+        pytest.param(
+            UnexpectedResponseError(
+                "HTTP 200 does not fit",
+                status_code=200,
+                body=b"<html>login",
+                headers={"content-type": "text/html"},
+                attempts=1,
+            ),
+            ["HTTP 200", "content type 'text/html'", "body begins b'<html>login'", "base_url"],
+            id="unexpected",
+        ),
+        pytest.param(
+            UnexpectedResponseError("HTTP 204", status_code=204, attempts=1),
+            ["no content type", "body begins b''"],
+            id="unexpected and empty",
+        ),
+    ],
+)
+def test_the_story(error: GameOperatorError, fragments: list[str]) -> None:
+    """str() tells the whole story: what happened, to which value, what next (spec §7.2, §7.3)."""
+    for fragment in fragments:
+        assert fragment in str(error)
+
+
+def test_a_refusal_that_granted_nothing_does_not_claim_more() -> None:
+    """Only doubt makes a duplicate "probably granted": reading it the wrong way round would double or lose bets."""
+    plain = FreeBetRejectedError("exists", error_code="DUPLICATE_REFERENCE_ID", reference_id="r")
+    assert plain.possibly_granted is False
+    assert "treat it as granted" not in str(plain)
+    assert "Nothing was granted: mend" not in str(plain)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TransportError(FORGERY),
+        RequestNotSentError(FORGERY),
+        NoAnswerError(FORGERY),
+        OutcomeUnknownError(FORGERY, reference_id=FORGERY, instance_id=FORGERY),
+        BadRequestError(FORGERY, status_code=400, attempts=1),
+        FreeBetRejectedError(FORGERY, error_code=FORGERY, reference_id=FORGERY, attempts=1),
+        AuthenticationError(FORGERY, status_code=401),
+        OperatorInactiveError(FORGERY, status_code=403),
+        RateLimitedError(FORGERY),
+        ServiceError(FORGERY, status_code=500),
+        UnexpectedResponseError(FORGERY, status_code=200, body=FORGERY.encode(), headers={"content-type": FORGERY}),
+    ],
+    ids=_name,
+)
+def test_log_lines_cannot_be_forged(error: GameOperatorError) -> None:
+    """Text of the service or the network never breaks the line, colours the terminal or turns the text round."""
+    assert "fine" in str(error)
+    assert str(error).isprintable()
+    assert repr(error).isprintable()
+
+
+@given(strategies.text())
+@examples(100)
+def test_any_text_fits_into_one_line(text: str) -> None:
+    """Whatever the text, what is shown is printable, and UTF-8 can carry it."""
+    for line in (one_line(text), shown(text)):
+        assert line.isprintable()
+        line.encode()
+    assert len(shown(text)) <= 201
+    if text.isprintable():
+        assert one_line(text) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param("a\nb", r"'a\nb'", id="escaped"),
+        pytest.param(b"\xff", r"b'\xff'", id="bytes"),
+        pytest.param(12.5, "12.5", id="a number"),
+        pytest.param("x" * 198, "'" + "x" * 198 + "'", id="just short enough"),
+        pytest.param("x" * 199, "'" + "x" * 199 + "…", id="one too long"),
+        pytest.param("x" * 10**6, "'" + "x" * 199 + "…", id="far too long"),
+        pytest.param(list(range(1000)), str(list(range(1000)))[:200] + "…", id="a long list"),
+        pytest.param(10**5000, "<int>", id="a number that Python does not write"),
+        pytest.param("-----BEGIN PRIVATE KEY-----\nMIIE", "[a key, not shown]", id="a key in the wrong place"),
+        pytest.param(b"-----BEGIN RSA PRIVATE KEY-----\n", "[a key, not shown]", id="the same in bytes"),
+    ],
+)
+def test_values_are_shown_short(value: object, text: str) -> None:
+    """A value in a message is escaped, cut after 200 characters, and never a key."""
+    assert shown(value) == text
+
+
+def test_an_error_keeps_its_own_headers() -> None:
+    """Changing the mapping that was passed does not change the error; none is an empty one."""
+    headers = {"a": "b"}
+    error = ApiError("x", status_code=400, headers=headers)
+    headers["a"] = "changed"
+    assert error.headers == {"a": "b"}
+    assert ApiError("x", status_code=400).headers == {}
+
+
+def test_what_a_program_branches_on() -> None:
+    """Status, code and ids are attributes; nobody has to read prose (spec §7.2, §7.3)."""
+    refused = FreeBetRejectedError("m", error_code=GrantErrorCode.INVALID_COUNT, reference_id="r")
+    assert (refused.status_code, refused.message, refused.error_code) == (400, "m", GrantErrorCode.INVALID_COUNT)
+    assert (refused.attempts, refused.body, refused.headers, refused.detail) == (0, b"", {}, "")
+    limited = RateLimitedError("m", retry_after=1.5)
+    assert (limited.status_code, limited.retry_after) == (429, 1.5)
+    lost = OutcomeUnknownError("m", reference_id="r", instance_id="i", timed_out=True)
+    assert (lost.reference_id, lost.instance_id, lost.timed_out, lost.attempts) == ("r", "i", True, 1)
+    silent = NoAnswerError("m")
+    assert (silent.attempts, silent.elapsed_seconds, silent.timed_out) == (1, 0.0, False)
