@@ -18,6 +18,7 @@ from game_operator.client._http import (
     Target,
     check_open,
     default_ssl_context,
+    environment_in_question,
     gather,
     library_of,
 )
@@ -306,9 +307,10 @@ class _Wire:
             )
 
     def _make(self) -> AsyncHttpClient:
-        context = self._ssl_context or default_ssl_context(self._base_url, trust_env=self._trust_env)
         limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS)
-        return httpx.AsyncClient(verify=context, trust_env=self._trust_env, limits=limits, follow_redirects=False)
+        with environment_in_question():
+            context = self._ssl_context or default_ssl_context(self._base_url, trust_env=self._trust_env)
+            return httpx.AsyncClient(verify=context, trust_env=self._trust_env, limits=limits, follow_redirects=False)
 
 
 async def _read(response: Any, limit: int) -> HttpResponse:

@@ -7,6 +7,8 @@ The same code serves httpx and httpx2, which have one interface and two families
 
 import ssl
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -25,6 +27,7 @@ __all__ = [
     "Target",
     "check_open",
     "default_ssl_context",
+    "environment_in_question",
     "gather",
     "library_of",
 ]
@@ -54,6 +57,25 @@ def default_ssl_context(base_url: str, *, trust_env: bool) -> ssl.SSLContext:
         if trust_env not in _contexts:
             _contexts[trust_env] = httpx.create_ssl_context(trust_env=trust_env)
         return _contexts[trust_env]
+
+
+@contextmanager
+def environment_in_question() -> Iterator[None]:
+    """
+    Make what httpx raises while a client is built a ConfigurationError: only the environment can be to blame.
+
+    Raises:
+        ConfigurationError: A proxy variable or SSL_CERT_FILE cannot be used.
+    """
+    try:
+        yield
+        return
+    except (OSError, ValueError, ImportError, httpx.InvalidURL) as failed:
+        problem = f"{type(failed).__name__}: {failed}"
+    raise ConfigurationError(
+        f"No connection can be set up ({problem}). Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and "
+        "SSL_CERT_DIR, or pass trust_env=False to do without them."
+    )
 
 
 class HttpLibrary:
