@@ -49,9 +49,8 @@ def game_operator(
     """
 
 
-for command in (demo, keygen, doctor, games, bet, grant, sandbox):
-    app.command()(command)
-app.command("round")(round_)
+for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox):
+    app.command(command.__name__.rstrip("_"))(command)
 app.add_typer(tokens, name="token")
 
 

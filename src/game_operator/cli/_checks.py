@@ -96,7 +96,12 @@ def _operator_id(environ: Mapping[str, str], patient: _Patient) -> Check:
 
 
 def _private_key(environ: Mapping[str, str], patient: _Patient) -> Iterator[Check]:
-    name, todo = "private key", f"Mend --private-key, GAME_OPERATOR_PRIVATE_KEY_FILE or {PASSPHRASE}."
+    name = "private key"
+    if not (environ.get("GAME_OPERATOR_PRIVATE_KEY") or environ.get("GAME_OPERATOR_PRIVATE_KEY_FILE")):
+        todo = "Set GAME_OPERATOR_PRIVATE_KEY_FILE, or pass --private-key; `game-operator keygen` makes a key."
+        yield Check(name, "problem", "not set", todo)
+        return
+    todo = f"Mend --private-key, GAME_OPERATOR_PRIVATE_KEY_FILE or {PASSPHRASE}."
     try:
         # The other two settings have checks of their own.
         found = settings({**environ, "GAME_OPERATOR_BASE_URL": "unused", "GAME_OPERATOR_ID": "unused"})

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["cell", "details", "error_console", "say", "show", "visible", "waiting", "write_document"]
+__all__ = ["cell", "error_console", "say", "show", "show_details", "visible", "waiting", "write_document"]
 
 _WIDTH_OF_A_PIPE = 160
 _LARGEST_EXPONENT = 64
@@ -55,12 +55,13 @@ def show(table: Table) -> None:
     _console().print(table)
 
 
-def details(rows: Iterable[tuple[str, object]]) -> Table:
-    """Return a table of two columns, names and values."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in rows:
-        table.add_row(Text(name, style="dim"), cell(value))
-    return table
+def show_details(rows: Iterable[tuple[str, object]]) -> None:
+    """Print names and values, a line each; the values whole, so that they can be copied."""
+    listed = list(rows)
+    width = max(len(visible(name)) for name, _ in listed)
+    for name, value in listed:
+        line = Text.assemble((visible(name).ljust(width), "dim"), "  ", visible(value))
+        _console().print(line, soft_wrap=True)
 
 
 def _console() -> Console:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from game_operator.cli._options import AsJson, BaseUrl, Deadline, InstanceId, OperatorId, PrivateKeyFile, connect
-from game_operator.cli._output import details, show, waiting, write_document
+from game_operator.cli._output import show_details, waiting, write_document
 
 __all__ = ["grant"]
 
@@ -51,4 +51,4 @@ def grant(
         write_document(accepted.model_dump())
         return
     facts = [("granted", f"{count} free bets of {wager_amount_cents} cents for {player_id}")]
-    show(details([*facts, ("free bet", accepted.free_bet_id), ("the service says", accepted.message)]))
+    show_details([*facts, ("free bet", accepted.free_bet_id), ("the service says", accepted.message)])

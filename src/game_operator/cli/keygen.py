@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from game_operator.cli._options import PASSPHRASE, AsJson
-from game_operator.cli._output import details, say, show, waiting, write_document
+from game_operator.cli._output import say, show_details, waiting, write_document
 from game_operator.errors import ConfigurationError
 
 __all__ = ["keygen"]
@@ -47,14 +47,12 @@ def keygen(
         }
         write_document(document)
         return
-    show(
-        details(
-            [
-                ("private key", f"{pair.private} ({'encrypted, ' if encrypt else ''}readable by you alone)"),
-                ("public key", pair.public),
-                ("SHA-256", fingerprint(pair.public_key)),
-            ]
-        )
+    show_details(
+        [
+            ("private key", f"{pair.private} ({'encrypted, ' if encrypt else ''}readable by you alone)"),
+            ("public key", pair.public),
+            ("SHA-256", fingerprint(pair.public_key)),
+        ]
     )
     say("Register this public key with the provider, and compare the SHA-256 over another channel:")
     for line in pair.public_pem.splitlines():

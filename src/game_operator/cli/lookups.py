@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from game_operator.cli._options import AsJson, BaseUrl, Deadline, InstanceId, OperatorId, PrivateKeyFile, connect
-from game_operator.cli._output import cell, details, say, show, waiting, write_document
+from game_operator.cli._output import cell, say, show, show_details, waiting, write_document
 
 if TYPE_CHECKING:
     from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound
@@ -34,7 +34,7 @@ def bet(
     elif found.status == "NOT_FOUND":
         say(_NOT_FOUND.format("bet"))
     else:
-        show(details(_facts(found)))
+        show_details(_facts(found))
 
 
 def round_(
@@ -77,7 +77,7 @@ def _facts(found: "AnyPlacedBet") -> list[tuple[str, object]]:
 
 def _show_round(found: "RoundFound") -> None:
     numbers = [("round", found.round_id), ("number", found.round_no)]
-    show(details([*numbers, ("instance", found.instance_id), ("game", found.game)]))
+    show_details([*numbers, ("instance", found.instance_id), ("game", found.game)])
     if not found.bets:
         say("The round has no bets.")
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from game_operator.cli._options import PASSPHRASE, AsJson
-from game_operator.cli._output import details, say, show, write_document
+from game_operator.cli._output import say, show_details, write_document
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -131,4 +131,4 @@ def _announce(running: "Sandbox", private: Path, public: Path, *, as_json: bool)
     known = [(f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items()]
     rounds = [("round", running.round_id), ("its number", running.round_no)]
     say("What there is to ask about, besides the games:")
-    show(details([("instance", running.instance_id), *known, *rounds, ("public key", public)]))
+    show_details([("instance", running.instance_id), *known, *rounds, ("public key", public)])

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from game_operator.cli._options import AsJson, InstanceId, OperatorId, PrivateKeyFile, token_settings
-from game_operator.cli._output import details, say, show, write_document
+from game_operator.cli._output import say, show_details, write_document
 
 __all__ = ["tokens"]
 
@@ -84,7 +84,7 @@ def decode(
         write_document(facts | {"extra": claims.extra})
         return
     more = claims.extra.items()
-    show(details((name, value) for name, value in [*facts.items(), *more] if value is not None))
+    show_details((name, value) for name, value in [*facts.items(), *more] if value is not None)
 
 
 def _lifetime(minutes: float) -> timedelta:
