@@ -107,10 +107,11 @@ class World(Protocol):
 
 
 class _RoundKeys(WireModel):
-    # Required, yet read as if it were not: a body that names no round is told so first, whatever else it lacks.
-    instance_id: Text | None = None
-    round_id: Text | None = None
-    round_no: Annotated[int, WholeNumber(-MAX_WHOLE, MAX_WHOLE)] | None = None
+    # Each may be left out as far as reading goes, so that a body that names no round is told so first, whatever else
+    # it lacks; null is no way to leave one out.
+    instance_id: Text = ""
+    round_id: Text = ""
+    round_no: Annotated[int, WholeNumber(-MAX_WHOLE, MAX_WHOLE)] = 0
 
 
 _ROUND_KEYS = TypeAdapter(_RoundKeys)
@@ -191,11 +192,14 @@ def _round(body: bytes, operator_id: str, world: World, now_millis: int) -> Http
         keys = decode(_ROUND_KEYS, body)
     except WireFormatError:
         return _failure(400, INVALID_REQUEST)
-    if keys.round_id is None and keys.round_no is None:
+    given = keys.model_fields_set
+    if not given & {"round_id", "round_no"}:
         return _reply(400, {"status": "BAD_REQUEST", "error": ROUND_WITHOUT_KEY})
-    if keys.instance_id is None:
+    if "instance_id" not in given:
         return _failure(400, INVALID_REQUEST)
-    found = world.round(operator_id, keys.instance_id, keys.round_id, keys.round_no, now_millis=now_millis)
+    round_id = keys.round_id if "round_id" in given else None
+    round_no = keys.round_no if "round_no" in given else None
+    found = world.round(operator_id, keys.instance_id, round_id, round_no, now_millis=now_millis)
     return _reply(200, found.model_dump())
 
 

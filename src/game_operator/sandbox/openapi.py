@@ -36,8 +36,6 @@ __all__ = ["document", "document_json"]
 #: A JSON object of the document; Any, for its values are any JSON.
 Node: TypeAlias = dict[str, Any]
 
-_LARGEST_ROUND_NO: Final = 2**63 - 1
-
 
 class Game(GameInfo):
     """A game as the sandbox sends it: with one of the listed statuses and genres (spec §2.5)."""
@@ -79,7 +77,7 @@ class RoundRequest(WireModel):
     instance_id: Text
     # The defaults only say that either may be left out.
     round_id: Text = ""
-    round_no: Annotated[int, WholeNumber(-_LARGEST_ROUND_NO, _LARGEST_ROUND_NO)] = 0
+    round_no: int = 0
 
 
 Id = Annotated[str, Field(max_length=MAX_ID_CHARACTERS, pattern=r"\S")]
