@@ -3,24 +3,25 @@
 import os
 import ssl
 import time
+import weakref
+from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, cast
 
 import anyio
 import httpx
-from anyio.lowlevel import RunVar, current_token
+from anyio.lowlevel import current_token
 
 from game_operator.client._core import JITTER, UNSET, Unset, advance, changed_settings, not_picklable, observe
 from game_operator.client._http import (
     FORKED_WITH_YOUR_CLIENT,
     HTTPX,
-    MAX_CONNECTIONS,
     Target,
+    Trace,
     check_open,
-    default_ssl_context,
-    environment_in_question,
     gather,
     library_of,
+    open_http_client,
 )
 from game_operator.client.config import (
     DEFAULT_POLICY,
@@ -179,6 +180,8 @@ class AsyncOperatorClient:
         await self.aclose()
 
     def __repr__(self) -> str:
+        if "_settings" not in self.__dict__:
+            return object.__repr__(self)  # An error tracker shows a client whose construction failed.
         return f"{type(self).__name__}(base_url={self._base_url!r}, operator_id={self._settings.operator_id!r})"
 
     def __reduce__(self) -> str:
@@ -237,6 +240,10 @@ class _InThread:
         return await anyio.to_thread.run_sync(self._signer.sign, message, abandon_on_cancel=True)
 
 
+#: A process and an event loop in it.
+_Home: TypeAlias = tuple[int, object]
+
+
 class _Wire:
     """The connections, made at the first call on each event loop."""
 
@@ -253,74 +260,136 @@ class _Wire:
         self._trust_env = trust_env
         self._read_limits = read_limits
         self._yours = http_client
+        self._your_home: _Home | None = None
         self._library = HTTPX if http_client is None else library_of(http_client, "AsyncClient")
         self._target = Target(self._library, base_url, http_client)
-        self._ours: RunVar[tuple[int, AsyncHttpClient]] = RunVar(f"game_operator.client.{id(self)}")
-        self._your_home: tuple[int, object] | None = None
+        # After a fork, the parent's connections are in use there and are left alone here.
+        self._ours: dict[_Home, tuple[AsyncHttpClient, AsyncGenerator[None]]] = {}
         self._closed = False
 
     async def send(self, step: Send) -> HttpResponse | TransportFailed:
         """Send *step*'s request once, within its timeout."""
-        http_client = self._http_client()
-        request = self._target.request(step)
-        with anyio.move_on_after(step.timeout_seconds):
-            try:
-                response = await http_client.send(request, stream=True, follow_redirects=False)
-                try:
-                    return await _read(response, self._read_limits.of(step.operation_name))
-                finally:
-                    await response.aclose()
-            except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
-                return self._library.failure(error)
-        return TransportFailed("The attempt did not end in time", sent=True, timed_out=True)
+        http_client = self._http_client() or await self._open()
+        if not self._base_url.startswith("https:"):
+            return await self._send(http_client, step, None)
+        handshake = _Handshake()
+        try:
+            return await self._send(http_client, step, handshake)
+        finally:
+            if handshake.unfinished is not None:
+                await handshake.close()
 
     async def aclose(self) -> None:
         """Close what was made here for this event loop."""
         self._closed = True
-        pid, ours = self._ours.get((0, None))
-        if ours is not None and pid == os.getpid():
-            await ours.aclose()
+        _, closing = self._ours.pop(_home(), (None, None))
+        if closing is not None:
+            await closing.aclose()
 
-    def _http_client(self) -> AsyncHttpClient:
+    def forget(self, home: _Home) -> None:
+        """Take it that the connections of *home* are closed."""
+        self._ours.pop(home, None)
+
+    async def _send(
+        self, http_client: AsyncHttpClient, step: Send, trace: Trace | None
+    ) -> HttpResponse | TransportFailed:
+        limit = self._read_limits.of(step.operation_name)
+        chunks: list[bytes] = []
+        size = 0
+        with anyio.move_on_after(step.timeout_seconds) as scope:
+            try:
+                request = self._target.request(step, trace)
+                response = await http_client.send(request, stream=True, follow_redirects=False)
+                try:
+                    if response.is_stream_consumed:
+                        return gather(response, [response.content], len(response.content), limit)
+                    async for chunk in response.aiter_raw():
+                        chunks.append(chunk)
+                        size += len(chunk)
+                        if size > limit:
+                            # Leaving the loop would leave httpx's generators to the garbage collector.
+                            scope.cancel()
+                finally:
+                    await response.aclose()
+                return gather(response, chunks, size, limit)
+            except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
+                return self._library.failure(error)
+        if size > limit:
+            return gather(response, chunks, size, limit)
+        return TransportFailed("The attempt did not end in time", sent=True, timed_out=True)
+
+    def _http_client(self) -> AsyncHttpClient | None:
         if self._closed:
             raise ConfigurationError("This AsyncOperatorClient is closed. Make a new one, or close it later.")
         if self._yours is not None:
             self._check_home(self._yours)
             return self._yours
-        pid, ours = self._ours.get((0, None))
-        if ours is None or pid != os.getpid():
-            ours = self._make()
-            self._ours.set((os.getpid(), ours))
+        ours, _ = self._ours.get(_home(), (None, None))
         return ours
 
     def _check_home(self, http_client: AsyncHttpClient) -> None:
         check_open(http_client)
-        home = os.getpid(), current_token()
+        home = _home()
         if self._your_home is None:
             self._your_home = home
         if self._your_home[0] != home[0]:
             raise ConfigurationError(FORKED_WITH_YOUR_CLIENT)
-        if self._your_home[1] != home[1]:
+        if self._your_home[1] is not home[1]:
             raise ConfigurationError(
                 "Your http_client was first used on another event loop, and its connections live there. Build it and "
                 "this client inside the loop that uses them, or leave http_client out: then each loop gets its own."
             )
 
-    def _make(self) -> AsyncHttpClient:
-        limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS)
-        with environment_in_question():
-            context = self._ssl_context or default_ssl_context(self._base_url, trust_env=self._trust_env)
-            return httpx.AsyncClient(verify=context, trust_env=self._trust_env, limits=limits, follow_redirects=False)
+    async def _open(self) -> AsyncHttpClient:
+        home = _home()
+        http_client: AsyncHttpClient = open_http_client(
+            httpx.AsyncClient, self._base_url, self._ssl_context, trust_env=self._trust_env
+        )
+        closing = _closing(http_client, weakref.ref(self), home)
+        self._ours[home] = http_client, closing
+        await anext(closing)
+        return http_client
 
 
-async def _read(response: Any, limit: int) -> HttpResponse:
-    if response.is_stream_consumed:
-        return gather(response, [response.content], len(response.content), limit)
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.aiter_raw():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            break
-    return gather(response, chunks, size, limit)
+def _home() -> _Home:
+    # anyio 4.11 began to wrap the loop into a token of its own.
+    token = current_token()
+    return os.getpid(), getattr(token, "native_token", token)
+
+
+async def _closing(http_client: AsyncHttpClient, wire: weakref.ref[_Wire], home: _Home) -> AsyncGenerator[None]:
+    """
+    Wait to be closed, and close *http_client*.
+
+    An event loop closes the generators that were begun on it: when it ends, and when they are dropped. So the
+    connections of a client that nobody closes are closed all the same, while their loop still runs.
+    """
+    try:
+        yield
+    finally:
+        if (owner := wire()) is not None:
+            owner.forget(home)
+        await http_client.aclose()
+
+
+class _Handshake:
+    """
+    A connection on the way to TLS, as httpcore tells of it.
+
+    When a TLS handshake is cancelled, httpcore forgets the connection without closing it, and the event loop keeps it
+    open for ever.
+    """
+
+    def __init__(self) -> None:
+        self.unfinished: Any = None
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        if event.endswith("connect_tcp.complete"):
+            self.unfinished = info["return_value"]
+        elif event.endswith("start_tls.complete"):
+            self.unfinished = None
+
+    async def close(self) -> None:
+        """Close the connection, cancelled or not; closing it twice does no harm."""
+        with anyio.CancelScope(shield=True):
+            await self.unfinished.aclose()

@@ -7,42 +7,63 @@ The same code serves httpx and httpx2, which have one interface and two families
 
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import httpx
 
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpResponse
 
 __all__ = [
     "FORKED_WITH_YOUR_CLIENT",
     "HTTPX",
-    "MAX_CONNECTIONS",
     "HttpLibrary",
     "Target",
+    "Trace",
     "check_open",
     "default_ssl_context",
     "environment_in_question",
     "gather",
     "library_of",
+    "open_http_client",
 ]
 
-MAX_CONNECTIONS = 100
+#: httpcore's way to be told what it does: the name of an event, and what belongs to it.
+Trace: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+
 FORKED_WITH_YOUR_CLIENT = (
     "This process was forked after the client had been used, and its http_client's connections belong to the parent. "
     "Build the http_client and the client after the fork, or leave http_client out: then it is done for you."
 )
 
+_C = TypeVar("_C")
+
+_MAX_CONNECTIONS = 100
 _REMEMBERED_URLS = 1024
 _CONNECT_SHARE = 0.95
 
 _context_lock = threading.Lock()
 _contexts: dict[bool, ssl.SSLContext] = {}
+
+
+def open_http_client(
+    kind: Callable[..., _C], base_url: str, ssl_context: ssl.SSLContext | None, *, trust_env: bool
+) -> _C:
+    """
+    Return a new ``httpx.Client`` or ``httpx.AsyncClient`` of ours.
+
+    Raises:
+        ConfigurationError: A proxy variable or SSL_CERT_FILE cannot be used.
+    """
+    limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
+    with environment_in_question():
+        context = ssl_context or default_ssl_context(base_url, trust_env=trust_env)
+        return kind(verify=context, trust_env=trust_env, limits=limits, follow_redirects=False)
 
 
 def default_ssl_context(base_url: str, *, trust_env: bool) -> ssl.SSLContext:
@@ -70,7 +91,10 @@ def environment_in_question() -> Iterator[None]:
     try:
         yield
         return
-    except (OSError, ValueError, ImportError, httpx.InvalidURL) as failed:
+    except httpx.InvalidURL:
+        # Its text may quote a piece of the proxy's password.
+        problem = "a proxy has no readable address"
+    except (OSError, ValueError, ImportError) as failed:
         problem = f"{type(failed).__name__}: {failed}"
     raise ConfigurationError(
         f"No connection can be set up ({problem}). Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and "
@@ -89,6 +113,7 @@ class HttpLibrary:
             self.module.PoolTimeout,
             self.module.ProxyError,
             self.module.UnsupportedProtocol,
+            self.module.InvalidURL,
         )
 
     def failure(self, error: Exception) -> TransportFailed:
@@ -98,12 +123,19 @@ class HttpLibrary:
             sent, timed_out = not _never_left_aiohttp(cause), isinstance(cause, TimeoutError)
         else:
             sent = not isinstance(error, self._never_sent)
-            timed_out = isinstance(error, self.module.TimeoutException)
-        name = type(error).__name__
-        return TransportFailed(f"{name}: {error}" if str(error) else name, sent, timed_out)
+            timed_out = isinstance(error, self.module.TimeoutException | TimeoutError)
+        return TransportFailed(_told(error), sent, timed_out)
 
 
 HTTPX = HttpLibrary(httpx)
+
+
+def _told(error: Exception) -> str:
+    name, text = type(error).__name__, str(error)
+    if "header value" in text:
+        # h11 quotes the value of a header it refuses, which may be a credential of the user's own client.
+        text = "a header has a value that cannot be sent"
+    return f"{name}: {text}" if text else name
 
 
 def _never_left_aiohttp(cause: BaseException) -> bool:
@@ -158,10 +190,10 @@ class Target:
         self._library = library
         self._base_url = base_url
         self._yours: Any = http_client
-        self._host = ((b"Host", library.module.URL(base_url).netloc),)
+        self._host = ((b"Host", _parsed(library, base_url).netloc),)
         self._url = lru_cache(_REMEMBERED_URLS)(library.module.URL)
 
-    def request(self, step: Send) -> Any:
+    def request(self, step: Send, trace: Trace | None = None) -> Any:
         """Return the library's request for *step*, its body and its headers untouched."""
         request = step.request
         headers = self._host + request.headers
@@ -174,8 +206,16 @@ class Target:
             self._url(self._base_url + request.path),
             headers=headers,
             content=request.body or None,
-            extensions={"timeout": _timeouts(step.timeout_seconds)},
+            extensions=_extensions(step.timeout_seconds, trace),
         )
+
+
+def _parsed(library: HttpLibrary, base_url: str) -> Any:
+    try:
+        return library.module.URL(base_url)
+    except library.module.InvalidURL:
+        problem = f"base_url {shown(base_url)} has a host that no name can have. Pass one like https://api.example.com."
+    raise ConfigurationError(problem)
 
 
 def _beside(ours: HeaderPairs, yours: HeaderPairs) -> HeaderPairs:
@@ -184,9 +224,11 @@ def _beside(ours: HeaderPairs, yours: HeaderPairs) -> HeaderPairs:
     return tuple((name, value) for name, value in yours if name.lower() not in replaced)
 
 
-def _timeouts(seconds: float) -> dict[str, float]:
+def _extensions(seconds: float, trace: Trace | None) -> dict[str, Any]:
     # Connecting gives up a little before the attempt does, so that a grant that never left is told from one in doubt.
-    return {"connect": seconds * _CONNECT_SHARE, "pool": seconds * _CONNECT_SHARE, "read": seconds, "write": seconds}
+    early = seconds * _CONNECT_SHARE
+    timeout = {"connect": early, "pool": early, "read": seconds, "write": seconds}
+    return {"timeout": timeout} if trace is None else {"timeout": timeout, "trace": trace}
 
 
 def gather(response: Any, chunks: list[bytes], size: int, limit: int) -> HttpResponse:

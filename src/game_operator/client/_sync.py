@@ -13,13 +13,11 @@ from game_operator.client._core import JITTER, UNSET, Unset, advance, changed_se
 from game_operator.client._http import (
     FORKED_WITH_YOUR_CLIENT,
     HTTPX,
-    MAX_CONNECTIONS,
     Target,
     check_open,
-    default_ssl_context,
-    environment_in_question,
     gather,
     library_of,
+    open_http_client,
 )
 from game_operator.client.config import (
     DEFAULT_POLICY,
@@ -54,6 +52,8 @@ from game_operator.signers.remembered import RememberedSignatures
 __all__ = ["OperatorClient", "SyncHttpClient"]
 
 T = TypeVar("T")
+
+_CLOSED = "This OperatorClient is closed. Make a new one, or close it later."
 
 
 class SyncHttpClient(Protocol):
@@ -246,6 +246,8 @@ class OperatorClient:
         self.close()
 
     def __repr__(self) -> str:
+        if "_settings" not in self.__dict__:
+            return object.__repr__(self)  # An error tracker shows a client whose construction failed.
         return f"{type(self).__name__}(base_url={self._base_url!r}, operator_id={self._settings.operator_id!r})"
 
     def __reduce__(self) -> str:
@@ -276,7 +278,7 @@ class OperatorClient:
 
 
 class _Wire:
-    """The connections, made at the first call: building them costs more than the first ten calls."""
+    """The connections, made at the first call in each process: building them costs more than the first ten calls."""
 
     def __init__(
         self,
@@ -291,20 +293,19 @@ class _Wire:
         self._trust_env = trust_env
         self._read_limits = read_limits
         self._yours = http_client
+        self._your_process: int | None = None
         self._library = HTTPX if http_client is None else library_of(http_client, "Client")
         self._target = Target(self._library, base_url, http_client)
-        self._lock = threading.Lock()
-        self._ours: SyncHttpClient | None = None
-        self._left_to_parent: list[SyncHttpClient] = []
-        self._pid: int | None = None
+        # By process: after a fork, the parent's connections and locks are in use there and are left alone here.
+        self._ours: dict[int, SyncHttpClient] = {}
+        self._locks: dict[int, threading.Lock] = {}
         self._closed = False
 
     def send(self, step: Send, *, give_up_seconds: float) -> HttpResponse | TransportFailed:
         """Send *step*'s request once; *give_up_seconds* is on the monotonic clock."""
         http_client = self._http_client()
-        request = self._target.request(step)
         try:
-            response = http_client.send(request, stream=True, follow_redirects=False)
+            response = http_client.send(self._target.request(step), stream=True, follow_redirects=False)
             try:
                 return self._read(response, self._read_limits.of(step.operation_name), give_up_seconds)
             finally:
@@ -313,10 +314,12 @@ class _Wire:
             return self._library.failure(error)
 
     def close(self) -> None:
-        """Close what was made here."""
-        self._closed = True
-        if self._ours is not None and self._pid == os.getpid():
-            self._ours.close()
+        """Close what was made here in this process."""
+        with self._lock():
+            self._closed = True
+            ours = self._ours.pop(os.getpid(), None)
+        if ours is not None:
+            ours.close()
 
     def _read(self, response: Any, limit: int, give_up_seconds: float) -> HttpResponse | TransportFailed:
         if response.is_stream_consumed:
@@ -333,35 +336,31 @@ class _Wire:
         return gather(response, chunks, size, limit)
 
     def _http_client(self) -> SyncHttpClient:
-        pid = os.getpid()
         if self._closed:
-            raise ConfigurationError("This OperatorClient is closed. Make a new one, or close it later.")
-        if self._pid != pid:
-            self._adopt(pid)
+            raise ConfigurationError(_CLOSED)
         if self._yours is not None:
+            self._check_process()
             check_open(self._yours)
             return self._yours
-        return self._ours or self._open()
+        return self._ours.get(os.getpid()) or self._open()
 
-    def _adopt(self, pid: int) -> None:
-        """Begin in this process. Connections of a parent are left alone: they are in use there."""
-        if self._pid is not None:
-            if self._yours is not None:
-                raise ConfigurationError(FORKED_WITH_YOUR_CLIENT)
-            self._lock = threading.Lock()
-            if self._ours is not None:
-                self._left_to_parent.append(self._ours)
-            self._ours = None
-        self._pid = pid
+    def _check_process(self) -> None:
+        if self._your_process is None:
+            self._your_process = os.getpid()
+        if self._your_process != os.getpid():
+            raise ConfigurationError(FORKED_WITH_YOUR_CLIENT)
 
     def _open(self) -> SyncHttpClient:
-        with self._lock:
-            if self._ours is None:
-                self._ours = self._make()
-            return self._ours
+        pid = os.getpid()
+        with self._lock():
+            if self._closed:
+                raise ConfigurationError(_CLOSED)
+            if pid not in self._ours:
+                self._ours[pid] = open_http_client(
+                    httpx.Client, self._base_url, self._ssl_context, trust_env=self._trust_env
+                )
+            return self._ours[pid]
 
-    def _make(self) -> SyncHttpClient:
-        limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS)
-        with environment_in_question():
-            context = self._ssl_context or default_ssl_context(self._base_url, trust_env=self._trust_env)
-            return httpx.Client(verify=context, trust_env=self._trust_env, limits=limits, follow_redirects=False)
+    def _lock(self) -> threading.Lock:
+        # A lock that some thread held when the process forked stays locked in the child for ever.
+        return self._locks.setdefault(os.getpid(), threading.Lock())

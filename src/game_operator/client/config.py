@@ -89,7 +89,7 @@ def base_url_of(text: str, *, allow_insecure_http: bool) -> str:
         raise ConfigurationError("base_url carries a user name or password. Remove it: calls are signed instead.")
     if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isascii() or not text.isprintable():
         raise ConfigurationError(f"base_url {shown(text)} is no address. Pass one like https://api.example.com.")
-    if parts.query or parts.fragment or " " in text:
+    if not set("?# ").isdisjoint(text):
         raise ConfigurationError(
             f"base_url {shown(text)} carries a query, a fragment or a space. Pass the address alone."
         )
@@ -102,7 +102,8 @@ def base_url_of(text: str, *, allow_insecure_http: bool) -> str:
             f"base_url {shown(text)} is plain http to another machine: anyone on the way could read and replay signed "
             "requests. Use https, or pass allow_insecure_http=True if the way is private."
         )
-    return text.rstrip("/")
+    # Schemes are told apart by comparing text from here on, and HTTPS:// is the same as https://.
+    return parts.scheme + text[len(parts.scheme) :].rstrip("/")
 
 
 def _split(text: str) -> SplitResult:
