@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.cli._keys import fingerprint, public_path
 from game_operator.cli._options import PASSPHRASE, settings
+from game_operator.client._http import default_ssl_context, environment_in_question
 from game_operator.client._sync import OperatorClient
 from game_operator.client.config import base_url_of, call_settings
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
@@ -153,23 +154,30 @@ def _way(patient: _Patient, deadline: float) -> Iterator[Check]:
         yield Check("clock", "skipped", "nothing was reached")
         return
     asked_at = time.time()
-    try:
-        date, found = _unsigned_answer(patient.base_url, deadline)
-    except httpx.HTTPError as failed:
-        problem = f"{patient.base_url} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
-        yield Check("reachability", "unreachable", problem, _way_out(str(failed)))
+    answer = _unsigned_answer(patient.base_url, deadline)
+    if isinstance(answer, Check):
+        yield answer
         yield Check("clock", "skipped", "nothing was reached")
         return
     answered_at = time.time()
-    yield Check("reachability", "ok", f"{found} after {answered_at - asked_at:.2f} s", assumed=_UNSIGNED)
-    yield _clock(date, (asked_at + answered_at) / 2)
+    found = f"{patient.base_url} answered HTTP {answer.status_code} after {answered_at - asked_at:.2f} s"
+    yield Check("reachability", "ok", found, assumed=_UNSIGNED)
+    yield _clock(answer.headers.get("date"), (asked_at + answered_at) / 2)
 
 
-def _unsigned_answer(base_url: str, deadline: float) -> tuple[str | None, str]:
-    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-    url = f"{base_url}/api/v0.2/fetch-games"
-    with httpx.stream("GET", url, headers=headers, timeout=deadline, follow_redirects=False) as response:
-        return response.headers.get("date"), f"{base_url} answered HTTP {response.status_code}"
+def _unsigned_answer(base_url: str, deadline: float) -> httpx.Response | Check:
+    """Return the answer, its body unread, or the check that says why there is none."""
+    url, headers = f"{base_url}/api/v0.2/fetch-games", {"Accept": "application/json", "Accept-Encoding": "identity"}
+    try:
+        with environment_in_question():
+            http = httpx.Client(verify=default_ssl_context(base_url, trust_env=True), timeout=deadline)
+        with http, http.stream("GET", url, headers=headers, follow_redirects=False) as response:
+            return response
+    except ConfigurationError as wrong:
+        return Check("reachability", "problem", str(wrong), "Mend the environment of this process.")
+    except (httpx.HTTPError, UnicodeError) as failed:
+        problem = f"{base_url} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
+        return Check("reachability", "unreachable", problem, _way_out(str(failed)))
 
 
 def _way_out(problem: str) -> str:
@@ -198,6 +206,8 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
     try:
         with OperatorClient(patient.base_url, patient.operator_id, **patient.key, deadline=deadline) as client:
             games = client.fetch_games()
+    except ConfigurationError as wrong:
+        return Check(name, "problem", str(wrong), "Mend the environment of this process.")
     except TransportError as failed:
         return Check(name, "unreachable", str(failed.args[0]), failed.advice)
     except ApiError as refused:

@@ -1,0 +1,58 @@
+"""
+Lose the answer to a grant, and find out what became of it.
+
+The client repeats a grant with the very same bytes. If the service then says DUPLICATE_REFERENCE_ID, the lost answer
+was a yes: `possibly_granted` tells this apart from a reference that was used by mistake.
+"""
+
+from functools import partial
+
+import httpx
+
+from game_operator import FreeBetRejectedError, OutcomeUnknownError
+from game_operator.sandbox import Sandbox
+
+
+class LosesTheFirstAnswer(httpx.HTTPTransport):
+    """A network that delivers every request, and drops the first answer on its way back."""
+
+    lost = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send the request; lose the first answer."""
+        response = super().handle_request(request)
+        if not self.lost:
+            self.lost = True
+            response.close()
+            raise httpx.ReadError("connection lost")
+        return response
+
+
+with Sandbox() as sandbox:
+    for retries in (2, 0):
+        with httpx.Client(transport=LosesTheFirstAnswer()) as network:
+            client = sandbox.client(http_client=network, retries=retries)
+            welcome = partial(
+                client.grant_free_bet,
+                player_id="player-1",
+                instance_id=sandbox.instance_id,
+                count=5,
+                wager_amount_cents=100,
+                expire_duration_millis=86_400_000,
+                reference_id=f"welcome with {retries} retries",
+            )
+            try:
+                welcome()
+            except FreeBetRejectedError as rejected:
+                print(f"{rejected.error_code}, possibly granted: {rejected.possibly_granted}")
+            except OutcomeUnknownError as unknown:
+                print(f"unknown: ask again about {unknown.reference_id!r}")
+                try:
+                    welcome()
+                except FreeBetRejectedError as rejected:
+                    print(f"{rejected.error_code}, so the grant was made")
+
+# Prints:
+# DUPLICATE_REFERENCE_ID, possibly granted: True
+# unknown: ask again about 'welcome with 0 retries'
+# DUPLICATE_REFERENCE_ID, so the grant was made

@@ -1,0 +1,40 @@
+"""
+Look up a bet in each of its states.
+
+Each state is a class of its own, so `won` can only be read where there is one, and a type checker says which case a
+program forgot.
+"""
+
+from typing import assert_never
+
+from game_operator import BetNotFound, ClosedBet, OpenBet, RolledBackBet
+from game_operator.sandbox import Sandbox
+
+
+def story(bet: OpenBet | ClosedBet | RolledBackBet | BetNotFound) -> str:
+    match bet:
+        case ClosedBet(won=0):
+            return f"{bet.wager_amount} wagered and lost"
+        case ClosedBet():
+            return f"{bet.wager_amount} wagered, {bet.won_amount} won"
+        case OpenBet():
+            return f"{bet.wager_amount} wagered, not settled yet"
+        case RolledBackBet():
+            return f"{bet.wager_amount} wagered and given back"
+        case BetNotFound():
+            return "no such bet, or older than 90 days"
+        case _:
+            assert_never(bet)
+
+
+with Sandbox() as sandbox, sandbox.client() as client:
+    for name, bet_id in sandbox.bet_ids.items():
+        found = client.fetch_bet(bet_id)
+        print(f"{name}: {found.status}, {story(found)}")
+
+# Prints:
+# OPEN: OPEN, 73.49 wagered, not settled yet
+# CLOSED: CLOSED, 83.32 wagered, 412.76 won
+# LOST: CLOSED, 49.48 wagered and lost
+# ROLLED_BACK: ROLLED_BACK, 89.79 wagered and given back
+# EXPIRED: NOT_FOUND, no such bet, or older than 90 days
