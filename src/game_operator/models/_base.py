@@ -13,7 +13,14 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema, from_json
 
 from game_operator.errors import shown
@@ -117,6 +124,9 @@ class WholeNumber:
 
 
 _NO_AMOUNT = "must be a number of ordinary size"
+_PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:E-[0-9]+)?", re.ASCII)
+#: Given to pydantic as context by ``decode``: this is the service's body, and not what a model has written.
+_WIRE = object()
 
 
 class _ExactAmount:
@@ -124,9 +134,11 @@ class _ExactAmount:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        number = core_schema.no_info_after_validator_function(_amount_from_float, core_schema.float_schema(strict=True))
+        text = core_schema.with_info_after_validator_function(_amount_from_text, core_schema.str_schema(strict=True))
         return core_schema.json_or_python_schema(
             json_schema=core_schema.custom_error_schema(
-                core_schema.no_info_after_validator_function(_amount_from_float, core_schema.float_schema(strict=True)),
+                core_schema.union_schema([number, text], mode="left_to_right"),
                 custom_error_type="amount",
                 custom_error_message=_NO_AMOUNT,
             ),
@@ -144,13 +156,20 @@ def _amount_from_float(value: float) -> Decimal:
     return _plain(_decimal(value))
 
 
+def _amount_from_text(text: str, info: ValidationInfo) -> Decimal:
+    # model_dump_json writes what no double carries as text, and model_validate_json reads it back; the wire may not.
+    if info.context is _WIRE or not _PLAIN_NUMBER.fullmatch(text):
+        raise PydanticCustomError("amount", _NO_AMOUNT)
+    return _plain(Decimal(text))
+
+
 def _amount_from_python(value: object) -> Decimal:
     if isinstance(value, _ExactFloat):
         return _plain(_decimal(value))
     if isinstance(value, Decimal):
         return _plain(value)
     if type(value) is int:
-        return Decimal(value)
+        return _plain(Decimal(value))
     if type(value) is float:
         raise PydanticCustomError("amount", "must be a Decimal or an int, for a float is not exact")
     raise PydanticCustomError("amount", _NO_AMOUNT)
@@ -173,13 +192,15 @@ def _decimal(number: float) -> Decimal | None:
 
 
 def _is_ordinary(number: Decimal) -> bool:
-    return number.is_finite() and abs(number.adjusted()) <= _LARGEST_EXPONENT
+    return number.is_finite() and (not number or abs(number.adjusted()) <= _LARGEST_EXPONENT)
 
 
 def _plain(amount: Decimal | None) -> Decimal:
-    # 0.10 is 0.1 and 1E5 is 100000, whichever way the number was read, and no exponent reaches a user.
+    # 0.10 is 0.1, 1E5 is 100000 and -0.00 is 0, whichever way the number was read.
     if amount is None or not _is_ordinary(amount):
         raise PydanticCustomError("amount", _NO_AMOUNT)
+    if not amount:
+        return Decimal(0)
     text = format(amount, "f")
     return Decimal(text.rstrip("0").rstrip(".") if "." in text else text)
 
@@ -225,7 +246,7 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
     try:
         if any(search(body) for search in _NEEDS_EXACT):
             return adapter.validate_python(_loads_exactly(body))
-        return adapter.validate_json(body)
+        return adapter.validate_json(body, context=_WIRE)
     except ValidationError as invalid:
         problem = _first_problem(invalid)
     except (ValueError, RecursionError) as unreadable:
