@@ -1,0 +1,547 @@
+"""Numbers of the wire arrive exactly, or are refused with the path of their field (spec §2.4, §2.5, §2.7, §2.8)."""
+
+import decimal
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import example, given, strategies
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from game_operator.models import (
+    BetConfig,
+    BetLookup,
+    BetNotFound,
+    ClosedBet,
+    GameInfo,
+    GrantAccepted,
+    GrantRequest,
+    OpenBet,
+    RoundFound,
+    RoundLookup,
+)
+from game_operator.models._base import WireFormatError, decode
+from tests.support.wire import (
+    JSON_VALUES,
+    NUMBER_TEXT,
+    PLAIN_NUMBER_TEXT,
+    JsonObject,
+    bet,
+    bet_config,
+    examples,
+    game,
+    game_instance,
+    grant_request,
+    granted,
+    hole,
+    round_of,
+    wire,
+)
+
+# Any: the adapters of several models in one table.
+CONFIG: TypeAdapter[Any] = TypeAdapter(BetConfig)
+GAME: TypeAdapter[Any] = TypeAdapter(GameInfo)
+BET: TypeAdapter[Any] = TypeAdapter(BetLookup)
+ROUND: TypeAdapter[Any] = TypeAdapter(RoundLookup)
+GRANT: TypeAdapter[Any] = TypeAdapter(GrantAccepted)
+REQUEST: TypeAdapter[Any] = TypeAdapter(GrantRequest)
+
+MAX_CENTS = 10**15
+LAST_MILLISECOND = 253_402_300_799_999
+
+
+class Spelling:
+    """A JSON number's value and size, worked out from its letters alone."""
+
+    def __init__(self, text: str) -> None:
+        mantissa, _, exponent = text.lower().partition("e")
+        whole, _, fraction = mantissa.removeprefix("-").partition(".")
+        digits = (whole + fraction).lstrip("0") or "0"
+        shift = int(exponent or "0") - len(fraction)
+        self.value = int(digits) * Fraction(10) ** shift * (-1 if mantissa.startswith("-") else 1)
+        self.is_ordinary = self.value == 0 or abs(shift + len(digits) - 1) <= 64
+
+    def plainly(self) -> str:
+        """Return the value without exponent and trailing zeros, as ``str`` shows such a Decimal."""
+        decimals = next(places for places in range(200) if (self.value * 10**places).denominator == 1)
+        digits = str(abs(self.value.numerator) * 10**decimals // self.value.denominator).rjust(decimals + 1, "0")
+        point = len(digits) - decimals
+        plain = digits[:point] + ("." + digits[point:] if decimals else "")
+        return str(Decimal("-" + plain if self.value < 0 else plain))
+
+
+def slow_way(body: bytes) -> bytes:
+    """Return *body* with an unknown number in front that only the exact way can read."""
+    return body.replace(b"{", b'{"zz": 12345678901234567890.5, ', 1)
+
+
+@given(NUMBER_TEXT | PLAIN_NUMBER_TEXT)
+@example("0.1")
+@example("100.0")
+@example("123456789012345")
+@example("12345678901234.5")
+@example("123456789012345.6")
+@example("1234567890123456.78")
+@example("12345678901234567.89")
+@example("0.000000000000001")
+@example("1e64")
+@example("1e65")
+@example("1E-64")
+@example("1E-65")
+@example("0e-999")
+@example("1e5")
+@examples(300)
+def test_amounts_are_exact(text: str) -> None:
+    """A limit in currency units is the number that was sent, digit for digit, however it is spelled (spec §2.7)."""
+    spelling = Spelling(text)
+    body = wire(bet_config(min_wager=hole()), text)
+    if not spelling.is_ordinary:
+        for refused in (body, slow_way(body)):
+            with pytest.raises(WireFormatError, match=r"^min_wager: must be a number of ordinary size"):
+                decode(CONFIG, refused)
+        return
+    for accepted in (body, slow_way(body)):
+        amount = decode(CONFIG, accepted).min_wager
+        assert type(amount) is Decimal
+        assert Fraction(amount) == spelling.value
+        assert str(amount) == spelling.plainly()
+
+
+@given(NUMBER_TEXT | PLAIN_NUMBER_TEXT | strategies.integers(-5, MAX_CENTS + 5).map(str))
+@example("100.0")
+@example("99999999999999.0")
+@example("99999999999999.5")
+@example("9999999999999.5")
+@example("999999999999999.9")
+@example("999999999999999.9999999999999999")
+@example("1000000000000000")
+@example("1000000000000001")
+@example("1000000000000000.0")
+@example("1e15")
+@example("1.000000000000001e15")
+@example("100000000000000e-12")
+@example("-0.0")
+@examples(300)
+def test_cents_are_whole_and_exact(text: str) -> None:
+    """A wager is a whole number of cents from 0 to 10^15, or refused; nothing is rounded (spec §2.4)."""
+    spelling = Spelling(text)
+    fits = spelling.is_ordinary and spelling.value.denominator == 1 and 0 <= spelling.value <= MAX_CENTS
+    body = wire(bet(wager=hole()), text)
+    for either in (body, slow_way(body)):
+        if fits:
+            wager = decode(BET, either).wager
+            assert type(wager) is int
+            assert wager == spelling.value
+        else:
+            with pytest.raises(WireFormatError, match=r"^wager: must be a whole number from 0 to 1000000000000000, "):
+                decode(BET, either)
+
+
+NO_NUMBERS = [
+    pytest.param('"100"', "not '100'", id="text"),
+    pytest.param('""', "not ''", id="empty text"),
+    pytest.param("true", "not True", id="true"),
+    pytest.param("false", "not False", id="false"),
+    pytest.param("null", "not None", id="null"),
+    pytest.param("[100]", r"not \[100\]", id="a list"),
+    pytest.param("[0,[1,2],-1]", r"not \[0, \[1, 2\], -1\]", id="the parts of a Decimal"),
+    pytest.param("{}", "not {}", id="an object"),
+    pytest.param("1e400", "not (inf|1e400)", id="beyond a double"),
+    pytest.param("1e99999999999999999999", "not 1e99999999999999999999", id="an exponent beyond a Decimal"),
+    pytest.param("1e-99999999999999999999", "not 1e-99999999999999999999", id="the same, tiny"),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), NO_NUMBERS)
+@pytest.mark.parametrize(
+    ("adapter", "document", "path"),
+    [
+        pytest.param(BET, bet(wager=hole()), "wager", id="wager"),
+        pytest.param(BET, bet("CLOSED", won=hole()), "won", id="won"),
+        pytest.param(BET, bet(timestamp=hole()), "timestamp", id="timestamp"),
+        pytest.param(ROUND, round_of(round_no=hole()), "round_no", id="round_no"),
+        pytest.param(ROUND, round_of(*[bet()] * 3, bet(wager=hole())), "bets[3].wager", id="a wager in a round"),
+        pytest.param(ROUND, round_of(bet("CLOSED", won=hole())), "bets[0].won", id="a payout in a round"),
+        pytest.param(CONFIG, bet_config(max_win=hole()), "max_win", id="an amount"),
+        pytest.param(
+            GAME,
+            game(instances=[game_instance(), game_instance(bet_config=bet_config(default_wager=hole()))]),
+            "instances[1].bet_config.default_wager",
+            id="an amount of a game",
+        ),
+        pytest.param(REQUEST, grant_request(count=hole()), "count", id="a count"),
+    ],
+)
+def test_what_is_no_number_is_refused(
+    adapter: TypeAdapter[Any], document: JsonObject, path: str, text: str, shown: str
+) -> None:
+    """A number is a JSON number of ordinary size; the refusal names its field and shows it (spec §2.2 to §2.8)."""
+    body = wire(document, text)
+    for either in (body, slow_way(body)):
+        with pytest.raises(WireFormatError, match=rf"^{re.escape(path)}: must be a .*number.*, {shown}$"):
+            decode(adapter, either)
+
+
+@pytest.mark.parametrize("text", ["100.5", "-1", "-0.01", "1" + "0" * 30, "1000000000000000.5", "5e-1", "1e16"])
+def test_broken_cents_are_refused_with_their_path(text: str) -> None:
+    """Half a cent, a debt and a sum beyond any bet stop here, named by their place (spec §2.4, §2.8)."""
+    body = wire(round_of(*[bet()] * 3, bet("CLOSED", won=hole())), text)
+    with pytest.raises(WireFormatError, match=r"^bets\[3\]\.won: must be a whole number from 0 to .*, not ") as refused:
+        decode(ROUND, body)
+    assert Fraction(str(refused.value).rpartition("not ")[2]) == Fraction(text)
+
+
+@pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "nan", "01", "1.", ".5", "+1", "0x10", "1_000"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(bet(wager=hole()), id="in a known field"),
+        pytest.param(bet(surprise=hole()), id="in an unknown field"),
+        pytest.param(bet(surprise=[1, hole()]), id="in an unknown list"),
+        pytest.param({"surprise": hole(), **bet()}, id="in front"),
+    ],
+)
+def test_what_is_not_json_is_refused_everywhere(document: JsonObject, literal: str) -> None:
+    """NaN, infinities and foreign spellings are not JSON, whatever some parsers take (spec §2.4)."""
+    body = wire(document, literal)
+    for either in (body, slow_way(body)):
+        with pytest.raises(WireFormatError, match=r"^(the body: Invalid JSON|wager: must be)"):
+            decode(BET, either)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "document", "field", "fitting", "refused"),
+    [
+        pytest.param(BET, bet(wager=hole()), "wager", [0, MAX_CENTS], [-1, MAX_CENTS + 1], id="wager"),
+        pytest.param(BET, bet("CLOSED", won=hole()), "won", [0, MAX_CENTS], [-1, MAX_CENTS + 1], id="won"),
+        pytest.param(
+            BET, bet(timestamp=hole()), "timestamp", [0, LAST_MILLISECOND], [-1, LAST_MILLISECOND + 1], id="time"
+        ),
+        pytest.param(
+            ROUND, round_of(round_no=hole()), "round_no", [-(2**63), 2**63 - 1], [-(2**63) - 1, 2**63], id="round_no"
+        ),
+        pytest.param(
+            REQUEST, grant_request(count=hole()), "count", [-(10**60), 10**60], [-(10**60) - 1, 10**60 + 1], id="count"
+        ),
+    ],
+)
+def test_both_sides_of_each_bound(
+    adapter: TypeAdapter[Any], document: JsonObject, field: str, fitting: list[int], refused: list[int]
+) -> None:
+    """The first and the last value are read, what lies one beyond is refused, spelled with and without .0 (spec §2)."""
+    for number in fitting:
+        for text in (str(number), f"{number}.0"):
+            assert getattr(decode(adapter, wire(document, text)), field) == number
+    for number in refused:
+        for text in (str(number), f"{number}.0"):
+            with pytest.raises(WireFormatError, match=f"^{field}: must be a whole number"):
+                decode(adapter, wire(document, text))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(rb'{"min\u005fwager": "0.1", ', id="an escape in the name, text"),
+        pytest.param(rb'{"min\u005Fwager": "0.1", ', id="an escape in capitals"),
+        pytest.param(rb'{"\u006din_wage\u0072": 12345678901234567.89, ', id="escapes around a long number"),
+        pytest.param(b'{"min_wager"  \r\n\t :\n "0.1", ', id="white space around the colon, text"),
+        pytest.param(b'{"min_wager" : [0,[1],-1], ', id="white space around the colon, a list"),
+        pytest.param(b'{"min_wager"\t:\t\n12345678901234567.89, ', id="white space before a long number"),
+        pytest.param(b'{"min_wager": 1, "min_wager": "0.1", ', id="a name that stands twice"),
+    ],
+)
+def test_no_spelling_of_the_body_gets_around_exactness(body: bytes) -> None:
+    """Escapes, white space and repeated names change nothing about what an amount is (spec §2.7)."""
+    rest = json.dumps(bet_config()).removeprefix('{"min_wager": 0.1, ').encode()
+    if b"12345678901234567.89" in body:
+        assert str(decode(CONFIG, body + rest).min_wager) == "12345678901234567.89"
+    else:
+        with pytest.raises(WireFormatError, match=r"^min_wager: must be a number"):
+            decode(CONFIG, body + rest)
+
+
+@pytest.mark.parametrize("name", ["min_wager", "max_wager", "default_wager", "max_win"])
+def test_every_amount_is_guarded(name: str) -> None:
+    """Each of the four amounts is exact and refuses text (spec §2.7)."""
+    exact = decode(CONFIG, wire(bet_config(**{name: hole()}), "123456789012345678.90"))
+    assert str(getattr(exact, name)) == "123456789012345678.9"
+    for wrong in ('"5"', "[0,[5],0]", "true", "null"):
+        with pytest.raises(WireFormatError, match=f"^{name}: must be a number"):
+            decode(CONFIG, wire(bet_config(**{name: hole()}), wrong))
+
+
+def test_rtp_is_exact_or_absent() -> None:
+    """The return-to-player percentage is a number or null (spec §2.5)."""
+    assert str(decode(GAME, wire(game(rtp=hole()), "96.123456789012345678")).rtp) == "96.123456789012345678"
+    assert decode(GAME, wire(game(rtp=None))).rtp is None
+    for wrong in ('"96.5"', "[0,[9,6],0]", "true"):
+        with pytest.raises(WireFormatError, match=r"^rtp: must be a number"):
+            decode(GAME, wire(game(rtp=hole()), wrong))
+
+
+LOOKS_LIKE_A_NUMBER = strategies.sampled_from(
+    [
+        "1234567890123456789",
+        ":12345678901234567890",
+        ",1e400",
+        '":1e5,"',
+        "[9999999999999999999.99",
+        "507f1f77bcf86cd799439011",
+        'rtp":"5',
+        '"max_win" : "7',
+        "NaN,",
+        "Infinity}",
+        "\\u0030",
+        "\u0000",
+        "１２３",
+    ]
+)
+
+
+@given(LOOKS_LIKE_A_NUMBER, LOOKS_LIKE_A_NUMBER)
+@examples(60)
+def test_ids_that_look_like_numbers(first: str, second: str) -> None:
+    """What stands in a string is text, whatever it looks like, and the numbers around it stay exact (spec §2.4)."""
+    document = bet(reference_id=first, player_id=second, game=first + second, wager=7)
+    found = decode(BET, wire(document))
+    assert (found.reference_id, found.player_id, found.game) == (first, second, first + second)
+    assert (found.wager, found.timestamp) == (7, document["timestamp"])
+
+
+DOCUMENTS = [
+    (BET, bet("OPEN")),
+    (BET, bet("CLOSED")),
+    (BET, bet("ROLLED_BACK")),
+    (BET, {"status": "NOT_FOUND"}),
+    (ROUND, round_of(bet("CLOSED"), bet())),
+    (ROUND, {"status": "NOT_FOUND"}),
+    (GAME, game()),
+    (GRANT, granted()),
+    (REQUEST, grant_request()),
+]
+
+
+@strategies.composite
+def bent_documents(draw: strategies.DrawFn) -> tuple[TypeAdapter[Any], bytes]:
+    """Return a body with one field replaced, removed or added somewhere."""
+    adapter, document = draw(strategies.sampled_from(DOCUMENTS))
+    bent: JsonObject = json.loads(json.dumps(document))
+    place: Any = bent
+    while draw(strategies.booleans()):
+        inner = [item for item in place.values() if isinstance(item, dict)]
+        inner += [item[0] for item in place.values() if isinstance(item, list) and item]
+        if not inner:
+            break
+        place = draw(strategies.sampled_from(inner))
+    name = draw(strategies.sampled_from([*place, "surprise"]))
+    if draw(strategies.integers(0, 9)) == 0:
+        place.pop(name, None)
+        return adapter, wire(bent)
+    place[name] = draw(strategies.just(hole()) | JSON_VALUES)
+    return adapter, wire(bent, draw(NUMBER_TEXT | PLAIN_NUMBER_TEXT))
+
+
+def _outcome(adapter: TypeAdapter[Any], body: bytes) -> str:
+    try:
+        model = decode(adapter, body)
+    except WireFormatError as misfit:
+        return str(misfit).partition(": ")[0]
+    values = model.model_dump()
+    values.pop("zz", None)
+    return f"{type(model).__name__} {values!r}"
+
+
+@given(bent_documents())
+@examples(400)
+def test_both_ways_of_reading_agree(bent: tuple[TypeAdapter[Any], bytes]) -> None:
+    """The fast way takes what the exact way takes, with the same values, and refuses the same field (spec §2)."""
+    adapter, body = bent
+    assert _outcome(adapter, body) == _outcome(adapter, slow_way(body))
+
+
+@given(bent_documents())
+@examples(200)
+def test_models_survive_their_own_json(bent: tuple[TypeAdapter[Any], bytes]) -> None:
+    """model_dump_json and model_validate_json give the same value back, exact amounts included (spec §2)."""
+    adapter, body = bent
+    try:
+        model: BaseModel = decode(adapter, body)
+    except WireFormatError:
+        return
+    again = type(model).model_validate_json(model.model_dump_json())
+    assert again == model
+    assert repr(again) == repr(model)
+
+
+@given(PLAIN_NUMBER_TEXT, NUMBER_TEXT)
+@example("12345678901234567.89", "0.1234567890123456789")
+@examples(200)
+def test_amounts_survive_their_own_json(plain: str, wild: str) -> None:
+    """An amount of any length comes back from JSON as it went in, and as a JSON number if a double can (spec §2.7)."""
+    amounts = [Decimal(text) for text in (plain, wild) if Spelling(text).is_ordinary]
+    for amount in amounts:
+        config = BetConfig(
+            min_wager=amount,
+            max_wager=Decimal(100),
+            default_wager=Decimal("0.50"),
+            currency="EUR",
+            max_win=Decimal("1E+3"),
+        )
+        again = BetConfig.model_validate_json(config.model_dump_json())
+        assert again == config
+        assert str(again) == str(config)
+        written = json.loads(config.model_dump_json())
+        assert (written["default_wager"], written["max_win"]) == (0.5, 1000)
+        assert isinstance(written["min_wager"], float) == (Decimal(repr(float(amount))) == amount)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "abc", "NaN", "Infinity", "1e400", "1_000", " 1", "1 ", "+1", "1.", "１", "1E+65"]
+)
+def test_text_that_no_model_wrote_is_refused(text: str) -> None:
+    """model_validate_json reads the text that model_dump_json writes for long amounts, and no other (spec §2.7)."""
+    assert str(BetConfig.model_validate_json(wire(bet_config(max_win="1E-8"))).max_win) == "1E-8"
+    with pytest.raises(ValidationError, match="must be a number of ordinary size"):
+        BetConfig.model_validate_json(wire(bet_config(max_win=text)))
+
+
+@pytest.mark.parametrize(
+    "traps",
+    [
+        pytest.param([decimal.FloatOperation], id="floats trapped"),
+        pytest.param([decimal.Inexact, decimal.Rounded, decimal.FloatOperation], id="rounding trapped"),
+        pytest.param([], id="nothing trapped"),
+    ],
+)
+def test_no_number_asks_the_decimal_context(traps: list[type[decimal.DecimalException]]) -> None:
+    """An application that narrows or traps its decimal context reads the same numbers (spec §2.4, §2.7)."""
+    with decimal.localcontext(decimal.Context(prec=2, traps=traps)):
+        assert decode(BET, wire(bet(wager=hole()), "123456.0")).wager == 123456
+        assert decode(BET, wire(bet(wager=hole()), "1234567890123.0000000")).wager == 1234567890123
+        config = decode(CONFIG, wire(bet_config(min_wager=hole(), max_win=0.125), "12345678901234567.89"))
+        assert (str(config.min_wager), str(config.max_win)) == ("12345678901234567.89", "0.125")
+        assert json.loads(config.model_dump_json())["min_wager"] == "12345678901234567.89"
+        with pytest.raises(WireFormatError, match=r"^wager"):
+            decode(BET, wire(bet(wager=hole()), "1e99999999999999999999"))
+
+
+@pytest.mark.parametrize(
+    ("build", "accepted"),
+    [
+        pytest.param(lambda: OpenBet(**bet(wager=100)).wager, 100, id="an int as cents"),
+        pytest.param(lambda: OpenBet(**bet(wager=100.0)).wager, 100, id="a whole float as cents"),
+        pytest.param(lambda: BetConfig(**_config(Decimal("0.10"))).min_wager, Decimal("0.1"), id="a Decimal"),
+        pytest.param(lambda: BetConfig(**_config(5)).min_wager, Decimal(5), id="an int as units"),
+    ],
+)
+def test_values_built_in_python(build: Callable[[], object], accepted: object) -> None:
+    """Tests and sandboxes build models by hand, under the same rules (spec §2.4, §2.7)."""
+    assert build() == accepted
+    assert type(build()) is type(accepted)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(lambda: OpenBet(**bet(wager=True)), id="true as cents"),
+        pytest.param(lambda: OpenBet(**bet(wager="100")), id="text as cents"),
+        pytest.param(lambda: OpenBet(**bet(wager=100.5)), id="half a cent"),
+        pytest.param(lambda: OpenBet(**bet(wager=float("nan"))), id="NaN as cents"),
+        pytest.param(lambda: OpenBet(**bet(wager=float("inf"))), id="infinity as cents"),
+        pytest.param(lambda: OpenBet(**bet(wager=Decimal(100))), id="units where cents belong"),
+        pytest.param(lambda: OpenBet(**bet(wager=None)), id="None as cents"),
+        pytest.param(lambda: OpenBet(**bet(wager=-1)), id="a negative wager"),
+        pytest.param(lambda: BetConfig(**_config(0.1)), id="a float as units"),
+        pytest.param(lambda: BetConfig(**_config("0.1")), id="text as units"),
+        pytest.param(lambda: BetConfig(**_config(True)), id="true as units"),
+        pytest.param(lambda: BetConfig(**_config(Decimal("NaN"))), id="NaN as units"),
+        pytest.param(lambda: BetConfig(**_config(Decimal("Infinity"))), id="infinity as units"),
+        pytest.param(lambda: BetConfig(**_config(Decimal("1E+65"))), id="a number that fills the memory"),
+        pytest.param(lambda: BetConfig(**_config((0, (1,), 0))), id="the parts of a Decimal"),
+    ],
+)
+def test_values_that_python_cannot_slip_in(build: Callable[[], object]) -> None:
+    """What the wire may not say, a constructor may not either (spec §2.4, §2.7)."""
+    with pytest.raises(ValidationError):
+        build()
+
+
+def _config(min_wager: object) -> JsonObject:
+    amounts = {name: Decimal(1) for name in ("max_wager", "default_wager", "max_win")}
+    return {"min_wager": min_wager, "currency": "EUR", **amounts}
+
+
+def test_a_float_is_told_what_to_be() -> None:
+    """The mistake a Python program makes is named (spec §2.7)."""
+    with pytest.raises(ValidationError, match="must be a Decimal or an int, for a float is not exact"):
+        BetConfig(**_config(0.1))
+
+
+def test_unknown_numbers_stay_floats() -> None:
+    """A number in an unknown field is an ordinary float or int, whichever way the body is read (spec §2.4)."""
+    for body in (wire(bet(odd=1.5, many=10**20)), slow_way(wire(bet(odd=1.5, many=10**20)))):
+        extra = decode(BET, body).model_extra
+        assert (extra["odd"], extra["many"]) == (1.5, 10**20)
+        assert isinstance(extra["odd"], float)
+        assert repr(extra["odd"]) == "1.5"
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        pytest.param(b"", "Invalid JSON", id="nothing"),
+        pytest.param(b"{", "Invalid JSON", id="cut off"),
+        pytest.param(b"\xef\xbb\xbf" + wire(bet()), "Invalid JSON", id="a byte order mark"),
+        pytest.param(json.dumps(bet()).encode("utf-16"), "Invalid JSON", id="UTF-16"),
+        pytest.param(json.dumps(bet()).encode("utf-32-le"), "Invalid JSON", id="UTF-32"),
+        pytest.param(b'{"status":"NOT_FOUND","x":"\xff"}', "Invalid JSON", id="broken UTF-8"),
+        pytest.param(rb'{"status":"NOT_FOUND","x":"\ud800"}', "Invalid JSON", id="half a surrogate pair"),
+        pytest.param(b'{"status":"NOT_FOUND"} {}', "Invalid JSON", id="something after the end"),
+        pytest.param(b'{"status":"NOT_FOUND","x":' + b"[" * 10**5 + b"}", "Invalid JSON", id="brackets without end"),
+        pytest.param(
+            b'{"status":"NOT_FOUND","x":' + b"[" * 9999 + b"]" * 9999 + b"}", "Invalid JSON", id="deep nesting"
+        ),
+        pytest.param(b'{"status":"NOT_FOUND","x":' + b"9" * 5000 + b"}", "Invalid JSON", id="an endless number"),
+        pytest.param(b"null", "the body: ", id="null"),
+        pytest.param(b"[]", "the body: ", id="a list"),
+        pytest.param(b'"OPEN"', "the body: ", id="text"),
+        pytest.param(b"{}", "the body: ", id="an empty object"),
+    ],
+)
+def test_what_is_no_readable_body_is_refused(body: bytes, problem: str) -> None:
+    """A body is one JSON object in UTF-8; anything else ends in the same kind of error (spec §2.4)."""
+    for either in (body, slow_way(body)):
+        with pytest.raises(WireFormatError, match=problem):
+            decode(BET, either)
+
+
+@given(strategies.binary(max_size=60) | JSON_VALUES.map(wire))
+@examples(200)
+def test_any_bytes_end_in_a_model_or_one_error(body: bytes) -> None:
+    """Nothing but WireFormatError ever comes out of a body (spec §2)."""
+    for adapter in (BET, ROUND, GAME, GRANT, REQUEST, CONFIG):
+        with suppress(WireFormatError):
+            assert isinstance(decode(adapter, body), BaseModel)
+
+
+def test_refusals_stay_on_one_short_line() -> None:
+    """The service's own text in a refusal is escaped and cut (spec §2.4)."""
+    for status in ("OPEN\nforged", "A" * 10**5, "\x1b[31m"):
+        with pytest.raises(WireFormatError) as refused:
+            decode(BET, wire(bet(status)))
+        assert str(refused.value).isprintable()
+        assert len(str(refused.value)) < 400
+
+
+def test_found_values_are_of_plain_types() -> None:
+    """No helper type of the reader reaches a known field (spec §2.4, §2.7)."""
+    found = decode(BET, slow_way(wire(bet("CLOSED", wager=100.0, won=1.0))))
+    assert isinstance(found, ClosedBet)
+    assert {type(found.wager), type(found.won), type(found.timestamp)} == {int}
+    assert isinstance(decode(BET, slow_way(b'{"status":"NOT_FOUND"}')), BetNotFound)
+    assert isinstance(decode(ROUND, slow_way(wire(round_of(round_no=12.0)))), RoundFound)
