@@ -1,9 +1,9 @@
 """
 The cyclic garbage collector, relaxed while a large body is parsed.
 
-A large parse makes hundreds of thousands of objects and no garbage, yet the collector walks all of them again and
-again: on Python 3.11 that is two thirds of the time. It is always put back, also when several threads parse at once
-and when the process forks in between.
+A large parse makes tens of thousands of objects and no garbage, yet the collector walks all of them again and again:
+up to a third of the time. It is always put back, also when several threads parse at once and when the process forks in
+between.
 """
 
 import gc
@@ -47,6 +47,18 @@ def _leave() -> None:
         # Somebody else may have chosen new thresholds meanwhile: theirs stay.
         if _users == 0 and gc.get_threshold() == _RELAXED:
             gc.set_threshold(*_before)
+            _pass_over_what_was_made()
+
+
+def _pass_over_what_was_made() -> None:
+    """
+    Count every object as an old one, without walking over it; the next full collection does.
+
+    Else the very next allocation would start a walk over all that was parsed, which takes longer than what was saved.
+    """
+    if gc.get_freeze_count() == 0:  # What the application has frozen must stay so.
+        gc.freeze()
+        gc.unfreeze()
 
 
 def _start_afresh_in_child() -> None:
