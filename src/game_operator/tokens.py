@@ -216,6 +216,8 @@ class SessionTokenBuilder:
         )
 
     def __repr__(self) -> str:
+        if "_lifetime" not in self.__dict__:
+            return object.__repr__(self)  # An error tracker shows a builder whose construction failed.
         return f"SessionTokenBuilder(operator_id={self._operator_id!r}, lifetime={self._lifetime})"
 
     def __reduce__(self) -> str:

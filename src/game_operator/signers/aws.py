@@ -77,12 +77,12 @@ class AwsKmsSigner:
 
     # boto3's clients have no types of their own.
     def __init__(self, key_id: str, *, client: Any = None) -> None:
+        self._key_id = key_id
         if not isinstance(key_id, str):
             raise TypeError(f"key_id must be a str, not {type(key_id).__name__}")
         if not key_id:
             raise ConfigurationError("key_id is empty. Pass the ARN of a KMS key.")
         boto3 = _boto3()
-        self._key_id = key_id
         self._client = _new_client(boto3) if client is None else client
         self._public_key_pem: bytes | None = None
 

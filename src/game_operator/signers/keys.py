@@ -68,9 +68,9 @@ class LocalSigner:
     __slots__ = ("_key",)
 
     def __init__(self, key: RSAPrivateKey) -> None:
+        self._key = key
         if problem := _too_short(key, "The private key"):
             raise problem
-        self._key = key
 
     def sign(self, message: bytes) -> bytes:
         """Return the raw signature of *message* (spec §5)."""
@@ -244,9 +244,9 @@ def _decrypted(block: bytes, passphrase: str | bytes | None) -> object:
 
 
 def _is_for_pss(block: bytes) -> bool:
-    """Return whether an unencrypted *block* says that its key makes PSS signatures alone; OpenSSL's loader drops it."""
-    label_and_body = _BLOCK.match(block)
-    return label_and_body is not None and _PSS_OID in b64decode(label_and_body[2])[:32]
+    """Return whether an open PKCS#8 *block* says that its key makes PSS signatures alone, which loading it forgets."""
+    parts = _BLOCK.match(block)
+    return parts is not None and parts[1] == b"PRIVATE KEY" and _PSS_OID in b64decode(parts[2])[:32]
 
 
 def _public_key(source: object) -> RSAPublicKey | _Problem:

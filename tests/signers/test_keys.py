@@ -1,0 +1,552 @@
+"""Keys in every form an operator may have them in, and everything that is none (spec §5)."""
+
+import copy
+import functools
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from game_operator import (
+    AsyncOperatorClient,
+    AsyncSigner,
+    ConfigurationError,
+    OperatorClient,
+    SessionTokenBuilder,
+    Signer,
+    SigningKeyError,
+    signers,
+)
+from game_operator.protocol.signing import Signature, verify
+from game_operator.signers import KeySource, LocalSigner, load_signer, public_key_of
+from game_operator.signers.keys import PublicKeySource, checked_signature, is_async, load_public_key
+from tests.signers.conftest import PASSPHRASE, Keys
+from tests.support.leaks import everything_told
+
+Build = Callable[..., object]
+
+READABLE = [
+    pytest.param("pkcs8", None, id="PKCS#8"),
+    pytest.param("pkcs8", "", id="an empty passphrase is none"),
+    pytest.param("pkcs1", None, id="PKCS#1"),
+    pytest.param("pkcs8 encrypted", PASSPHRASE, id="PKCS#8, encrypted"),
+    pytest.param("pkcs8 encrypted", PASSPHRASE.encode(), id="PKCS#8, encrypted, passphrase as bytes"),
+    pytest.param("pkcs1 encrypted", PASSPHRASE, id="PKCS#1, encrypted (Proc-Type)"),
+    pytest.param("windows line ends", None, id="Windows line ends"),
+    pytest.param("text around it", None, id="text before and after"),
+    pytest.param("byte order mark", None, id="a byte order mark"),
+    pytest.param("one line with \\n", None, id="line breaks written as backslash n"),
+    pytest.param("one line with \\r\\n", None, id="in quotes, line breaks written as backslash r backslash n"),
+    pytest.param("encrypted on one line with \\n", PASSPHRASE, id="encrypted, on one line"),
+    pytest.param("with its certificate", None, id="after its certificate"),
+    pytest.param("with its public key", None, id="before its public key"),
+]
+
+UNUSABLE = [
+    pytest.param("public", None, ["public key", "private one", "keygen"], id="a public key"),
+    pytest.param("certificate", None, ["certificate", "private key", "keygen"], id="a certificate"),
+    pytest.param("two keys", None, ["2 private keys", "Keep one"], id="two private keys"),
+    pytest.param("1024 bits", None, ["1024 bits", "2048", "keygen"], id="1024 bits"),
+    pytest.param("2047 bits", None, ["2047 bits", "2048", "keygen"], id="2047 bits"),
+    pytest.param("elliptic", None, ["another kind (EC)", "RSA", "keygen"], id="an elliptic curve"),
+    pytest.param("edwards", None, ["another kind (Ed25519)", "RSA", "keygen"], id="Ed25519"),
+    pytest.param("pss", None, ["PSS", "PKCS#1 v1.5", "keygen"], id="RSA for PSS alone"),
+    pytest.param("openssh", None, ["OpenSSH", "ssh-keygen -p -m PKCS8"], id="the format of OpenSSH"),
+    pytest.param("pkcs8 encrypted", None, ["encrypted", "passphrase="], id="PKCS#8: no passphrase"),
+    pytest.param("pkcs1 encrypted", None, ["encrypted", "passphrase="], id="PKCS#1: no passphrase"),
+    pytest.param("pkcs8 encrypted", "", ["encrypted", "passphrase="], id="an empty passphrase is none"),
+    pytest.param("pkcs8 encrypted", "hunter2hunter2", ["passphrase is wrong"], id="PKCS#8: wrong passphrase"),
+    pytest.param("pkcs1 encrypted", "hunter2hunter2", ["passphrase is wrong"], id="PKCS#1: wrong passphrase"),
+    pytest.param("pkcs8 encrypted", "hunter2 \ud800", ["passphrase is wrong"], id="a passphrase no file can have"),
+    pytest.param("encrypted and damaged", PASSPHRASE, ["passphrase is wrong", "damaged"], id="encrypted and damaged"),
+    pytest.param("pkcs8", PASSPHRASE, ["not encrypted", "Leave passphrase="], id="a passphrase for an open key"),
+    pytest.param("empty", None, ["is empty"], id="nothing at all"),
+    pytest.param("blank", None, ["is empty"], id="nothing but blanks"),
+    pytest.param("der", None, ["DER", "openssl pkey -inform DER"], id="DER"),
+    pytest.param("cut off", None, ["damaged", "cut off", "Copy it again"], id="cut off"),
+    pytest.param("damaged", None, ["damaged", "Copy it again"], id="a damaged number"),
+    pytest.param("damaged base64", None, ["damaged", "Copy it again"], id="damaged base64"),
+    pytest.param("parameters", None, ["no private key", "keygen"], id="another PEM"),
+    pytest.param("base64 without its frame", None, ["no PEM", "-----BEGIN"], id="no PEM"),
+]
+
+
+def assert_nothing_told(error: BaseException, *secrets: bytes | str) -> None:
+    """Assert that no 20 characters of a line of any of *secrets* are told."""
+    told = everything_told(error)
+    for secret in secrets:
+        text = secret if isinstance(secret, str) else secret.decode("latin-1")
+        for line in text.replace("\\n", "\n").splitlines():
+            if len(line) >= 10 and "-----" not in line:
+                assert line[:20] not in told
+                assert line[-20:] not in told
+
+
+@pytest.mark.parametrize(("document", "passphrase"), READABLE)
+def test_a_key_in_any_usual_form_signs(
+    documents: dict[str, bytes], document: str, passphrase: str | bytes | None, public_key: RSAPublicKey, tmp_path: Path
+) -> None:
+    """As bytes, as str and in a file, the key is the same RSA key (spec §5)."""
+    path = tmp_path / "operator.pem"
+    path.write_bytes(documents[document])
+    for source in (documents[document], documents[document].decode(), path):
+        signer = load_signer(source, passphrase)
+        assert isinstance(signer, LocalSigner)
+        assert verify(public_key, b"acme", Signature.of(signer.sign(b"acme")))
+
+
+@pytest.mark.parametrize(("document", "passphrase", "words"), UNUSABLE)
+def test_what_cannot_sign_is_refused_with_its_reason(
+    documents: dict[str, bytes], document: str, passphrase: str | None, words: list[str], tmp_path: Path
+) -> None:
+    """The error names the key and what to do, and tells nothing of the key or its passphrase (spec §5)."""
+    path = tmp_path / "operator.pem"
+    path.write_bytes(documents[document])
+    for source, name in ((documents[document], "The PEM passed as private_key"), (path, "operator.pem")):
+        with pytest.raises(SigningKeyError) as refused:
+            load_signer(source, passphrase)
+        for word in [*words, name]:
+            assert word in str(refused.value)
+        assert refused.value.__cause__ is refused.value.__context__ is None
+        if document != "public":
+            assert_nothing_told(refused.value, documents[document], passphrase or "")
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+@pytest.mark.parametrize(("document", "passphrase", "words"), UNUSABLE)
+def test_a_client_tells_no_more_than_its_loader(
+    documents: dict[str, bytes], document: str, passphrase: str | None, words: list[str], kind: Build
+) -> None:
+    """The frames of a client's constructor hold neither key nor passphrase when it fails (spec §5)."""
+    with pytest.raises(SigningKeyError, match=words[0].replace("(", r"\(").replace(")", r"\)")) as refused:
+        kind("https://api.example.com", "acme", documents[document], passphrase=passphrase)
+    if document != "public":
+        assert_nothing_told(refused.value, documents[document], passphrase or "")
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+@pytest.mark.parametrize(
+    ("base_url", "operator_id"),
+    [
+        pytest.param("ftp://api.example.com", "acme", id="a bad address"),
+        pytest.param("https://api.example.com", "a:b", id="a bad operator id"),
+    ],
+)
+def test_a_client_that_fails_for_another_reason_tells_nothing_of_its_key(
+    documents: dict[str, bytes], base_url: str, operator_id: str, kind: Build
+) -> None:
+    """A mistake beside the key does not give the key away (spec §5)."""
+    pem = documents["pkcs8 encrypted"]
+    with pytest.raises(ConfigurationError) as refused:
+        kind(base_url, operator_id, pem, passphrase=PASSPHRASE)
+    assert_nothing_told(refused.value, pem, PASSPHRASE)
+
+
+def test_a_builder_that_fails_tells_nothing_of_its_key(documents: dict[str, bytes]) -> None:
+    """The same holds for session tokens (spec §5)."""
+    pem = documents["pkcs8 encrypted"]
+    for arguments in ({"operator_id": ""}, {"operator_id": "acme", "public_key": b"nonsense"}):
+        with pytest.raises(ConfigurationError) as refused:
+            SessionTokenBuilder(private_key=pem, passphrase=PASSPHRASE, **arguments)
+        assert_nothing_told(refused.value, pem, PASSPHRASE)
+
+
+def test_every_kind_of_source_but_these_is_a_type_error(private_key: RSAPrivateKey, private_pem: bytes) -> None:
+    """Arguments of the wrong type are named by their type alone (spec §5)."""
+    sources: list[tuple[Any, str]] = [
+        (bytearray(private_pem), "not bytearray"),
+        (None, "not NoneType"),
+        (42, "not int"),
+        (LocalSigner, "not the class LocalSigner"),
+    ]
+    for source, words in sources:
+        with pytest.raises(TypeError, match=words) as refused:
+            load_signer(source)
+        assert_nothing_told(refused.value, private_pem)
+    with pytest.raises(TypeError, match="passphrase must be a str or bytes, not int"):
+        load_signer(private_pem, 1234)  # type: ignore[arg-type] # what is tested
+
+
+def test_a_key_object_signs_and_one_of_another_kind_does_not(private_key: RSAPrivateKey, keys: Keys) -> None:
+    """An Ed25519 key object has a fitting sign method too, which no service would accept (spec §5)."""
+    assert isinstance(load_signer(private_key), LocalSigner)
+    wrong: list[tuple[Any, str]] = [
+        (keys.edwards, r"another kind \(Ed25519\)"),
+        (keys.elliptic, r"another kind \(EC\)"),
+        (private_key.public_key(), r"another kind \(RSAPublicKey\)"),
+        (keys.bits_1024, "1024 bits"),
+        (keys.bits_2047, "2047 bits"),
+    ]
+    for source, words in wrong:
+        with pytest.raises(SigningKeyError, match=words):
+            load_signer(source)
+    with pytest.raises(SigningKeyError, match="Leave passphrase= out"):
+        load_signer(private_key, PASSPHRASE)
+
+
+class Remote:
+    """A signer of the user's own."""
+
+    def sign(self, message: bytes) -> bytes:
+        return b"\x01" * 256
+
+
+class AsyncRemote:
+    """The same, awaited."""
+
+    async def sign(self, message: bytes) -> bytes:
+        return b"\x01" * 256
+
+
+class AsyncCallable:
+    """Callable, and to be awaited."""
+
+    async def __call__(self, message: bytes) -> bytes:
+        return b"\x01" * 256
+
+
+class Holder:
+    """A signer whose method was put together by its owner."""
+
+    def __init__(self, sign: Callable[[bytes], Any]) -> None:
+        self.sign = sign
+
+
+def test_any_object_that_signs_is_taken_as_it_is() -> None:
+    """A Signer or AsyncSigner needs one method and no base class (spec §5)."""
+    signers: list[Signer | AsyncSigner] = [Remote(), AsyncRemote()]
+    for signer in signers:
+        assert isinstance(signer, Signer)
+        assert load_signer(signer) is signer
+        assert public_key_of(signer) is None
+    assert not isinstance(object(), Signer)
+    assert isinstance(AsyncRemote(), AsyncSigner)
+    with pytest.raises(SigningKeyError, match="Leave passphrase= out"):
+        load_signer(Remote(), PASSPHRASE)
+
+
+@pytest.mark.parametrize(
+    ("signer", "expected"),
+    [
+        pytest.param(Remote(), False, id="a method"),
+        pytest.param(AsyncRemote(), True, id="an async method"),
+        pytest.param(Holder(functools.partial(AsyncRemote().sign)), True, id="a partial of one"),
+        pytest.param(Holder(AsyncCallable()), True, id="an object with an async __call__"),
+        pytest.param(Holder(lambda message: message), False, id="a lambda"),
+    ],
+)
+def test_an_async_signer_is_recognised(signer: Signer | AsyncSigner, expected: bool) -> None:
+    """Whether a signer has to be awaited is known before it is asked (spec §5)."""
+    assert is_async(signer) is expected
+
+
+async def _unexpected(message: bytes) -> bytes:
+    return message
+
+
+@pytest.mark.parametrize(
+    ("raw", "error", "words"),
+    [
+        pytest.param(b"\x01" * 255, SigningKeyError, "255 bytes.*2048 bits has 256", id="one byte short"),
+        pytest.param(b"\x01" * 64, SigningKeyError, "64 bytes.*not RSA", id="the size of Ed25519"),
+        pytest.param(b"", SigningKeyError, "0 bytes", id="nothing"),
+        pytest.param("AQ" * 256, TypeError, "must return bytes, not str", id="text"),
+        pytest.param(bytearray(256), TypeError, "must return bytes, not bytearray", id="a bytearray"),
+        pytest.param(None, TypeError, "must return bytes, not NoneType", id="None"),
+    ],
+)
+def test_what_a_signer_returns_is_checked(raw: object, error: type[Exception], words: str) -> None:
+    """A signature shorter than that of 2048 bits comes of another key than §5 asks for (spec §5)."""
+    assert checked_signature(b"\x01" * 256) == b"\x01" * 256
+    with pytest.raises(error, match=words):
+        checked_signature(raw)
+
+
+def test_a_coroutine_in_place_of_a_signature_is_refused_and_closed() -> None:
+    """A signer that is async in disguise leaves no warning behind, only its error (spec §5)."""
+    with pytest.raises(TypeError, match="must return bytes, not coroutine"):
+        checked_signature(_unexpected(b"acme"))
+
+
+# Files
+
+
+@contextmanager
+def no_privileges() -> Iterator[None]:
+    """Be nobody for a while: root may read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        pytest.param(lambda path: None, ["No such file", "Check the path"], id="missing"),
+        pytest.param(lambda path: path.mkdir(), ["directory", "Check the path"], id="a directory"),
+        pytest.param(lambda path: path.write_bytes(b"-" * 65_537), ["larger than 65536"], id="too large for a key"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    prepare: Callable[[Path], object], words: list[str], tmp_path: Path
+) -> None:
+    """The error names the path and the system's reason (spec §5)."""
+    path = tmp_path / "operator.pem"
+    prepare(path)
+    with pytest.raises(SigningKeyError) as refused:
+        load_signer(path)
+    for word in [*words, str(path)]:
+        assert word in str(refused.value)
+
+
+def test_a_file_without_permission_is_named(private_pem: bytes, tmp_path: Path) -> None:
+    """A key that this process may not read is refused with the system's reason (spec §5)."""
+    path = tmp_path / "operator.pem"
+    path.write_bytes(private_pem)
+    path.chmod(0)
+    for directory in [tmp_path, *tmp_path.parents[:2]]:
+        directory.chmod(0o755)
+    with no_privileges(), pytest.raises(SigningKeyError, match=r"operator\.pem.*Permission denied.*permissions"):
+        load_signer(path)
+
+
+@pytest.mark.parametrize(
+    ("mix_up", "words"),
+    [
+        pytest.param(lambda pem: Path(pem), "looks like the key itself", id="a PEM as a path"),
+        pytest.param(lambda pem: Path(pem.replace("\n", "\\n")), "looks like the key itself", id="on one line"),
+        pytest.param(lambda pem: Path(pem.replace("\n", "")[27:-25]), "looks like the key itself", id="without frame"),
+        pytest.param(lambda pem: "operator.pem", r"For a file, pass Path\(", id="a file name as a PEM"),
+    ],
+)
+def test_a_pem_in_place_of_a_path_and_the_reverse(
+    mix_up: Callable[[str], Path | str], words: str, private_pem: bytes
+) -> None:
+    """A mixed-up argument is explained without printing it (spec §5)."""
+    with pytest.raises(SigningKeyError, match=words) as refused:
+        load_signer(mix_up(private_pem.decode()))
+    assert_nothing_told(refused.value, private_pem)
+
+
+def test_a_path_with_a_null_byte_is_refused() -> None:
+    """What the system will not open is a SigningKeyError all the same (spec §5)."""
+    with pytest.raises(SigningKeyError, match=r"cannot be read"):
+        load_signer(Path("operator\0.pem"))
+
+
+# The environment
+
+
+def _environment(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    for name in ("BASE_URL", "ID", "PRIVATE_KEY", "PRIVATE_KEY_FILE", "PRIVATE_KEY_PASSPHRASE"):
+        monkeypatch.delenv(f"GAME_OPERATOR_{name}", raising=False)
+    for name, value in ({"BASE_URL": "https://api.example.com", "ID": "acme"} | values).items():
+        monkeypatch.setenv(f"GAME_OPERATOR_{name}", value)
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+@pytest.mark.parametrize(
+    ("document", "passphrase"),
+    [
+        pytest.param("pkcs8", "", id="as it is"),
+        pytest.param("one line with \\n", "", id="on one line"),
+        pytest.param("one line with \\r\\n", "", id="on one line, in quotes"),
+        pytest.param("pkcs8 encrypted", PASSPHRASE, id="encrypted"),
+        pytest.param("encrypted on one line with \\n", PASSPHRASE, id="encrypted, on one line"),
+    ],
+)
+def test_a_key_comes_out_of_the_environment(
+    kind: type[OperatorClient] | type[AsyncOperatorClient],
+    document: str,
+    passphrase: str,
+    documents: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From a variable, and from the file that a variable names (spec §5)."""
+    path = tmp_path / "operator.pem"
+    path.write_bytes(documents[document])
+    _environment(monkeypatch, PRIVATE_KEY=documents[document].decode(), PRIVATE_KEY_PASSPHRASE=passphrase)
+    assert "acme" in repr(kind.from_env())
+    _environment(monkeypatch, PRIVATE_KEY_FILE=str(path), PRIVATE_KEY_PASSPHRASE=passphrase)
+    assert "acme" in repr(kind.from_env())
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        pytest.param({"ID": ""}, "Not set in the environment: GAME_OPERATOR_ID", id="no operator id"),
+        pytest.param({"PRIVATE_KEY": ""}, "GAME_OPERATOR_PRIVATE_KEY_FILE", id="no key"),
+        pytest.param({"PRIVATE_KEY_FILE": "/nowhere"}, "both set", id="two keys"),
+        pytest.param({"PRIVATE_KEY_PASSPHRASE": ""}, "is encrypted", id="no passphrase"),
+        pytest.param({"PRIVATE_KEY_PASSPHRASE": "hunter2hunter2"}, "passphrase is wrong", id="wrong passphrase"),
+        pytest.param({"BASE_URL": "ftp://there"}, "is no address", id="a bad address"),
+    ],
+)
+def test_a_bad_environment_is_named_and_not_told(
+    kind: type[OperatorClient] | type[AsyncOperatorClient],
+    changes: dict[str, str],
+    words: str,
+    documents: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error names the variable; key, passphrase and the rest of the environment stay where they are (spec §5)."""
+    pem = documents["pkcs8 encrypted"].decode()
+    good = {"PRIVATE_KEY": pem, "PRIVATE_KEY_PASSPHRASE": PASSPHRASE}
+    _environment(monkeypatch, **(good | changes))
+    monkeypatch.setenv("DATABASE_PASSWORD", "swordfish-swordfish")
+    with pytest.raises(ConfigurationError, match=words) as refused:
+        kind.from_env()
+    assert_nothing_told(refused.value, pem, PASSPHRASE, "swordfish-swordfish", "hunter2hunter2")
+
+
+def test_a_pem_in_the_variable_of_the_file_is_not_told(private_pem: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key put into the wrong variable is not printed as a path (spec §5)."""
+    _environment(monkeypatch, PRIVATE_KEY_FILE=private_pem.decode())
+    with pytest.raises(SigningKeyError, match="looks like the key itself") as refused:
+        OperatorClient.from_env()
+    assert_nothing_told(refused.value, private_pem)
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+def test_a_signer_given_needs_no_key_in_the_environment(
+    kind: type[OperatorClient] | type[AsyncOperatorClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a signer of one's own only the address and the id are read; without them they are missed (spec §5)."""
+    _environment(monkeypatch, PRIVATE_KEY_PASSPHRASE=PASSPHRASE)
+    assert "acme" in repr(kind.from_env(private_key=Remote()))
+    _environment(monkeypatch, ID="")
+    with pytest.raises(ConfigurationError, match=r"Not set in the environment: GAME_OPERATOR_ID\."):
+        kind.from_env(private_key=Remote())
+
+
+# Public keys
+
+
+def test_a_public_key_is_read_from_all_its_forms(public_key: RSAPublicKey, public_pem: bytes, tmp_path: Path) -> None:
+    """A path, a PEM or a key object stand for the same public key (spec §5)."""
+    path = tmp_path / "operator.pub.pem"
+    path.write_bytes(public_pem)
+    for source in (path, public_pem, public_pem.decode(), public_key):
+        assert load_public_key(source).public_numbers() == public_key.public_numbers()
+
+
+def test_what_is_no_public_key_is_refused(keys: Keys, documents: dict[str, bytes], private_pem: bytes) -> None:
+    """Private, short and foreign keys are told apart, and a private one is not shown (spec §5)."""
+    refusals: list[tuple[PublicKeySource, str]] = [
+        (private_pem, "holds a private key where the public one is wanted"),
+        (documents["certificate"], "no readable public key"),
+        (b"", "is empty"),
+        (documents["der"], "in DER"),
+        (Path("/nowhere/operator.pub.pem"), "No such file"),
+        (keys.bits_1024.public_key(), "1024 bits"),
+    ]
+    for source, words in refusals:
+        with pytest.raises(SigningKeyError, match=words) as refused:
+            load_public_key(source)
+        assert_nothing_told(refused.value, private_pem)
+    with pytest.raises(TypeError, match="not RSAPrivateKey"):
+        load_public_key(keys.other)  # type: ignore[arg-type] # what is tested
+
+
+class TellsItsKey(Remote):
+    """A signer that knows its public key."""
+
+    def __init__(self, pem: bytes) -> None:
+        self.pem = pem
+
+    def public_key_pem(self) -> bytes:
+        return self.pem
+
+
+class TellsItsKeyLater(AsyncRemote):
+    """A signer whose public key has to be awaited."""
+
+    async def public_key_pem(self) -> bytes:
+        raise AssertionError("nobody awaits this")
+
+
+def test_a_signer_may_tell_its_public_key(public_key: RSAPublicKey, public_pem: bytes, private_pem: bytes) -> None:
+    """A public_key_pem method is used if it can be called; what it returns is checked (spec §5)."""
+    told = public_key_of(TellsItsKey(public_pem))
+    assert told is not None
+    assert told.public_numbers() == public_key.public_numbers()
+    assert public_key_of(TellsItsKeyLater()) is None
+    with pytest.raises(SigningKeyError, match="private key where the public one is wanted"):
+        public_key_of(TellsItsKey(private_pem))
+
+
+# The signer of a local key
+
+
+def test_a_local_signer_shows_and_gives_away_nothing(private_key: RSAPrivateKey, private_pem: bytes) -> None:
+    """Its repr is the size of the key; it is not pickled; copies are itself (spec §5)."""
+    signer = load_signer(private_pem)
+    assert repr(signer) == str(signer) == "LocalSigner(RSA, 2048 bits)"
+    assert isinstance(signer, Signer)
+    with pytest.raises(TypeError, match="load the key in each process"):
+        pickle.dumps(signer)
+    assert copy.copy(signer) is signer
+    assert copy.deepcopy({"signer": signer})["signer"] is signer
+    assert not hasattr(signer, "__dict__")
+
+
+def test_a_local_signer_is_of_2048_bits_or_more(keys: Keys) -> None:
+    """2048 bits are enough, 2047 are not, however the signer is made (spec §5)."""
+    assert len(LocalSigner(keys.other).sign(b"acme")) == 256
+    with pytest.raises(SigningKeyError, match="2047 bits"):
+        LocalSigner(keys.bits_2047)
+
+
+def test_a_larger_key_signs(public_key: RSAPublicKey) -> None:
+    """3072 bits work as well; their signature has 384 bytes (spec §5)."""
+    key = generate_private_key(65537, 3072)
+    signer = load_signer(key)
+    assert isinstance(signer, LocalSigner)
+    signature = Signature.of(signer.sign(b"acme"))
+    assert verify(key.public_key(), b"acme", signature)
+    assert not verify(public_key, b"acme", signature)
+
+
+def test_the_key_of_the_table_for_pss_is_one_that_the_library_would_take(documents: dict[str, bytes]) -> None:
+    """Without our own check a PSS key would be read as plain RSA, so the refusal in the table is ours (spec §5)."""
+    assert isinstance(load_pem_private_key(documents["pss"], None), RSAPrivateKey)
+
+
+def test_a_key_is_loaded_once(private_pem: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a key costs as much as dozens of signatures: one load serves all calls (spec §5)."""
+    loads: list[int] = []
+
+    def counted(pem: bytes, password: bytes | None) -> object:
+        loads.append(len(pem))
+        return load_pem_private_key(pem, password)
+
+    monkeypatch.setattr(signers.keys, "load_pem_private_key", counted)
+    answered = httpx.MockTransport(lambda request: httpx.Response(200, json={"status": "NOT_FOUND"}))
+    with httpx.Client(transport=answered) as http_client:
+        client = OperatorClient("https://api.example.com", "acme", private_pem, http_client=http_client)
+        for number in range(40):
+            client.with_options(timeout=5.0).fetch_bet(f"bet-{number}")
+    tokens = SessionTokenBuilder("acme", private_pem)
+    for _ in range(10):
+        tokens.decode(tokens.build(player_id="p1", instance_id="i1"), instance_id="i1")
+    assert len(loads) == 2
+
+
+def test_key_sources_are_one_type() -> None:
+    """Whatever stands for a key has one name in annotations (spec §5)."""
+    source: KeySource = Remote()
+    assert load_signer(source) is source
