@@ -221,9 +221,9 @@ else:
     Flag = Annotated[bool, Strict()]
 
 # Which bodies only the exact way reads rightly: those with a number of 16 or more characters, or with an exponent of
-# three digits or more. Up to there a double gives the digits back. All numbers we know are members of objects and follow
-# a colon; a bare \d{16} would fire on every id of 24 hex digits. They are looked for in the body's shape: digits and
-# points as "0", and nothing else but colons, quotation marks and what may begin an exponent. Leaving characters out
+# three digits or more. Up to there a double gives the digits back. All numbers we know are members of objects and stand
+# behind a colon; a bare \d{16} would fire on every id of 24 hex digits. They are looked for in the body's shape: digits
+# and points as "0", and nothing else but colons, quotation marks and what may begin an exponent. Leaving characters out
 # brings numbers together, never apart, so none is missed.
 _SHAPE = bytes(ord("0") if byte in b"0123456789." else byte for byte in range(256))
 _LEFT_OUT = bytes(byte for byte in range(256) if byte not in b'0123456789.":eE')
