@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import example, given, strategies
+from hypothesis import assume, example, given, strategies
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from game_operator.models import (
@@ -373,6 +373,7 @@ def test_models_survive_their_own_json(bent: tuple[TypeAdapter[Any], bytes]) -> 
         model: BaseModel = decode(adapter, body)
     except WireFormatError:
         return
+    assume("inf" not in repr(model))  # 1e400 in an unknown field is an infinite float, which JSON cannot carry.
     again = type(model).model_validate_json(model.model_dump_json())
     assert again == model
     assert repr(again) == repr(model)

@@ -1,11 +1,15 @@
 """Samples of the wire, written down from the specification, for tests to bend."""
 
+import copy
 import json
+import pickle
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings, strategies
+from pydantic import BaseModel, ValidationError
 
 from game_operator.protocol.http import HttpResponse
 
@@ -125,3 +129,21 @@ JSON_VALUES = strategies.recursive(
     lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
+
+
+def assert_is_a_value(model: BaseModel) -> None:
+    """Assert that *model* is frozen, hashable, equal to its copies, and travels between processes."""
+    field = next(iter(type(model).model_fields))
+    for name in (field, "something_new"):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(model, name, "changed")
+    with pytest.raises(ValidationError, match="frozen"):
+        delattr(model, field)
+    twins = [pickle.loads(pickle.dumps(model, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    for twin in (*twins, copy.copy(model), copy.deepcopy(model), model.model_copy()):
+        assert type(twin) is type(model)
+        assert twin == model
+        assert hash(twin) == hash(model)
+        assert repr(twin) == repr(model)
+        assert twin.model_extra == model.model_extra
+    assert len({model, *twins}) == 1

@@ -1,0 +1,211 @@
+"""A bet in each of its states (spec §2.4, §3)."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies
+from pydantic import BaseModel, TypeAdapter
+
+from game_operator.models import Bet, BetLookup, BetNotFound, ClosedBet, OpenBet, RolledBackBet
+from game_operator.models._base import WireFormatError, decode
+from tests.support.wire import JSON_VALUES, TEXT, JsonObject, assert_is_a_value, bet, examples, wire
+
+# Any: a union has no type of its own to name here.
+LOOKUP: TypeAdapter[Any] = TypeAdapter(BetLookup)
+PLACED: TypeAdapter[Any] = TypeAdapter(Bet)
+
+COMMON = ["status", "reference_id", "player_id", "round_id", "instance_id", "game", "wager", "timestamp"]
+CLASSES: dict[str, type[BaseModel]] = {
+    "OPEN": OpenBet,
+    "CLOSED": ClosedBet,
+    "ROLLED_BACK": RolledBackBet,
+    "NOT_FOUND": BetNotFound,
+}
+
+
+@pytest.mark.parametrize("status", ["OPEN", "CLOSED", "ROLLED_BACK"])
+def test_all_fields_of_a_bet(status: str) -> None:
+    """The bet is a union tagged by its status, and has all its fields in each of its three states (spec §2.4)."""
+    found = decode(LOOKUP, wire(bet(status)))
+    assert type(found) is CLASSES[status]
+    assert found.status == status
+    assert (found.reference_id, found.player_id, found.round_id) == ("bet-1", "player-1", "round-1")
+    assert (found.instance_id, found.game) == ("instance-1", "crash")
+    assert (found.wager, found.timestamp) == (500, 1_700_000_000_123)
+    assert found.model_extra == {}
+
+
+def test_which_fields_there_are() -> None:
+    """Only a closed bet has won; a bet that was not found has its status alone (spec §2.4)."""
+    assert list(OpenBet.model_fields) == COMMON
+    assert list(RolledBackBet.model_fields) == COMMON
+    assert list(ClosedBet.model_fields) == [*COMMON, "won"]
+    assert list(BetNotFound.model_fields) == ["status"]
+
+
+def test_won_belongs_to_closed_bets_alone() -> None:
+    """A closed bet must say what it won, and 0 is a loss; an open bet has no such attribute (spec §2.4)."""
+    assert decode(LOOKUP, wire(bet("CLOSED", won=0))).won == 0
+    without = bet("CLOSED")
+    del without["won"]
+    with pytest.raises(WireFormatError, match=r"^won: Field required$"):
+        decode(LOOKUP, wire(without))
+    assert not hasattr(decode(LOOKUP, wire(bet("OPEN"))), "won")
+    assert not hasattr(decode(LOOKUP, wire(bet("ROLLED_BACK"))), "won")
+
+
+def test_not_found_carries_only_its_status() -> None:
+    """A bet that was not found is no error, and has nothing else to read (spec §2.4, §4.2)."""
+    found = decode(LOOKUP, b'{"status":"NOT_FOUND"}')
+    assert found == BetNotFound()
+    assert found.model_dump() == {"status": "NOT_FOUND"}
+    assert not hasattr(found, "wager")
+
+
+@pytest.mark.parametrize("status", ["PENDING", "open", "", "OPEN ", "OK", "日本"])
+def test_an_unknown_status_is_refused_by_name(status: str) -> None:
+    """Money may hang on a bet's status: one that is not known is named, never guessed at (spec §2.4, §3)."""
+    with pytest.raises(WireFormatError) as refused:
+        decode(LOOKUP, wire(bet(status)))
+    expected = "'OPEN', 'CLOSED', 'ROLLED_BACK', 'NOT_FOUND'"
+    assert str(refused.value) == f"status: must be one of {expected}, not {status!r}"
+
+
+@pytest.mark.parametrize("status", [None, 5, True, [], {}, ["OPEN"]])
+def test_a_status_is_text(status: object) -> None:
+    """A status that is no text is refused too (spec §2.4)."""
+    with pytest.raises(WireFormatError, match=r"^status: must be one of 'OPEN'"):
+        decode(LOOKUP, wire(bet() | {"status": status}))
+
+
+def test_a_status_must_be_there() -> None:
+    """Without its tag a bet is not guessed from its fields (spec §2.4)."""
+    without = bet()
+    del without["status"]
+    with pytest.raises(WireFormatError, match=r"^the body: .*'status'$"):
+        decode(LOOKUP, wire(without))
+
+
+def test_not_found_is_no_stored_state() -> None:
+    """Inside a round a bet exists: NOT_FOUND is refused there (spec §2.8, §3)."""
+    with pytest.raises(WireFormatError, match=r"^status: must be one of 'OPEN', 'CLOSED', 'ROLLED_BACK', not 'NOT_F"):
+        decode(PLACED, b'{"status":"NOT_FOUND"}')
+
+
+@pytest.mark.parametrize("field", COMMON[1:])
+@pytest.mark.parametrize("status", ["OPEN", "CLOSED", "ROLLED_BACK"])
+def test_every_field_is_there_and_of_its_type(status: str, field: str) -> None:
+    """No field of a placed bet is absent, null or of another type (spec §2.4)."""
+    absent = bet(status)
+    del absent[field]
+    with pytest.raises(WireFormatError, match=rf"^{field}: Field required$"):
+        decode(LOOKUP, wire(absent))
+    wrong: tuple[object, ...] = (None, True, [], {}, "5" if field in {"wager", "timestamp"} else 5)
+    for value in wrong:
+        with pytest.raises(WireFormatError, match=rf"^{field}: .*, not "):
+            decode(LOOKUP, wire(bet(status, **{field: value})))
+
+
+@pytest.mark.parametrize(
+    ("cents", "units"),
+    [(0, "0.00"), (1, "0.01"), (500, "5.00"), (123456789, "1234567.89"), (10**15, "10000000000000.00")],
+)
+def test_cents_divided_by_100(cents: int, units: str) -> None:
+    """Wager and payout are in cents; divided by 100 they are the actual value (spec §2.4)."""
+    found = decode(LOOKUP, wire(bet("CLOSED", wager=cents, won=cents)))
+    assert (found.wager, str(found.wager_amount)) == (cents, units)
+    assert (found.won, str(found.won_amount)) == (cents, units)
+    assert type(found.wager_amount) is Decimal
+
+
+@pytest.mark.parametrize(
+    ("millis", "moment"),
+    [
+        pytest.param(0, datetime(1970, 1, 1, tzinfo=UTC), id="the epoch"),
+        pytest.param(
+            1_700_000_000_123, datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC), id="to the millisecond"
+        ),
+        pytest.param(
+            253_402_300_799_999, datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC), id="the last there is"
+        ),
+    ],
+)
+def test_when_a_bet_was_placed(millis: int, moment: datetime) -> None:
+    """The timestamp is Unix time in milliseconds (spec §2.4)."""
+    found = decode(LOOKUP, wire(bet(timestamp=millis)))
+    assert found.timestamp == millis
+    assert found.placed_at == moment
+    assert found.placed_at.utcoffset() == timedelta(0)
+
+
+@given(strategies.integers(0, 253_402_300_799_999))
+@examples(100)
+def test_no_millisecond_is_lost(millis: int) -> None:
+    """The time is exact to the millisecond, with no float in between (spec §2.4)."""
+    placed_at = decode(LOOKUP, wire(bet(timestamp=millis))).placed_at
+    assert (placed_at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) == millis
+
+
+@given(TEXT, TEXT, TEXT)
+@examples(100)
+def test_ids_of_any_text(reference_id: str, player_id: str, round_id: str) -> None:
+    """Ids are text, kept letter for letter: not trimmed, folded or normalised (spec §2.4)."""
+    found = decode(LOOKUP, wire(bet(reference_id=reference_id, player_id=player_id, round_id=round_id)))
+    assert (found.reference_id, found.player_id, found.round_id) == (reference_id, player_id, round_id)
+
+
+@given(strategies.dictionaries(TEXT, JSON_VALUES, max_size=4), strategies.sampled_from(sorted(CLASSES)))
+@examples(150)
+def test_unknown_fields_are_kept(extra: JsonObject, status: str) -> None:
+    """Whatever a later version adds to a bet is in model_extra, and does no harm (spec §2.4, §9)."""
+    known = bet(status) if status != "NOT_FOUND" else {"status": status}
+    found = decode(LOOKUP, wire(extra | known))
+    fields = type(found).model_fields
+    assert found.model_extra == {name: value for name, value in extra.items() if name not in fields}
+    assert_is_a_value(found)
+
+
+@pytest.mark.parametrize(
+    "name", ["model_config", "model_extra", "copy", "wager_amount", "__class__", "placed_at", "won"]
+)
+def test_unknown_fields_cannot_hide_ours(name: str) -> None:
+    """A field that is called like an attribute of ours is kept, and changes nothing (spec §2.4)."""
+    found = decode(LOOKUP, wire(bet(**{name: "evil"})))
+    assert type(found) is OpenBet
+    assert found.model_extra == {name: "evil"}
+    assert str(found.wager_amount) == "5.00"
+    assert found.placed_at.year == 2023
+    assert found.model_dump_json()
+
+
+@pytest.mark.parametrize("status", sorted(CLASSES))
+def test_bets_are_values(status: str) -> None:
+    """Bets are frozen, hashable and comparable, and travel between processes (spec §2.4)."""
+    document = bet(status) if status != "NOT_FOUND" else {"status": status}
+    assert_is_a_value(decode(LOOKUP, wire(document)))
+    assert_is_a_value(decode(LOOKUP, wire(document | {"surprise": [1, {"a": []}]})))
+
+
+def test_bets_differ_in_state_and_in_fields() -> None:
+    """Two bets are equal only in the same state and with the same fields, unknown ones included (spec §2.4)."""
+    bets = [
+        bet("OPEN"),
+        bet("ROLLED_BACK"),
+        bet("CLOSED"),
+        bet("CLOSED", won=0),
+        bet("OPEN", wager=501),
+        bet("OPEN", surprise=1),
+    ]
+    found = [decode(LOOKUP, wire(document)) for document in bets]
+    assert len(set(found)) == len(bets)
+
+
+def test_a_bet_built_by_hand() -> None:
+    """In tests and sandboxes the status need not be said twice (spec §2.4)."""
+    fields = bet()
+    del fields["status"]
+    assert OpenBet(**fields) == decode(LOOKUP, wire(bet("OPEN")))
+    assert RolledBackBet(**fields).status == "ROLLED_BACK"
+    assert ClosedBet(**fields, won=1250) == decode(LOOKUP, wire(bet("CLOSED")))

@@ -1,0 +1,173 @@
+"""Games, their instances and betting limits (spec §2.5, §2.6, §2.7)."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from game_operator.codes import GameStatus, Genre
+from game_operator.models import BetConfig, GameInfo, GameInstance
+from game_operator.models._base import WireFormatError, decode
+from tests.support.wire import JsonObject, assert_is_a_value, bet_config, game, game_instance, wire
+
+# Any: the adapters of several models in one table.
+GAME: TypeAdapter[Any] = TypeAdapter(GameInfo)
+INSTANCE: TypeAdapter[Any] = TypeAdapter(GameInstance)
+CONFIG: TypeAdapter[Any] = TypeAdapter(BetConfig)
+
+
+def _game(**changes: Any) -> GameInfo:
+    return TypeAdapter(GameInfo).validate_json(wire(game(**changes)))
+
+
+def test_all_fields_of_a_game() -> None:
+    """A game has these eight fields, and no other (spec §2.5)."""
+    found = decode(TypeAdapter(GameInfo), wire(game()))
+    assert list(GameInfo.model_fields) == [
+        "id",
+        "name",
+        "status",
+        "thumbnail_url",
+        "provider_name",
+        "rtp",
+        "genre",
+        "instances",
+    ]
+    assert (found.id, found.name, found.status) == ("crash", "Crash", GameStatus.ACTIVE)
+    assert (found.thumbnail_url, found.provider_name) == ("https://cdn.example/crash.png", "Example Games")
+    assert (found.rtp, found.genre) == (Decimal("96.5"), Genre.CRASH)
+    assert [instance.id for instance in found.instances] == ["instance-1"]
+    assert found.model_extra == {}
+
+
+def test_all_fields_of_an_instance() -> None:
+    """An instance has these four fields (spec §2.6)."""
+    found = decode(TypeAdapter(GameInstance), wire(game_instance(active=False)))
+    assert list(GameInstance.model_fields) == ["id", "name", "active", "bet_config"]
+    assert (found.id, found.name, found.active) == ("instance-1", "Crash EUR", False)
+    assert found.bet_config.currency == "EUR"
+
+
+def test_all_fields_of_a_bet_config() -> None:
+    """The limits are decimal currency units, not cents (spec §2.7)."""
+    found = decode(TypeAdapter(BetConfig), wire(bet_config()))
+    assert list(BetConfig.model_fields) == ["min_wager", "max_wager", "default_wager", "currency", "max_win"]
+    amounts = (found.min_wager, found.max_wager, found.default_wager, found.max_win)
+    assert amounts == (Decimal("0.1"), Decimal(100), Decimal(1), Decimal(10000))
+    assert {type(amount) for amount in amounts} == {Decimal}
+    assert found.currency == "EUR"
+
+
+@pytest.mark.parametrize("genre", Genre, ids=str)
+def test_every_genre(genre: Genre) -> None:
+    """All 32 genres arrive as members of the enum, and compare equal to their text (spec §2.5)."""
+    found = _game(genre=str(genre)).genre
+    assert found is genre
+    assert found == str(genre)
+
+
+@pytest.mark.parametrize("status", GameStatus, ids=str)
+def test_every_status(status: GameStatus) -> None:
+    """All four statuses arrive as members of the enum (spec §2.5, §3)."""
+    assert _game(status=str(status)).status is status
+
+
+@pytest.mark.parametrize("value", ["Bingo2", "crash", "ACTIVE ", "", "日本", "ACTIVE\n"])
+def test_unknown_genres_and_statuses_stay_text(value: str) -> None:
+    """A genre or status that a later version adds must not break a lobby: it arrives as plain text (spec §2.5)."""
+    found = _game(genre=value, status=value)
+    assert (type(found.genre), type(found.status)) == (str, str)
+    assert (found.genre, found.status) == (value, value)
+
+
+@pytest.mark.parametrize("value", [None, 5, True, ["Crash"], {"genre": "Crash"}])
+@pytest.mark.parametrize("field", ["genre", "status"])
+def test_genre_and_status_are_text(field: str, value: object) -> None:
+    """Unknown text is kept; what is no text is refused with its field (spec §2.5)."""
+    with pytest.raises(WireFormatError, match=rf"^{field}[.:]"):
+        decode(GAME, wire(game(**{field: value})))
+
+
+@pytest.mark.parametrize("field", ["thumbnail_url", "rtp"])
+def test_nullable_fields(field: str) -> None:
+    """The thumbnail and the RTP may be null; an absent one is read alike (spec §2.5)."""
+    assert getattr(_game(**{field: None}), field) is None
+    absent = game()
+    del absent[field]
+    assert getattr(decode(GAME, wire(absent)), field) is None
+
+
+@pytest.mark.parametrize(
+    ("adapter", "document", "field"),
+    [
+        *((GAME, game(), field) for field in ("id", "name", "status", "provider_name", "genre", "instances")),
+        *((INSTANCE, game_instance(), field) for field in ("id", "name", "active", "bet_config")),
+        *((CONFIG, bet_config(), f) for f in ("min_wager", "max_wager", "default_wager", "currency", "max_win")),
+    ],
+)
+def test_every_other_field_is_there_and_not_null(adapter: TypeAdapter[Any], document: JsonObject, field: str) -> None:
+    """What the specification does not call nullable is neither absent nor null (spec §2.5, §2.6, §2.7)."""
+    absent = {name: value for name, value in document.items() if name != field}
+    with pytest.raises(WireFormatError, match=rf"^{field}: Field required$"):
+        decode(adapter, wire(absent))
+    with pytest.raises(WireFormatError, match=rf"^{field}[.:]"):
+        decode(adapter, wire(document | {field: None}))
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        pytest.param(game(id=5), "id", id="a number for an id"),
+        pytest.param(game(name=["Crash"]), "name", id="a list for a name"),
+        pytest.param(game(thumbnail_url=False), "thumbnail_url", id="a bool for an address"),
+        pytest.param(game(instances={}), "instances", id="an object for a list"),
+        pytest.param(game(instances=[5]), r"instances\[0\]", id="a number for an instance"),
+        pytest.param(game(instances=[game_instance(active="true")]), r"instances\[0\].active", id="text for a bool"),
+        pytest.param(game(instances=[game_instance(active=1)]), r"instances\[0\].active", id="1 for a bool"),
+        pytest.param(
+            game(instances=[game_instance(), game_instance(bet_config=bet_config(currency=978))]),
+            r"instances\[1\].bet_config.currency",
+            id="a number for a currency",
+        ),
+    ],
+)
+def test_wrong_types_are_refused_with_their_path(document: JsonObject, path: str) -> None:
+    """Nothing is bent into shape: "true" is no boolean, 5 is no id (spec §2.5, §2.6, §2.7)."""
+    with pytest.raises(WireFormatError, match=rf"^{path}: .*, not "):
+        decode(GAME, wire(document))
+
+
+def test_a_game_without_instances() -> None:
+    """The list of instances may be empty (spec §2.5)."""
+    assert _game(instances=[]).instances == ()
+
+
+def test_unknown_fields_are_kept_at_every_level() -> None:
+    """What a later version adds is in model_extra, of the game, the instance and the limits alike (spec §2.5, §9)."""
+    limits = bet_config(step=[1, 2])
+    found = _game(tags=["new"], instances=[game_instance(bet_config=limits, model_config={"a": 1})])
+    assert found.model_extra == {"tags": ["new"]}
+    assert found.instances[0].model_extra == {"model_config": {"a": 1}}
+    assert found.instances[0].bet_config.model_extra == {"step": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [game(), game(rtp=None, thumbnail_url=None, instances=[]), game(tags=[{"unknown": 1.5}], genre="New")],
+)
+def test_games_are_values(document: JsonObject) -> None:
+    """Games are frozen, hashable and comparable, and travel between processes (spec §2.5)."""
+    assert_is_a_value(decode(GAME, wire(document)))
+
+
+def test_equal_amounts_make_equal_games() -> None:
+    """0.10 and 0.1, 100 and 1e2 are the same limit (spec §2.7)."""
+    body = wire(bet_config())
+    again = (
+        body.replace(b"0.1", b"0.10").replace(b"100,", b"1e2,").replace(b'"default_wager": 1', b'"default_wager":1.0')
+    )
+    assert again != body
+    assert decode(CONFIG, again) == decode(CONFIG, body)
+    assert hash(decode(CONFIG, again)) == hash(decode(CONFIG, body))
+    assert decode(CONFIG, wire(bet_config(max_win=10001))) != decode(CONFIG, body)
