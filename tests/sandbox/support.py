@@ -38,7 +38,7 @@ class Asker:
     """An operator that asks through a real client of one kind, under a key and id of choice."""
 
     def __init__(self, kind: str, sandbox: Sandbox, key: RSAPrivateKey, operator_id: str | None = None) -> None:
-        self._kind = kind
+        self.kind = kind
         self._settings: dict[str, Any] = {  # Any: the arguments of two constructors.
             "base_url": sandbox.base_url,
             "operator_id": operator_id or sandbox.operator_id,
@@ -63,10 +63,10 @@ class Asker:
         return granted
 
     def _ask(self, name: str, *args: Any, **kwargs: Any) -> Any:  # Any: the methods' arguments and answers differ.
-        if self._kind == "sync":
+        if self.kind == "sync":
             with OperatorClient(**self._settings) as client:
                 return getattr(client, name)(*args, **kwargs)
-        return anyio.run(partial(self._ask_async, name, args, kwargs), backend=self._kind)
+        return anyio.run(partial(self._ask_async, name, args, kwargs), backend=self.kind)
 
     async def _ask_async(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         async with AsyncOperatorClient(**self._settings) as client:
@@ -78,7 +78,7 @@ def fresh_reference() -> str:
     return f"reference-{next(_references)}"
 
 
-def terms(instance_id: str, **changes: object) -> dict[str, Any]:  # Any: passed on as keyword arguments.
+def terms(instance_id: str, /, **changes: object) -> dict[str, Any]:  # Any: passed on as keyword arguments.
     """Return a grant that breaks no limit, under a fresh reference id, with *changes*."""
     return {
         "player_id": "player-1",
@@ -103,7 +103,7 @@ def sound_call(name: str, sandbox: Sandbox, http: SignedHttp) -> RawCall:
             return _post(GRANT, terms(sandbox.instance_id))
 
 
-def outcome(response: httpx.Response) -> tuple[int, object]:
+def outcome(response: httpx.Response) -> tuple[int, Any]:  # Any: a JSON body.
     """Return the status and the JSON body, which must call itself JSON."""
     assert response.headers["content-type"] == "application/json"
     return response.status_code, response.json()

@@ -75,7 +75,7 @@ class SignedHttp:
         return RawCall("GET", GAMES, self.operator_id.encode())
 
     def bet_call(self, bet_id: str, *, segment: str | None = None) -> RawCall:
-        return RawCall("GET", BET + (segment or bet_id), f"{self.operator_id}:{bet_id}".encode())
+        return RawCall("GET", BET + (bet_id if segment is None else segment), f"{self.operator_id}:{bet_id}".encode())
 
     def credentials(self, signed: bytes) -> dict[str, str]:
         """Return the headers of spec §5 over *signed*."""

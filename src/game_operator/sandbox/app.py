@@ -47,6 +47,8 @@ def _document(_request: Request) -> Response:
 
 
 async def _read(request: Request) -> HttpRequest | HttpResponse:
+    if int(request.headers.get("content-length", 0)) > MAX_BODY_BYTES:
+        return _too_large()
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
