@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from game_operator.models import Bet, BetLookup, BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator.models._base import WireFormatError, decode
@@ -17,19 +17,14 @@ LOOKUP: TypeAdapter[Any] = TypeAdapter(BetLookup)
 PLACED: TypeAdapter[Any] = TypeAdapter(Bet)
 
 COMMON = ["status", "reference_id", "player_id", "round_id", "instance_id", "game", "wager", "timestamp"]
-CLASSES: dict[str, type[BaseModel]] = {
-    "OPEN": OpenBet,
-    "CLOSED": ClosedBet,
-    "ROLLED_BACK": RolledBackBet,
-    "NOT_FOUND": BetNotFound,
-}
+CLASSES = {"OPEN": "OpenBet", "CLOSED": "ClosedBet", "ROLLED_BACK": "RolledBackBet", "NOT_FOUND": "BetNotFound"}
 
 
 @pytest.mark.parametrize("status", ["OPEN", "CLOSED", "ROLLED_BACK"])
 def test_all_fields_of_a_bet(status: str) -> None:
     """The bet is a union tagged by its status, and has all its fields in each of its three states (spec §2.4)."""
     found = decode(LOOKUP, wire(bet(status)))
-    assert type(found) is CLASSES[status]
+    assert type(found).__name__ == CLASSES[status]
     assert found.status == status
     assert (found.reference_id, found.player_id, found.round_id) == ("bet-1", "player-1", "round-1")
     assert (found.instance_id, found.game) == ("instance-1", "crash")
