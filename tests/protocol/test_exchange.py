@@ -1,0 +1,600 @@
+"""One call from signature to result, played without a network: steps out, replies in (docs/decisions/0004)."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
+from game_operator.errors import (
+    ApiError,
+    AuthenticationError,
+    BadRequestError,
+    FreeBetRejectedError,
+    GameOperatorError,
+    NoAnswerError,
+    OperatorInactiveError,
+    OutcomeUnknownError,
+    RateLimitedError,
+    RequestNotSentError,
+    ServiceError,
+    TransportError,
+    UnexpectedResponseError,
+)
+from game_operator.models import BetNotFound, GrantAccepted, OpenBet
+from game_operator.protocol import operations
+from game_operator.protocol.exchange import (
+    Answer,
+    CallSettings,
+    Reply,
+    Send,
+    Sign,
+    Signed,
+    Step,
+    TransportFailed,
+    Wait,
+    Waited,
+    exchange,
+)
+from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.operations import Operation
+from game_operator.protocol.retry import RetryPolicy
+from game_operator.protocol.signing import Signature
+from tests.support.wire import bet, examples, grant_request, granted, response
+
+Outcome = HttpResponse | TransportFailed
+
+SIGNATURE = Signature(b"c2lnbmF0dXJlLW9mLXRoZS1jYWxs")
+NOW_MILLIS = 1_700_000_000_000  # Tue, 14 Nov 2023 22:13:20 GMT
+
+REFUSED = TransportFailed("ConnectError: refused", sent=False)
+SLOW_CONNECT = TransportFailed("ConnectTimeout", sent=False, timed_out=True)
+LOST = TransportFailed("ReadError: reset", sent=True)
+SILENT = TransportFailed("ReadTimeout", sent=True, timed_out=True)
+
+FOUND = response(200, bet())
+GRANTED = response(200, granted())
+UNREADABLE = response(200, b"<html>")
+TOO_LONG = response(200, b"{", defect="the body is longer than 1 bytes")
+EMPTY_204 = response(204)
+PARTIAL_206 = response(206, granted())
+REDIRECT = response(302, b"", (b"Location", b"https://elsewhere.example/"))
+BAD_REQUEST = response(400, {"error": "Invalid request"})
+HTML_400 = response(400, b"<html>")
+UNKNOWN_OPERATOR = response(401, {"error": "Authentication failed"})
+INACTIVE = response(403, {"error": "Operator is inactive"})
+NOT_FOUND = response(404, b"<html>")
+BUSY = response(429, {"error": "slow down"})
+BROKEN = response(500, {"error": "oops"})
+BAD_GATEWAY = response(502, b"<html>")
+NO_SUCH_STATUS = response(999, b"")
+
+
+def refusal(code: str) -> HttpResponse:
+    """Return the 400 of spec §2.3 with *code*."""
+    return response(400, {"success": False, "message": "no", "error_code": code})
+
+
+DUPLICATE = refusal(GrantErrorCode.DUPLICATE_REFERENCE_ID)
+NO_INSTANCE = refusal(GrantErrorCode.INSTANCE_NOT_FOUND)
+CODE_OF_TOMORROW = refusal("PLAYER_EXCLUDED")
+
+
+@dataclass
+class Played:
+    """What a call did, and how it ended."""
+
+    steps: list[Step]
+    ending: Any
+    seconds: float
+    requests: list[HttpRequest] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.requests = [step.request for step in self.steps if isinstance(step, Send)]
+
+    @property
+    def waits(self) -> list[float]:
+        return [step.seconds for step in self.steps if isinstance(step, Wait)]
+
+    @property
+    def timeouts(self) -> list[float]:
+        return [step.timeout_seconds for step in self.steps if isinstance(step, Send)]
+
+
+def settings_of(
+    *, attempts: int = 3, deadline: float | None = 30.0, timeout: float = 10.0, **policy: float
+) -> CallSettings:
+    """Return settings; *policy* goes to the ``RetryPolicy``."""
+    retries = RetryPolicy(max_attempts=attempts, **policy)
+    return CallSettings(operator_id="acme", policy=retries, deadline_seconds=deadline, timeout_seconds=timeout)
+
+
+def play(
+    operation: Operation[Any],
+    outcomes: Iterable[Outcome],
+    settings: CallSettings | None = None,
+    *,
+    jitter: float = 0.0,
+    signing: Signature | TransportFailed = SIGNATURE,
+    signing_seconds: float = 0.0,
+    attempt_seconds: float | Iterator[float] = 0.0,
+    waking_late_seconds: float = 0.0,
+) -> Played:
+    """Perform *operation* on a clock of our own, each attempt answered by the next of *outcomes*."""
+    clock = started = 1000.0
+    durations = attempt_seconds if isinstance(attempt_seconds, Iterator) else itertools.repeat(attempt_seconds)
+    answers = iter(outcomes)
+    call = exchange(operation, settings or settings_of(), started_seconds=started, jitter=itertools.repeat(jitter))
+    steps: list[Step] = [next(call)]
+    try:
+        while True:
+            match steps[-1]:
+                case Sign():
+                    clock += signing_seconds
+                    reply: Signed | Answer | Waited = Signed(signing, clock)
+                case Send():
+                    clock += next(durations)
+                    reply = Answer(next(answers), clock, NOW_MILLIS)
+                case Wait(seconds=seconds):
+                    clock += seconds + waking_late_seconds
+                    reply = Waited(clock)
+            steps.append(call.send(reply))
+    except StopIteration as finished:
+        return Played(steps, finished.value, clock - started)
+    except GameOperatorError as error:
+        return Played(steps, error, clock - started)
+
+
+def a_lookup() -> Operation[Any]:
+    return operations.fetch_bet("acme", "bet-1")
+
+
+def a_grant() -> Operation[GrantAccepted]:
+    return operations.grant_free_bet(**grant_request())
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "attempts", "ending"),
+    [
+        pytest.param([FOUND], 1, OpenBet, id="found"),
+        pytest.param([response(200, {"status": "NOT_FOUND"})], 1, BetNotFound, id="not found is a result"),
+        pytest.param([REFUSED, FOUND], 2, OpenBet, id="connection refused, then found"),
+        pytest.param([SLOW_CONNECT, FOUND], 2, OpenBet, id="connecting took too long, then found"),
+        pytest.param([LOST, FOUND], 2, OpenBet, id="connection lost, then found"),
+        pytest.param([BUSY, FOUND], 2, OpenBet, id="429, then found"),
+        pytest.param([BROKEN, FOUND], 2, OpenBet, id="500, then found"),
+        pytest.param([response(599), FOUND], 2, OpenBet, id="599, then found"),
+        pytest.param([BAD_GATEWAY, LOST, FOUND], 3, OpenBet, id="two failures, then found"),
+        pytest.param([REFUSED] * 3, 3, RequestNotSentError, id="never connected"),
+        pytest.param([REFUSED, LOST, REFUSED], 3, NoAnswerError, id="one attempt left us"),
+        pytest.param([LOST] * 3, 3, NoAnswerError, id="always lost"),
+        pytest.param([BUSY] * 3, 3, RateLimitedError, id="always 429"),
+        pytest.param([LOST, LOST, BROKEN], 3, ServiceError, id="the last word counts"),
+        pytest.param([BROKEN, BROKEN, LOST], 3, NoAnswerError, id="the last word counts, the other way round"),
+        pytest.param([SILENT], 1, NoAnswerError, id="a read timeout is not repeated"),
+        pytest.param([BROKEN, SILENT], 2, NoAnswerError, id="nor after another failure"),
+        pytest.param([response(600)], 1, UnexpectedResponseError, id="600 is not repeated"),
+        pytest.param([UNREADABLE], 1, UnexpectedResponseError, id="an unreadable 200 is not repeated"),
+        pytest.param([TOO_LONG], 1, UnexpectedResponseError, id="too long a body is not repeated"),
+        pytest.param([EMPTY_204], 1, UnexpectedResponseError, id="204 is not repeated"),
+        pytest.param([REDIRECT], 1, UnexpectedResponseError, id="a redirect is not repeated"),
+        pytest.param([BAD_REQUEST], 1, BadRequestError, id="400 is not repeated"),
+        pytest.param([UNKNOWN_OPERATOR], 1, AuthenticationError, id="401 is not repeated"),
+        pytest.param([INACTIVE], 1, OperatorInactiveError, id="403 is not repeated"),
+        pytest.param([NOT_FOUND], 1, UnexpectedResponseError, id="404 is not repeated"),
+        pytest.param([response(428), FOUND], 1, UnexpectedResponseError, id="428 is not repeated"),
+    ],
+)
+def test_a_lookup_is_repeated_where_that_can_help(outcomes: list[Outcome], attempts: int, ending: type) -> None:
+    """Connection failures, lost connections, 429 and 5xx are repeated; nothing else is (docs/decisions/0004)."""
+    played = play(a_lookup(), outcomes)
+    assert type(played.ending) is ending
+    assert len(played.requests) == attempts
+    if isinstance(played.ending, ApiError | TransportError):
+        assert played.ending.attempts == attempts
+
+
+# Each row: outcomes, attempts, ending; for an OutcomeUnknownError also the class of its cause.
+@pytest.mark.parametrize(
+    ("outcomes", "attempts", "ending", "cause"),
+    [
+        pytest.param([GRANTED], 1, GrantAccepted, None, id="granted"),
+        pytest.param([REFUSED, GRANTED], 2, GrantAccepted, None, id="refused connection, then granted"),
+        pytest.param([BUSY, GRANTED], 2, GrantAccepted, None, id="429, then granted"),
+        pytest.param([SILENT, GRANTED], 2, GrantAccepted, None, id="a grant is repeated after a read timeout"),
+        pytest.param([LOST, GRANTED], 2, GrantAccepted, None, id="lost, then granted"),
+        pytest.param([BROKEN, GRANTED], 2, GrantAccepted, None, id="500, then granted"),
+        pytest.param([UNREADABLE, GRANTED], 2, GrantAccepted, None, id="unreadable 200, then granted"),
+        pytest.param([DUPLICATE], 1, FreeBetRejectedError, None, id="refused at once"),
+        pytest.param([BUSY, DUPLICATE], 2, FreeBetRejectedError, None, id="429 leaves no doubt"),
+        pytest.param([REFUSED, NO_INSTANCE], 2, FreeBetRejectedError, None, id="refused after a failure to connect"),
+        pytest.param([LOST, NO_INSTANCE], 2, FreeBetRejectedError, None, id="a refusal by code ends the doubt"),
+        pytest.param([CODE_OF_TOMORROW], 1, FreeBetRejectedError, None, id="a new code without doubt"),
+        pytest.param([BAD_REQUEST], 1, BadRequestError, None, id="400 of another shape"),
+        pytest.param([HTML_400], 1, UnexpectedResponseError, None, id="400 from a gateway"),
+        pytest.param([UNKNOWN_OPERATOR], 1, AuthenticationError, None, id="401"),
+        pytest.param([INACTIVE], 1, OperatorInactiveError, None, id="403"),
+        pytest.param([NOT_FOUND], 1, UnexpectedResponseError, None, id="404"),
+        pytest.param([REDIRECT], 1, UnexpectedResponseError, None, id="a redirect"),
+        pytest.param([BUSY] * 3, 3, RateLimitedError, None, id="always 429"),
+        pytest.param([REFUSED] * 3, 3, RequestNotSentError, None, id="never connected"),
+        pytest.param([SLOW_CONNECT] * 3, 3, RequestNotSentError, None, id="never connected in time"),
+        pytest.param(
+            [BUSY, REFUSED, REFUSED], 3, RateLimitedError, None, id="the last answer is told, not the silence"
+        ),
+        pytest.param([SILENT] * 3, 3, OutcomeUnknownError, TransportError, id="always silent"),
+        pytest.param([LOST] * 3, 3, OutcomeUnknownError, TransportError, id="always lost"),
+        pytest.param([BROKEN] * 3, 3, OutcomeUnknownError, ServiceError, id="always 500"),
+        pytest.param([UNREADABLE] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="always unreadable"),
+        pytest.param([TOO_LONG] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="always too long"),
+        pytest.param([EMPTY_204] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="204"),
+        pytest.param([PARTIAL_206] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="206"),
+        pytest.param([NO_SUCH_STATUS] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="999"),
+        pytest.param([response(101)] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="101"),
+        pytest.param([LOST, BAD_REQUEST], 2, OutcomeUnknownError, BadRequestError, id="lost, then 400 without a code"),
+        pytest.param([LOST, UNKNOWN_OPERATOR], 2, OutcomeUnknownError, AuthenticationError, id="lost, then 401"),
+        pytest.param([SILENT, INACTIVE], 2, OutcomeUnknownError, OperatorInactiveError, id="silent, then 403"),
+        pytest.param([BROKEN, NOT_FOUND], 2, OutcomeUnknownError, UnexpectedResponseError, id="500, then 404"),
+        pytest.param([LOST, REDIRECT], 2, OutcomeUnknownError, UnexpectedResponseError, id="lost, then a redirect"),
+        pytest.param([LOST, BUSY, BUSY], 3, OutcomeUnknownError, RateLimitedError, id="lost, then 429"),
+        pytest.param([LOST, REFUSED, REFUSED], 3, OutcomeUnknownError, TransportError, id="lost, then no connection"),
+        pytest.param(
+            [LOST, CODE_OF_TOMORROW], 2, OutcomeUnknownError, FreeBetRejectedError, id="lost, then a new code"
+        ),
+    ],
+)
+def test_a_grant_tells_whether_it_was_made(
+    outcomes: list[Outcome], attempts: int, ending: type, cause: type[BaseException] | None
+) -> None:
+    """After an attempt in doubt only a 200 or a known refusal ends a grant as itself (docs/decisions/0004)."""
+    played = play(a_grant(), outcomes)
+    assert type(played.ending) is ending
+    assert len(played.requests) == attempts
+    error = played.ending
+    if isinstance(error, ApiError | TransportError):
+        assert error.attempts == attempts
+    if isinstance(error, OutcomeUnknownError):
+        assert type(error.__cause__) is cause
+        assert (error.reference_id, error.instance_id) == ("welcome-7", "instance-1")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "possibly_granted"),
+    [
+        pytest.param([DUPLICATE], False, id="no doubt before"),
+        pytest.param([BUSY, DUPLICATE], False, id="429 before"),
+        pytest.param([REFUSED, DUPLICATE], False, id="a failure to connect before"),
+        pytest.param([SILENT, DUPLICATE], True, id="silence before"),
+        pytest.param([LOST, DUPLICATE], True, id="a lost connection before"),
+        pytest.param([BROKEN, DUPLICATE], True, id="500 before"),
+        pytest.param([UNREADABLE, DUPLICATE], True, id="an unreadable 200 before"),
+        pytest.param([LOST, REFUSED, DUPLICATE], True, id="doubt is not forgotten"),
+        pytest.param([LOST, NO_INSTANCE], False, id="another code"),
+    ],
+)
+def test_a_duplicate_after_doubt_is_possibly_our_own(outcomes: list[Outcome], possibly_granted: bool) -> None:
+    """DUPLICATE_REFERENCE_ID carries possibly_granted exactly after doubt (spec §7.2, docs/decisions/0004)."""
+    rejected = play(a_grant(), outcomes).ending
+    assert isinstance(rejected, FreeBetRejectedError)
+    assert rejected.possibly_granted is possibly_granted
+    assert ("treat it as granted" in str(rejected)) is possibly_granted
+
+
+@pytest.mark.parametrize("code", GrantErrorCode)
+def test_every_code_of_the_specification_ends_the_doubt(code: GrantErrorCode) -> None:
+    """All 13 codes end a grant in doubt as what they are (spec §7.2, docs/decisions/0004)."""
+    body = {"success": False, "message": GRANT_MESSAGES[code], "error_code": code}
+    rejected = play(a_grant(), [SILENT, response(400, body)]).ending
+    assert isinstance(rejected, FreeBetRejectedError)
+    assert rejected.error_code is code
+
+
+@pytest.mark.parametrize("operation", [a_lookup(), a_grant()], ids=["look-up", "grant"])
+def test_a_repeat_is_the_very_same_request(operation: Operation[Any]) -> None:
+    """It is signed once, and each attempt sends the same bytes (spec §5, docs/decisions/0004)."""
+    played = play(operation, [LOST] * 5, settings_of(attempts=5))
+    assert [type(step) for step in played.steps] == [Sign, Send, Wait, Send, Wait, Send, Wait, Send, Wait, Send]
+    assert all(request is played.requests[0] for request in played.requests)
+    assert (b"X-Signature", bytes(SIGNATURE)) in played.requests[0].headers
+    assert played.requests[0].body == operation.body
+    assert played.steps[0] == Sign(operation.to_sign, 30.0)
+
+
+def test_attempts_are_numbered_and_named() -> None:
+    """Whoever watches learns which attempt of which call it is (docs/decisions/0004)."""
+    played = play(a_grant(), [LOST, GRANTED])
+    sends = [(step.attempt, step.operation_name) for step in played.steps if isinstance(step, Send)]
+    assert sends == [(1, "free-bet/grant"), (2, "free-bet/grant")]
+
+
+@pytest.mark.parametrize(
+    ("jitter", "policy", "waits"),
+    [
+        pytest.param(0.0, {}, [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0], id="doubling up to the longest"),
+        pytest.param(1.0, {}, [0.1, 0.2, 0.4, 0.8, 1.6, 2.5, 2.5], id="cut by half at most"),
+        pytest.param(0.0, {"base_delay_seconds": 0.0}, [0.0] * 7, id="no waiting"),
+        pytest.param(0.0, {"max_delay_seconds": 0.3}, [0.2] + [0.3] * 6, id="a shorter longest"),
+    ],
+)
+def test_waits_double_and_are_spread(jitter: float, policy: dict[str, float], waits: list[float]) -> None:
+    """Waits double from the base to the longest, cut by up to half (assumed, docs/decisions/0004)."""
+    played = play(a_lookup(), [LOST] * 8, settings_of(attempts=8, **policy), jitter=jitter)
+    assert played.waits == pytest.approx(waits)
+
+
+@pytest.mark.parametrize(
+    ("value", "waits"),
+    [
+        pytest.param(b"2", [2.0], id="seconds"),
+        pytest.param(b" 2 ", [2.0], id="seconds with spaces"),
+        pytest.param(b"0", [0.2], id="zero: our own wait"),
+        pytest.param(b"Tue, 14 Nov 2023 22:13:23 GMT", [3.0], id="a date"),
+        pytest.param(b"Tuesday, 14-Nov-23 22:13:23 GMT", [3.0], id="a date of RFC 850"),
+        pytest.param(b"Tue Nov 14 22:13:23 2023", [3.0], id="a date of asctime"),
+        pytest.param(b"Tue, 14 Nov 2023 22:13:19 GMT", [0.2], id="a date gone by: our own wait"),
+        pytest.param(b"20", [20.0], id="as long as allowed"),
+        pytest.param(b"21", [], id="longer than allowed: ends at once"),
+        pytest.param(b"Tue, 14 Nov 2023 22:13:41 GMT", [], id="a date further off than allowed"),
+        pytest.param(b"999999999", [], id="for ever"),
+        pytest.param(b"soon", [0.2], id="junk: a word"),
+        pytest.param(b"", [0.2], id="junk: empty"),
+        pytest.param(b"-1", [0.2], id="junk: negative"),
+        pytest.param(b"1.5", [0.2], id="junk: a fraction"),
+        pytest.param(b"1e1", [0.2], id="junk: an exponent"),
+        pytest.param("٣".encode(), [0.2], id="junk: another alphabet's digit"),
+        pytest.param(b"9" * 5000, [0.2], id="junk: 5000 digits"),
+        pytest.param(b"Tue, 99 Nov 2023 22:13:23 GMT", [0.2], id="junk: no such day"),
+        pytest.param(b"\xff\xfe", [0.2], id="junk: bytes"),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_honoured(status: int, value: bytes, waits: list[float]) -> None:
+    """Retry-After counts as seconds or as a date, as long as allowed; junk does not (docs/decisions/0004)."""
+    busy = response(status, {"error": "busy"}, (b"Retry-After", value))
+    played = play(a_lookup(), [busy, FOUND], settings_of(max_retry_after_seconds=20.0))
+    assert played.waits == pytest.approx(waits)
+    assert isinstance(played.ending, OpenBet if waits else ApiError)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        pytest.param(b"120", 120.0, id="seconds"),
+        pytest.param(b"Tue, 14 Nov 2023 22:15:20 GMT", 120.0, id="a date"),
+        pytest.param(b"soon", None, id="junk"),
+        pytest.param(None, None, id="absent"),
+    ],
+)
+def test_a_rate_limit_tells_how_long(value: bytes | None, seconds: float | None) -> None:
+    """RateLimitedError.retry_after is in seconds, or None (assumed, docs/decisions/0004)."""
+    headers = () if value is None else ((b"Retry-After", value),)
+    limited = play(a_lookup(), [response(429, b"", *headers)], settings_of(attempts=1)).ending
+    assert isinstance(limited, RateLimitedError)
+    assert limited.retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "deadline", "waits"),
+    [
+        pytest.param(b"4", 5.01, [4.0], id="ends before the deadline"),
+        pytest.param(b"4", 5.0, [], id="would end on the deadline"),
+        pytest.param(b"4", None, [4.0], id="no deadline"),
+    ],
+)
+def test_no_wait_goes_past_the_deadline(retry_after: bytes, deadline: float | None, waits: list[float]) -> None:
+    """A wait that leaves no time for an attempt is not begun (docs/decisions/0004)."""
+    busy = response(503, b"", (b"Retry-After", retry_after))
+    played = play(a_lookup(), [busy, FOUND], settings_of(deadline=deadline), attempt_seconds=1.0)
+    assert played.waits == waits
+    assert isinstance(played.ending, OpenBet if waits else ServiceError)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "timeouts"),
+    [
+        pytest.param(None, [10.0, 10.0, 10.0], id="no deadline"),
+        pytest.param(30.0, [10.0, 10.0, 10.0], id="far away"),
+        pytest.param(13.0, [10.0, 8.8, 4.4], id="cutting the later attempts"),
+        pytest.param(5.0, [5.0, 0.8], id="cutting all, and ending the call"),
+    ],
+)
+def test_attempts_share_the_deadline(deadline: float | None, timeouts: list[float]) -> None:
+    """An attempt may take its timeout or what is left of the deadline (docs/decisions/0004)."""
+    played = play(a_lookup(), [LOST] * 3, settings_of(deadline=deadline), attempt_seconds=4.0)
+    assert played.timeouts == pytest.approx(timeouts)
+
+
+@pytest.mark.parametrize(
+    ("operation", "ending"), [(a_lookup(), NoAnswerError), (a_grant(), OutcomeUnknownError)], ids=["look-up", "grant"]
+)
+def test_a_deadline_that_passes_while_waiting_ends_the_call(
+    operation: Operation[Any], ending: type[TransportError]
+) -> None:
+    """A machine that sleeps too long makes no attempt after the deadline (docs/decisions/0004)."""
+    played = play(operation, [LOST, LOST], settings_of(deadline=2.0), attempt_seconds=1.0, waking_late_seconds=5.0)
+    assert type(played.ending) is ending
+    assert (played.ending.attempts, played.ending.timed_out) == (1, True)
+    assert played.ending.elapsed_seconds == pytest.approx(played.seconds) == pytest.approx(6.2)
+
+
+@pytest.mark.parametrize("operation", [a_lookup(), a_grant()], ids=["look-up", "grant"])
+@pytest.mark.parametrize(
+    ("seconds", "deadline", "sent"),
+    [
+        pytest.param(1.9, 2.0, True, id="in time"),
+        pytest.param(2.0, 2.0, False, id="on the deadline"),
+        pytest.param(60.0, None, True, id="no deadline"),
+    ],
+)
+def test_the_deadline_counts_signing(
+    operation: Operation[Any], seconds: float, deadline: float | None, sent: bool
+) -> None:
+    """A signature that comes too late sends nothing (docs/decisions/0004)."""
+    played = play(operation, [SILENT] * 3, settings_of(deadline=deadline, attempts=1), signing_seconds=seconds)
+    assert played.steps[0] == Sign(operation.to_sign, deadline)
+    assert bool(played.requests) is sent
+    if not sent:
+        assert type(played.ending) is RequestNotSentError
+        assert (played.ending.attempts, played.ending.timed_out, played.ending.elapsed_seconds) == (0, True, seconds)
+
+
+def test_a_signature_that_does_not_come_sends_nothing() -> None:
+    """A signer that does not answer in time is told as such (docs/decisions/0004)."""
+    late = TransportFailed("The signer did not answer before the deadline", sent=False, timed_out=True)
+    played = play(a_grant(), [], signing=late, signing_seconds=30.0)
+    assert type(played.ending) is RequestNotSentError
+    assert "signer did not answer" in str(played.ending)
+    assert (played.ending.attempts, played.ending.timed_out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "attempts", "deadline", "timed_out"),
+    [
+        pytest.param([LOST] * 3, 3, 30.0, False, id="lost"),
+        pytest.param([SILENT], 1, 30.0, True, id="silent"),
+        pytest.param([SLOW_CONNECT] * 3, 3, 30.0, True, id="connecting took too long"),
+        pytest.param([LOST, LOST], 2, 2.5, True, id="the deadline forbade a repeat"),
+    ],
+)
+def test_a_transport_error_tells_its_story(
+    outcomes: list[Outcome], attempts: int, deadline: float, timed_out: bool
+) -> None:
+    """Attempts, elapsed seconds with waits, and whether time ran out are attributes (docs/decisions/0004)."""
+    played = play(a_lookup(), outcomes, settings_of(deadline=deadline), attempt_seconds=1.0)
+    error = played.ending
+    assert isinstance(error, TransportError)
+    assert (error.attempts, error.timed_out) == (attempts, timed_out)
+    assert error.elapsed_seconds == pytest.approx(played.seconds) == pytest.approx(attempts + sum(played.waits))
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        pytest.param(response(500, {"error": f"seen {SIGNATURE.decode()}"}), id="in an error's text"),
+        pytest.param(response(200, SIGNATURE * 3), id="in an unreadable 200"),
+        pytest.param(response(404, b"", (b"X-Debug", b"sig=" + SIGNATURE)), id="in a header"),
+        pytest.param(response(302, b"", (b"Location", b"https://x.example/?s=" + SIGNATURE)), id="in a redirect"),
+        pytest.param(
+            TransportFailed(f"illegal header line: {bytes(SIGNATURE)!r}", sent=True), id="in a protocol error"
+        ),
+        pytest.param(refusal(SIGNATURE.decode()), id="in an error code"),
+    ],
+)
+@pytest.mark.parametrize("operation", [a_lookup(), a_grant()], ids=["look-up", "grant"])
+def test_an_echoed_signature_is_cut_out_of_errors(operation: Operation[Any], echo: Outcome) -> None:
+    """No error holds a signature, whatever the service echoes (spec §5)."""
+    error = play(operation, [echo], settings_of(attempts=1)).ending
+    told = f"{error} {error!r} {vars(error)} {error.__cause__} {vars(error.__cause__ or error)}"
+    assert SIGNATURE.decode() not in told
+    assert "[signature removed]" in told
+
+
+def test_an_echoed_signature_is_cut_out_of_results() -> None:
+    """Nor does a result hold one in the fields that are kept unread (spec §5)."""
+    found = play(a_lookup(), [response(200, bet(debug=SIGNATURE.decode()))]).ending
+    assert found.model_extra == {"debug": "[signature removed]"}
+
+
+def test_a_long_reason_is_cut_and_stays_on_one_line() -> None:
+    """What the other side sent may fill no log (docs/decisions/0004)."""
+    error = play(a_lookup(), [TransportFailed("bad: \r\n" + "x" * 100_000, sent=True)], settings_of(attempts=1)).ending
+    assert len(str(error)) < 600
+    assert "\n" not in str(error)
+
+
+def test_steps_show_no_signature() -> None:
+    """A step may be logged: its repr holds neither the signature nor what is signed (spec §5)."""
+    played = play(a_grant(), [response(200, b"", (b"X-Echo", SIGNATURE))], settings_of(attempts=1))
+    assert SIGNATURE.decode() not in repr(played.steps)
+    assert SIGNATURE.decode() not in repr(Answer(response(200, SIGNATURE, (b"X-Echo", SIGNATURE)), 0.0, 0))
+    assert SIGNATURE.decode() not in repr(Signed(SIGNATURE, 0.0))
+
+
+@pytest.mark.parametrize("steps_taken", [1, 2, 3, 4])
+def test_a_call_can_be_dropped_at_every_step(steps_taken: int) -> None:
+    """A driver that is interrupted closes the generator, and nothing more happens (docs/decisions/0004)."""
+    call = exchange(a_grant(), settings_of(), started_seconds=0.0, jitter=itertools.repeat(0.0))
+    replies: Iterator[Reply] = iter([Signed(SIGNATURE, 0.0), Answer(LOST, 0.0, 0), Waited(0.5)])
+    next(call)
+    for _ in range(steps_taken - 1):
+        call.send(next(replies))
+    call.close()
+    with pytest.raises(StopIteration):
+        next(call)
+
+
+# Answers that mean: nothing was done.
+_NO = [BUSY, UNKNOWN_OPERATOR, INACTIVE, NOT_FOUND, BAD_REQUEST, HTML_400, REDIRECT]
+# What a client may see instead of the answer of a service that did, or did not do, as asked.
+_DOUBTFUL: list[Outcome] = [LOST, SILENT, BROKEN, BAD_GATEWAY, UNREADABLE, TOO_LONG, EMPTY_204, NO_SUCH_STATUS]
+
+
+class GrantingService:
+    """A service that grants each reference id once, behind a network that loses what it likes (spec §2.2, §7.2)."""
+
+    def __init__(self, data: st.DataObject, *, granted_before: bool) -> None:
+        self._draw = data.draw
+        self._granted_before = granted_before
+        self.granted_bodies: list[bytes] = []
+        self.doubtful = False
+
+    def outcome(self, body: bytes) -> Outcome:
+        """Return what the client sees of one attempt."""
+        match self._draw(st.sampled_from(["not sent", "turned away", "answered", "doubtful"])):
+            case "not sent":
+                return self._draw(st.sampled_from([REFUSED, SLOW_CONNECT]))
+            case "turned away":
+                return self._draw(st.sampled_from(_NO))
+            case "answered":
+                return self._work(body)
+            case _:
+                self.doubtful = True
+                if self._draw(st.booleans(), label="it arrived"):
+                    self._work(body)
+                return self._draw(st.sampled_from(_DOUBTFUL))
+
+    def _work(self, body: bytes) -> HttpResponse:
+        if self._granted_before or body in self.granted_bodies:
+            return DUPLICATE
+        if self._draw(st.booleans(), label="refused"):
+            return self._draw(st.sampled_from([NO_INSTANCE, CODE_OF_TOMORROW]))
+        self.granted_bodies.append(body)
+        return GRANTED
+
+
+@given(
+    data=st.data(),
+    granted_before=st.booleans(),
+    attempts=st.integers(1, 5),
+    deadline=st.none() | st.floats(0.5, 8.0),
+)
+@examples(300)
+def test_money_is_never_granted_behind_an_error_that_denies_it(
+    data: st.DataObject, granted_before: bool, attempts: int, deadline: float | None
+) -> None:
+    """
+    An exception other than OutcomeUnknownError or possibly_granted means: not granted; and never twice (spec §7.2).
+
+    Whatever sequence of attempts, and whether the service acted in those that went unanswered (docs/decisions/0004).
+    """
+    service = GrantingService(data, granted_before=granted_before)
+    operation = a_grant()
+    seconds = (data.draw(st.sampled_from([0.0, 0.3, 2.0])) for _ in itertools.count())
+    outcomes = (service.outcome(operation.body) for _ in itertools.count())
+    played = play(operation, outcomes, settings_of(attempts=attempts, deadline=deadline), attempt_seconds=seconds)
+
+    assert {request.body for request in played.requests} <= {operation.body}
+    assert len(service.granted_bodies) <= 1
+    assert len(played.requests) <= attempts
+    ending = played.ending
+    if isinstance(ending, GrantAccepted):
+        assert len(service.granted_bodies) == 1
+    elif isinstance(ending, OutcomeUnknownError) or getattr(ending, "possibly_granted", False):
+        assert service.doubtful
+    else:
+        assert isinstance(ending, RequestNotSentError | ApiError)
+        assert service.granted_bodies == []
