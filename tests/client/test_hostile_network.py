@@ -1,0 +1,422 @@
+"""Both clients against a real socket that misbehaves in every way we could think of (docs/decisions/0004)."""
+
+import gzip
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import AsyncOperatorClient
+from game_operator.client.config import ReadLimits
+from game_operator.errors import (
+    ApiError,
+    GameOperatorError,
+    NoAnswerError,
+    OutcomeUnknownError,
+    RequestNotSentError,
+    TransportError,
+    UnexpectedResponseError,
+)
+from game_operator.models import GrantAccepted, OpenBet
+from tests.support.flavours import FLAVOURS, run
+from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.wire import bet, grant_request, granted, wire
+
+_FOUND = response_bytes(200, wire(bet()))
+_GRANTED = response_bytes(200, wire(granted()))
+_TIMEOUT = 0.25
+# Two cores may be busy with anything: what is measured is that nothing hangs.
+_LATE = 2.0
+
+
+def _after_request(act: Callable[[Connection], object]) -> Script:
+    def script(connection: Connection) -> None:
+        if connection.read_request():
+            act(connection)
+
+    return script
+
+
+def _said(data: bytes, *, closing: bool = True) -> Script:
+    """Return a script that says *data* once, and then hangs up unless told to stay."""
+
+    def act(connection: Connection) -> None:
+        connection.send(data)
+        if closing:
+            connection.close()
+
+    return _after_request(act)
+
+
+def _flood(connection: Connection) -> None:
+    """Send 1xx answers for longer than any attempt may last, then hang up."""
+    give_up = time.monotonic() + 3 * _TIMEOUT
+    while time.monotonic() < give_up and connection.send(b"HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\n"):
+        time.sleep(0.005)
+    connection.close()
+
+
+def _drip_header(connection: Connection) -> None:
+    connection.send(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    connection.drip(b"x" * 40)
+    connection.close()
+
+
+def _drip_body(connection: Connection) -> None:
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+    connection.drip(b" " * 100_000)
+
+
+def _echo(connection: Connection) -> None:
+    connection.send(connection.requests[-1])
+    connection.close()
+
+
+async def _look_up(client: AsyncOperatorClient) -> Any:
+    return await client.fetch_bet("bet-1")
+
+
+async def _grant(client: AsyncOperatorClient) -> Any:
+    return await client.grant_free_bet(**grant_request())
+
+
+def _ending(
+    flavour: str, scenario: Callable[[AsyncOperatorClient], Any], base_url: str, key: RSAPrivateKey, **options: Any
+) -> tuple[GameOperatorError, float]:
+    """Return the error in which one call ends, and its seconds."""
+    options = {"timeout": _TIMEOUT, "retries": 0, "read_limits": ReadLimits(other=50_000)} | options
+    began = time.monotonic()
+    with pytest.raises(GameOperatorError) as raised:
+        run(flavour, scenario, base_url, key, **options)
+    return raised.value, time.monotonic() - began
+
+
+_NO_ANSWER = [
+    pytest.param(Connection.reset, False, id="reset before the request is read"),
+    pytest.param(_after_request(Connection.reset), False, id="reset after the request was read"),
+    pytest.param(_after_request(Connection.close), False, id="closed without an answer"),
+    pytest.param(_after_request(lambda connection: connection.wait_for_peer()), True, id="silence"),
+    pytest.param(_after_request(_drip_header), None, id="headers that drip in"),
+    pytest.param(_after_request(_drip_body), True, id="a body that drips in"),
+    pytest.param(_after_request(_flood), None, id="a flood of 103"),
+    pytest.param(_said(response_bytes(200, b"{", length=1000)), False, id="a truncated body"),
+    pytest.param(_said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"), False, id="a truncated chunk"),
+    pytest.param(_said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n"), False, id="no chunk"),
+    pytest.param(_said(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"), False, id="a length that is none"),
+    pytest.param(_said(b"\x16\x03\x01 garbage \x00\xff\r\n\r\n"), False, id="garbage instead of HTTP"),
+    pytest.param(_said(b"SSH-2.0-OpenSSH_9.7\r\n"), False, id="another protocol"),
+    pytest.param(_said(b"HTTP/1.1 OK\r\n\r\n"), False, id="a status line without status"),
+    pytest.param(_after_request(_echo), False, id="our own request"),
+    pytest.param(_said(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000 + b"\r\n\r\n"), False, id="a huge header"),
+    pytest.param(_said(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 60_000), False, id="headers without end"),
+]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(("script", "timed_out"), _NO_ANSWER)
+def test_no_answer_leaves_a_lookup_unanswered_and_a_grant_in_doubt(
+    flavour: str, script: Script, timed_out: bool | None, private_key: RSAPrivateKey
+) -> None:
+    """A request that left and was not answered properly ends so, in time (docs/decisions/0004)."""
+    with HostileServer(script) as server:
+        lookup, seconds = _ending(flavour, _look_up, server.base_url, private_key)
+        grant, grant_seconds = _ending(flavour, _grant, server.base_url, private_key)
+        assert server.wait_until_closed()
+    assert type(lookup) is NoAnswerError
+    assert type(grant) is OutcomeUnknownError
+    assert (grant.reference_id, grant.instance_id) == ("welcome-7", "instance-1")
+    if timed_out is not None:
+        assert lookup.timed_out is grant.timed_out is timed_out
+    # Headers that drip in can outlast the sync client's patience, but not the server's.
+    bound = _TIMEOUT if timed_out is not None or flavour != "sync" else 3 * _TIMEOUT
+    assert max(seconds, grant_seconds) < bound + _LATE
+    assert lookup.elapsed_seconds <= seconds
+    for request in server.requests:
+        signature = next(line for line in request.split(b"\r\n") if line.lower().startswith(b"x-signature"))
+        assert signature[13:].decode().strip() not in f"{lookup} {grant} {grant.__cause__}"
+    assert len(str(grant)) < 2000
+
+
+@pytest.mark.parametrize("flavour", ["asyncio", "trio", "aiohttp"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(_after_request(lambda connection: connection.wait_for_peer()), id="silence"),
+        pytest.param(_after_request(_drip_header), id="headers that drip in"),
+        pytest.param(_after_request(_drip_body), id="a body that drips in"),
+        pytest.param(_after_request(_flood), id="a flood of 103"),
+    ],
+)
+def test_in_async_the_deadline_is_exact(flavour: str, script: Script, private_key: RSAPrivateKey) -> None:
+    """It ends an attempt wherever that is, long before its timeout (docs/decisions/0004)."""
+
+    async def timed(client: AsyncOperatorClient) -> float:
+        began = time.monotonic()
+        with pytest.raises(NoAnswerError) as raised:
+            await client.fetch_bet("bet-1")
+        assert raised.value.timed_out
+        return time.monotonic() - began
+
+    with HostileServer(script) as server:
+        seconds = run(flavour, timed, server.base_url, private_key, deadline=0.3, timeout=30.0)
+        assert server.wait_until_closed()
+    assert 0.29 <= seconds < 0.3 + 0.5
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(_after_request(lambda connection: connection.wait_for_peer()), id="silence"),
+        pytest.param(_after_request(_drip_body), id="a body that drips in"),
+    ],
+)
+def test_in_sync_the_deadline_is_looked_at_between_pieces(script: Script, private_key: RSAPrivateKey) -> None:
+    """A silent or dripping body ends near the deadline, long before the timeout (docs/decisions/0004)."""
+    with HostileServer(script) as server:
+        error, seconds = _ending("sync", _look_up, server.base_url, private_key, deadline=0.3, timeout=30.0)
+        assert server.wait_until_closed()
+    assert isinstance(error, NoAnswerError)
+    assert error.timed_out
+    assert 0.29 <= seconds < 0.3 + _LATE
+
+
+_BOMB = gzip.compress(b" " * 30_000_000)
+
+
+def _chunked(*chunks: bytes) -> bytes:
+    body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
+    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        pytest.param(response_bytes(200, b"<html>"), "does not fit", id="html"),
+        pytest.param(response_bytes(200, b""), "does not fit", id="an empty body"),
+        pytest.param(response_bytes(204), "HTTP 204", id="204"),
+        pytest.param(response_bytes(201, wire(granted())), "HTTP 201", id="201"),
+        pytest.param(response_bytes(206, wire(granted())), "HTTP 206", id="206"),
+        pytest.param(response_bytes(999), "HTTP 999", id="999"),
+        pytest.param(response_bytes(200, b" " * 300_000), "longer than 50000 bytes", id="too long, and says so"),
+        pytest.param(_chunked(*[b" " * 500] * 600), "longer than 50000 bytes", id="too long, in chunks"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 300_000, "longer than 50000 bytes", id="too long, to the end"),
+        pytest.param(response_bytes(200, _BOMB, b"Content-Encoding: gzip"), "'gzip' encoded", id="a gzip bomb"),
+        pytest.param(response_bytes(200, b"x", b"Content-Encoding: deflate"), "'deflate' encoded", id="deflate"),
+        pytest.param(response_bytes(200, b"x", b"Content-Encoding: br"), "'br' encoded", id="brotli"),
+        pytest.param(response_bytes(200, b"x", b"Content-Encoding: zstd"), "'zstd' encoded", id="zstd"),
+        pytest.param(response_bytes(200, b"x", b"Content-Encoding: rot13"), "'rot13' encoded", id="unknown to all"),
+    ],
+)
+def test_a_success_that_cannot_be_read_is_no_success(
+    flavour: str, data: bytes, told: str, private_key: RSAPrivateKey
+) -> None:
+    """Encoded, too long, unfit: unexpected to a look-up, and to a grant a doubt (spec §4.2, docs/decisions/0004)."""
+    with HostileServer(_said(data)) as server:
+        lookup, _ = _ending(flavour, _look_up, server.base_url, private_key, read_limits=ReadLimits(other=50_000))
+        grant, _ = _ending(flavour, _grant, server.base_url, private_key)
+        assert server.wait_until_closed()
+    assert type(lookup) is UnexpectedResponseError
+    assert told in str(lookup)
+    assert len(lookup.body) <= 50_000
+    assert type(grant) is OutcomeUnknownError
+    assert type(grant.__cause__) is UnexpectedResponseError
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_body_may_be_as_long_as_allowed_and_no_longer(flavour: str, private_key: RSAPrivateKey) -> None:
+    """The limit is a limit on both sides, and counts each endpoint for itself (docs/decisions/0004)."""
+    body = wire({"games": []})
+    limits = ReadLimits(catalogue=len(body), other=1)
+
+    async def games(client: AsyncOperatorClient) -> int:
+        return len(await client.fetch_games())
+
+    with HostileServer(answer(response_bytes(200, body))) as server:
+        assert run(flavour, games, server.base_url, private_key, read_limits=limits) == 0
+    with HostileServer(answer(response_bytes(200, body + b" "))) as server:
+        error, _ = _ending(flavour, games, server.base_url, private_key, read_limits=limits)
+    assert f"longer than {len(body)} bytes" in str(error)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_never_followed(flavour: str, status: int, private_key: RSAPrivateKey) -> None:
+    """A signature is not sent to another address (spec §5, docs/decisions/0004)."""
+    with HostileServer(answer(_GRANTED)) as elsewhere:
+        location = f"Location: {elsewhere.base_url}/api/v0.2/free-bet/grant".encode()
+        with HostileServer(answer(response_bytes(status, b"", location))) as server:
+            for scenario in (_look_up, _grant):
+                error, _ = _ending(flavour, scenario, server.base_url, private_key)
+                assert type(error) is UnexpectedResponseError
+                assert "redirects to" in str(error)
+            assert len(server.requests) == 2
+        assert elsewhere.connections == []
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+def test_a_refused_connection_sends_nothing(
+    flavour: str, scenario: Callable[[AsyncOperatorClient], Any], private_key: RSAPrivateKey
+) -> None:
+    """Nothing listens there: the request never left (docs/decisions/0004)."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    error, _ = _ending(flavour, scenario, f"http://127.0.0.1:{port}", private_key)
+    assert type(error) is RequestNotSentError
+    assert not error.timed_out
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+def test_a_name_that_does_not_exist_sends_nothing(
+    flavour: str, scenario: Callable[[AsyncOperatorClient], Any], private_key: RSAPrivateKey
+) -> None:
+    """A host that has no address: the request never left (docs/decisions/0004)."""
+    error, _ = _ending(flavour, scenario, "http://no-such-host.invalid", private_key, allow_insecure_http=True)
+    assert type(error) is RequestNotSentError
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+def test_a_server_that_accepts_no_more_sends_nothing(
+    flavour: str, scenario: Callable[[AsyncOperatorClient], Any], private_key: RSAPrivateKey
+) -> None:
+    """A connection that does not come about in time: the request never left (docs/decisions/0004)."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        address = listener.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        for sock in waiting:
+            sock.setblocking(False)
+            sock.connect_ex(address)  # They fill the queue of connections that nobody accepts.
+        time.sleep(0.05)
+        error, _ = _ending(flavour, scenario, f"http://127.0.0.1:{address[1]}", private_key)
+        for sock in waiting:
+            sock.close()
+    assert type(error) is RequestNotSentError
+    assert error.timed_out
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("hang_up", [Connection.close, Connection.reset], ids=["closed", "reset"])
+def test_a_connection_closed_while_idle_is_not_used_again(
+    flavour: str, hang_up: Callable[[Connection], None], private_key: RSAPrivateKey
+) -> None:
+    """The next call opens a new one, without counting an attempt (docs/decisions/0004)."""
+    first_is_gone: list[bool] = []
+
+    def once(connection: Connection) -> None:
+        connection.read_request()
+        connection.send(_FOUND)
+        hang_up(connection)
+        first_is_gone.append(True)
+
+    async def twice(client: AsyncOperatorClient) -> Any:
+        await client.fetch_bet("bet-1")
+        while not first_is_gone:
+            time.sleep(0.01)
+        return await client.fetch_bet("bet-2")
+
+    with HostileServer(once, answer(_FOUND)) as server:
+        assert isinstance(run(flavour, twice, server.base_url, private_key, retries=1), OpenBet)
+        assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_connection_lost_in_use_is_made_good_by_a_repeat(flavour: str, private_key: RSAPrivateKey) -> None:
+    """A look-up succeeds on a new connection; a grant is sent again byte for byte (docs/decisions/0004)."""
+
+    def loses_the_second(connection: Connection) -> None:
+        connection.read_request()
+        connection.send(_FOUND)
+        connection.read_request()
+        connection.reset()
+
+    async def lookup_and_grant(client: AsyncOperatorClient) -> tuple[Any, Any]:
+        return await client.fetch_bet("bet-1"), await client.grant_free_bet(**grant_request())
+
+    with HostileServer(loses_the_second, answer(_GRANTED)) as server:
+        found, made = run(flavour, lookup_and_grant, server.base_url, private_key, retries=1)
+        assert isinstance(found, OpenBet)
+        assert isinstance(made, GrantAccepted)
+        assert server.requests[1] == server.requests[2]
+        assert server.requests[1].startswith(b"POST /api/v0.2/free-bet/grant HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    ("bet_id", "segments"),
+    [
+        pytest.param("a/b", {b"a%2Fb"}, id="a slash"),
+        pytest.param("50%", {b"50%25"}, id="a percent sign"),
+        pytest.param("..%2f", {b"..%252f"}, id="something already escaped"),
+        pytest.param("日本", {b"%E6%97%A5%E6%9C%AC"}, id="letters beyond ASCII"),
+        pytest.param("a b", {b"a%20b"}, id="a space"),
+        pytest.param("a?b#c", {b"a%3Fb%23c"}, id="a question mark and a hash"),
+        pytest.param("...", {b"..."}, id="three dots"),
+        pytest.param("a+b", {b"a%2Bb", b"a+b"}, id="a plus sign, escaped or not"),
+    ],
+)
+def test_a_bet_id_travels_as_one_path_segment(
+    flavour: str, bet_id: str, segments: set[bytes], private_key: RSAPrivateKey
+) -> None:
+    """Whatever a bet id is made of, it is one segment on the wire (spec §4.2, docs/decisions/0006)."""
+
+    async def look_up(client: AsyncOperatorClient) -> Any:
+        return await client.fetch_bet(bet_id)
+
+    with HostileServer(answer(_FOUND)) as server:
+        run(flavour, look_up, server.base_url, private_key)
+        path = server.requests[0].split(b" ")[1]
+    assert path.removeprefix(b"/api/v0.2/fetch-bet/") in segments
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_what_is_sent_is_what_was_meant(flavour: str, private_key: RSAPrivateKey) -> None:
+    """Each header of ours is sent once, whatever carries it, and nothing is asked to be encoded (spec §5)."""
+
+    async def lookup_and_grant(client: AsyncOperatorClient) -> None:
+        await client.fetch_bet("bet-1")
+        await client.grant_free_bet(**grant_request())
+
+    with HostileServer(answer(_FOUND), answer(_FOUND)) as server:
+        with pytest.raises(OutcomeUnknownError):  # A bet is no answer to a grant.
+            run(flavour, lookup_and_grant, server.base_url, private_key, retries=0)
+        lookup, grant = (request.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")[1:] for request in server.requests)
+    for lines, length in ((lookup, None), (grant, len(server.requests[1].partition(b"\r\n\r\n")[2]))):
+        headers = dict(line.split(b": ", 1) for line in lines)
+        assert len(headers) == len(lines)
+        assert headers[b"host"].decode() == server.base_url.removeprefix("http://")
+        assert headers[b"x-operator-id"] == b"acme"
+        assert headers[b"accept"] == b"application/json"
+        assert headers[b"accept-encoding"] == b"identity"
+        assert headers[b"user-agent"].startswith(b"game-operator/")
+        assert headers.get(b"content-length") == (None if length is None else b"%d" % length)
+        assert headers.get(b"content-type") == (None if length is None else b"application/json")
+        assert b"transfer-encoding" not in headers
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_many_answers_come_over_one_connection(flavour: str, private_key: RSAPrivateKey) -> None:
+    """Connections are kept and used again, after refusals too (docs/decisions/0004)."""
+    refused = response_bytes(400, wire({"error": "Invalid request"}))
+
+    async def several(client: AsyncOperatorClient) -> None:
+        for _ in range(3):
+            with pytest.raises(ApiError):
+                await client.fetch_bet("bet-1")
+
+    with HostileServer(answer(refused)) as server:
+        run(flavour, several, server.base_url, private_key)
+        assert (len(server.connections), len(server.requests)) == (1, 3)
+
+
+def test_the_error_of_a_lost_grant_names_its_cause(private_key: RSAPrivateKey) -> None:
+    """OutcomeUnknownError tells what went wrong, and what to do (docs/decisions/0004)."""
+    with HostileServer(_after_request(Connection.reset)) as server:
+        error, _ = _ending("sync", _grant, server.base_url, private_key)
+    assert isinstance(error.__cause__, TransportError)
+    assert "Repeat the grant with the same reference_id 'welcome-7'" in str(error)

@@ -1,0 +1,64 @@
+"""One scenario for every way to run a client: sync, async on two event loop libraries, and over aiohttp."""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar, cast
+
+import anyio
+from httpx_aiohttp import HttpxAiohttpClient
+
+from game_operator import AsyncOperatorClient, OperatorClient
+
+__all__ = ["FLAVOURS", "Scenario", "run"]
+
+T = TypeVar("T")
+
+Scenario = Callable[[AsyncOperatorClient], Coroutine[Any, Any, T]]
+
+#: ``aiohttp`` is the async client on asyncio over httpx-aiohttp.
+FLAVOURS = ("sync", "asyncio", "trio", "aiohttp")
+
+
+def run(flavour: str, scenario: Scenario[T], base_url: str, private_key: Any, **options: Any) -> T:
+    """Run *scenario* with a client of *flavour*, made with *options* and closed at the end."""
+    options = {"operator_id": "acme", "private_key": private_key, "trust_env": False} | options
+    if flavour == "sync":
+        with OperatorClient(base_url, **options) as client:
+            return _at_once(scenario(cast("AsyncOperatorClient", _Awaited(client))))  # It has the same methods.
+    if flavour == "aiohttp":
+        return anyio.run(_over_aiohttp, scenario, base_url, options)
+    return anyio.run(_over_httpx, scenario, base_url, options, backend=flavour)
+
+
+async def _over_httpx(scenario: Scenario[T], base_url: str, options: dict[str, Any]) -> T:
+    async with AsyncOperatorClient(base_url, **options) as client:
+        return await scenario(client)
+
+
+async def _over_aiohttp(scenario: Scenario[T], base_url: str, options: dict[str, Any]) -> T:
+    verify = options.pop("ssl_context", False)
+    async with HttpxAiohttpClient(trust_env=False, verify=verify) as http_client:
+        return await scenario(AsyncOperatorClient(base_url, **options, http_client=http_client))
+
+
+class _Awaited:
+    """An ``OperatorClient`` whose methods are awaited, and done before the first step of the event loop."""
+
+    def __init__(self, client: OperatorClient) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        method = getattr(self._client, name)
+
+        async def awaited(*arguments: object, **named: object) -> Any:
+            return method(*arguments, **named)
+
+        return awaited
+
+
+def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    try:
+        coroutine.send(None)
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
+    raise AssertionError("a scenario for the sync client may await nothing but the client")
