@@ -1,0 +1,426 @@
+"""Signing in AWS KMS: against moto for the service as it is, and a KMS of our own on loopback for its failures."""
+
+import copy
+import pickle
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from threading import get_ident
+from typing import Any
+
+import anyio
+import boto3
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from moto import mock_aws
+
+from game_operator import (
+    AsyncOperatorClient,
+    AuthenticationError,
+    ConfigurationError,
+    GameOperatorError,
+    OperatorClient,
+    RequestNotSentError,
+    SessionTokenBuilder,
+    Signer,
+    SigningKeyError,
+)
+from game_operator.protocol.signing import Signature, verify
+from game_operator.signers import AwsKmsSigner, load_signer
+from game_operator.signers.keys import load_public_key
+from tests.signers.conftest import Keys
+from tests.support.kms import SECRET_ACCESS_KEY, SESSION_TOKEN, LocalKms, local_kms
+from tests.support.leaks import everything_told
+
+RAW, DIGEST = "RAW", "DIGEST"
+
+
+@pytest.fixture(autouse=True)
+def no_aws_but_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point boto3 at nothing: no profile, no credentials, no metadata service, no address but loopback."""
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere/config")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere/credentials")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    look_up = socket.getaddrinfo
+
+    def loopback_alone(host: Any, *arguments: Any, **options: Any) -> Any:
+        assert host == "127.0.0.1", f"a test would have contacted {host}"
+        return look_up(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", loopback_alone)
+
+
+@pytest.fixture
+def moto_kms() -> Iterator[Any]:
+    """Yield a client of moto's KMS, which answers inside this process."""
+    with mock_aws():
+        yield boto3.client("kms", region_name="eu-west-1")
+
+
+@pytest.fixture
+def moto_key(moto_kms: Any) -> str:
+    """Return the ARN of a fresh RSA key for signing."""
+    return made(moto_kms)
+
+
+@pytest.fixture
+def kms(private_key: RSAPrivateKey) -> Iterator[LocalKms]:
+    """Yield our own KMS, whose one key is the tests' key."""
+    with local_kms(private_key) as served:
+        yield served
+
+
+def made(client: Any, spec: str = "RSA_2048", usage: str = "SIGN_VERIFY") -> str:
+    """Return the ARN of a new key."""
+    return str(client.create_key(KeySpec=spec, KeyUsage=usage)["KeyMetadata"]["Arn"])
+
+
+def service(public_key: RSAPublicKey) -> Callable[[httpx.Request], httpx.Response]:
+    """Return a service that knows one bet, once the signature is verified with *public_key*."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if verify(public_key, b"acme:bet-1", request.headers["X-Signature"].encode()):
+            return httpx.Response(200, json={"status": "NOT_FOUND"})
+        return httpx.Response(401, json={"error": "Authentication failed"})
+
+    return answer
+
+
+# With moto
+
+
+def test_a_kms_signature_verifies_with_the_kms_public_key(moto_kms: Any, moto_key: str) -> None:
+    """RSASSA_PKCS1_V1_5_SHA_256 is the RSA-SHA256 that requests carry (spec §5)."""
+    signer = AwsKmsSigner(moto_key, client=moto_kms)
+    signature = Signature.of(signer.sign(b"acme:bet-1"))
+    public_key = load_public_key(signer.public_key_pem())
+    assert verify(public_key, b"acme:bet-1", signature)
+    assert not verify(public_key, b"acme:bet-2", signature)
+
+
+def test_a_key_is_found_by_id_arn_and_alias(moto_kms: Any, moto_key: str) -> None:
+    """KMS's four ways to name a key all lead to it (spec §5)."""
+    moto_kms.create_alias(AliasName="alias/operator", TargetKeyId=moto_key)
+    alias_arn = moto_key.rpartition(":key/")[0] + ":alias/operator"
+    names = [moto_key, moto_key.rpartition("/")[2], "alias/operator", alias_arn]
+    assert len({AwsKmsSigner(name, client=moto_kms).public_key_pem() for name in names}) == 1
+
+
+def test_without_a_client_one_is_made_from_the_environment(moto_kms: Any, moto_key: str) -> None:
+    """Region and credentials come from where boto3 finds them (spec §5)."""
+    assert AwsKmsSigner(moto_key).public_key_pem() == AwsKmsSigner(moto_key, client=moto_kms).public_key_pem()
+
+
+def test_without_a_region_no_client_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says which setting is missing (spec §5)."""
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    with pytest.raises(ConfigurationError, match=r"NoRegionError.*Set AWS_REGION, or pass client="):
+        AwsKmsSigner("alias/operator")
+
+
+def test_without_boto3_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """boto3 is imported when a signer is made; without it the error names what to install (spec §5)."""
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'game-operator\[aws\]'"):
+        AwsKmsSigner("alias/operator")
+
+
+def test_the_sync_client_signs_in_kms(moto_kms: Any, moto_key: str) -> None:
+    """A call is signed in KMS and accepted; with the key of another it is refused (spec §5)."""
+    signer = AwsKmsSigner(moto_key, client=moto_kms)
+    accepted = service(load_public_key(signer.public_key_pem()))
+    with httpx.Client(transport=httpx.MockTransport(accepted)) as http_client:
+        client = OperatorClient("https://api.example.com", "acme", signer, http_client=http_client)
+        assert client.fetch_bet("bet-1").status == "NOT_FOUND"
+        other = AwsKmsSigner(made(moto_kms), client=moto_kms)
+        with pytest.raises(AuthenticationError):
+            OperatorClient("https://api.example.com", "acme", other, http_client=http_client).fetch_bet("bet-1")
+
+
+@pytest.mark.anyio
+async def test_the_async_client_signs_in_kms_in_a_thread(moto_kms: Any, moto_key: str) -> None:
+    """The event loop goes on while KMS signs (spec §5)."""
+    signer = Threads(AwsKmsSigner(moto_key, client=moto_kms))
+    accepted = service(load_public_key(signer.signer.public_key_pem()))
+    async with httpx.AsyncClient(transport=httpx.MockTransport(accepted)) as http_client:
+        client = AsyncOperatorClient("https://api.example.com", "acme", signer, http_client=http_client)
+        assert (await client.fetch_bet("bet-1")).status == "NOT_FOUND"
+        assert (await client.fetch_bet("bet-1")).status == "NOT_FOUND"
+    assert len(signer.threads) == 1
+    assert signer.threads[0] != get_ident()
+
+
+@pytest.mark.anyio
+async def test_session_tokens_are_signed_in_kms(moto_kms: Any, moto_key: str) -> None:
+    """build, build_async and decode all work with a key in KMS (spec §1, §5)."""
+    signer = Threads(AwsKmsSigner(moto_key, client=moto_kms))
+    tokens = SessionTokenBuilder("acme", signer)
+    for token in (
+        tokens.build(player_id="p1", instance_id="i1"),
+        await tokens.build_async(player_id="p1", instance_id="i1"),
+    ):
+        assert tokens.decode(token, instance_id="i1").player_id == "p1"
+    assert signer.threads[0] == get_ident()
+    assert signer.threads[1] != get_ident()
+
+
+class Threads:
+    """A KMS signer that notes in which thread it signs."""
+
+    def __init__(self, signer: AwsKmsSigner) -> None:
+        self.signer = signer
+        self.public_key_pem = signer.public_key_pem
+        self.threads: list[int] = []
+
+    def sign(self, message: bytes) -> bytes:
+        self.threads.append(get_ident())
+        return self.signer.sign(message)
+
+
+@pytest.mark.parametrize(
+    ("spec", "usage", "sign_words", "public_key_words"),
+    [
+        pytest.param("ECC_NIST_P256", "SIGN_VERIFY", "KeySpec RSA_2048", "ECC_NIST_P256.*asks for RSA", id="not RSA"),
+        pytest.param(
+            "RSA_2048", "ENCRYPT_DECRYPT", "KeyUsage SIGN_VERIFY", "made for 'ENCRYPT_DECRYPT'", id="encrypts"
+        ),
+        pytest.param("SYMMETRIC_DEFAULT", "ENCRYPT_DECRYPT", "KeyUsage SIGN_VERIFY", "Make a key", id="symmetric"),
+    ],
+)
+def test_a_key_of_another_kind_is_refused(
+    spec: str, usage: str, sign_words: str, public_key_words: str, moto_kms: Any
+) -> None:
+    """A key that is not RSA, or not for signing, is a SigningKeyError that says what to make (spec §5)."""
+    signer = AwsKmsSigner(made(moto_kms, spec, usage), client=moto_kms)
+    with pytest.raises(SigningKeyError, match=sign_words):
+        signer.sign(b"acme")
+    with pytest.raises(SigningKeyError, match=public_key_words):
+        signer.public_key_pem()
+
+
+# With our own
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [
+        pytest.param(1, RAW, id="1 byte"),
+        pytest.param(4096, RAW, id="4,096 bytes"),
+        pytest.param(4097, DIGEST, id="4,097 bytes"),
+        pytest.param(70_000, DIGEST, id="70,000 bytes"),
+    ],
+)
+def test_a_long_message_goes_as_its_digest(size: int, kind: str, kms: LocalKms, public_key: RSAPublicKey) -> None:
+    """KMS takes 4,096 bytes; what is longer is hashed here, and the signature is the same (spec §5)."""
+    message = b"m" * size
+    signature = Signature.of(AwsKmsSigner("key-1", client=kms.client()).sign(message))
+    assert verify(public_key, message, signature)
+    (operation, arguments), *more = kms.requests
+    assert (operation, arguments["MessageType"], more) == ("Sign", kind, [])
+    assert arguments["SigningAlgorithm"] == "RSASSA_PKCS1_V1_5_SHA_256"
+
+
+def test_a_session_token_above_4096_bytes_is_signed(kms: LocalKms, public_key: RSAPublicKey) -> None:
+    """A token with large claims goes as its digest, and any reader verifies it (spec §1, §5)."""
+    tokens = SessionTokenBuilder("acme", AwsKmsSigner("key-1", client=kms.client()), public_key=public_key)
+    token = tokens.build(player_id="p1", instance_id="i1", claims={"note": "n" * 4000})
+    assert tokens.decode(token, instance_id="i1").extra == {"note": "n" * 4000}
+    assert kms.requests[0][1]["MessageType"] == DIGEST
+
+
+def test_the_public_key_is_asked_for_once(kms: LocalKms, public_pem: bytes) -> None:
+    """GetPublicKey is called once; a client never needs it (spec §5)."""
+    signer = AwsKmsSigner("key-1", client=kms.client())
+    assert signer.public_key_pem() == signer.public_key_pem() == public_pem
+    assert [operation for operation, _ in kms.requests] == ["GetPublicKey"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        pytest.param({"KeyUsage": "ENCRYPT_DECRYPT"}, "made for 'ENCRYPT_DECRYPT'", id="another use"),
+        pytest.param({"SigningAlgorithms": ["RSASSA_PSS_SHA_256"]}, "does not sign with RSASSA_PKCS1", id="PSS alone"),
+    ],
+)
+def test_a_public_key_of_another_use_is_refused(changes: dict[str, Any], words: str, kms: LocalKms) -> None:
+    """What KMS says the key may do is checked beside the key itself (spec §5)."""
+    kms.described |= changes
+    with pytest.raises(SigningKeyError, match=words):
+        AwsKmsSigner("key-1", client=kms.client()).public_key_pem()
+
+
+def test_a_short_key_is_refused_by_both_ways(keys: Keys) -> None:
+    """Under 2048 bits neither its public key nor its signature is taken (spec §5)."""
+    with local_kms(keys.bits_1024) as kms:
+        signer = AwsKmsSigner("key-1", client=kms.client())
+        with pytest.raises(SigningKeyError, match="1024 bits"):
+            signer.public_key_pem()
+        with pytest.raises(SigningKeyError, match="128 bytes"):
+            signer.sign(b"acme")
+
+
+PERMANENT = [
+    pytest.param(400, "AccessDeniedException", "Allow kms:Sign and kms:GetPublicKey", id="denied"),
+    pytest.param(400, "NotFoundException", "check the id, the region", id="unknown"),
+    pytest.param(400, "DisabledException", "enable it", id="disabled"),
+    pytest.param(400, "KMSInvalidStateException", "pending deletion", id="pending deletion"),
+    pytest.param(400, "InvalidKeyUsageException", "KeyUsage SIGN_VERIFY", id="another use"),
+    pytest.param(400, "UnsupportedOperationException", "not an RSA key pair", id="symmetric"),
+    pytest.param(400, "InvalidArnException", "alias/", id="no ARN"),
+    pytest.param(400, "ExpiredTokenException", "credentials", id="expired credentials"),
+    pytest.param(400, "UnrecognizedClientException", "credentials", id="unknown credentials"),
+    pytest.param(400, "InvalidSignatureException", "clock", id="credentials do not fit"),
+]
+PASSING = [
+    pytest.param(400, "ThrottlingException", id="throttled"),
+    pytest.param(400, "LimitExceededException", id="over the quota"),
+    pytest.param(400, "KeyUnavailableException", id="key unavailable"),
+    pytest.param(500, "KMSInternalException", id="internal"),
+    pytest.param(503, "DependencyTimeoutException", id="dependency"),
+    pytest.param(429, "SomethingNew", id="429"),
+    pytest.param(502, "SomethingNew", id="502"),
+]
+
+
+def refusals(signer: AwsKmsSigner, kms: LocalKms, status: int, code: str) -> Iterator[GameOperatorError]:
+    """Yield the errors that both methods of *signer* raise when KMS answers so."""
+    calls: list[Callable[[], bytes]] = [lambda: signer.sign(b"acme:bet-1"), signer.public_key_pem]
+    for call in calls:
+        kms.failures = [(status, code)]
+        with pytest.raises(GameOperatorError) as refused:
+            call()
+        yield refused.value
+
+
+@pytest.mark.parametrize(("status", "code", "words"), PERMANENT)
+def test_what_somebody_must_change_is_a_signing_key_error(status: int, code: str, words: str, kms: LocalKms) -> None:
+    """The error names the key, KMS's code and what to do, and holds nothing of the credentials (spec §5)."""
+    for error in refusals(AwsKmsSigner("alias/operator", client=kms.client()), kms, status, code):
+        assert type(error) is SigningKeyError
+        for word in ("alias/operator", code, words):
+            assert word in str(error)
+        assert_safe(error)
+
+
+@pytest.mark.parametrize(("status", "code"), PASSING)
+def test_what_passes_is_a_request_not_sent(status: int, code: str, kms: LocalKms) -> None:
+    """Nothing reached the game service, and repeating may help (spec §5)."""
+    for error in refusals(AwsKmsSigner("alias/operator", client=kms.client()), kms, status, code):
+        assert isinstance(error, RequestNotSentError)
+        assert not error.timed_out
+        assert error.attempts == 0
+        for word in ("alias/operator", code, "repeat the call", "quota"):
+            assert word in str(error)
+        assert_safe(error)
+
+
+def assert_safe(error: GameOperatorError) -> None:
+    """Assert that *error* pickles, copies, and holds neither credentials nor the error of AWS."""
+    assert error.__cause__ is error.__context__ is None
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert (type(twin), str(twin)) == (type(error), str(error))
+    told = everything_told(error)
+    for secret in (SECRET_ACCESS_KEY, SESSION_TOKEN, "AKIAPLANTED"):
+        assert secret not in told
+
+
+def test_a_kms_out_of_reach_is_a_request_not_sent(kms: LocalKms) -> None:
+    """A refused connection is not the fault of the key (spec §5)."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        kms.port = taken.getsockname()[1]
+        with pytest.raises(RequestNotSentError, match=r"EndpointConnectionError.*check the network") as refused:
+            AwsKmsSigner("key-1", client=kms.client()).sign(b"acme")
+    assert not refused.value.timed_out
+    assert_safe(refused.value)
+
+
+def test_a_kms_that_does_not_answer_is_a_timeout(kms: LocalKms) -> None:
+    """A silent KMS is given up after the client's own patience (spec §5)."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        kms.port = silent.getsockname()[1]
+        with pytest.raises(RequestNotSentError, match="ReadTimeoutError") as refused:
+            AwsKmsSigner("key-1", client=kms.client(read_timeout=0.2)).sign(b"acme")
+    assert refused.value.timed_out
+    assert 0.15 < refused.value.elapsed_seconds < 5
+    assert_safe(refused.value)
+
+
+def test_without_credentials_the_error_says_so(kms: LocalKms) -> None:
+    """A process without credentials learns where to look, and KMS is not asked (spec §5)."""
+    client = boto3.session.Session().client("kms", endpoint_url=f"http://127.0.0.1:{kms.port}")
+    with pytest.raises(SigningKeyError, match=r"NoCredentialsError.*aws sts get-caller-identity") as refused:
+        AwsKmsSigner("key-1", client=client).sign(b"acme")
+    assert_safe(refused.value)
+    assert kms.requests == []
+
+
+def test_a_grant_that_kms_does_not_sign_is_not_granted(kms: LocalKms) -> None:
+    """When signing fails nothing is sent, so the error is never OutcomeUnknownError (spec §5)."""
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, json={"success": True, "free_bet_id": "f1", "message": "Granted"})
+
+    kms.failures = [(400, "ThrottlingException"), (400, "AccessDeniedException")]
+    transport = httpx.MockTransport(answer)
+    with httpx.Client(transport=transport) as http_client:
+        signer = AwsKmsSigner("key-1", client=kms.client())
+        client = OperatorClient("https://api.example.com", "acme", signer, http_client=http_client)
+        grant = partial(
+            client.grant_free_bet,
+            player_id="p1",
+            instance_id="i1",
+            count=1,
+            wager_amount_cents=100,
+            expire_duration_millis=1000,
+            reference_id="r1",
+        )
+        for kind in (RequestNotSentError, SigningKeyError):
+            with pytest.raises(kind):
+                grant()
+        assert sent == []
+        assert grant().free_bet_id == "f1"
+    assert len(sent) == 1
+
+
+@pytest.mark.anyio
+async def test_a_slow_kms_does_not_outlast_the_deadline(kms: LocalKms) -> None:
+    """The async client gives up in time and leaves the thread behind (spec §5)."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        kms.port = silent.getsockname()[1]
+        signer = AwsKmsSigner("key-1", client=kms.client(read_timeout=1.0))
+        client = AsyncOperatorClient("https://api.example.com", "acme", signer, deadline=0.2)
+        with anyio.fail_after(0.9), pytest.raises(RequestNotSentError, match="did not answer before the deadline"):
+            await client.fetch_bet("bet-1")
+
+
+def test_a_kms_signer_shows_its_key_id_alone(kms: LocalKms) -> None:
+    """Its repr is the key id; it is a Signer; it is not pickled (spec §5)."""
+    signer = AwsKmsSigner("alias/operator", client=kms.client())
+    assert repr(signer) == "AwsKmsSigner('alias/operator')"
+    assert isinstance(signer, Signer)
+    assert load_signer(signer) is signer
+    with pytest.raises(TypeError, match="make one in each process"):
+        pickle.dumps(signer)
+
+
+@pytest.mark.parametrize(
+    ("key_id", "error", "words"),
+    [
+        pytest.param("", ConfigurationError, "Pass the ARN", id="empty"),
+        pytest.param(None, TypeError, "not NoneType", id="none"),
+        pytest.param(b"key-1", TypeError, "not bytes", id="bytes"),
+    ],
+)
+def test_the_key_id_is_checked_first(key_id: Any, error: type[Exception], words: str) -> None:
+    """A missing key id is found before any call is made (spec §5)."""
+    with pytest.raises(error, match=words) as refused:
+        AwsKmsSigner(key_id)
+    assert everything_told(refused.value)
