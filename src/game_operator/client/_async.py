@@ -13,6 +13,7 @@ import httpx
 from anyio.lowlevel import current_token
 
 from game_operator.client._core import JITTER, UNSET, Unset, advance, changed_settings, not_picklable, observe
+from game_operator.client._direct import AsyncDirectClient
 from game_operator.client._http import (
     FORKED_WITH_YOUR_CLIENT,
     HTTPX,
@@ -240,6 +241,7 @@ class _InThread:
         return await anyio.to_thread.run_sync(self._signer.sign, message, abandon_on_cancel=True)
 
 
+_AnyClient: TypeAlias = AsyncDirectClient | AsyncHttpClient
 #: A process and an event loop in it.
 _Home: TypeAlias = tuple[int, object]
 
@@ -264,7 +266,7 @@ class _Wire:
         self._library = HTTPX if http_client is None else library_of(http_client, "AsyncClient")
         self._target = Target(self._library, base_url, http_client)
         # After a fork, the parent's connections are in use there and are left alone here.
-        self._ours: dict[_Home, tuple[AsyncHttpClient, AsyncGenerator[None]]] = {}
+        self._ours: dict[_Home, tuple[_AnyClient, AsyncGenerator[None]]] = {}
         self._closed = False
 
     async def send(self, step: Send) -> HttpResponse | TransportFailed:
@@ -290,9 +292,7 @@ class _Wire:
         """Take it that the connections of *home* are closed."""
         self._ours.pop(home, None)
 
-    async def _send(
-        self, http_client: AsyncHttpClient, step: Send, trace: Trace | None
-    ) -> HttpResponse | TransportFailed:
+    async def _send(self, http_client: _AnyClient, step: Send, trace: Trace | None) -> HttpResponse | TransportFailed:
         limit = self._read_limits.of(step.operation_name)
         chunks: list[bytes] = []
         size = 0
@@ -318,7 +318,7 @@ class _Wire:
             return gather(response, chunks, size, limit)
         return TransportFailed("The attempt did not end in time", sent=True, timed_out=True)
 
-    def _http_client(self) -> AsyncHttpClient | None:
+    def _http_client(self) -> _AnyClient | None:
         if self._closed:
             raise ConfigurationError("This AsyncOperatorClient is closed. Make a new one, or close it later.")
         if self._yours is not None:
@@ -340,10 +340,10 @@ class _Wire:
                 "this client inside the loop that uses them, or leave http_client out: then each loop gets its own."
             )
 
-    async def _open(self) -> AsyncHttpClient:
+    async def _open(self) -> _AnyClient:
         home = _home()
-        http_client: AsyncHttpClient = open_http_client(
-            httpx.AsyncClient, self._base_url, self._ssl_context, trust_env=self._trust_env
+        http_client: _AnyClient = open_http_client(
+            AsyncDirectClient, httpx.AsyncClient, self._base_url, self._ssl_context, trust_env=self._trust_env
         )
         closing = _closing(http_client, weakref.ref(self), home)
         self._ours[home] = http_client, closing
@@ -357,7 +357,7 @@ def _home() -> _Home:
     return os.getpid(), getattr(token, "native_token", token)
 
 
-async def _closing(http_client: AsyncHttpClient, wire: weakref.ref[_Wire], home: _Home) -> AsyncGenerator[None]:
+async def _closing(http_client: _AnyClient, wire: weakref.ref[_Wire], home: _Home) -> AsyncGenerator[None]:
     """
     Wait to be closed, and close *http_client*.
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
+from urllib.request import getproxies
 
 import httpx
 
@@ -42,6 +43,7 @@ FORKED_WITH_YOUR_CLIENT = (
 )
 
 _C = TypeVar("_C")
+_D = TypeVar("_D")
 
 _MAX_CONNECTIONS = 100
 _REMEMBERED_URLS = 1024
@@ -52,10 +54,15 @@ _contexts: dict[bool, ssl.SSLContext] = {}
 
 
 def open_http_client(
-    kind: Callable[..., _C], base_url: str, ssl_context: ssl.SSLContext | None, *, trust_env: bool
-) -> _C:
+    direct: Callable[..., _D],
+    proxied: Callable[..., _C],
+    base_url: str,
+    ssl_context: ssl.SSLContext | None,
+    *,
+    trust_env: bool,
+) -> _D | _C:
     """
-    Return a new ``httpx.Client`` or ``httpx.AsyncClient`` of ours.
+    Return a new HTTP client of ours: a *direct* one, or a *proxied* one if the environment names a proxy.
 
     Raises:
         ConfigurationError: A proxy variable or SSL_CERT_FILE cannot be used.
@@ -63,7 +70,12 @@ def open_http_client(
     limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
     with environment_in_question():
         context = ssl_context or default_ssl_context(base_url, trust_env=trust_env)
-        return kind(verify=context, trust_env=trust_env, limits=limits, follow_redirects=False)
+        kind = proxied if trust_env and _names_a_proxy() else direct
+        return kind(verify=context, trust_env=trust_env, limits=limits)
+
+
+def _names_a_proxy() -> bool:
+    return not {"http", "https", "all"}.isdisjoint(getproxies())
 
 
 def default_ssl_context(base_url: str, *, trust_env: bool) -> ssl.SSLContext:
@@ -195,19 +207,22 @@ class Target:
 
     def request(self, step: Send, trace: Trace | None = None) -> Any:
         """Return the library's request for *step*, its body and its headers untouched."""
-        request = step.request
-        headers = self._host + request.headers
+        signed = step.request
+        headers = self._host + signed.headers
         if self._yours is not None:
-            headers += _beside(request.headers, tuple(self._yours.headers.raw))
-        if request.body:
-            headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(request.body)))
-        return self._library.module.Request(
-            request.method,
-            self._url(self._base_url + request.path),
+            headers += _beside(signed.headers, tuple(self._yours.headers.raw))
+        if signed.body:
+            headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(signed.body)))
+        request = self._library.module.Request(
+            signed.method,
+            self._url(self._base_url + signed.path),
             headers=headers,
-            content=request.body or None,
+            # Given content= instead, httpx would go over the headers twice more, to add some of its own.
+            stream=self._library.module.ByteStream(signed.body),
             extensions=_extensions(step.timeout_seconds, trace),
         )
+        request.read()  # Transports and hooks of yours may ask for its content.
+        return request
 
 
 def _parsed(library: HttpLibrary, base_url: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self, TypeVar, cast
 import httpx
 
 from game_operator.client._core import JITTER, UNSET, Unset, advance, changed_settings, not_picklable, observe
+from game_operator.client._direct import DirectClient
 from game_operator.client._http import (
     FORKED_WITH_YOUR_CLIENT,
     HTTPX,
@@ -297,7 +298,7 @@ class _Wire:
         self._library = HTTPX if http_client is None else library_of(http_client, "Client")
         self._target = Target(self._library, base_url, http_client)
         # By process: after a fork, the parent's connections and locks are in use there and are left alone here.
-        self._ours: dict[int, SyncHttpClient] = {}
+        self._ours: dict[int, DirectClient | SyncHttpClient] = {}
         self._locks: dict[int, threading.Lock] = {}
         self._closed = False
 
@@ -335,7 +336,7 @@ class _Wire:
                 return TransportFailed("The body did not arrive in time", sent=True, timed_out=True)
         return gather(response, chunks, size, limit)
 
-    def _http_client(self) -> SyncHttpClient:
+    def _http_client(self) -> DirectClient | SyncHttpClient:
         if self._closed:
             raise ConfigurationError(_CLOSED)
         if self._yours is not None:
@@ -350,14 +351,14 @@ class _Wire:
         if self._your_process != os.getpid():
             raise ConfigurationError(FORKED_WITH_YOUR_CLIENT)
 
-    def _open(self) -> SyncHttpClient:
+    def _open(self) -> DirectClient | SyncHttpClient:
         pid = os.getpid()
         with self._lock():
             if self._closed:
                 raise ConfigurationError(_CLOSED)
             if pid not in self._ours:
                 self._ours[pid] = open_http_client(
-                    httpx.Client, self._base_url, self._ssl_context, trust_env=self._trust_env
+                    DirectClient, httpx.Client, self._base_url, self._ssl_context, trust_env=self._trust_env
                 )
             return self._ours[pid]
 
