@@ -1,0 +1,871 @@
+"""Session tokens: what is assumed of them is kept exactly, and nothing else is believed (spec §1, §5)."""
+
+import base64
+import copy
+import hmac
+import json
+import pickle
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS, PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256, SHA512
+from hypothesis import given, strategies
+
+from game_operator import (
+    ConfigurationError,
+    GameOperatorError,
+    SessionClaims,
+    SessionTokenBuilder,
+    SessionTokenError,
+    SigningKeyError,
+    launch_url,
+)
+from tests.support.leaks import everything_told
+from tests.support.wire import examples
+
+NOW = 1_800_000_000
+JsonObject = dict[str, Any]
+Forge = Callable[[JsonObject], str]
+
+
+@pytest.fixture
+def tokens(private_key: RSAPrivateKey) -> SessionTokenBuilder:
+    """Return a builder at a fixed time."""
+    return SessionTokenBuilder("acme", private_key, clock=lambda: NOW + 0.75)
+
+
+@pytest.fixture(scope="session")
+def stranger() -> RSAPrivateKey:
+    """Return a key that is not the operator's."""
+    return generate_private_key(65537, 2048)
+
+
+def segment(content: bytes | JsonObject) -> str:
+    """Return one part of a JWT."""
+    raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def unpacked(token: str) -> tuple[JsonObject, JsonObject]:
+    """Return header and payload of *token*, with its numbers as text to show every digit."""
+    header, payload, _ = token.split(".")
+    decoded = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in (header, payload)]
+    return json.loads(decoded[0]), json.loads(decoded[1], parse_float=lambda digits: f"number {digits}")
+
+
+def good(**changes: Any) -> JsonObject:
+    """Return claims that are accepted at ``NOW``, with *changes*; a claim of ``...`` is left out."""
+    claims = {
+        "iss": "acme",
+        "sub": "p1",
+        "aud": "i1",
+        "iat": NOW,
+        "exp": NOW + 900,
+        "jti": "3f0d4a52-0000-4000-8000-000000000000",
+    }
+    return {name: value for name, value in (claims | changes).items() if value is not ...}
+
+
+def signed(key: RSAPrivateKey, payload: bytes | JsonObject, header: JsonObject | None = None) -> str:
+    """Return a token that is really signed with RS256, whatever is in it."""
+    text = f"{segment(header or {'alg': 'RS256', 'typ': 'JWT'})}.{segment(payload)}"
+    return f"{text}.{segment(key.sign(text.encode(), PKCS1v15(), SHA256()))}"
+
+
+# What is built
+
+
+def test_a_token_says_what_is_assumed_and_nothing_more(tokens: SessionTokenBuilder) -> None:
+    """iss, sub, aud, iat, exp and jti, in RS256, and no data or kid unless given (spec §5)."""
+    header, payload = unpacked(tokens.build(player_id="p1", instance_id="i1"))
+    assert header == {"typ": "JWT", "alg": "RS256"}
+    token_id = payload.pop("jti")
+    assert payload == {"iss": "acme", "sub": "p1", "aud": "i1", "iat": NOW, "exp": NOW + 900}
+    assert str(uuid.UUID(token_id)) == token_id
+    assert uuid.UUID(token_id).version == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "data"),
+    [
+        pytest.param({"balance": Decimal("12.50")}, {"balance": "number 12.50"}, id="balance"),
+        pytest.param({"name": "Ann"}, {"name": "Ann"}, id="name"),
+        pytest.param({"timestamp": 1_700_000_000_123}, {"timestamp": 1_700_000_000_123}, id="timestamp"),
+        pytest.param({"name": ""}, {"name": ""}, id="an empty name is given"),
+        pytest.param({"balance": Decimal(0)}, {"balance": 0}, id="a balance of nothing is given"),
+        pytest.param(
+            {"balance": Decimal("0.10"), "name": "Zoë 日本", "timestamp": 0},
+            {"balance": "number 0.10", "name": "Zoë 日本", "timestamp": 0},
+            id="all three",
+        ),
+    ],
+)
+def test_data_holds_what_is_given(arguments: JsonObject, data: JsonObject, tokens: SessionTokenBuilder) -> None:
+    """Balance, name and timestamp stand in data, each only when given (spec §5)."""
+    token = tokens.build(player_id="p1", instance_id="i1", **arguments)
+    assert unpacked(token)[1]["data"] == data
+    claims = tokens.decode(token, instance_id="i1")
+    for name in ("balance", "name", "timestamp"):
+        assert getattr(claims, name) == arguments.get(name)
+
+
+@pytest.mark.parametrize(
+    ("balance", "digits"),
+    [
+        pytest.param("0.1", "0.1", id="no binary fraction"),
+        pytest.param("12.50", "12.50", id="a trailing nought"),
+        pytest.param("1E+3", "1000", id="an exponent is written out"),
+        pytest.param("1E-8", "0.00000001", id="a satoshi"),
+        pytest.param("123456789012345678.123456789012345678", "123456789012345678.123456789012345678", id="36 digits"),
+        pytest.param("-3.20", "-3.20", id="a debt"),
+    ],
+)
+def test_a_balance_is_exact(balance: str, digits: str, tokens: SessionTokenBuilder) -> None:
+    """Every digit is written and read, in plain notation, never through a float (spec §5)."""
+    token = tokens.build(player_id="p1", instance_id="i1", balance=Decimal(balance))
+    payload = base64.urlsafe_b64decode(token.split(".")[1] + "==")
+    assert f'"balance":{digits}}}'.encode() in payload
+    read = tokens.decode(token, instance_id="i1").balance
+    assert read == Decimal(balance)
+    assert f"{read:f}" == digits
+
+
+@examples(60)
+@given(balance=strategies.decimals(min_value=-(10**20), max_value=10**20, places=6))
+def test_any_balance_survives(balance: Decimal, private_key: RSAPrivateKey) -> None:
+    """What is written is what is read (spec §5)."""
+    tokens = SessionTokenBuilder("acme", private_key)
+    token = tokens.build(player_id="p1", instance_id="i1", balance=balance)
+    assert tokens.decode(token, instance_id="i1").balance == balance
+
+
+def test_a_key_id_stands_in_the_header(private_key: RSAPrivateKey) -> None:
+    """The header has a kid when it is set (spec §5)."""
+    tokens = SessionTokenBuilder("acme", private_key, key_id="2026-11")
+    token = tokens.build(player_id="p1", instance_id="i1")
+    assert unpacked(token)[0] == {"typ": "JWT", "alg": "RS256", "kid": "2026-11"}
+    assert tokens.decode(token, instance_id="i1").player_id == "p1"
+
+
+def test_every_token_has_its_own_id(tokens: SessionTokenBuilder) -> None:
+    """Two tokens of the same second differ (spec §5)."""
+    built = [tokens.build(player_id="p1", instance_id="i1") for _ in range(20)]
+    assert len({tokens.decode(token, instance_id="i1").token_id for token in built}) == 20
+
+
+def test_claims_of_your_own_survive(tokens: SessionTokenBuilder) -> None:
+    """More claims stand beside the assumed ones, exact, and come back as extra (spec §5)."""
+    mine: JsonObject = {"brand": "blå", "limits": [1, Decimal("2.50"), None, True], "nested": {"a": {"b": "c"}}}
+    claims = tokens.decode(tokens.build(player_id="p1", instance_id="i1", claims=mine), instance_id="i1")
+    assert claims.extra == mine
+    assert claims.player_id == "p1"
+
+
+def test_what_is_decoded_is_a_value(tokens: SessionTokenBuilder) -> None:
+    """SessionClaims are frozen, compared by value, hashed, pickled, and their times are aware (spec §5)."""
+    token = tokens.build(player_id="p1", instance_id="i1", claims={"a": [1]})
+    claims = tokens.decode(token, instance_id="i1")
+    assert claims == tokens.decode(token, instance_id="i1") == pickle.loads(pickle.dumps(claims)) == copy.copy(claims)
+    assert hash(claims) == hash(copy.copy(claims))
+    assert claims.issued_at == datetime.fromtimestamp(NOW, UTC)
+    assert claims.expires_at - claims.issued_at == timedelta(minutes=15)
+    with pytest.raises(AttributeError):
+        claims.player_id = "p2"  # type: ignore[misc] # what is tested
+    assert isinstance(claims, SessionClaims)
+
+
+@pytest.mark.parametrize("name", ["iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data"])
+def test_the_claims_of_the_builder_cannot_be_replaced(name: str, tokens: SessionTokenBuilder) -> None:
+    """claims= may add, never replace (spec §5)."""
+    with pytest.raises(ConfigurationError, match=f"may not name {name}: the builder sets"):
+        tokens.build(player_id="p1", instance_id="i1", claims={"mine": 1, name: "x"})
+
+
+def test_the_header_cannot_be_reached_by_claims(tokens: SessionTokenBuilder) -> None:
+    """A claim called alg or kid is a claim (spec §5)."""
+    token = tokens.build(player_id="p1", instance_id="i1", claims={"alg": "none", "kid": "x"})
+    assert unpacked(token)[0] == {"typ": "JWT", "alg": "RS256"}
+
+
+@pytest.mark.parametrize(
+    ("claims", "error", "words"),
+    [
+        pytest.param({"x": 1.5}, TypeError, "float.*Give a Decimal", id="a float"),
+        pytest.param({"x": [{"y": 1.5}]}, TypeError, "float.*Give a Decimal", id="a float deep down"),
+        pytest.param({"x": object()}, TypeError, "object", id="an object"),
+        pytest.param({"x": {1: 2}}, TypeError, "claims=", id="a key that is no text"),
+        pytest.param([("x", 1)], TypeError, "claims must be a mapping, not list", id="pairs"),
+        pytest.param({"x": Decimal("NaN")}, SessionTokenError, "NaN.*finite", id="NaN"),
+        pytest.param({"x": Decimal("Infinity")}, SessionTokenError, "Infinity.*finite", id="infinity"),
+        pytest.param({"x": Decimal("1E+999999")}, SessionTokenError, "finite", id="a number without end"),
+        pytest.param({"x": "\ud800"}, SessionTokenError, "surrogates not allowed", id="a lone surrogate"),
+        pytest.param({"\udfff": 1}, SessionTokenError, "surrogates not allowed", id="a lone surrogate as a name"),
+        pytest.param({"x": "y" * 20_000}, SessionTokenError, "Put less into claims=", id="too much"),
+    ],
+)
+def test_claims_that_json_cannot_carry_are_refused(
+    claims: Any, error: type[Exception], words: str, tokens: SessionTokenBuilder
+) -> None:
+    """Nothing is rounded, and nothing is built that no reader would take (spec §5)."""
+    with pytest.raises(error, match=words):
+        tokens.build(player_id="p1", instance_id="i1", claims=claims)
+
+
+def test_claims_nested_beyond_reason_are_refused(tokens: SessionTokenBuilder) -> None:
+    """Depth ends in a SessionTokenError, not in a RecursionError (spec §5)."""
+    deep: JsonObject = {}
+    for _ in range(100_000):
+        deep = {"d": deep}
+    with pytest.raises(SessionTokenError, match="cannot carry these claims"):
+        tokens.build(player_id="p1", instance_id="i1", claims=deep)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        pytest.param({"balance": 12.5}, TypeError, "balance must be of type Decimal, not float", id="balance: float"),
+        pytest.param({"balance": 1250}, TypeError, "balance must be of type Decimal, not int", id="balance: int"),
+        pytest.param({"balance": "12.5"}, TypeError, "balance must be of type Decimal, not str", id="balance: str"),
+        pytest.param({"balance": True}, TypeError, "balance must be of type Decimal, not bool", id="balance: bool"),
+        pytest.param({"balance": Decimal("NaN")}, SessionTokenError, "NaN", id="balance: NaN"),
+        pytest.param({"balance": Decimal("1E+65")}, SessionTokenError, "amount of money", id="balance: too large"),
+        pytest.param({"name": 7}, TypeError, "name must be of type str, not int", id="name: int"),
+        pytest.param({"name": "\ud800"}, SessionTokenError, "surrogates", id="name: a lone surrogate"),
+        pytest.param({"timestamp": 1.5}, TypeError, "timestamp must be of type int, not float", id="timestamp: float"),
+        pytest.param({"timestamp": True}, TypeError, "timestamp must be of type int, not bool", id="timestamp: bool"),
+        pytest.param({"player_id": ""}, ConfigurationError, "player_id is empty", id="player_id: empty"),
+        pytest.param({"player_id": 7}, TypeError, "player_id must be a str, not int", id="player_id: int"),
+        pytest.param({"instance_id": ""}, ConfigurationError, "instance_id is empty", id="instance_id: empty"),
+        pytest.param({"instance_id": None}, TypeError, "instance_id must be a str", id="instance_id: None"),
+        pytest.param({"player_id": "\udc00"}, SessionTokenError, "surrogates", id="player_id: a lone surrogate"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(
+    arguments: JsonObject, error: type[Exception], words: str, tokens: SessionTokenBuilder
+) -> None:
+    """Types are exact, ids are not empty, and each error names its argument (spec §5)."""
+    with pytest.raises(error, match=words):
+        tokens.build(**{"player_id": "p1", "instance_id": "i1", **arguments})
+
+
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(1, id="1 second"), pytest.param(900, id="15 minutes"), pytest.param(10_800, id="3 hours")]
+)
+def test_a_lifetime_from_a_second_to_three_hours(seconds: int, private_key: RSAPrivateKey) -> None:
+    """Both ends are inside, built and read (spec §5)."""
+    tokens = SessionTokenBuilder("acme", private_key, lifetime=timedelta(seconds=seconds), clock=lambda: NOW)
+    claims = tokens.decode(tokens.build(player_id="p1", instance_id="i1"), instance_id="i1")
+    assert (claims.expires_at - claims.issued_at).total_seconds() == seconds
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "error"),
+    [
+        pytest.param(timedelta(0), ConfigurationError, id="nothing"),
+        pytest.param(timedelta(milliseconds=999), ConfigurationError, id="under a second"),
+        pytest.param(timedelta(seconds=1.5), ConfigurationError, id="no whole seconds"),
+        pytest.param(timedelta(hours=3, seconds=1), ConfigurationError, id="3 hours and a second"),
+        pytest.param(timedelta(hours=3, microseconds=1), ConfigurationError, id="3 hours and a microsecond"),
+        pytest.param(timedelta(minutes=-15), ConfigurationError, id="negative"),
+        pytest.param(timedelta.max, ConfigurationError, id="for ever"),
+        pytest.param(900, TypeError, id="a number"),
+        pytest.param(None, TypeError, id="None"),
+    ],
+)
+def test_any_other_lifetime_is_refused(lifetime: Any, error: type[Exception], private_key: RSAPrivateKey) -> None:
+    """Over 3 hours, under a second and between two seconds no token is made (spec §5)."""
+    with pytest.raises(error, match=r"from 1 second to 3 hours|must be a timedelta"):
+        SessionTokenBuilder("acme", private_key, lifetime=lifetime)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        pytest.param({"operator_id": ""}, ConfigurationError, "operator_id is empty", id="no operator"),
+        pytest.param({"operator_id": 7}, TypeError, "operator_id must be a str", id="an operator that is no text"),
+        pytest.param({"key_id": ""}, ConfigurationError, "key_id is empty", id="an empty key id"),
+        pytest.param({"key_id": 7}, TypeError, "key_id must be a str", id="a key id that is no text"),
+        pytest.param({"private_key": b"nonsense"}, SigningKeyError, "no PEM", id="no key"),
+        pytest.param({"passphrase": "p"}, SigningKeyError, "passphrase", id="a passphrase too many"),
+    ],
+)
+def test_a_builder_that_cannot_work_is_refused(
+    arguments: JsonObject, error: type[Exception], words: str, private_key: RSAPrivateKey
+) -> None:
+    """Settings are checked when the builder is made, not at the first token (spec §5)."""
+    with pytest.raises(error, match=words):
+        SessionTokenBuilder(**{"operator_id": "acme", "private_key": private_key, **arguments})
+
+
+# Interoperation
+
+
+def test_pyjwt_reads_what_we_write(private_key: RSAPrivateKey, public_pem: bytes) -> None:
+    """An independent reader verifies the token and finds the claims (spec §5)."""
+    tokens = SessionTokenBuilder("acme", private_key, key_id="k1")
+    token = tokens.build(player_id="p1", instance_id="i1", balance=Decimal("12.50"), name="Ann", claims={"x": "ü"})
+    read = jwt.decode(
+        token, public_pem, algorithms=["RS256"], audience="i1", issuer="acme", options={"require": ["exp", "jti"]}
+    )
+    assert read["sub"] == "p1"
+    assert read["data"] == {"balance": 12.5, "name": "Ann"}
+    assert read["x"] == "ü"
+    assert jwt.get_unverified_header(token) == {"alg": "RS256", "kid": "k1", "typ": "JWT"}
+    with pytest.raises(jwt.InvalidAudienceError):
+        jwt.decode(token, public_pem, algorithms=["RS256"], audience="i2")
+
+
+def test_we_read_what_pyjwt_writes(private_pem: bytes, private_key: RSAPrivateKey) -> None:
+    """A token of an independent writer, with the same claims, is accepted (spec §5)."""
+    now = datetime.now(UTC)
+    claims = good(iat=now, nbf=now, exp=now + timedelta(minutes=5), data={"balance": 3, "name": "Ann"}, mine=[1])
+    token = jwt.encode(claims, private_pem, algorithm="RS256", headers={"kid": "other"})
+    read = SessionTokenBuilder("acme", private_key).decode(token, instance_id="i1")
+    assert (read.player_id, read.balance, read.name, read.extra) == ("p1", Decimal(3), "Ann", {"mine": [1]})
+
+
+def test_a_token_is_safe_in_an_address(private_key: RSAPrivateKey) -> None:
+    """Whatever the claims, a token has no character that an address would escape (spec §5)."""
+    tokens = SessionTokenBuilder("acme", private_key)
+    unreserved = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
+    for number in range(24):
+        token = tokens.build(player_id="p" * (number + 1), instance_id="i?&/ü", name="~" * number)
+        assert set(token) <= unreserved
+        assert token.count(".") == 2
+
+
+# What is refused
+
+HOUR = 3600
+FOREVER = 10**30
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        pytest.param(good(aud="i2"), "opens instance 'i2', not 'i1'.*its own instance", id="another instance"),
+        pytest.param(good(aud=["i1"]), "aud is not of type str", id="aud as a list"),
+        pytest.param(good(aud=["i1", "i2"]), "aud is not of type str", id="aud as a list of two"),
+        pytest.param(good(aud=""), "opens instance ''", id="an empty aud"),
+        pytest.param(good(iss="other"), "'other' issued it, not 'acme'.*issuer's key", id="another operator"),
+        pytest.param(good(iss=["acme"]), "iss is not of type str", id="iss as a list"),
+        pytest.param(good(iss="ACME"), "'ACME' issued it", id="another case"),
+        pytest.param(good(iat=NOW - 900, exp=NOW), "has expired.*Build a new one", id="expired this second"),
+        pytest.param(good(iat=NOW - HOUR, exp=NOW - 1), "has expired", id="expired"),
+        pytest.param(good(iat=NOW + 1), "not valid yet.*clocks", id="iat a second ahead"),
+        pytest.param(good(nbf=NOW + 1), "not valid yet.*clocks", id="nbf a second ahead"),
+        pytest.param(good(nbf=FOREVER), "not valid yet", id="nbf beyond any date"),
+        pytest.param(good(nbf="0"), "nbf is not of type int", id="nbf as text"),
+        pytest.param(good(exp=NOW + 3 * HOUR + 1), "longer than 3 hours", id="3 hours and a second"),
+        pytest.param(good(exp=FOREVER), "longer than 3 hours", id="exp beyond any date"),
+        pytest.param(good(iat=-FOREVER), "longer than 3 hours", id="iat before any date"),
+        pytest.param(good(iat=FOREVER, exp=FOREVER + 900), "not valid yet", id="both beyond any date"),
+        pytest.param(good(exp=str(NOW + 900)), "exp is not of type int", id="exp as text"),
+        pytest.param(good(exp=NOW + 900.5), "exp is not of type int", id="exp with a fraction"),
+        pytest.param(good(exp=True), "exp is not of type int", id="exp true"),
+        pytest.param(good(iat=None), "iat is not of type int", id="iat null"),
+        pytest.param(good(iat=False, exp=True), "iat is not of type int", id="iat false"),
+        pytest.param(good(sub=7), "sub is not of type str", id="sub as a number"),
+        pytest.param(good(jti=7), "jti is not of type str", id="jti as a number"),
+        *[pytest.param(good(**{name: ...}), f"no claim {name}", id=f"no {name}") for name in good()],
+        pytest.param(good(data=[]), "data is not of type dict", id="data as a list"),
+        pytest.param(good(data=None), "data is not of type dict", id="data null"),
+        pytest.param(good(data={"balance": "12.5"}), "balance is no amount", id="balance as text"),
+        pytest.param(good(data={"balance": True}), "balance is no amount", id="balance true"),
+        pytest.param(good(data={"balance": None}), "balance is no amount", id="balance null"),
+        pytest.param(good(data={"balance": 1e80}), "balance is no amount", id="balance beyond any purse"),
+        pytest.param(good(data={"name": 7}), "name is not of type str", id="name as a number"),
+        pytest.param(good(data={"timestamp": "7"}), "timestamp is not of type int", id="timestamp as text"),
+        pytest.param(good(data={"timestamp": 7.5}), "timestamp is not of type int", id="timestamp with a fraction"),
+    ],
+)
+def test_a_genuine_token_that_does_not_fit_is_refused(
+    claims: JsonObject, words: str, tokens: SessionTokenBuilder, private_key: RSAPrivateKey
+) -> None:
+    """A good signature is not enough: claims, audience and times are checked, and the error says which (spec §5)."""
+    assert tokens.decode(signed(private_key, good()), instance_id="i1").player_id == "p1"
+    with pytest.raises(SessionTokenError, match=words):
+        tokens.decode(signed(private_key, claims), instance_id="i1")
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        pytest.param(good(), id="now"),
+        pytest.param(good(iat=NOW - 899, exp=NOW + 1), id="a second left"),
+        pytest.param(good(nbf=NOW), id="nbf now"),
+        pytest.param(good(nbf=0), id="nbf long ago"),
+        pytest.param(good(exp=NOW + 3 * HOUR), id="3 hours"),
+        pytest.param(good(data={}), id="empty data"),
+        pytest.param(good(data={"balance": 0.1, "more": "ignored"}), id="a balance, and a field of tomorrow"),
+    ],
+)
+def test_a_genuine_token_within_its_limits_is_accepted(
+    claims: JsonObject, tokens: SessionTokenBuilder, private_key: RSAPrivateKey
+) -> None:
+    """The other side of each limit (spec §5)."""
+    assert tokens.decode(signed(private_key, claims), instance_id="i1").token_id == good()["jti"]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"[]", id="an array"),
+        pytest.param(b"7", id="a number"),
+        pytest.param(b"{", id="half an object"),
+        pytest.param(b"\xff\xfe{}", id="no UTF-8"),
+        pytest.param('{"sub":"p1"}'.encode("utf-16"), id="UTF-16"),
+        pytest.param(b'{"x":NaN}', id="NaN"),
+        pytest.param(b'{"x":-Infinity}', id="infinity"),
+        pytest.param(b'{"x":1e99999999999999999999}', id="an exponent without end"),
+        pytest.param(b'{"x":' + b"9" * 5000 + b"}", id="digits without end"),
+        pytest.param(b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}", id="depth without end"),
+    ],
+)
+def test_a_genuine_token_that_is_no_object_is_refused(
+    payload: bytes, tokens: SessionTokenBuilder, private_key: RSAPrivateKey
+) -> None:
+    """Whatever was signed, reading it ends in a SessionTokenError (spec §5)."""
+    with pytest.raises(SessionTokenError, match=r"no JSON object with exact numbers.*SessionTokenBuilder"):
+        tokens.decode(signed(private_key, payload), instance_id="i1")
+
+
+def hs256(public_pem: bytes) -> Forge:
+    """Return a forger that takes the public key for a shared secret."""
+
+    def forge(claims: JsonObject) -> str:
+        text = f"{segment({'alg': 'HS256', 'typ': 'JWT'})}.{segment(claims)}"
+        return f"{text}.{segment(hmac.digest(public_pem, text.encode(), sha256))}"
+
+    return forge
+
+
+def with_algorithm(key: RSAPrivateKey, name: str) -> Forge:
+    """Return a forger that signs honestly, by another algorithm."""
+    ways: dict[str, Callable[[bytes], bytes]] = {
+        "RS512": lambda text: key.sign(text, PKCS1v15(), SHA512()),
+        "PS256": lambda text: key.sign(text, PSS(MGF1(SHA256()), 32), SHA256()),
+        "rs256": lambda text: key.sign(text, PKCS1v15(), SHA256()),
+    }
+
+    def forge(claims: JsonObject) -> str:
+        text = f"{segment({'alg': name, 'typ': 'JWT'})}.{segment(claims)}"
+        return f"{text}.{segment(ways[name](text.encode()))}"
+
+    return forge
+
+
+def test_other_algorithms_are_refused(
+    tokens: SessionTokenBuilder, private_key: RSAPrivateKey, public_pem: bytes
+) -> None:
+    """RS256 and nothing else: no "none", no HMAC under the public key, not even the right key's RS512 (spec §5)."""
+    for algorithm in ("none", "None", "", None, "HS256", ["RS256"], {"RS256": 1}):
+        text = f"{segment({'alg': algorithm, 'typ': 'JWT'})}.{segment(good())}"
+        for signature in ("", segment(b"x" * 256)):
+            with pytest.raises(SessionTokenError, match=r"not signed with RS256. Do not trust it"):
+                tokens.decode(f"{text}.{signature}", instance_id="i1")
+    forgers = [hs256(public_pem), *[with_algorithm(private_key, name) for name in ("RS512", "PS256", "rs256")]]
+    for forge in forgers:
+        with pytest.raises(SessionTokenError, match="not signed with RS256"):
+            tokens.decode(forge(good()), instance_id="i1")
+    with pytest.raises(SessionTokenError, match="not signed with RS256"):
+        tokens.decode(signed(private_key, good(), {"typ": "JWT"}), instance_id="i1")
+
+
+def test_a_token_of_another_key_is_refused(tokens: SessionTokenBuilder, stranger: RSAPrivateKey) -> None:
+    """The signature has to be this operator's, whatever the claims say (spec §5)."""
+    with pytest.raises(SessionTokenError, match=r"not this operator's. Do not trust it"):
+        tokens.decode(signed(stranger, good()), instance_id="i1")
+    with pytest.raises(SessionTokenError, match="not this operator's"):
+        tokens.decode(SessionTokenBuilder("acme", stranger).build(player_id="p1", instance_id="i1"), instance_id="i1")
+
+
+def test_a_changed_token_is_refused(tokens: SessionTokenBuilder, private_key: RSAPrivateKey) -> None:
+    """Any change of header, payload or signature breaks it (spec §5)."""
+    token = signed(private_key, good())
+    header, payload, signature = token.split(".")
+    richer = segment(good(data={"balance": 1_000_000}))
+    changed = [
+        f"{header}.{richer}.{signature}",
+        f"{segment({'alg': 'RS256'})}.{payload}.{signature}",
+        f"{header}.{payload}.{signature[:-8]}AAAAAAAA",
+        f"{header}.{payload}.{signature[::-1]}",
+    ]
+    for text in changed:
+        with pytest.raises(SessionTokenError, match="is refused"):
+            tokens.decode(text, instance_id="i1")
+    for index in range(0, len(token), 7):
+        twisted = token[:index] + ("A" if token[index] != "A" else "B") + token[index + 1 :]
+        with pytest.raises(SessionTokenError, match="is refused"):
+            tokens.decode(twisted, instance_id="i1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param(".", id="a dot"),
+        pytest.param("..", id="two dots"),
+        pytest.param("a.b.c", id="letters"),
+        pytest.param("日本.日本.日本", id="no ASCII"),
+        pytest.param("\ud800.a.b", id="a lone surrogate"),
+        pytest.param("eyJhbGciOiJSUzI1NiJ9.e30", id="two parts"),
+        pytest.param("eyJhbGciOiJSUzI1NiJ9..", id="empty payload and signature"),
+        pytest.param("eyJhbGciOiJSUzI1NiJ9.e30.AAAA.AAAA", id="four parts"),
+        pytest.param("eyJhbGciOiJSUzI1NiJ9..e30.AAAA", id="two dots in a row"),
+        pytest.param("Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA", id="with a word before it"),
+        pytest.param(segment(b"[" * 5000) + ".e30.AAAA", id="a header without end"),
+        pytest.param(segment({"alg": "RS256", "crit": ["exp"], "exp": 1}) + ".e30.AAAA", id="a critical extension"),
+        pytest.param(segment({"alg": "RS256", "b64": False, "crit": ["b64"]}) + "..AAAA", id="a detached payload"),
+        pytest.param(segment({"alg": "RS256", "kid": 7}) + ".e30.AAAA", id="a key id that is no text"),
+    ],
+)
+def test_what_is_no_token_is_refused(text: str, tokens: SessionTokenBuilder) -> None:
+    """Garbage of every sort is a SessionTokenError with advice (spec §5)."""
+    with pytest.raises(SessionTokenError, match=r"cannot be read as a JWT. Pass the token whole|Do not trust it"):
+        tokens.decode(text, instance_id="i1")
+
+
+def test_a_token_around_the_limit_of_length(private_key: RSAPrivateKey) -> None:
+    """The longest token that is built is read; nothing longer is even looked at (spec §5)."""
+    tokens = SessionTokenBuilder("acme", private_key)
+    low, high = 0, 16_384
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            longest = tokens.build(player_id="p1", instance_id="i1", claims={"x": "y" * middle})
+            low = middle
+        except SessionTokenError:
+            high = middle
+    assert 16_380 < len(longest) <= 16_384
+    assert tokens.decode(longest, instance_id="i1").extra == {"x": "y" * low}
+    with pytest.raises(SessionTokenError, match="none of ours has 16385 characters"):
+        tokens.decode("a" * 16_385, instance_id="i1")
+    with pytest.raises(SessionTokenError, match="cannot be read"):
+        tokens.decode("a" * 16_384, instance_id="i1")
+
+
+JUNK = strategies.one_of(
+    strategies.text(),
+    strategies.text(alphabet="eyJhbGciOiJSUzI1NiJ9.-_=AZaz09", max_size=80),
+    strategies.builds(".".join, strategies.lists(strategies.text(alphabet="eyJ01_-=", max_size=12), max_size=5)),
+    strategies.builds(
+        "{}.{}.{}".format,
+        strategies.binary(max_size=40).map(segment),
+        strategies.binary(max_size=40).map(segment),
+        strategies.binary(max_size=40).map(segment),
+    ),
+    strategies.builds(
+        "{}.{}.{}".format,
+        strategies.dictionaries(
+            strategies.sampled_from(["alg", "kid", "crit", "b64", "typ", "x"]),
+            strategies.recursive(
+                strategies.none() | strategies.booleans() | strategies.sampled_from(["RS256", "b64", "none", 7]),
+                lambda inner: strategies.lists(inner, max_size=3),
+                max_leaves=4,
+            ),
+        ).map(segment),
+        strategies.sampled_from(["", "e30", "AAAA"]),
+        strategies.sampled_from(["", "AAAA"]),
+    ),
+)
+
+
+@examples(300)
+@given(text=JUNK)
+def test_no_text_ends_in_another_error(text: str, private_key: RSAPrivateKey) -> None:
+    """Whatever text comes in, it is a SessionTokenError (spec §5)."""
+    with pytest.raises(SessionTokenError):
+        SessionTokenBuilder("acme", private_key).decode(text, instance_id="i1")
+
+
+JSON_VALUES = strategies.recursive(
+    strategies.none()
+    | strategies.booleans()
+    | strategies.integers()
+    | strategies.floats()
+    | strategies.text(max_size=5),
+    lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(strategies.text(max_size=3), inner),
+    max_leaves=5,
+)
+
+
+@examples(150)
+@given(
+    changes=strategies.dictionaries(
+        strategies.sampled_from(["iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data", "x"]), JSON_VALUES, min_size=1
+    )
+)
+def test_no_genuine_claims_end_in_another_error(changes: JsonObject, private_key: RSAPrivateKey) -> None:
+    """Whatever our own key signed, it is read or a SessionTokenError (spec §5)."""
+    tokens = SessionTokenBuilder("acme", private_key, clock=lambda: NOW)
+    try:
+        claims = tokens.decode(signed(private_key, good(**changes)), instance_id="i1")
+    except SessionTokenError:
+        return
+    assert claims.operator_id == "acme"
+    assert claims.instance_id == "i1"
+    assert claims.issued_at <= datetime.fromtimestamp(NOW, UTC) < claims.expires_at
+
+
+@pytest.mark.parametrize("token", [b"a.b.c", None, 7, ["a"]])
+def test_what_is_no_text_is_a_type_error(token: Any, tokens: SessionTokenBuilder) -> None:
+    """Arguments of the wrong type are named by their type (spec §5)."""
+    with pytest.raises(TypeError, match=f"token must be a str, not {type(token).__name__}"):
+        tokens.decode(token, instance_id="i1")
+
+
+def test_the_instance_has_to_be_named(tokens: SessionTokenBuilder) -> None:
+    """There is no reading a token for whatever instance it names (spec §5)."""
+    token = tokens.build(player_id="p1", instance_id="i1")
+    with pytest.raises(ConfigurationError, match="instance_id is empty"):
+        tokens.decode(token, instance_id="")
+    with pytest.raises(TypeError, match="instance_id must be a str"):
+        tokens.decode(token, instance_id=None)  # type: ignore[arg-type] # what is tested
+
+
+def test_building_and_reading_go_by_one_clock(private_key: RSAPrivateKey) -> None:
+    """A token is valid from its second on, up to the second before it expires (spec §5)."""
+    time = [NOW + 0.999]
+    tokens = SessionTokenBuilder("acme", private_key, clock=lambda: time[0])
+    token = tokens.build(player_id="p1", instance_id="i1")
+    for now, valid in ((NOW - 0.001, False), (NOW, True), (NOW + 899.999, True), (NOW + 900, False)):
+        time[0] = now
+        if valid:
+            assert tokens.decode(token, instance_id="i1").issued_at.timestamp() == NOW
+        else:
+            with pytest.raises(SessionTokenError, match=r"not valid yet|expired"):
+                tokens.decode(token, instance_id="i1")
+
+
+# Keys and signers
+
+
+class Remote:
+    """A signer that tells no public key."""
+
+    def __init__(self, key: RSAPrivateKey) -> None:
+        self.key = key
+
+    def sign(self, message: bytes) -> bytes:
+        return self.key.sign(message, PKCS1v15(), SHA256())
+
+
+class AsyncRemote(Remote):
+    """The same, awaited."""
+
+    async def sign(self, message: bytes) -> bytes:  # type: ignore[override] # a twin, not a stand-in
+        return super().sign(message)
+
+
+class Broken:
+    """A signer that answers with something else."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def sign(self, message: bytes) -> bytes:
+        signature: bytes = self.raw
+        return signature
+
+
+def test_a_signer_that_tells_no_public_key_needs_one(
+    private_key: RSAPrivateKey, public_key: RSAPublicKey, public_pem: bytes, tmp_path: Path
+) -> None:
+    """Building works at once; reading says what is missing, and works with public_key= in any form (spec §5)."""
+    tokens = SessionTokenBuilder("acme", Remote(private_key))
+    token = tokens.build(player_id="p1", instance_id="i1")
+    with pytest.raises(ConfigurationError, match="Pass public_key=") as refused:
+        tokens.decode(token, instance_id="i1")
+    assert token not in everything_told(refused.value)
+    path = tmp_path / "operator.pub.pem"
+    path.write_bytes(public_pem)
+    for known in (public_key, public_pem, public_pem.decode(), path):
+        reader = SessionTokenBuilder("acme", Remote(private_key), public_key=known)
+        assert reader.decode(token, instance_id="i1").player_id == "p1"
+
+
+@pytest.mark.anyio
+async def test_an_async_signer_is_awaited(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
+    """build_async takes every signer; build says which method to use instead (spec §5)."""
+    tokens = SessionTokenBuilder("acme", AsyncRemote(private_key), public_key=public_key)
+    token = await tokens.build_async(player_id="p1", instance_id="i1", balance=Decimal("1.10"), claims={"x": 1})
+    claims = tokens.decode(token, instance_id="i1")
+    assert (claims.balance, claims.extra) == (Decimal("1.10"), {"x": 1})
+    with pytest.raises(ConfigurationError, match="Await build_async instead"):
+        tokens.build(player_id="p1", instance_id="i1")
+    for signer in (private_key, Remote(private_key)):
+        token = await SessionTokenBuilder("acme", signer).build_async(player_id="p1", instance_id="i1")
+        assert tokens.decode(token, instance_id="i1").player_id == "p1"
+    with pytest.raises(ConfigurationError, match="may not name sub"):
+        await tokens.build_async(player_id="p1", instance_id="i1", claims={"sub": "p2"})
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("raw", "error", "words"),
+    [
+        pytest.param(b"x" * 128, SigningKeyError, "128 bytes", id="a short key"),
+        pytest.param("x" * 344, TypeError, "must return bytes, not str", id="text"),
+    ],
+)
+async def test_a_signature_that_is_none_makes_no_token(raw: Any, error: type[Exception], words: str) -> None:
+    """What no reader would verify is not handed out (spec §5)."""
+    tokens = SessionTokenBuilder("acme", Broken(raw))
+    with pytest.raises(error, match=words):
+        tokens.build(player_id="p1", instance_id="i1")
+    with pytest.raises(error, match=words):
+        await tokens.build_async(player_id="p1", instance_id="i1")
+
+
+# Secrets
+
+
+def test_a_builder_shows_and_gives_away_nothing(private_pem: bytes) -> None:
+    """Its repr names operator and lifetime; it is not pickled (spec §5)."""
+    tokens = SessionTokenBuilder("acme", private_pem)
+    assert repr(tokens) == "SessionTokenBuilder(operator_id='acme', lifetime=0:15:00)"
+    with pytest.raises(TypeError, match="holds a private key"):
+        pickle.dumps(tokens)
+
+
+def test_no_error_carries_a_token(tokens: SessionTokenBuilder, private_key: RSAPrivateKey) -> None:
+    """Refused tokens stand in no message, frame, cause or pickle; the error has no cause at all (spec §5)."""
+    genuine = signed(private_key, good(aud="i2"))
+    header, payload, signature = genuine.split(".")
+    offered = [
+        genuine,
+        f"{header}.{payload}.{signature[::-1]}",
+        f"{segment({'alg': 'none'})}.{payload}.{signature}",
+        f"{header}.{payload}.{signature}!",
+        f"{header}.{payload}.{signature}" + "A" * 16_384,
+    ]
+    for token in offered:
+        with pytest.raises(SessionTokenError) as refused:
+            tokens.decode(token, instance_id="i1")
+        assert refused.value.__cause__ is refused.value.__context__ is None
+        told = everything_told(refused.value)
+        assert signature[:40] not in told
+        assert signature[::-1][:40] not in told
+        assert payload[:40] not in told
+        assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+
+
+# The launch address
+
+TOKEN = "eyJh.eyJp-_.c2ln"
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        pytest.param("https://play.example/?token={token}", "https://play.example/?token=<token>", id="in the query"),
+        pytest.param("https://play.example/s/{token}/start", "https://play.example/s/<token>/start", id="in the path"),
+        pytest.param("https://play.example/#t={token}", "https://play.example/#t=<token>", id="in the fragment"),
+        pytest.param("HTTPS://play.example:8443/{token}", "HTTPS://play.example:8443/<token>", id="as it is written"),
+        pytest.param(
+            "https://x.example/{a}{}?{{b}}&t={token}", "https://x.example/{a}{}?{{b}}&t=<token>", id="other braces"
+        ),
+        pytest.param(
+            "https://x.example/%7B?l=50%&t={token}", "https://x.example/%7B?l=50%&t=<token>", id="percent signs"
+        ),
+        pytest.param("http://127.0.0.1:8000/{token}", "http://127.0.0.1:8000/<token>", id="http to 127.0.0.1"),
+        pytest.param("http://[::1]/{token}", "http://[::1]/<token>", id="http to ::1"),
+        pytest.param("http://localhost/{token}", "http://localhost/<token>", id="http to localhost"),
+    ],
+)
+def test_the_token_takes_its_place_in_the_address(template: str, expected: str) -> None:
+    """Exactly {token} is replaced; everything else stays (spec §1)."""
+    assert launch_url(template, TOKEN) == expected.replace("<token>", TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        pytest.param("https://play.example/", "0 times", id="no {token}"),
+        pytest.param("https://play.example/?t={token}&u={token}", "2 times", id="two of them"),
+        pytest.param("https://play.example/?t={Token}", "0 times", id="another case"),
+        pytest.param("https://play.example/?t={ token }", "0 times", id="with blanks"),
+        pytest.param("", "0 times", id="nothing"),
+        pytest.param("http://play.example/{token}", "not https", id="plain http"),
+        pytest.param("http://127.0.0.1.evil.example/{token}", "not https", id="plain http to a likeness"),
+        pytest.param("http://10.0.0.1/{token}", "not https", id="plain http in the house"),
+        pytest.param("ftp://play.example/{token}", "not https", id="another scheme"),
+        pytest.param("javascript://play.example/{token}", "not https", id="a script"),
+        pytest.param("play.example/{token}", "no address", id="no scheme"),
+        pytest.param("//play.example/{token}", "not https", id="no scheme but a host"),
+        pytest.param("https:///{token}", "no address", id="no host"),
+        pytest.param("https://[::1/{token}", "no address", id="half a host"),
+        pytest.param("https://play.example:port/{token}", "no address", id="no port"),
+        pytest.param("https://{token}.play.example/", "in the place of the host", id="in the host"),
+        pytest.param("https://a:{token}@play.example/", "password or the {token}", id="as the password"),
+        pytest.param("https://ann:secret@play.example/{token}", "password or the {token}", id="with a password"),
+        pytest.param("https://play.example\\@evil.example/{token}", "no address", id="a backslash"),
+        pytest.param("https://play.example/ {token}", "no address", id="a blank"),
+        pytest.param("https://play.example/\n{token}", "no address", id="a line break"),
+        pytest.param('https://play.example/"{token}', "no address", id="a quotation mark"),
+        pytest.param("https://play.example/<{token}>", "no address", id="angle brackets"),
+    ],
+)
+def test_a_template_that_cannot_work_is_refused(template: str, words: str) -> None:
+    """The error says what to change, and shows neither template nor token (spec §1)."""
+    with pytest.raises(ConfigurationError, match=words) as refused:
+        launch_url(template, TOKEN)
+    told = everything_told(refused.value)
+    assert TOKEN not in told
+    assert "secret" not in told
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("a.b", id="two parts"),
+        pytest.param("a.b.c.d", id="four parts"),
+        pytest.param("a..c", id="an empty part"),
+        pytest.param("a.b.c&admin=1", id="more of a query"),
+        pytest.param("a.b.c#", id="a fragment"),
+        pytest.param("a.b.c\n", id="a line break"),
+        pytest.param("a.b.ç", id="no ASCII"),
+        pytest.param("{token}", id="the placeholder"),
+        pytest.param("a.b." + "c" * 16_384, id="too long"),
+    ],
+)
+def test_what_is_no_token_makes_no_address(token: str) -> None:
+    """Only what a builder made goes into an address, so nothing needs escaping (spec §1)."""
+    with pytest.raises(SessionTokenError, match=r"Pass what SessionTokenBuilder.build returned"):
+        launch_url("https://play.example/?t={token}", token)
+
+
+def test_mixed_up_arguments_are_not_shown(tokens: SessionTokenBuilder) -> None:
+    """A token in the place of the template, or a template that was filled in, is not printed (spec §1)."""
+    token = tokens.build(player_id="p1", instance_id="i1")
+    for template, second in (
+        (token, "https://play.example/?t={token}"),
+        (f"https://play.example/?t={token}", token),
+        (f"https://play.example/{token}?t={{token}}&u={{token}}", token),
+    ):
+        with pytest.raises(GameOperatorError) as refused:
+            launch_url(template, second)
+        assert token[-40:] not in everything_told(refused.value)
+    with pytest.raises(TypeError, match="template must be a str, not bytes"):
+        launch_url(b"https://play.example/{token}", token)  # type: ignore[arg-type] # what is tested
+    with pytest.raises(TypeError, match="token must be a str, not bytes"):
+        launch_url("https://play.example/{token}", token.encode())  # type: ignore[arg-type] # what is tested
+
+
+def test_a_built_token_launches(tokens: SessionTokenBuilder) -> None:
+    """What the address carries is read as what was built (spec §1, §5)."""
+    token = tokens.build(player_id="p1", instance_id="i1")
+    url = launch_url("https://play.example/?lang=de&t={token}", token)
+    assert tokens.decode(url.partition("&t=")[2], instance_id="i1").player_id == "p1"
