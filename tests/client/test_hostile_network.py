@@ -70,6 +70,12 @@ def _drip_body(connection: Connection) -> None:
     connection.drip(b" " * 100_000)
 
 
+def _reset_unread(connection: Connection) -> None:
+    # Reset before the first byte, the connection may not even come about for the client.
+    connection.sock.recv(1, socket.MSG_PEEK)
+    connection.reset()
+
+
 def _echo(connection: Connection) -> None:
     connection.send(connection.requests[-1])
     connection.close()
@@ -95,7 +101,7 @@ def _ending(
 
 
 _NO_ANSWER = [
-    pytest.param(Connection.reset, False, id="reset before the request is read"),
+    pytest.param(_reset_unread, False, id="reset before the request is read"),
     pytest.param(_after_request(Connection.reset), False, id="reset after the request was read"),
     pytest.param(_after_request(Connection.close), False, id="closed without an answer"),
     pytest.param(_after_request(lambda connection: connection.wait_for_peer()), True, id="silence"),
@@ -323,6 +329,16 @@ def test_a_connection_closed_while_idle_is_not_used_again(
     with HostileServer(once, answer(_FOUND)) as server:
         assert isinstance(run(flavour, twice, server.base_url, private_key, retries=1), OpenBet)
         assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_connection_reset_at_once_may_or_may_not_have_come_about(flavour: str, private_key: RSAPrivateKey) -> None:
+    """Either is told, and never that a grant was refused (docs/decisions/0004)."""
+    with HostileServer(Connection.reset) as server:
+        lookup, _ = _ending(flavour, _look_up, server.base_url, private_key)
+        grant, _ = _ending(flavour, _grant, server.base_url, private_key)
+    assert isinstance(lookup, RequestNotSentError | NoAnswerError)
+    assert isinstance(grant, RequestNotSentError | OutcomeUnknownError)
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
