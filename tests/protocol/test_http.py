@@ -1,0 +1,104 @@
+"""Requests and responses as values, and which hosts are this machine (spec §5)."""
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from game_operator.protocol.http import HttpRequest, HttpResponse, is_loopback
+
+RESPONSE = HttpResponse(401, ((b"Content-Type", b"a"), (b"CONTENT-TYPE", b"b"), (b"X-Caf\xe9", b"\xe9")), b"body")
+
+
+def test_a_request_does_not_show_its_headers() -> None:
+    """The headers carry the signature; a log line of the request does not (spec §5)."""
+    request = HttpRequest("GET", "/api/v0.2/fetch-games", ((b"X-Signature", b"secret-signature"),))
+    assert "secret" not in repr(request)
+    assert "/api/v0.2/fetch-games" in repr(request)
+    assert request.body == b""
+
+
+def test_a_response_does_not_show_what_it_echoes() -> None:
+    """A service may echo a signature in headers or body; a log line of the response does not (spec §5)."""
+    shown = repr(HttpResponse(400, ((b"Echo", b"secret"),), b"secret", "the body is long"))
+    assert "secret" not in shown
+    assert "400" in shown
+
+
+def test_both_are_frozen() -> None:
+    """A request is signed as it is: nobody changes it afterwards (spec §5)."""
+    with pytest.raises(FrozenInstanceError):
+        HttpRequest("GET", "/", ()).path = "/other"  # type: ignore[misc]  # that is the point
+    with pytest.raises(FrozenInstanceError):
+        RESPONSE.status = 200  # type: ignore[misc]  # that is the point
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param(b"content-type", "a", id="the first of two, whatever its case"),
+        pytest.param(b"x-caf\xe9", "é", id="bytes beyond ASCII"),
+        pytest.param(b"retry-after", None, id="absent"),
+    ],
+)
+def test_reading_a_header(name: bytes, value: str | None) -> None:
+    """Header names have no case (spec §5)."""
+    assert RESPONSE.header(name) == value
+
+
+def test_an_echoed_secret_is_cut_out() -> None:
+    """What a debugging service echoes of our signature reaches no error and no log (spec §5)."""
+    echo = HttpResponse(400, ((b"X-Echo", b"got:abc123!"), (b"Other", b"x")), b'{"error":"abc123 abc123"}', "long")
+    cut = echo.without(b"abc123")
+    removed = b"[signature removed]"
+    assert cut.headers == ((b"X-Echo", b"got:" + removed + b"!"), (b"Other", b"x"))
+    assert cut.body == b'{"error":"' + removed + b" " + removed + b'"}'
+    assert (cut.status, cut.defect) == (400, "long")
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        pytest.param(HttpResponse(400, ((b"X-Echo", b"abc123"),), b""), id="in a header alone"),
+        pytest.param(HttpResponse(400, (), b"abc123"), id="in the body alone"),
+    ],
+)
+def test_an_echo_is_found_in_either_place(echo: HttpResponse) -> None:
+    """One place is enough (spec §5)."""
+    cut = echo.without(b"abc123")
+    assert b"abc123" not in cut.body
+    assert all(b"abc123" not in value for _, value in cut.headers)
+
+
+@pytest.mark.parametrize("secret", [b"absent", b""])
+def test_without_an_echo_nothing_changes(secret: bytes) -> None:
+    """A response without the secret is passed on as it is; an empty signature, from a broken signer, hides nothing."""
+    assert RESPONSE.without(secret) is RESPONSE
+
+
+@pytest.mark.parametrize("host", ["localhost", "api.localhost", "127.0.0.1", "127.1.2.3", "::1"])
+def test_this_machine(host: str) -> None:
+    """Plain http may go to this machine."""
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "example.com",
+        "localhost.example.com",
+        "mylocalhost",
+        "127.0.0.1.example.com",
+        "128.0.0.1",
+        "10.0.0.1",
+        "192.168.0.1",
+        "0.0.0.0",
+        "::",
+        "fe80::1",
+        "2001:db8::1",
+        "1",
+    ],
+)
+def test_other_machines(host: str) -> None:
+    """To any other machine, a name that only looks like this one included, it may not."""
+    assert not is_loopback(host)

@@ -1,0 +1,192 @@
+"""Signatures: RSA-SHA256 in URL-safe Base64 without padding, kept out of sight (spec §5; docs/decisions/0003)."""
+
+import copy
+import logging
+import traceback
+from base64 import b64encode, urlsafe_b64encode
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA1, SHA256, SHA512
+from hypothesis import given, strategies
+
+from game_operator.protocol.signing import MIN_KEY_BITS, Signature, sign, verify
+from tests.support.wire import examples
+
+MESSAGE = b"acme:bet-1"
+ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+@pytest.fixture(scope="module")
+def signature(private_key: RSAPrivateKey) -> bytes:
+    """A good signature of MESSAGE, as it stands in the header."""
+    return bytes(Signature.of(sign(private_key, MESSAGE)))
+
+
+def test_a_good_signature(public_key: RSAPublicKey, signature: bytes) -> None:
+    """The server verifies with the registered public key; the form is URL-safe Base64 without padding (spec §5)."""
+    assert verify(public_key, MESSAGE, signature)
+    assert len(signature) == 342
+    assert set(signature) <= set(ALPHABET)
+
+
+def test_it_is_rsa_sha256(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
+    """RSA with SHA-256, and PKCS#1 v1.5 for the padding (spec §5; assumed: docs/decisions/0003)."""
+    raw = sign(private_key, MESSAGE)
+    public_key.verify(raw, MESSAGE, PKCS1v15(), SHA256())
+    assert raw == sign(private_key, MESSAGE)
+    pss = padding.PSS(padding.MGF1(SHA256()), padding.PSS.DIGEST_LENGTH)
+    others = [
+        private_key.sign(MESSAGE, pss, SHA256()),
+        private_key.sign(MESSAGE, PKCS1v15(), SHA512()),
+        private_key.sign(MESSAGE, PKCS1v15(), SHA1()),
+    ]
+    for other in others:
+        assert not verify(public_key, MESSAGE, bytes(Signature.of(other)))
+
+
+def test_every_changed_bit_of_the_signature_is_noticed(public_key: RSAPublicKey, signature: bytes) -> None:
+    """No bit of the header may differ, not even those the last letter has to spare (spec §5)."""
+    for place in range(len(signature)):
+        for bit in range(8):
+            changed = bytearray(signature)
+            changed[place] ^= 1 << bit
+            assert not verify(public_key, MESSAGE, bytes(changed)), (place, bit)
+
+
+def test_only_one_spelling_is_the_signature(public_key: RSAPublicKey, signature: bytes) -> None:
+    """The last letter carries four bits that decoding drops; of its 16 spellings one is right (spec §5)."""
+    accepted = [letter for letter in ALPHABET if verify(public_key, MESSAGE, signature[:-1] + bytes([letter]))]
+    assert accepted == [signature[-1]]
+
+
+def test_every_changed_bit_of_the_message_is_noticed(public_key: RSAPublicKey, signature: bytes) -> None:
+    """The signature covers every bit of what is signed (spec §5)."""
+    for place in range(len(MESSAGE)):
+        for bit in range(8):
+            changed = bytearray(MESSAGE)
+            changed[place] ^= 1 << bit
+            assert not verify(public_key, bytes(changed), signature)
+    for other in (b"", MESSAGE[:-1], MESSAGE + b"\0", b" " + MESSAGE, MESSAGE + b"\n"):
+        assert not verify(public_key, other, signature)
+
+
+def _standard_alphabet(private_key: RSAPrivateKey) -> tuple[bytes, bytes]:
+    """Return a message and its signature in the standard alphabet, which differs from the URL-safe one."""
+    for number in range(50):
+        message = b"%d" % number
+        text = b64encode(sign(private_key, message)).rstrip(b"=")
+        if b"+" in text or b"/" in text:
+            return message, text
+    raise AssertionError("50 signatures without + or /")
+
+
+def test_the_standard_alphabet_is_refused(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
+    """Only the URL-safe alphabet is the specification's (spec §5)."""
+    message, text = _standard_alphabet(private_key)
+    assert not verify(public_key, message, text)
+    assert verify(public_key, message, text.replace(b"+", b"-").replace(b"/", b"_"))
+
+
+@pytest.mark.parametrize(
+    "bent",
+    [
+        pytest.param(lambda good: good + b"==", id="padded"),
+        pytest.param(lambda good: good + b"=", id="half padded"),
+        pytest.param(lambda good: good + b"\n", id="a line break"),
+        pytest.param(lambda good: b" " + good, id="a space in front"),
+        pytest.param(lambda good: good + b" ", id="a space behind"),
+        pytest.param(lambda good: good[:100] + b"\n" + good[100:], id="a line break inside"),
+        pytest.param(lambda good: good[:100] + b"." + good[100:], id="a letter that decoders skip"),
+        pytest.param(lambda good: good[:-1], id="one letter short"),
+        pytest.param(lambda good: good[:-2], id="two letters short"),
+        pytest.param(lambda good: good + b"A", id="one letter long"),
+        pytest.param(lambda good: good + b"AAAA", id="a group long"),
+        pytest.param(lambda good: b"AAAA" + good, id="leading zeros"),
+        pytest.param(lambda good: good.swapcase(), id="the other case"),
+        pytest.param(lambda good: good[::-1], id="backwards"),
+        pytest.param(lambda good: good + b"," + good, id="twice"),
+        pytest.param(lambda good: b"", id="empty"),
+        pytest.param(lambda good: b"A", id="a single letter"),
+        pytest.param(lambda good: b"\xff" * 342, id="no ASCII"),
+        pytest.param(lambda good: good.hex().encode(), id="hex"),
+        pytest.param(lambda good: b"A" * 342, id="zero"),
+        pytest.param(lambda good: b"A" * 10**6, id="a million letters"),
+    ],
+)
+def test_bent_signatures_are_refused(bent: object, public_key: RSAPublicKey, signature: bytes) -> None:
+    """Whatever is not exactly the signature is refused, and nothing is raised (spec §5)."""
+    assert callable(bent)
+    assert verify(public_key, MESSAGE, bent(signature)) is False
+
+
+@given(signature=strategies.binary(max_size=400) | strategies.text(ALPHABET.decode(), max_size=400).map(str.encode))
+@examples(100)
+def test_any_bytes_are_a_refusal(public_key: RSAPublicKey, signature: bytes) -> None:
+    """No header, however made, raises anything (spec §5)."""
+    assert verify(public_key, MESSAGE, signature) is False
+
+
+@given(raw=strategies.binary(max_size=300))
+@examples(60)
+def test_the_header_is_url_safe_and_unpadded(raw: bytes) -> None:
+    """Any raw signature becomes URL-safe Base64 without padding (spec §5)."""
+    header = bytes(Signature.of(raw))
+    assert b"=" not in header
+    assert header + b"=" * (-len(header) % 4) == urlsafe_b64encode(raw)
+
+
+def test_keys_of_the_least_size() -> None:
+    """Shorter keys can be broken; 2048 bits is the least (assumed; spec §5 names no size)."""
+    assert MIN_KEY_BITS == 2048
+
+
+SECRET = Signature.of(bytes(range(256)))
+LETTERS = bytes(SECRET).decode()
+PERCENT: str = "%s %r"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(repr(SECRET), id="repr"),
+        pytest.param(str(SECRET), id="str"),
+        pytest.param(ascii(SECRET), id="ascii"),
+        pytest.param(f"{SECRET}", id="an f-string"),
+        pytest.param(f"{SECRET!r} {SECRET!s} {SECRET!a}", id="an f-string with conversions"),
+        pytest.param(f"{SECRET=}", id="an f-string for debugging"),
+        pytest.param("{}".format(SECRET), id="format"),  # noqa: UP032  # that is the point
+        pytest.param(PERCENT % (SECRET, SECRET), id="percent"),
+        pytest.param(str([SECRET]), id="inside a list"),
+        pytest.param(str({"X-Signature": SECRET}), id="inside a dict"),
+        pytest.param(repr(ValueError(SECRET)) + str(ValueError(SECRET)), id="inside an exception"),
+        pytest.param(str(copy.copy(SECRET)) + str(copy.deepcopy(SECRET)), id="copied"),
+    ],
+)
+def test_a_signature_is_not_shown(shown: str) -> None:
+    """A log line, a debugger's print or a report never carries a signature (spec §5)."""
+    assert "Signature(" in shown
+    assert not any(LETTERS[at : at + 8] in shown for at in range(len(LETTERS) - 8))
+
+
+def test_a_signature_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor do the ways of logging show it (spec §5)."""
+    log = logging.getLogger("test")
+    with caplog.at_level(logging.DEBUG):
+        log.info("%s %r %s", SECRET, SECRET, {"X-Signature": SECRET})
+        try:
+            raise ValueError(SECRET)
+        except ValueError:
+            log.exception("failed with %s", SECRET)
+    assert caplog.text.count("Signature(…)") >= 5
+    assert LETTERS[:8] not in caplog.text
+    assert LETTERS[:8] not in "".join(traceback.format_exception(ValueError(SECRET)))
+
+
+def test_a_signature_is_bytes_where_it_is_sent() -> None:
+    """Asked for its bytes, it gives them: that is what goes into the header (spec §5)."""
+    assert bytes(SECRET) == urlsafe_b64encode(bytes(range(256))).rstrip(b"=")
+    assert bytes(SECRET) == SECRET
+    assert hash(SECRET) == hash(bytes(SECRET))
