@@ -127,6 +127,7 @@ class HttpLibrary:
             self.module.UnsupportedProtocol,
             self.module.InvalidURL,
         )
+        self.async_body = type("AsyncBody", (_AsyncBody, self.module.AsyncByteStream), {})
 
     def failure(self, error: Exception) -> TransportFailed:
         """Return what *error*, raised instead of a response, means for the request."""
@@ -137,6 +138,30 @@ class HttpLibrary:
             sent = not isinstance(error, self._never_sent)
             timed_out = isinstance(error, self.module.TimeoutException | TimeoutError)
         return TransportFailed(_told(error), sent, timed_out)
+
+
+class _AsyncBody:
+    """
+    The body of a request as an async transport takes it.
+
+    httpx's own is an async generator, which trio reports as not exhausted when the connection breaks meanwhile.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def __aiter__(self) -> "_InOnePiece":
+        return _InOnePiece(self._body)
+
+
+class _InOnePiece:
+    def __init__(self, piece: bytes) -> None:
+        self._left = [piece]
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
 
 
 HTTPX = HttpLibrary(httpx)
