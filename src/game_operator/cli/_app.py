@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -70,7 +71,7 @@ def run(args: list[str]) -> int:
 def _outcome(args: list[str]) -> int:
     as_json = "--json" in (args[: args.index("--")] if "--" in args else args)
     try:
-        code = get_command(app).main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
+        code = _command().main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
     except GameOperatorError as error:
         return tell(error, as_json=as_json)
     except typer.TyperException as misused:
@@ -80,6 +81,12 @@ def _outcome(args: list[str]) -> int:
     if code == ExitCode.INTERRUPTED:
         return tell_usage("Interrupted.", "Nothing more was done.", as_json=as_json, code=ExitCode.INTERRUPTED)
     return int(code or 0) if args else ExitCode.USAGE
+
+
+@cache
+def _command() -> Any:
+    # Typer reads every signature anew each time, and keeps the class of what it makes to itself.
+    return get_command(app)
 
 
 def _advice(misused: typer.TyperException) -> str:

@@ -1,0 +1,1 @@
+"""The command line, in this process and in others, against real services on loopback."""

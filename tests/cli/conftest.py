@@ -1,0 +1,73 @@
+"""A clean environment for every command, and a sandbox that knows the operator's key."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from game_operator.cli import main
+from game_operator.sandbox import Sandbox
+from tests.cli.support import Run, Told
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test depends on the settings, proxies or terminal of whoever runs it."""
+    for name in list(os.environ):
+        if name.startswith("GAME_OPERATOR_") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    for name in ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="package")
+def sandbox(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+    """A service that all tests share: they grant under reference ids of their own and change nothing else."""
+    with Sandbox(operator_public_key=public_key) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="package")
+def key_file(tmp_path_factory: pytest.TempPathFactory, private_pem: bytes) -> Path:
+    """The operator's private key, as it should lie on a disk."""
+    path = tmp_path_factory.mktemp("keys") / "operator.pem"
+    path.touch(0o600)
+    path.write_bytes(private_pem)
+    return path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command line in this process."""
+
+    def run(*args: object) -> Told:
+        capsys.readouterr()
+        code = main([str(arg) for arg in args])
+        out, err = capsys.readouterr()
+        return Told(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox, key_file: Path) -> dict[str, str]:
+    """The settings of the sandbox's operator, in the environment."""
+    settings = {
+        "GAME_OPERATOR_BASE_URL": sandbox.base_url,
+        "GAME_OPERATOR_ID": sandbox.operator_id,
+        "GAME_OPERATOR_PRIVATE_KEY_FILE": str(key_file),
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    return settings
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address at which nobody answers: the port is taken, and does not listen."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"

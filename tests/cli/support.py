@@ -1,0 +1,158 @@
+"""What the tests of the command line share: runs of it, and a service that answers whatever a test says."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+__all__ = ["CannedService", "Reply", "Run", "Told", "command", "said", "stopped"]
+
+#: ``game-operator``, as a process of its own.
+COMMAND = (sys.executable, "-W", "error", "-m", "game_operator.cli")
+
+
+@dataclass(frozen=True)
+class Told:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The one JSON document on stdout, and that there is nothing else anywhere."""
+        assert (self.out.count("\n"), self.out[-1:], self.err) == (1, "\n", ""), self
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error in the document, which tells the exit code too."""
+        error = self.document["error"]
+        assert error["exit_code"] == self.code
+        assert isinstance(error, dict)
+        return error
+
+
+#: Runs a command line in this process.
+Run = Callable[..., Told]
+
+
+def command(*args: str, **environ: str) -> Told:
+    """Run ``game-operator`` with *args* in a process of its own, whose settings are *environ* alone."""
+    ran = subprocess.run(
+        [*COMMAND, *args], capture_output=True, text=True, env=clean_environment(environ), timeout=50, check=False
+    )
+    return Told(ran.returncode, ran.stdout, ran.stderr)
+
+
+def started(*args: str, **environ: str) -> "subprocess.Popen[str]":
+    """Start ``game-operator`` with *args* in a process of its own."""
+    return subprocess.Popen(
+        [*COMMAND, *args],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(environ),
+    )
+
+
+def clean_environment(settings: dict[str, str]) -> dict[str, str]:
+    """Return *settings* on top of what any process needs."""
+    needed = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return needed | settings
+
+
+def stopped(process: "subprocess.Popen[str]", number: int) -> Told:
+    """Send the signal *number* to *process* and return how it ended."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    return Told(process.returncode, out, err)
+
+
+def said(text: str) -> dict[str, str]:
+    """Return the names and values of a listing, a line each."""
+    pairs = (line.partition("  ") for line in text.splitlines())
+    return {name: value.strip() for name, _, value in pairs if value.strip()}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the canned service answers; None as *body* hangs up without a word."""
+
+    status: int = 200
+    body: bytes | None = b"{}"
+    content_type: str = "application/json"
+    retry_after: str = ""
+
+
+class CannedService:
+    """A service that gives its replies in turn, the last one for ever."""
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self._replies = list(replies)
+        self.paths: list[str] = []
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                service.answer(self)
+
+            do_POST = do_GET  # noqa: N815 - the library's name
+
+            def log_message(self, *_: object) -> None: ...
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: object) -> None: ...
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self.server.server_port
+
+    @property
+    def base_url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        """Give the next reply."""
+        handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        self.paths.append(handler.path)
+        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        if reply.body is None:
+            handler.close_connection = True
+            return
+        handler.send_response(reply.status)
+        handler.send_header("Content-Type", reply.content_type)
+        handler.send_header("Content-Length", str(len(reply.body)))
+        if reply.retry_after:
+            handler.send_header("Retry-After", reply.retry_after)
+        handler.end_headers()
+        handler.wfile.write(reply.body)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self._thread.join()
+
+
+def mode_of(path: Path) -> int:
+    """Return the permission bits of *path*."""
+    return path.stat().st_mode & 0o777

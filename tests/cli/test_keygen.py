@@ -1,0 +1,268 @@
+"""`game-operator keygen`: the key pair that signs requests (spec §5)."""
+
+import fcntl
+import os
+import pty
+import resource
+import stat
+import subprocess
+import sys
+import termios
+import time
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from game_operator import ConfigurationError
+from game_operator.cli._keys import write_new
+from game_operator.signers import load_signer, public_key_of
+from tests.cli.support import Run, clean_environment, command, mode_of, said
+
+PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fingerprint_by_openssl(public: Path) -> str:
+    """Return the SHA-256 of the public key's DER, as a provider would work it out."""
+    der = subprocess.run(
+        ["openssl", "pkey", "-pubin", "-in", public, "-outform", "DER"], capture_output=True, check=True
+    )
+    return sha256(der.stdout).hexdigest()
+
+
+def test_a_pair_is_made_that_works(run: Run, here: Path) -> None:
+    """The private key signs, the public one is its half, and the fingerprint is what openssl makes of it (spec §5)."""
+    told = run("keygen")
+    assert (told.code, told.err) == (0, "")
+    private, public = here / "operator.pem", here / "operator.pub.pem"
+    key = public_key_of(load_signer(private))
+    assert key == public_key_of(load_signer(private.read_bytes()))
+    assert said(told.out)["SHA-256"] == fingerprint_by_openssl(public)
+    assert public.read_text() in told.out
+    assert private.read_text().splitlines()[1] not in told.out
+
+
+def test_json_tells_the_same(run: Run, here: Path) -> None:
+    document = run("keygen", "other/../mine.pem", "--json").document
+    public = here / "mine.pub.pem"
+    assert document == {
+        "private_key_file": "other/../mine.pem",
+        "public_key_file": "other/../mine.pub.pem",
+        "public_key_pem": public.read_text(),
+        "fingerprint_sha256": fingerprint_by_openssl(public),
+        "bits": 2048,
+        "encrypted": False,
+    }
+
+
+@pytest.fixture
+def other(here: Path) -> None:
+    (here / "other").mkdir()
+
+
+pytestmark = pytest.mark.usefixtures("other")
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077], ids=oct)
+def test_the_private_key_is_its_owners_alone(run: Run, here: Path, umask: int) -> None:
+    """0600 whatever the umask; the public key may be read by all that the umask lets."""
+    before = os.umask(umask)
+    try:
+        assert run("keygen").code == 0
+    finally:
+        os.umask(before)
+    assert (mode_of(here / "operator.pem"), mode_of(here / "operator.pub.pem")) == (0o600, 0o644 & ~umask)
+
+
+def test_the_private_key_is_its_owners_alone_from_the_first_byte(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is opened with its mode: there is no moment at which others could open it."""
+    seen: list[tuple[int, int]] = []
+    fdopen = os.fdopen
+
+    def watching(descriptor: int, *args: Any) -> IO[Any]:
+        found = os.fstat(descriptor)
+        seen.append((stat.S_IMODE(found.st_mode), found.st_size))
+        opened: IO[Any] = fdopen(descriptor, *args)
+        return opened
+
+    before = os.umask(0)
+    monkeypatch.setattr(os, "fdopen", watching)
+    try:
+        write_new(here / "secret", b"content", 0o600)
+    finally:
+        os.umask(before)
+    assert seen == [(0o600, 0)]
+    assert (here / "secret").read_bytes() == b"content"
+
+
+@pytest.mark.parametrize("name", ["operator.pem", "operator.pub.pem"])
+@pytest.mark.parametrize("kind", ["file", "dangling link", "directory"])
+def test_nothing_is_overwritten(run: Run, here: Path, name: str, kind: str) -> None:
+    """Whatever is in the way stays as it is, and nothing is written beside it."""
+    in_the_way = here / name
+    if kind == "file":
+        in_the_way.write_text("mine")
+    elif kind == "directory":
+        in_the_way.mkdir()
+    else:
+        in_the_way.symlink_to(here / "elsewhere")
+    told = run("keygen")
+    assert (told.code, told.out) == (2, "")
+    assert f"{name} is there already" in told.err
+    assert run("keygen", "--json").error["type"] == "ConfigurationError"
+    assert sorted(path.name for path in here.iterdir()) == sorted([name, "other"])
+    assert kind != "file" or in_the_way.read_text() == "mine"
+
+
+def test_a_file_that_appears_in_between_is_not_overwritten_either(here: Path) -> None:
+    """The last check is the system's own, at the moment of opening."""
+    (here / "late").write_text("mine")
+    with pytest.raises(ConfigurationError, match="is there already"):
+        write_new(here / "late", b"ours", 0o600)
+    assert (here / "late").read_text() == "mine"
+
+
+def test_a_directory_that_is_not_there_is_2(run: Run) -> None:
+    told = run("keygen", "nowhere/operator.pem")
+    assert (told.code, told.out) == (2, "")
+    assert "No such file or directory" in told.err
+
+
+def test_a_full_disk_leaves_nothing_behind(here: Path) -> None:
+    """Half a private key is worse than none."""
+    program = "import sys; from game_operator.cli import main; sys.exit(main(['keygen', '--json']))"
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+    )
+    assert (ran.returncode, ran.stderr) == (2, "")
+    assert "File too large" in ran.stdout
+    assert [path.name for path in here.iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize(("bits", "code"), [(2047, 2), (2048, 0), (3072, 0), (8193, 2)])
+def test_the_length_of_a_key_has_limits(run: Run, here: Path, bits: int, code: int) -> None:
+    """Under 2048 bits it can be broken (assumed); over 8192 it takes minutes."""
+    told = run("keygen", "--bits", bits)
+    assert told.code == code
+    made = here / "operator.pem"
+    assert made.exists() == (code == 0)
+    if made.exists():
+        key = load_pem_private_key(made.read_bytes(), None)
+        assert isinstance(key, RSAPrivateKey)
+        assert key.key_size == bits
+
+
+def test_a_key_is_encrypted_with_the_passphrase_of_the_environment(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PASSPHRASE, "plänted secret")
+    document = run("keygen", "--encrypt", "--json").document
+    assert document["encrypted"] is True
+    made = here / "operator.pem"
+    assert made.read_bytes().startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
+    assert public_key_of(load_signer(made, "plänted secret")) is not None
+    with pytest.raises(ConfigurationError, match="passphrase is wrong"):
+        load_signer(made, "another")
+
+
+def test_a_passphrase_alone_encrypts_nothing(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only --encrypt does: the document says what was done."""
+    monkeypatch.setenv(PASSPHRASE, "planted secret")
+    assert run("keygen", "--json").document["encrypted"] is False
+    assert public_key_of(load_signer(here / "operator.pem")) is not None
+
+
+@pytest.mark.parametrize("given", [None, ""])
+def test_no_passphrase_and_no_terminal_is_2(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    if given is not None:
+        monkeypatch.setenv(PASSPHRASE, given)
+    told = run("keygen", "--encrypt")
+    assert (told.code, told.out) == (2, "")
+    assert PASSPHRASE in told.err
+    assert [path.name for path in here.iterdir()] == ["other"]
+
+
+def at_a_terminal(args: list[str], typed: list[str], **environ: str) -> tuple[int, str]:
+    """Run ``game-operator`` at a terminal of its own, answer each question, and return all that was shown."""
+    person, terminal = pty.openpty()
+
+    def take_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "game_operator.cli", *args],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=clean_environment(environ | {"TERM": "dumb"}),
+        preexec_fn=take_terminal,
+    ) as process:
+        os.close(terminal)
+        shown = ""
+        for line in typed:
+            asked = shown.count(":")
+            while shown.count(":") == asked:
+                shown += os.read(person, 1024).decode()
+            # Echo is off only once the prompt waits for its answer.
+            while termios.tcgetattr(person)[3] & termios.ECHO:
+                time.sleep(0.01)
+            os.write(person, f"{line}\n".encode())
+        try:
+            while piece := os.read(person, 1024):
+                shown += piece.decode()
+        except OSError:
+            pass  # Linux says so when the terminal is closed.
+        code = process.wait(30)
+    os.close(person)
+    return code, shown
+
+
+def test_at_a_terminal_the_passphrase_is_asked_for_and_not_shown(here: Path, settings: dict[str, str]) -> None:
+    """Twice when the key is made, once when it is used, and never echoed."""
+    code, shown = at_a_terminal(["keygen", "--encrypt"], ["planted secret", "planted secret"])
+    assert (code, "planted" in shown) == (0, False), shown
+    made = here / "operator.pem"
+    assert public_key_of(load_signer(made, "planted secret")) is not None
+
+    url = settings["GAME_OPERATOR_BASE_URL"]
+    code, shown = at_a_terminal(
+        ["games", "--base-url", url, "--operator-id", "acme", "--private-key", str(made)], ["planted secret"]
+    )
+    # The key opened, signed, and is not the registered one.
+    assert (code, "HTTP 401" in shown, "planted" in shown) == (1, True, False), shown
+
+
+def test_an_encrypted_key_without_passphrase_and_terminal_is_2(
+    run: Run, here: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the variable."""
+    with monkeypatch.context() as planted:
+        planted.setenv(PASSPHRASE, "planted secret")
+        assert run("keygen", "--encrypt").code == 0
+    told = run("games", "--private-key", here / "operator.pem")
+    assert (told.code, told.out) == (2, "")
+    assert f"operator.pem is encrypted. Set {PASSPHRASE}" in told.err
+
+
+def test_as_a_process_of_its_own(here: Path) -> None:
+    """The installed command does what the function does."""
+    told = command("keygen", str(here / "own.pem"), "--json")
+    assert told.code == 0
+    assert told.document["private_key_file"] == str(here / "own.pem")

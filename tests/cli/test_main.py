@@ -1,0 +1,239 @@
+"""The command as a whole: help, exit codes, one JSON document, and never a traceback for an expected failure."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from game_operator._version import __version__
+from game_operator.sandbox import Sandbox
+from tests.cli.support import COMMAND, CannedService, Reply, Run, clean_environment, command, started, stopped
+from tests.support.wire import game, wire
+
+COMMANDS = ("demo", "keygen", "doctor", "games", "bet", "round", "grant", "sandbox", "token")
+
+#: A call of each command that asks the service, without the settings.
+CALLS = (
+    pytest.param(("games",), id="games"),
+    pytest.param(("bet", "bet-1"), id="bet"),
+    pytest.param(("round", "--instance", "i", "--id", "r"), id="round"),
+    pytest.param(
+        ("grant", "--instance=i", "--player=p", "--count=1", "--wager-cents=1", "--expire-millis=1", "--reference=r"),
+        id="grant",
+    ),
+)
+
+
+def test_help_names_every_command(run: Run) -> None:
+    told = run("--help")
+    assert told.code == 0
+    assert all(f"│ {name} " in told.out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "token build", "token decode"])
+def test_every_command_explains_itself_and_takes_json(run: Run, name: str) -> None:
+    """Help is complete: what the command does, and --json everywhere but on the group of token commands."""
+    told = run(*name.split(), "--help")
+    assert (told.code, told.err) == (0, "")
+    assert ("--json" in told.out) == (name != "token")
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").out == f"game-operator {__version__}\n"
+
+
+def test_nothing_at_all_shows_the_help_and_is_wrong_usage(run: Run) -> None:
+    told = run()
+    assert told.code == 2
+    assert "Usage" in told.out
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        pytest.param(("nope",), "No such command 'nope'.", id="an unknown command"),
+        pytest.param(("games", "--nope"), "No such option: --nope", id="an unknown option"),
+        pytest.param(("bet",), "Missing argument 'ID'.", id="a missing argument"),
+        pytest.param(("grant", "--count", "many"), "Invalid value for '--count'", id="a number that is none"),
+        pytest.param(("round", "--instance", "i"), "Pass --id or --no", id="a round without a key"),
+        pytest.param(("token",), "Missing command.", id="a group without a command"),
+    ],
+)
+def test_wrong_usage_is_2(run: Run, args: tuple[str, ...], problem: str) -> None:
+    """Text on stderr says where help is; --json says the same as one document on stdout."""
+    told = run(*args)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith("Error: ")
+    assert problem in told.err
+    assert "--help" in told.err.splitlines()[-1]
+    if args != ("token",):
+        error = run(*args, "--json").error
+        assert (error["type"], error["exit_code"]) == ("UsageError", 2)
+        assert problem in error["message"]
+
+
+def test_json_after_a_double_dash_is_an_argument(run: Run, settings: dict[str, str]) -> None:
+    """`--` ends the options: a bet may be called --json."""
+    told = run("bet", "--", "--json")
+    assert (told.code, told.out) == (0, "NOT_FOUND: there is no such bet, or it is older than 90 days.\n")
+
+
+@pytest.mark.parametrize("args", CALLS)
+def test_missing_settings_are_2(run: Run, args: tuple[str, ...]) -> None:
+    """What is missing is named, with the option that would do instead."""
+    told = run(*args)
+    assert (told.code, told.out) == (2, "")
+    for name in ("GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY_FILE", "--private-key"):
+        assert name in told.err
+    error = run(*args, "--json").error
+    assert (error["type"], error["exit_code"]) == ("ConfigurationError", 2)
+
+
+@pytest.mark.parametrize("args", CALLS)
+def test_options_stand_for_settings(run: Run, sandbox: Sandbox, key_file: Path, args: tuple[str, ...]) -> None:
+    """With the three options no environment is needed; the service was asked, whatever it says."""
+    options = ("--base-url", sandbox.base_url, "--operator-id", sandbox.operator_id, "--private-key", key_file)
+    assert run(*args, *options).code == (1 if args[0] == "grant" else 0)
+
+
+def test_the_option_wins_over_a_key_in_the_environment(
+    run: Run, settings: dict[str, str], key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GAME_OPERATOR_PRIVATE_KEY_FILE")
+    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY", "no PEM at all")
+    assert run("games").code == 2
+    assert run("games", "--private-key", key_file).code == 0
+
+
+@pytest.mark.parametrize("args", CALLS)
+def test_a_key_that_cannot_sign_is_2(
+    run: Run, settings: dict[str, str], tmp_path: Path, public_pem: bytes, args: tuple[str, ...]
+) -> None:
+    """A public key cannot sign (spec §5)."""
+    wrong = tmp_path / "operator.pub.pem"
+    wrong.write_bytes(public_pem)
+    assert "public key" in run(*args, "--private-key", wrong).err
+    error = run(*args, "--private-key", wrong, "--json").error
+    assert (error["type"], error["exit_code"]) == ("SigningKeyError", 2)
+
+
+@pytest.mark.parametrize("args", CALLS)
+def test_a_service_that_is_not_there_is_3(
+    run: Run, settings: dict[str, str], nobody: str, args: tuple[str, ...]
+) -> None:
+    told = run(*args, "--base-url", nobody, "--deadline", "0.15")
+    assert (told.code, told.out) == (3, "")
+    assert "The request never left" in told.err
+    error = run(*args, "--base-url", nobody, "--deadline", "0.15", "--json").error
+    assert (error["type"], error["exit_code"], type(error["timed_out"])) == ("RequestNotSentError", 3, bool)
+    assert error["attempts"] >= 1
+    assert error["elapsed_seconds"] < 2
+
+
+@pytest.mark.parametrize("args", CALLS[1::2])
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(401, "AuthenticationError"), (403, "OperatorInactiveError"), (404, "UnexpectedResponseError")],
+)
+def test_a_service_that_says_no_is_1(
+    run: Run, settings: dict[str, str], args: tuple[str, ...], status: int, kind: str
+) -> None:
+    """Refused (spec §5, §7.3), or not understood: told with what a program branches on."""
+    body = b'{"error": "no"}' if status != 404 else b"<html>"
+    with CannedService([Reply(status, body)]) as service:
+        told = run(*args, "--base-url", service.base_url)
+        error = run(*args, "--base-url", service.base_url, "--json").error
+    assert (told.code, told.out) == (1, "")
+    assert f"HTTP {status}" in told.err
+    assert (error["type"], error["exit_code"], error["status_code"]) == (kind, 1, status)
+    assert error["service_message"] == "no" or status == 404
+
+
+def test_a_wait_that_the_service_asks_for_is_told(run: Run, settings: dict[str, str]) -> None:
+    """A 429 is not in the specification; a program needs to know when to come back."""
+    with CannedService([Reply(429, b"{}", retry_after="3600")]) as service:
+        error = run("games", "--base-url", service.base_url, "--json").error
+    assert (error["type"], error["exit_code"], error["retry_after"]) == ("RateLimitedError", 1, 3600.0)
+
+
+@pytest.mark.parametrize("deadline", ["0", "-1", "nan", "inf"])
+def test_a_deadline_that_cannot_be_is_2(run: Run, settings: dict[str, str], deadline: str) -> None:
+    assert run("games", "--deadline", deadline).code == 2
+
+
+def test_a_proxy_setting_that_cannot_be_used_is_2(
+    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An expected failure, though it is httpx that finds it."""
+    monkeypatch.setenv("HTTP_PROXY", "nonsense://proxy")
+    assert "proxy" in run("games").err
+    assert run("games", "--json").error["exit_code"] == 2
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_without_the_extra_one_sentence_says_what_to_install(missing: str, as_json: bool) -> None:
+    """The core installs without typer and rich, and `game-operator` with it."""
+    program = f"import sys; sys.modules[{missing!r}] = None\nfrom game_operator.cli import main; sys.exit(main())"
+    args = ["games", "--json"] if as_json else ["games"]
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *args], capture_output=True, text=True, env=clean_environment({}), check=False
+    )
+    told, other = (ran.stdout, ran.stderr) if as_json else (ran.stderr, ran.stdout)
+    assert (ran.returncode, other, told.count("\n")) == (2, "", 1)
+    assert "pip install 'game-operator[cli]'" in told
+    assert not as_json or json.loads(told)["error"]["exit_code"] == 2
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """`game-operator --help` costs typer and rich, not httpx, pydantic, cryptography or a web server."""
+    heavy = ("httpx", "pydantic", "cryptography", "jwt", "starlette", "uvicorn", "anyio")
+    program = (
+        "import sys; from game_operator.cli import main; main(['--help']); "
+        f"sys.exit([name for name in {heavy} if name in sys.modules] or 0)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_stream_that_cannot_encode_shows_escapes(settings: dict[str, str]) -> None:
+    """A log file in ASCII gets an escape, not a UnicodeEncodeError."""
+    body = wire({"games": [game(name="日本 Crash")]})
+    with CannedService([Reply(body=body)]) as service:
+        ascii_only = settings | {"PYTHONIOENCODING": "ascii", "GAME_OPERATOR_BASE_URL": service.base_url}
+        told = command("games", **ascii_only)
+    assert (told.code, told.err) == (0, "")
+    assert r"\u65e5\u672c" in told.out
+
+
+def test_a_reader_that_leaves_early_is_no_failure_worth_a_traceback(settings: dict[str, str]) -> None:
+    """`game-operator games | head -1` ends quietly."""
+    body = wire({"games": [game(id=f"game-{number}") for number in range(500)]})
+    with CannedService([Reply(body=body)]) as service:
+        environ = clean_environment(settings | {"GAME_OPERATOR_BASE_URL": service.base_url})
+        for args in (["games"], ["games", "--json"]):
+            with subprocess.Popen(
+                [*COMMAND, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
+            ) as process:
+                assert process.stdout is not None
+                assert process.stderr is not None
+                process.stdout.read(1)
+                process.stdout.close()
+                assert process.stderr.read() == b""
+                assert process.wait(30) == 1
+
+
+def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> None:
+    """130, as a shell has it; with --json still one document."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with started("games", "--json", **settings | {"GAME_OPERATOR_BASE_URL": address}) as process:
+            connection, _ = silent.accept()
+            with connection:
+                connection.recv(1)
+                told = stopped(process, signal.SIGINT)
+    assert (told.code, told.error["type"]) == (130, "Interrupted")
