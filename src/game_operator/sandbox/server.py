@@ -32,6 +32,7 @@ _STOP_SECONDS: Final = 10.0
 _LAST_WORDS_SECONDS: Final = 0.5
 _KEEP_ALIVE_SECONDS: Final = 75
 _BACKLOG: Final = 128
+_LARGEST_PORT: Final = 65_535
 
 
 def unix_millis() -> int:
@@ -69,7 +70,7 @@ class Sandbox:
         *,
         clock: Clock | None = None,
     ) -> None:
-        self._host, self._port = _loopback(host), port
+        self._host, self._port = _loopback(host), _tcp_port(port)
         self._clock = clock or unix_millis
         self._private_key = generate_private_key(65537, MIN_KEY_BITS) if operator_public_key is None else None
         public_key = self._private_key.public_key() if self._private_key else load_public_key(operator_public_key or "")
@@ -256,16 +257,21 @@ def _loopback(host: str) -> str:
     return host
 
 
+def _tcp_port(port: int) -> int:
+    if not 0 <= port <= _LARGEST_PORT:
+        raise ConfigurationError(f"port {port} is none. Pass 1 to {_LARGEST_PORT}, or port=0 to take a free one.")
+    return port
+
+
 def _listening_socket(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         _loopback(str(address[0]))
         listener = socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
-    except (OSError, OverflowError) as failed:
-        problem = getattr(failed, "strerror", None) or str(failed)
+    except OSError as failed:
         raise ConfigurationError(
-            f"The sandbox cannot listen on port {port} of {shown(host)}: {problem}. Stop what uses the port, or pass "
-            "port=0 to take a free one."
+            f"The sandbox cannot listen on port {port} of {shown(host)}: {failed.strerror or failed}. "
+            "Stop what uses the port, or pass port=0 to take a free one."
         ) from failed
     # asyncio sets this on the connections of listeners it made itself, and not on those of this one. Without it every
     # answer but the first few would wait 40 ms for the client to acknowledge the headers.

@@ -123,6 +123,9 @@ class SandboxWorld:
                     "operator's."
                 )
         with self._lock:
+            replaced = self._games[owner].get(game.id)
+            for instance in () if replaced is None else replaced.instances:
+                del self._instances[instance.id]
             self._games[owner][game.id] = game
             self._instances |= {instance.id: owner for instance in game.instances}
 
