@@ -48,4 +48,6 @@ class _ConsoleBlockParser(CodeBlockParser):
 DOCUMENTS = Sybil(
     parsers=[PythonCodeBlockParser(), _ConsoleBlockParser(), SkipParser()],
     patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/decisions/*.md"],
+    # Sybil's own default is the folder of this file, where no document is.
+    path=str(ROOT),
 )
