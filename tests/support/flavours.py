@@ -1,6 +1,7 @@
 """One scenario for every way to run a client: sync, async on two event loop libraries, and over aiohttp."""
 
 from collections.abc import Awaitable, Callable, Coroutine
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -8,7 +9,7 @@ from httpx_aiohttp import HttpxAiohttpClient
 
 from game_operator import AsyncOperatorClient, OperatorClient
 
-__all__ = ["FLAVOURS", "Scenario", "run"]
+__all__ = ["FLAVOURS", "Scenario", "run", "run_over"]
 
 T = TypeVar("T")
 
@@ -27,6 +28,50 @@ def run(flavour: str, scenario: Scenario[T], base_url: str, private_key: Any, **
     if flavour == "aiohttp":
         return anyio.run(_over_aiohttp, scenario, base_url, options)
     return anyio.run(_over_httpx, scenario, base_url, options, backend=flavour)
+
+
+def run_over(
+    library: ModuleType,
+    flavour: str,
+    handler: Callable[[Any], Any],
+    scenario: Scenario[T],
+    base_url: str,
+    private_key: Any,
+    *,
+    retries: Any = 0,
+    on_exchange: Any = None,
+    afterwards: Callable[[bool], object] = bool,
+    **http_options: Any,
+) -> T:
+    """
+    Run *scenario* over a client of httpx or httpx2 whose transport is *handler*, made with *http_options*.
+
+    *afterwards* is told, once our client is closed, whether the one it ran over is closed, too.
+    """
+    options = {
+        "operator_id": "acme",
+        "private_key": private_key,
+        "retries": retries,
+        "on_exchange": on_exchange,
+    }
+    transport = library.MockTransport(handler)
+    if flavour == "sync":
+        with library.Client(transport=transport, **http_options) as http_client:
+            try:
+                with OperatorClient(base_url, http_client=http_client, **options) as client:
+                    return _at_once(scenario(cast("AsyncOperatorClient", _Awaited(client))))
+            finally:
+                afterwards(http_client.is_closed)
+
+    async def main() -> T:
+        async with library.AsyncClient(transport=transport, **http_options) as http_client:
+            try:
+                async with AsyncOperatorClient(base_url, http_client=http_client, **options) as client:
+                    return await scenario(client)
+            finally:
+                afterwards(http_client.is_closed)
+
+    return anyio.run(main, backend=flavour)
 
 
 async def _over_httpx(scenario: Scenario[T], base_url: str, options: dict[str, Any]) -> T:

@@ -1,0 +1,485 @@
+"""The seam to httpx and httpx2: requests go out as built, whatever comes back is understood (docs/decisions/0004)."""
+
+import inspect
+import logging
+import ssl
+from collections.abc import Callable, Coroutine
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+import aiohttp
+import anyio
+import httpx
+import httpx2
+import pytest
+import respx
+from aiohttp.client_reqrep import ConnectionKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from httpx_aiohttp import HttpxAiohttpClient
+
+from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
+from game_operator.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ConfigurationError,
+    FreeBetRejectedError,
+    GameOperatorError,
+    NoAnswerError,
+    OperatorInactiveError,
+    OutcomeUnknownError,
+    RateLimitedError,
+    RequestNotSentError,
+    ServiceError,
+    UnexpectedResponseError,
+)
+from game_operator.models import ClosedBet, GrantAccepted
+from tests.support.flavours import run, run_over
+from tests.support.wire import bet, grant_request, granted, wire
+
+T = TypeVar("T")
+Handler = Callable[[Any], Any]
+
+_URL = "http://localhost:9"
+
+LIBRARIES = pytest.mark.parametrize(
+    ("library", "flavour"),
+    [
+        pytest.param(httpx, "sync", id="httpx"),
+        pytest.param(httpx, "asyncio", id="httpx on asyncio"),
+        pytest.param(httpx, "trio", id="httpx on trio"),
+        pytest.param(httpx2, "sync", id="httpx2"),
+        pytest.param(httpx2, "asyncio", id="httpx2 on asyncio"),
+        pytest.param(httpx2, "trio", id="httpx2 on trio"),
+    ],
+)
+
+
+async def _look_up(client: AsyncOperatorClient) -> Any:
+    return await client.fetch_bet("bet-1")
+
+
+async def _grant(client: AsyncOperatorClient) -> Any:
+    return await client.grant_free_bet(**grant_request())
+
+
+def _ending(
+    library: ModuleType,
+    flavour: str,
+    handler: Handler,
+    scenario: Callable[[AsyncOperatorClient], Coroutine[Any, Any, Any]],
+    key: RSAPrivateKey,
+    **http_options: Any,
+) -> Any:
+    """Return the result or the error of one attempt of *scenario* against *handler*."""
+    try:
+        return run_over(library, flavour, handler, scenario, _URL, key, retries=0, **http_options)
+    except GameOperatorError as error:
+        return error
+
+
+@LIBRARIES
+@pytest.mark.parametrize(
+    ("status", "body", "lookup", "grant"),
+    [
+        pytest.param(200, wire(bet("CLOSED")), ClosedBet, OutcomeUnknownError, id="a bet"),
+        pytest.param(200, wire(granted()), UnexpectedResponseError, GrantAccepted, id="a grant"),
+        pytest.param(200, b"", UnexpectedResponseError, OutcomeUnknownError, id="nothing"),
+        pytest.param(204, b"", UnexpectedResponseError, OutcomeUnknownError, id="204"),
+        pytest.param(302, b"", UnexpectedResponseError, UnexpectedResponseError, id="302"),
+        pytest.param(400, b'{"error": "Invalid request"}', BadRequestError, BadRequestError, id="400"),
+        pytest.param(
+            400,
+            b'{"success": false, "message": "Count must be at least 1", "error_code": "INVALID_COUNT"}',
+            BadRequestError,
+            FreeBetRejectedError,
+            id="400 with a code",
+        ),
+        pytest.param(401, b'{"error": "Authentication failed"}', AuthenticationError, AuthenticationError, id="401"),
+        pytest.param(403, b'{"error": "inactive"}', OperatorInactiveError, OperatorInactiveError, id="403"),
+        pytest.param(404, b"<html>", UnexpectedResponseError, UnexpectedResponseError, id="404"),
+        pytest.param(429, b"", RateLimitedError, RateLimitedError, id="429"),
+        pytest.param(500, b"<html>", ServiceError, OutcomeUnknownError, id="500"),
+    ],
+)
+def test_both_libraries_end_alike(
+    library: ModuleType,
+    flavour: str,
+    status: int,
+    body: bytes,
+    lookup: type,
+    grant: type,
+    private_key: RSAPrivateKey,
+) -> None:
+    """One table for httpx and httpx2, sync and async (spec §4.2, §7.2, §7.3)."""
+
+    def handler(request: Any) -> Any:
+        return library.Response(status, content=body)
+
+    assert type(_ending(library, flavour, handler, _look_up, private_key)) is lookup
+    assert type(_ending(library, flavour, handler, _grant, private_key)) is grant
+
+
+def _exceptions_of(library: ModuleType) -> list[type[Exception]]:
+    """Return every exception *library* can raise, but for the one that holds a response."""
+    kinds = [kind for kind in vars(library).values() if inspect.isclass(kind) and issubclass(kind, Exception)]
+    return [kind for kind in kinds if kind is not library.HTTPStatusError]
+
+
+def _made(kind: type[Exception]) -> Exception:
+    try:
+        return kind("of no importance")
+    except TypeError:
+        return kind()
+
+
+_NEVER_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "InvalidURL"}
+_TIMEOUTS = {"TimeoutException", "ConnectTimeout", "PoolTimeout", "ReadTimeout", "WriteTimeout", "TimeoutError"}
+_ANY_OTHERS = [RuntimeError, ValueError, OSError, ssl.SSLError, TimeoutError, EOFError]
+
+
+@pytest.mark.parametrize("flavour", ["sync", "asyncio"])
+@pytest.mark.parametrize(
+    ("library", "kind"),
+    [
+        pytest.param(library, kind, id=f"{library.__name__}.{kind.__name__}")
+        for library in (httpx, httpx2)
+        for kind in [*_exceptions_of(library), *_ANY_OTHERS]
+    ],
+)
+def test_only_what_surely_never_left_counts_as_not_sent(
+    library: ModuleType, flavour: str, kind: type[Exception], private_key: RSAPrivateKey
+) -> None:
+    """Every exception there is leaves a grant in doubt, unless no connection came about (docs/decisions/0004)."""
+
+    def handler(request: Any) -> Any:
+        raise _made(kind)
+
+    lookup = _ending(library, flavour, handler, _look_up, private_key)
+    grant = _ending(library, flavour, handler, _grant, private_key)
+    never_sent = kind.__name__ in _NEVER_SENT
+    assert type(lookup) is (RequestNotSentError if never_sent else NoAnswerError)
+    assert type(grant) is (RequestNotSentError if never_sent else OutcomeUnknownError)
+    assert lookup.timed_out is grant.timed_out is (kind.__name__ in _TIMEOUTS)
+    assert kind.__name__ in str(lookup)
+
+
+_KEY = ConnectionKey("localhost", 9, is_ssl=False, ssl=True, proxy=None, proxy_auth=None, proxy_headers_hash=None)
+_NO_ROUTE = OSError(111, "refused")
+
+
+@pytest.mark.parametrize(
+    ("behind", "never_sent", "timed_out"),
+    [
+        pytest.param(aiohttp.ClientConnectorError(_KEY, _NO_ROUTE), True, False, id="refused"),
+        pytest.param(aiohttp.ClientConnectorDNSError(_KEY, _NO_ROUTE), True, False, id="no such name"),
+        pytest.param(aiohttp.ClientConnectorSSLError(_KEY, _NO_ROUTE), True, False, id="no handshake"),
+        pytest.param(aiohttp.ClientProxyConnectionError(_KEY, _NO_ROUTE), True, False, id="no proxy"),
+        pytest.param(aiohttp.ConnectionTimeoutError("connecting"), True, True, id="connecting took too long"),
+        pytest.param(aiohttp.InvalidURL("x"), True, False, id="no address"),
+        pytest.param(aiohttp.ServerDisconnectedError(), False, False, id="hung up"),
+        pytest.param(aiohttp.ClientOSError(104, "reset"), False, False, id="reset"),
+        pytest.param(aiohttp.ClientConnectionResetError("reset"), False, False, id="reset while writing"),
+        pytest.param(aiohttp.SocketTimeoutError("reading"), False, True, id="silent"),
+        pytest.param(aiohttp.ServerTimeoutError("too late"), False, True, id="too late"),
+        pytest.param(aiohttp.ClientPayloadError("cut off"), False, False, id="cut off"),
+        pytest.param(aiohttp.ClientConnectionError("closed"), False, False, id="closed"),
+    ],
+)
+def test_behind_httpx_aiohttp_the_error_of_aiohttp_counts(
+    behind: Exception, never_sent: bool, timed_out: bool, private_key: RSAPrivateKey
+) -> None:
+    """A reset that httpx-aiohttp calls a ConnectTimeout leaves a grant in doubt all the same (docs/decisions/0004)."""
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectTimeout("as httpx-aiohttp maps it") from behind
+
+    lookup = _ending(httpx, "asyncio", handler, _look_up, private_key)
+    grant = _ending(httpx, "asyncio", handler, _grant, private_key)
+    assert type(lookup) is (RequestNotSentError if never_sent else NoAnswerError)
+    assert type(grant) is (RequestNotSentError if never_sent else OutcomeUnknownError)
+    assert lookup.timed_out is grant.timed_out is timed_out
+
+
+@LIBRARIES
+def test_what_is_no_error_passes(library: ModuleType, flavour: str, private_key: RSAPrivateKey) -> None:
+    """Whoever interrupts the program is not answered with an error of ours (docs/decisions/0004)."""
+
+    class Interrupted(BaseException):
+        pass
+
+    def handler(request: Any) -> Any:
+        raise Interrupted
+
+    with pytest.raises(Interrupted):
+        run_over(library, flavour, handler, _grant, _URL, private_key)
+
+
+@LIBRARIES
+def test_your_headers_are_kept_beside_ours(library: ModuleType, flavour: str, private_key: RSAPrivateKey) -> None:
+    """Yours travel along; ours cannot be replaced, nor doubled (spec §5)."""
+    seen: list[Any] = []
+
+    def handler(request: Any) -> Any:
+        seen.append(request.headers)
+        return library.Response(200, content=wire(bet()))
+
+    yours = {
+        "Authorization": "Bearer gateway",
+        "X-Team": "wallet",
+        "x-operator-id": "mallory",
+        "X-Signature": "forged",
+        "Accept-Encoding": "gzip",
+        "Accept": "text/html",
+        "Host": "elsewhere.example",
+        "Content-Length": "7",
+    }
+    _ending(library, flavour, handler, _look_up, private_key, headers=yours)
+    (headers,) = seen
+    assert headers["authorization"] == "Bearer gateway"
+    assert headers["x-team"] == "wallet"
+    assert headers.get_list("x-operator-id") == ["acme"]
+    assert len(headers.get_list("x-signature")) == 1
+    assert "forged" not in headers["x-signature"]
+    assert headers.get_list("accept-encoding") == ["identity"]
+    assert headers.get_list("accept") == ["application/json"]
+    assert headers.get_list("host") == ["localhost:9"]
+    assert "content-length" not in headers
+
+
+@LIBRARIES
+def test_your_client_is_neither_closed_nor_obeyed(
+    library: ModuleType, flavour: str, private_key: RSAPrivateKey
+) -> None:
+    """It stays open; its parameters, cookies and readiness to follow redirects do not count (docs/decisions/0004)."""
+    seen: list[str] = []
+    http_clients: list[Any] = []
+
+    def handler(request: Any) -> Any:
+        seen.append(str(request.url))
+        assert "cookie" not in request.headers
+        return library.Response(302, headers={"Location": "https://elsewhere.example/"})
+
+    async def scenario(client: AsyncOperatorClient) -> Any:
+        return await client.fetch_bet("bet-1")
+
+    with pytest.raises(UnexpectedResponseError):
+        run_over(
+            library,
+            flavour,
+            handler,
+            scenario,
+            _URL,
+            private_key,
+            afterwards=http_clients.append,
+            follow_redirects=True,
+            params={"debug": "1"},
+            cookies={"session": "1"},
+        )
+    assert seen == [f"{_URL}/api/v0.2/fetch-bet/bet-1"]
+    assert http_clients == [False], "closed"
+
+
+@LIBRARIES
+@pytest.mark.parametrize("when", ["request", "response"])
+def test_your_hook_that_raises_leaves_doubt(
+    library: ModuleType, flavour: str, when: str, private_key: RSAPrivateKey
+) -> None:
+    """Nobody knows what it did before: a grant is in doubt, a look-up unanswered (docs/decisions/0004)."""
+
+    def handler(request: Any) -> Any:
+        return library.Response(200, content=wire(granted()))
+
+    def hook(event: Any) -> None:
+        raise LookupError("a bug in your hook")
+
+    async def async_hook(event: Any) -> None:
+        hook(event)
+
+    hooks = {when: [hook if flavour == "sync" else async_hook]}
+    grant = _ending(library, flavour, handler, _grant, private_key, event_hooks=hooks)
+    assert type(grant) is OutcomeUnknownError
+    assert "a bug in your hook" in str(grant)
+    assert type(_ending(library, flavour, handler, _look_up, private_key, event_hooks=hooks)) is NoAnswerError
+
+
+@LIBRARIES
+def test_your_hook_may_read_the_answer_first(library: ModuleType, flavour: str, private_key: RSAPrivateKey) -> None:
+    """An answer whose stream is spent is taken from where it was kept (docs/decisions/0004)."""
+    told: list[bytes] = []
+
+    def handler(request: Any) -> Any:
+        assert request.content == b"" or request.method == "POST"
+        return library.Response(200, stream=_Stream(library, wire(granted())))
+
+    def hook(response: Any) -> None:
+        told.append(response.read())
+
+    async def async_hook(response: Any) -> None:
+        told.append(await response.aread())
+
+    hooks = {"response": [hook if flavour == "sync" else async_hook]}
+    made = _ending(library, flavour, handler, _grant, private_key, event_hooks=hooks)
+    assert isinstance(made, GrantAccepted)
+    assert told == [wire(granted())]
+
+
+@LIBRARIES
+def test_an_answer_read_before_is_still_refused_when_encoded(
+    library: ModuleType, flavour: str, private_key: RSAPrivateKey
+) -> None:
+    """Not even a body that somebody unpacked for us is taken (docs/decisions/0004)."""
+
+    def handler(request: Any) -> Any:
+        response = library.Response(200, content=wire(bet()))
+        response.headers["Content-Encoding"] = "gzip"
+        return response
+
+    error = _ending(library, flavour, handler, _look_up, private_key)
+    assert isinstance(error, UnexpectedResponseError)
+    assert "'gzip' encoded" in str(error)
+
+
+def _Stream(library: ModuleType, body: bytes) -> Any:  # noqa: N802 - it stands for a class of either library
+    """Return a stream of *library* that can be read once, sync or async."""
+
+    class Stream(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[name-defined,misc] # either library's
+        def __iter__(self) -> Any:
+            yield body
+
+        async def __aiter__(self) -> Any:
+            yield body
+
+    return Stream()
+
+
+def _nothing(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(500)
+
+
+@pytest.mark.parametrize(
+    ("kind", "http_client"),
+    [
+        pytest.param(OperatorClient, httpx.AsyncClient, id="async for sync"),
+        pytest.param(AsyncOperatorClient, httpx.Client, id="sync for async"),
+        pytest.param(OperatorClient, httpx2.AsyncClient, id="async httpx2 for sync"),
+        pytest.param(AsyncOperatorClient, httpx2.Client, id="sync httpx2 for async"),
+        pytest.param(OperatorClient, HttpxAiohttpClient, id="aiohttp for sync"),
+        pytest.param(OperatorClient, httpx.MockTransport, id="a transport"),
+        pytest.param(AsyncOperatorClient, object, id="anything"),
+    ],
+)
+def test_the_wrong_kind_of_client_is_refused(kind: Any, http_client: Any, private_key: RSAPrivateKey) -> None:
+    """The error names what was given and what is wanted (docs/decisions/0004)."""
+    given = http_client(_nothing) if http_client is httpx.MockTransport else http_client()
+    wanted = "AsyncClient" if kind is AsyncOperatorClient else "Client"
+    with pytest.raises(ConfigurationError, match=rf"{http_client.__name__}\. Pass a {wanted} of httpx or httpx2 here"):
+        kind(_URL, "acme", private_key, http_client=given)
+
+
+@LIBRARIES
+def test_your_closed_client_is_noticed(library: ModuleType, flavour: str, private_key: RSAPrivateKey) -> None:
+    """It says so, instead of an error of the library's (docs/decisions/0004)."""
+    closed = library.Client() if flavour == "sync" else library.AsyncClient()
+    if flavour == "sync":
+        closed.close()
+        with pytest.raises(ConfigurationError, match="Your http_client is closed"):
+            OperatorClient(_URL, "acme", private_key, http_client=closed).fetch_games()
+        return
+
+    async def use_it() -> None:
+        await closed.aclose()
+        with pytest.raises(ConfigurationError, match="Your http_client is closed"):
+            await AsyncOperatorClient(_URL, "acme", private_key, http_client=closed).fetch_games()
+
+    anyio.run(use_it, backend=flavour)
+
+
+def test_a_credential_of_yours_that_cannot_be_sent_is_not_shown(private_key: RSAPrivateKey) -> None:
+    """h11 quotes the header value it refuses; we do not (docs/decisions/0004)."""
+    with httpx.Client(trust_env=False, headers={"Authorization": "Bearer s3cret\n"}) as http_client:
+        client = OperatorClient(_URL, "acme", private_key, http_client=http_client, retries=0)
+        with pytest.raises(GameOperatorError) as raised:
+            client.fetch_games()
+    assert "s3cret" not in str(raised.value)
+
+
+def test_an_id_too_long_for_any_address_is_not_sent(private_key: RSAPrivateKey) -> None:
+    """There is no URL of 100,000 letters; that stays one of our errors (docs/decisions/0006)."""
+    client = OperatorClient(_URL, "acme", private_key, trust_env=False, retries=0)
+    with client, pytest.raises(RequestNotSentError, match="InvalidURL: URL too long"):
+        client.fetch_bet("x" * 100_000)
+
+
+_RESPX = respx.mock(base_url="http://localhost:9/api/v0.2", assert_all_called=True)
+
+
+@pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
+def test_respx_stands_in_for_the_service(flavour: str, private_key: RSAPrivateKey) -> None:
+    """A user's tests may mock our own connections with respx, retries included (spec §4.2)."""
+    with _RESPX as service:
+        route = service.get("/fetch-bet/bet-1").mock(
+            side_effect=[
+                httpx.ConnectError("refused"),
+                httpx.Response(503, headers={"Retry-After": "0"}),
+                httpx.Response(200, json=bet("CLOSED")),
+            ]
+        )
+        service.post("/free-bet/grant").mock(side_effect=httpx.ReadTimeout("silent"))
+        found = _over_respx(flavour, _look_up, private_key)
+        with pytest.raises(OutcomeUnknownError) as raised:
+            _over_respx(flavour, _grant, private_key)
+    assert isinstance(found, ClosedBet)
+    assert route.call_count == 3
+    assert raised.value.timed_out
+    first, *others = (call.request for call in route.calls)
+    assert all(request.headers.raw == first.headers.raw for request in others)
+
+
+def _over_respx(
+    flavour: str, scenario: Callable[[AsyncOperatorClient], Coroutine[Any, Any, T]], key: RSAPrivateKey
+) -> T:
+    return run(flavour, scenario, _URL, key, retries=RetryPolicy(base_delay_seconds=0.01))
+
+
+@pytest.mark.parametrize("flavour", ["sync", "asyncio"])
+def test_a_watcher_sees_each_attempt_and_changes_nothing(
+    flavour: str, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """on_exchange gets every attempt without signature; what it raises is logged (docs/decisions/0004)."""
+    seen: list[Any] = []
+
+    def watch(exchange: Any) -> None:
+        seen.append(exchange)
+        raise RuntimeError("a bug in your watcher")
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        if not seen:
+            raise httpx.ReadTimeout("silent")
+        return httpx.Response(200, content=wire(granted(echo=request.headers["x-signature"])))
+
+    with caplog.at_level(logging.ERROR):
+        made = run_over(
+            httpx,
+            flavour,
+            handler,
+            _grant,
+            _URL,
+            private_key,
+            retries=RetryPolicy(base_delay_seconds=0.01),
+            on_exchange=watch,
+        )
+    assert isinstance(made, GrantAccepted)
+    first, second = seen
+    assert (first.method, first.url, first.attempt, first.status) == (
+        "POST",
+        f"{_URL}/api/v0.2/free-bet/grant",
+        1,
+        None,
+    )
+    assert (second.attempt, second.status) == (2, 200)
+    assert first.request_body == second.request_body != b""
+    assert first.response_body == b""
+    assert b"[signature removed]" in second.response_body
+    assert 0 <= first.elapsed < 5
+    assert "on_exchange raised; the call goes on" in caplog.text
+    assert cast("Any", made).model_extra == {"echo": "[signature removed]"}
