@@ -220,7 +220,7 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
 
 def _refused(name: str, refused: ApiError, patient: _Patient) -> Check:
     if not isinstance(refused, AuthenticationError) or patient.public_key is None:
-        return Check(name, "problem", f"HTTP {refused.status_code}: {shown(refused.message)}", refused.advice)
+        return Check(name, "problem", str(refused).removesuffix(refused.advice).rstrip(), refused.advice)
     todo = (
         f"Ask the provider whether operator {patient.operator_id} is active and has the public key with SHA-256 "
         f"{fingerprint(patient.public_key)} on file."

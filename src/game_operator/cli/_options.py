@@ -17,6 +17,7 @@ __all__ += ["PASSPHRASE", "settings", "token_settings"]
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
+_LARGEST_KEY = 65_536
 _SERVICE = "The service and who you are"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
@@ -113,8 +114,10 @@ def _passphrase_for(private_key: str | Path) -> str | None:
 
 
 def _is_encrypted(private_key: str | Path) -> bool:
+    if isinstance(private_key, str):
+        return "ENCRYPTED" in private_key
     try:
-        pem = private_key.read_bytes() if isinstance(private_key, Path) else private_key.encode(errors="replace")
-    except OSError:
+        with private_key.open("rb") as file:
+            return b"ENCRYPTED" in file.read(_LARGEST_KEY)
+    except (OSError, ValueError):
         return False  # Loading the key will say what is wrong with the file.
-    return b"ENCRYPTED" in pem

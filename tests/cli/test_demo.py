@@ -1,0 +1,232 @@
+"""`game-operator demo`: the whole story, and nothing left behind however it ends."""
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from game_operator.cli import _story
+from game_operator.cli._keys import KeyFiles, write_pair
+from game_operator.cli._story import told
+from game_operator.sandbox import Sandbox
+from tests.cli.support import Run, Told, command, started, stopped
+
+
+def is_running(pid: int) -> bool:
+    """Return whether the process *pid* is there, and not just waiting to be buried."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def pid_in(out: str) -> int:
+    """Return the sandbox's process, as the story tells it."""
+    found = re.search(r"process (\d+)", out)
+    assert found is not None, out
+    return int(found[1])
+
+
+def test_the_whole_story(tmp_path: Path) -> None:
+    """Everything the client can do (spec §2, §4.2, §5, §7.2), told in order, in seconds; nothing is left behind."""
+    began = time.monotonic()
+    told = command("demo", TMPDIR=str(tmp_path))
+    assert time.monotonic() - began < 30
+    assert (told.code, told.err) == (0, "")
+    story = iter(told.out.splitlines())
+    # A membership test moves the iterator: each must come after the one before.
+    for expected in (
+        "1. A key pair",
+        "2. The service, played on this machine",
+        "3. The games (fetch-games)",
+        "4. A bet in each state (fetch-bet)",
+        "   OPEN: ",
+        "   CLOSED: ",
+        "   ROLLED_BACK: ",
+        "   NOT_FOUND: ",
+        "5. A round (fetch-round-bets)",
+        "   by id: OK, ",
+        "   by number ",
+        "   one that never was: NOT_FOUND",
+        "6. Free bets (free-bet/grant)",
+        "   5 free bets of 1.00",
+        "7. Free bets, refused",
+        "   the same reference id again: refused by the service, DUPLICATE_REFERENCE_ID",
+        "   51 free bets at once: refused before it was sent, COUNT_TOO_HIGH",
+        "8. A call signed with the wrong key",
+        "   HTTP 401, “Authentication failed”",
+        "9. A session token",
+        "   decoded for another instance: refused",
+        "All of it worked",
+    ):
+        assert any(line.startswith(expected) for line in story), expected
+    assert list(tmp_path.iterdir()) == []
+    assert not is_running(pid_in(told.out))
+
+
+def test_the_story_as_a_document(tmp_path: Path) -> None:
+    """The same for a program, which does not mind settings of another service, or a proxy that is none."""
+    elsewhere = {"GAME_OPERATOR_BASE_URL": "https://api.example.com", "GAME_OPERATOR_ID": "x", "TMPDIR": str(tmp_path)}
+    document = command("demo", "--json", **elsewhere, HTTP_PROXY="http://127.0.0.1:1").document
+    assert document["ok"] is True
+    assert 0 < document["seconds"] < 30
+    assert len(document["steps"]) == 9
+    assert all(step["lines"] and step["problem"] == "" for step in document["steps"])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGINT, 130, id="Ctrl-C"),
+        pytest.param(signal.SIGTERM, 143, id="SIGTERM"),
+    ],
+)
+def test_stopped_in_the_middle_nothing_is_left_behind(tmp_path: Path, number: int, code: int) -> None:
+    """The sandbox ends, and the keys are gone."""
+    told, pid = interrupted(tmp_path, number)
+    assert told.code == code
+    assert "Traceback" not in told.err
+    assert not is_running(pid)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_killed_it_takes_the_sandbox_along(tmp_path: Path) -> None:
+    """Nobody is left to clean up, and yet no process stays."""
+    told, pid = interrupted(tmp_path, signal.SIGKILL)
+    assert told.code == -signal.SIGKILL
+    give_up = time.monotonic() + 20
+    while is_running(pid) and time.monotonic() < give_up:
+        time.sleep(0.05)
+    assert not is_running(pid)
+
+
+def interrupted(tmp_path: Path, number: int) -> tuple[Told, int]:
+    """Send the signal as soon as the sandbox serves; again with a new demo if that one was over too soon."""
+    for _ in range(5):
+        with started("demo", TMPDIR=str(tmp_path)) as process:
+            assert process.stdout is not None
+            out = ""
+            while "process" not in out:
+                out += process.stdout.readline()
+            told = stopped(process, number)
+        if told.code != 0:
+            break
+    return told, pid_in(out)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeyFiles:
+    return write_pair(tmp_path / "operator.pem", bits=2048)
+
+
+@pytest.fixture
+def service(keys: KeyFiles) -> Iterator[dict[str, object]]:
+    """What a sandbox says about itself."""
+    with Sandbox(operator_public_key=keys.public) as sandbox:
+        yield {
+            "base_url": sandbox.base_url,
+            "operator_id": sandbox.operator_id,
+            "instance_id": sandbox.instance_id,
+            "bet_ids": dict(sandbox.bet_ids),
+            "round_id": sandbox.round_id,
+            "round_no": sandbox.round_no,
+            "pid": os.getpid(),
+        }
+
+
+@pytest.mark.parametrize(
+    ("change", "title", "problem"),
+    [
+        pytest.param({}, "A session token (its contents are assumed)", "", id="all is well"),
+        pytest.param({"operator_id": "x"}, "The games (fetch-games)", "HTTP 401", id="another operator"),
+        pytest.param(
+            {"bet_ids": {"OPEN": "nope", "CLOSED": "nope", "ROLLED_BACK": "nope"}},
+            "A bet in each state (fetch-bet)",
+            "the bet nope is NOT_FOUND, not OPEN",
+            id="a bet that is not as it should be",
+        ),
+        pytest.param({"round_id": "nope"}, "A round (fetch-round-bets)", "the round is not found", id="no round"),
+        pytest.param(
+            {"instance_id": "nope", "round_no": 1}, "A round (fetch-round-bets)", "not found", id="no instance"
+        ),
+        pytest.param({"base_url": "http://127.0.0.1:1"}, "The games (fetch-games)", "never left", id="no service"),
+    ],
+)
+def test_the_story_stops_where_it_goes_wrong(
+    keys: KeyFiles, service: dict[str, object], change: dict[str, object], title: str, problem: str
+) -> None:
+    """Each chapter holds what it sees against what should be; the one with a problem is the last."""
+    chapters = list(told(keys, service | change))
+    assert chapters[-1].title == title
+    assert problem in chapters[-1].problem
+    assert bool(chapters[-1].problem) == bool(problem)
+    assert not any(chapter.problem for chapter in chapters[:-1])
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_a_step_that_goes_wrong_is_1(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
+    """Said at the step, and nothing is left behind."""
+
+    def amiss(stage: object) -> Iterator[str]:
+        yield "so far so good"
+        raise _story._AmissError("the moon is out")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(_story, "_SCENES", (*_story._SCENES[:2], ("A bad night", amiss)))
+    ended = run("demo", *(["--json"] if as_json else []))
+    assert ended.code == 1
+    if as_json:
+        document = ended.document
+        assert document["ok"] is False
+        assert document["steps"][-1] == {
+            "title": "A bad night",
+            "lines": ["so far so good"],
+            "problem": "the moon is out",
+        }
+        out = document["steps"][1]["lines"][0]
+    else:
+        out = ended.out
+        assert "   ✗ the moon is out\n" in out
+        assert "All of it worked" not in out
+        assert "went wrong" in ended.err
+    assert not is_running(pid_in(out))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        pytest.param("exit 1", "The sandbox did not start. Run", id="it says nothing"),
+        pytest.param(
+            """echo '{"error":{"message":"no web server"}}'; exit 2""",
+            "The sandbox did not start: no web server",
+            id="it says why",
+        ),
+    ],
+)
+def test_a_sandbox_that_does_not_start_is_2(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, problem: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert problem in run("demo").err
+    assert run("demo", "--json").error["exit_code"] == 2
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_the_signal_handler_is_put_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo runs in this process, whose own way with SIGTERM it must not change."""
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(_story, "_SCENES", ())
+    assert run("demo").code == 0
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -1,0 +1,159 @@
+"""`game-operator sandbox`: serves until it is stopped, with keys that are its owner's alone."""
+
+import json
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from game_operator import OperatorClient
+from game_operator.cli._keys import write_pair
+from tests.cli.support import COMMAND, Told, clean_environment, command, mode_of, started, stopped
+
+
+@contextmanager
+def served(*args: str, **environ: str) -> "Iterator[tuple[dict[str, Any], subprocess.Popen[str]]]":
+    """Start a sandbox, and yield what it says about itself."""
+    with started("sandbox", "--json", *args, **environ) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline()), process
+        finally:
+            process.kill()
+
+
+def client_of(document: dict[str, Any]) -> OperatorClient:
+    """Return a client set up by what the sandbox prints."""
+    return OperatorClient(
+        document["base_url"], document["operator_id"], Path(document["private_key_file"]), trust_env=False
+    )
+
+
+def test_lines_to_paste_set_a_client_up(tmp_path: Path) -> None:
+    """What it prints, pasted into a shell, makes every other command work; Ctrl-C ends it well."""
+    keys = tmp_path / "a directory's keys"
+    with started("sandbox", "--directory", str(keys), "--operator-id", "my-casino") as process:
+        assert process.stdout is not None
+        printed = [process.stdout.readline()]
+        while not printed[-1].startswith("public key"):
+            printed.append(process.stdout.readline())
+        exports = [line for line in printed if line.startswith("export ")]
+        pasted = dict(shlex.split(line)[1].split("=", 1) for line in exports)
+        assert pasted.keys() == {"GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY_FILE"}
+        assert pasted["GAME_OPERATOR_ID"] == "my-casino"
+        assert pasted["GAME_OPERATOR_BASE_URL"] in printed[0]
+        shell = subprocess.run(
+            ["sh", "-c", f"{''.join(exports)}\nenv"], capture_output=True, text=True, check=True, env={"PATH": "/bin"}
+        )
+        assert {f"{name}={value}" for name, value in pasted.items()} <= set(shell.stdout.splitlines())
+        assert command("doctor", "--json", **pasted).code == 0
+        told = stopped(process, signal.SIGINT)
+    assert (told.code, told.out, told.err) == (0, "", "The sandbox has stopped.\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
+def test_a_signal_ends_it_and_takes_the_keys_away(tmp_path: Path, number: int) -> None:
+    """Exit code 0, nothing more printed, and the directory it made for its keys is gone."""
+    with served(TMPDIR=str(tmp_path)) as (document, process):
+        private = Path(document["private_key_file"])
+        assert private.is_relative_to(tmp_path)
+        with client_of(document) as client:
+            assert client.fetch_games()
+        told = stopped(process, number)
+    assert told == Told(0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_keys_are_its_owners_alone(tmp_path: Path) -> None:
+    """The private key has mode 0600, its directory 0700; neither it nor its content is printed."""
+    with served("--directory", str(tmp_path / "keys")) as (document, process):
+        private, public = Path(document["private_key_file"]), Path(document["public_key_file"])
+        assert (mode_of(private), mode_of(private.parent), mode_of(public)) == (0o600, 0o700, 0o644)
+        assert private.read_text().splitlines()[1] not in json.dumps(document)
+        stopped(process, signal.SIGTERM)
+    assert private.exists()
+
+
+def test_a_restart_keeps_keys_port_and_world(tmp_path: Path) -> None:
+    """A client goes on working over a restart; the same seed makes the same ids, another does not."""
+    with served("--directory", str(tmp_path), "--seed", "7") as (first, process):
+        key = Path(first["private_key_file"]).read_bytes()
+        stopped(process, signal.SIGTERM)
+    port = first["base_url"].rpartition(":")[2]
+    with served("--directory", str(tmp_path), "--seed", "7", "--port", port) as (again, process):
+        assert again | {"pid": 0} == first | {"pid": 0}
+        assert Path(again["private_key_file"]).read_bytes() == key
+        stopped(process, signal.SIGTERM)
+    with served("--directory", str(tmp_path), "--seed", "8") as (other, _), client_of(other) as client:
+        assert other["bet_ids"]["OPEN"] != first["bet_ids"]["OPEN"]
+        assert client.fetch_bet(other["bet_ids"]["OPEN"]).status == "OPEN"
+
+
+def test_a_private_key_of_yours_is_used(tmp_path: Path) -> None:
+    """Its public half is written beside it."""
+    mine = write_pair(tmp_path / "operator.pem", bits=2048)
+    mine.public.unlink()
+    with served("--directory", str(tmp_path)) as (document, _), client_of(document) as client:
+        assert client.fetch_games()
+    assert mine.public.read_text() == mine.public_pem
+
+
+def test_it_ends_with_who_started_it() -> None:
+    """Hidden, for the demo: when the other end of its stdin goes, even by a kill, so does the sandbox."""
+    with subprocess.Popen(
+        [*COMMAND, "sandbox", "--json", "--stop-with-stdin"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment({}),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        document = json.loads(process.stdout.readline())
+        process.stdin.close()
+        assert process.wait(20) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert not Path(document["private_key_file"]).exists()
+
+
+def test_a_port_that_is_taken_is_2(tmp_path: Path) -> None:
+    """A sentence, no traceback, and no keys left in a temporary directory."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = command("sandbox", "--port", port, TMPDIR=str(tmp_path))
+        assert (told.code, told.out) == (2, "")
+        assert f"cannot listen on port {port}" in told.err
+        assert "Traceback" not in told.err
+        assert command("sandbox", "--port", port, "--json", TMPDIR=str(tmp_path)).error["exit_code"] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_none_is_2(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told = command("sandbox", "--directory", str(tmp_path / "file"))
+    assert (told.code, told.out) == (2, "")
+    assert "cannot be used as a directory" in told.err
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_is_none_is_2(port: str) -> None:
+    assert command("sandbox", "--port", port, "--json").error["type"] == "UsageError"
+
+
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
+def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
+    """The extra `cli` does not bring a web server."""
+    program = f"import sys; sys.modules[{missing!r}] = None\nfrom game_operator.cli import main; sys.exit(main())"
+    ran = subprocess.run([sys.executable, "-c", program, "sandbox"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "pip install 'game-operator[sandbox]'" in ran.stderr
+    assert ran.stderr.count("\n") == 1
