@@ -1,0 +1,485 @@
+"""Any answer ends in a model or in a documented error, told apart as the specification does (spec §4.2, §7.2, §7.3)."""
+
+import pickle
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies
+from pydantic import BaseModel
+
+from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
+from game_operator.errors import (
+    ApiError,
+    AuthenticationError,
+    BadRequestError,
+    FreeBetRejectedError,
+    OperatorInactiveError,
+    RateLimitedError,
+    ServiceError,
+    UnexpectedResponseError,
+)
+from game_operator.protocol.failures import retry_after_seconds
+from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.operations import Operation, fetch_bet, fetch_games, fetch_round_bets, grant_free_bet
+from tests.support.wire import (
+    JSON_VALUES,
+    JsonObject,
+    bet,
+    examples,
+    game,
+    game_instance,
+    grant_request,
+    granted,
+    response,
+    round_of,
+    wire,
+)
+
+GAMES = fetch_games("acme")
+BET = fetch_bet("acme", "bet-1")
+ROUND = fetch_round_bets(instance_id="instance-1", round_id="round-1")
+GRANT = grant_free_bet(**grant_request())
+CALLS: list[Operation[Any]] = [GAMES, BET, ROUND, GRANT]
+
+JSON = (b"Content-Type", b"application/json")
+REFUSAL = {"success": False, "message": "Count cannot exceed 50", "error_code": "COUNT_TOO_HIGH"}
+
+every_call = pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+
+
+def _error(call: Operation[Any], answer: HttpResponse) -> ApiError:
+    with pytest.raises(ApiError) as raised:
+        call.parse(answer)
+    return raised.value
+
+
+@every_call
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param({"error": "Invalid request"}, "Invalid request", id="error"),
+        pytest.param({"error": "no", "more": [1]}, "no", id="error and more"),
+        pytest.param({"error": ""}, "", id="an empty error"),
+        pytest.param({"status": "BAD_REQUEST", "error": "Either one"}, "Either one", id="status and error"),
+    ],
+)
+def test_a_400_with_an_error_text(call: Operation[Any], body: JsonObject, message: str) -> None:
+    """400 is a bad request, from every endpoint, whichever shape the text has (spec §4.2, §7.3)."""
+    error = _error(call, response(400, body, JSON))
+    assert type(error) is BadRequestError
+    assert (error.status_code, error.message) == (400, message)
+    assert (error.body, error.headers) == (wire(body), {"content-type": "application/json"})
+
+
+@pytest.mark.parametrize("code", GrantErrorCode, ids=str)
+def test_each_refused_grant(code: GrantErrorCode) -> None:
+    """All 13 codes arrive as members of the enum, with their message and the reference id (spec §2.3, §7.2)."""
+    body = {"success": False, "message": GRANT_MESSAGES[code], "error_code": str(code)}
+    error = _error(GRANT, response(400, body, JSON))
+    assert type(error) is FreeBetRejectedError
+    assert error.error_code is code
+    assert (error.status_code, error.message) == (400, GRANT_MESSAGES[code])
+    assert (error.reference_id, error.possibly_granted) == ("welcome-7", False)
+    assert error.body == wire(body)
+    assert error.attempts == 1
+
+
+@pytest.mark.parametrize("code", ["NEW_CODE", "invalid_count", "", "INVALID_COUNT ", "日本", "name", "__class__"])
+def test_an_unknown_code_stays_text(code: str) -> None:
+    """A code that a later version adds is still a refusal, and kept as text (spec §2.3, §7.2)."""
+    error = _error(GRANT, response(400, {"success": False, "message": "m", "error_code": code}))
+    assert isinstance(error, FreeBetRejectedError)
+    assert type(error.error_code) is str
+    assert (error.error_code, error.message) == (code, "m")
+
+
+@pytest.mark.parametrize("call", [GAMES, BET, ROUND], ids=lambda call: call.name)
+def test_a_refusal_of_another_endpoint_is_a_bad_request(call: Operation[Any]) -> None:
+    """The shape of a refused grant means 400 elsewhere too, but no grant was refused (spec §7.3)."""
+    error = _error(call, response(400, REFUSAL))
+    assert type(error) is BadRequestError
+    assert error.message == "Count cannot exceed 50 (COUNT_TOO_HIGH)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"success": True, "message": "m", "error_code": "X"}, id="success is true"),
+        pytest.param({"success": 0, "message": "m", "error_code": "X"}, id="success is 0"),
+        pytest.param({"message": "m", "error_code": "X"}, id="no success"),
+        pytest.param({"success": False, "message": "m"}, id="no code"),
+        pytest.param({"success": False, "error_code": "X"}, id="no message"),
+        pytest.param({"success": False, "message": "m", "error_code": 5}, id="a number for a code"),
+        pytest.param({"success": False, "message": None, "error_code": "X"}, id="null for a message"),
+        pytest.param([REFUSAL], id="inside a list"),
+        pytest.param({}, id="an empty object"),
+    ],
+)
+def test_a_refusal_has_all_its_parts(body: object) -> None:
+    """A 400 that only resembles a refusal is not read as one (spec §2.3)."""
+    error = _error(GRANT, response(400, body))
+    assert type(error) is UnexpectedResponseError
+    assert "without the JSON error body" in error.message
+
+
+def test_a_refusal_that_was_not_read_whole_is_none() -> None:
+    """A body that was encoded or cut off proves nothing, however it reads (spec §7.2)."""
+    error = _error(GRANT, response(400, REFUSAL, defect="the body is 'gzip' encoded"))
+    assert type(error) is UnexpectedResponseError
+    assert "cannot be read (the body is 'gzip' encoded)" in error.message
+
+
+@every_call
+@pytest.mark.parametrize(
+    ("status", "kind", "text"),
+    [
+        pytest.param(401, AuthenticationError, "Authentication failed", id="401"),
+        pytest.param(403, OperatorInactiveError, "Operator account is inactive", id="403"),
+    ],
+)
+def test_401_and_403(call: Operation[Any], status: int, kind: type[ApiError], text: str) -> None:
+    """401 is a wrong operator or signature, 403 an inactive account (spec §5, §7.3)."""
+    error = _error(call, response(status, {"error": text}, JSON))
+    assert type(error) is kind
+    assert (error.status_code, error.message) == (status, text)
+
+
+UNREADABLE = [
+    pytest.param(b"", id="empty"),
+    pytest.param(b"<html><h1>Log in</h1></html>", id="HTML"),
+    pytest.param(b"Unauthorized", id="plain text"),
+    pytest.param(b'{"error":"no"', id="cut off"),
+    pytest.param(b'"no"', id="a JSON text"),
+    pytest.param(b'{"error":5}', id="a number for the text"),
+    pytest.param(b'{"error":null}', id="null for the text"),
+    pytest.param(b'{"message":"no"}', id="another shape"),
+    pytest.param(b'\xef\xbb\xbf{"error":"no"}', id="a byte order mark"),
+    pytest.param('{"error":"no"}'.encode("utf-16"), id="UTF-16"),
+    pytest.param(b'{"error":"\xe9"}', id="Latin-1"),
+    pytest.param(b'{"a":' * 10**5, id="deep nesting"),
+    pytest.param(b"\x1f\x8b\x08\x00", id="gzip"),
+    pytest.param(b'{"error":"' + b"x" * 70_000 + b'"}', id="over 64 KiB"),
+]
+
+
+@every_call
+@pytest.mark.parametrize("status", [400, 401, 403])
+@pytest.mark.parametrize("body", UNREADABLE)
+def test_without_a_json_error_body_it_was_not_the_service(call: Operation[Any], status: int, body: bytes) -> None:
+    """A login page or a proxy answers 400, 401 and 403 as well: without {error} it is unexpected (spec §7.3)."""
+    error = _error(call, response(status, body, (b"Content-Type", b"text/html")))
+    assert type(error) is UnexpectedResponseError
+    assert error.status_code == status
+    assert f"HTTP {status} without the JSON error body of the specification" in error.message
+    assert "content type 'text/html'" in str(error)
+    assert repr(body[:20])[2:-1] in str(error)
+    assert error.body == body[:65_536]
+
+
+@every_call
+@pytest.mark.parametrize("body", [b"", b'{"error":"down"}', b"<html>Bad gateway</html>", b"\xff" * 10])
+@pytest.mark.parametrize("status", [500, 501, 502, 503, 504, 520, 599])
+def test_5xx(call: Operation[Any], status: int, body: bytes) -> None:
+    """Any 5xx is the service's trouble, whatever its body (the specification is silent; §7.3)."""
+    error = _error(call, response(status, body))
+    assert type(error) is ServiceError
+    assert error.status_code == status
+    assert error.message == ("down" if b"down" in body else "the service failed")
+
+
+@every_call
+@pytest.mark.parametrize("body", [b"", b'{"error":"slow down"}', b"<html>", b'{"error":""}'])
+def test_429(call: Operation[Any], body: bytes) -> None:
+    """429 is a limit, whatever its body (the specification is silent; §7.3)."""
+    error = _error(call, response(429, body))
+    assert type(error) is RateLimitedError
+    assert error.message == ("slow down" if b"slow" in body else "Too many requests")
+    assert error.retry_after is None
+
+
+@every_call
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308, 399])
+def test_redirects(call: Operation[Any], status: int) -> None:
+    """A redirect is not followed, and the error names where it leads (the specification is silent; §7.3)."""
+    error = _error(call, response(status, b"", (b"Location", b"https://evil.example/\x1b[31m")))
+    assert type(error) is UnexpectedResponseError
+    assert "'https://evil.example/\\x1b[31m'" in error.message
+    assert "a signature is never sent elsewhere" in error.message
+
+
+@every_call
+@pytest.mark.parametrize(
+    "status", [100, 201, 202, 204, 206, 299, 402, 404, 405, 409, 413, 418, 422, 428, 499, 600, 999]
+)
+def test_other_statuses(call: Operation[Any], status: int) -> None:
+    """A status that the specification does not know is unexpected, however its body reads (spec §4.2)."""
+    for body in (b"", b'{"error":"no"}', b'{"status":"NOT_FOUND"}', wire(granted())):
+        error = _error(call, response(status, body))
+        assert type(error) is UnexpectedResponseError
+        assert error.status_code == status
+        assert error.message == f"HTTP {status} is not described for this call"
+
+
+@every_call
+@pytest.mark.parametrize("body", UNREADABLE)
+def test_a_200_that_cannot_be_read(call: Operation[Any], body: bytes) -> None:
+    """A 200 that is not the described JSON is unexpected, and shows what it is (spec §4.2)."""
+    error = _error(call, response(200, body, (b"content-type", b"text/html; charset=utf-8")))
+    assert type(error) is UnexpectedResponseError
+    assert error.status_code == 200
+    assert "HTTP 200 does not fit the specification" in error.message
+    assert "content type 'text/html; charset=utf-8'" in str(error)
+    assert repr(body[:20])[2:-1] in str(error)
+    assert error.body == body[:65_536]
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "path"),
+    [
+        pytest.param(GAMES, {}, "games: Field required", id="no games"),
+        pytest.param(GAMES, {"games": None}, "games: ", id="games of null"),
+        pytest.param(GAMES, {"games": {}}, "games: ", id="games in an object"),
+        pytest.param(GAMES, [game()], "the body: ", id="a bare list"),
+        pytest.param(GAMES, {"games": [game(), game(rtp="97")]}, "games[1].rtp: ", id="text for an RTP"),
+        pytest.param(
+            GAMES,
+            {"games": [game(instances=[game_instance(active="yes")])]},
+            "games[0].instances[0].active: ",
+            id="text for a bool",
+        ),
+        pytest.param(BET, bet("PENDING"), "status: must be one of 'OPEN'", id="an unknown bet status"),
+        pytest.param(BET, bet(wager=100.5), "wager: must be a whole number", id="half a cent"),
+        pytest.param(BET, bet(wager="100"), "wager: must be a whole number", id="cents in a text"),
+        pytest.param(BET, round_of(), "status: must be one of 'OPEN'", id="a round for a bet"),
+        pytest.param(ROUND, round_of(status="CLOSED"), "status: must be one of 'OK'", id="an unknown round status"),
+        pytest.param(
+            ROUND, round_of(*[bet()] * 3, bet(wager=None)), "bets[3].wager: must be a whole", id="null for a wager"
+        ),
+        pytest.param(ROUND, round_of(bet("NOT_FOUND")), "bets[0].status: must be", id="a bet of a round not found"),
+        pytest.param(ROUND, bet(), "status: must be one of 'OK'", id="a bet for a round"),
+        pytest.param(ROUND, {"status": "BAD_REQUEST", "error": "x"}, "status: must be one of", id="a 400 with 200"),
+        pytest.param(GRANT, REFUSAL, "success: ", id="a refusal with 200"),
+        pytest.param(GRANT, granted(free_bet_id=None), "free_bet_id: ", id="a grant without an id"),
+        pytest.param(GRANT, {"error": "no"}, "success: Field required", id="an error with 200"),
+    ],
+)
+def test_a_200_that_does_not_fit(call: Operation[Any], body: object, path: str) -> None:
+    """What does not fit is named with its field; nothing is guessed, for money may hang on it (spec §2.3 to §2.8)."""
+    error = _error(call, response(200, body, JSON))
+    assert type(error) is UnexpectedResponseError
+    assert path in error.message
+    assert path in str(error)
+    assert str(error).isprintable()
+
+
+@every_call
+def test_a_200_that_was_not_read_whole(call: Operation[Any]) -> None:
+    """A body that was encoded or cut off is not parsed at all (spec §4.2)."""
+    whole = {"fetch-games": {"games": []}, "fetch-bet": bet(), "fetch-round-bets": round_of()}
+    body = whole.get(call.name, granted())
+    assert call.parse(response(200, body)) is not None
+    error = _error(call, response(200, body, defect="the body is longer than 5 bytes"))
+    assert type(error) is UnexpectedResponseError
+    assert "(the body is longer than 5 bytes)" in error.message
+
+
+def test_what_an_error_keeps_of_a_response() -> None:
+    """64 KiB of the body, and all headers but those that carry secrets, names in lower case (spec §7.3)."""
+    headers = (
+        (b"Content-Type", b"application/json"),
+        (b"X-Request-Id", b"caf\xe9"),
+        (b"Set-Cookie", b"session=secret"),
+        (b"SET-COOKIE2", b"session=secret"),
+        (b"Cookie", b"secret"),
+        (b"Authorization", b"Bearer secret"),
+        (b"Proxy-Authorization", b"Basic secret"),
+        (b"x-signature", b"secret"),
+    )
+    error = _error(BET, response(500, b"x" * 65_537, *headers))
+    assert error.headers == {"content-type": "application/json", "x-request-id": "café"}
+    assert len(error.body) == 65_536
+    assert "secret" not in str(error) + repr(error) + repr(vars(error))
+    assert b"secret" not in pickle.dumps(error)
+    assert len(_error(BET, response(500, b"x" * 65_536)).body) == 65_536
+
+
+BODIES = (
+    strategies.binary(max_size=80)
+    | JSON_VALUES.map(wire)
+    | strategies.sampled_from([REFUSAL, {"error": "no"}, bet(), round_of(bet()), {"games": [game()]}, granted()]).map(
+        wire
+    )
+    | strategies.dictionaries(
+        strategies.sampled_from(["error", "status", "success", "message", "error_code", "games", "bets", "wager"]),
+        JSON_VALUES,
+    ).map(wire)
+)
+HEADERS = strategies.lists(
+    strategies.tuples(
+        strategies.sampled_from([b"content-type", b"Location", b"retry-after"]) | strategies.binary(max_size=8),
+        strategies.binary(max_size=12),
+    ),
+    max_size=3,
+).map(tuple)
+
+
+@given(
+    strategies.sampled_from(CALLS),
+    strategies.integers(100, 599) | strategies.sampled_from([200, 400, 401, 403, 429, 0, 999]),
+    BODIES,
+    HEADERS,
+    strategies.sampled_from(["", "", "the body is too long"]),
+)
+@examples(400)
+def test_any_answer_ends_in_a_model_or_a_documented_error(
+    call: Operation[Any], status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...], defect: str
+) -> None:
+    """Whatever a service answers, nothing else ever comes out; and only a 200 is a success (spec §4.2, §7)."""
+    answer = HttpResponse(status, headers, body, defect)
+    try:
+        found = call.parse(answer)
+    except ApiError as error:
+        _check(error, answer)
+        return
+    assert status == 200
+    assert isinstance(found, BaseModel | list)
+
+
+def _check(error: ApiError, answer: HttpResponse) -> None:
+    assert (error.status_code, error.body) == (answer.status, answer.body)
+    assert type(error) in _KINDS.get(answer.status, {_kind_of(answer.status)})
+    assert str(error).isprintable()
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+_KINDS: dict[int, set[type[ApiError]]] = {
+    400: {BadRequestError, FreeBetRejectedError, UnexpectedResponseError},
+    401: {AuthenticationError, UnexpectedResponseError},
+    403: {OperatorInactiveError, UnexpectedResponseError},
+    429: {RateLimitedError},
+}
+
+
+def _kind_of(status: int) -> type[ApiError]:
+    return ServiceError if 500 <= status <= 599 else UnexpectedResponseError
+
+
+def test_half_a_letter_in_an_error_text() -> None:
+    """JSON can name half a surrogate pair; the error still prints and travels (spec §7.3)."""
+    error = _error(BET, response(400, rb'{"error":"\ud800"}'))
+    assert type(error) is BadRequestError
+    assert str(error).encode()
+    assert pickle.loads(pickle.dumps(error)).message == "\ud800"
+
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+NOW_MILLIS = int(NOW.timestamp() * 1000)
+
+
+def _after(value: bytes, *, unix_millis: int = NOW_MILLIS) -> float | None:
+    return retry_after_seconds(response(503, b"", (b"Retry-After", value)), unix_millis)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        pytest.param(b"0", 0.0, id="none"),
+        pytest.param(b"5", 5.0, id="seconds"),
+        pytest.param(b"  120 ", 120.0, id="spaces around"),
+        pytest.param(b"007", 7.0, id="leading zeros"),
+        pytest.param(b"999999999", 999_999_999.0, id="the most there is"),
+        pytest.param(b"Sat, 21 Nov 2026 12:00:30 GMT", 30.0, id="a date"),
+        pytest.param(b"Saturday, 21-Nov-26 12:00:30 GMT", 30.0, id="a date of the second kind"),
+        pytest.param(b"Sat Nov 21 12:00:30 2026", 30.0, id="a date of the third kind, without a zone"),
+        pytest.param(b"Sat, 21 Nov 2026 12:00:30 -0000", 30.0, id="a date that names no zone on purpose"),
+        pytest.param(b"Sat, 21 Nov 2026 14:00:30 +0200", 30.0, id="a date of another zone"),
+        pytest.param(b"Sat, 21 Nov 2026 11:59:59 GMT", 0.0, id="a date in the past"),
+        pytest.param(b"Sat, 21 Nov 2026 12:00:00 GMT", 0.0, id="now"),
+        pytest.param(b"Fri, 31 Dec 9999 23:59:59 GMT", 251_607_038_399.0, id="the last date"),
+    ],
+)
+def test_retry_after(value: bytes, seconds: float) -> None:
+    """Seconds or any HTTP date, counted from the injected clock (the specification is silent; §7.3)."""
+    assert _after(value) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b" ",
+        b"-1",
+        b"+5",
+        b"1.5",
+        b"1e3",
+        b"5s",
+        b"5, 6",
+        b"0x10",
+        b"1234567890",
+        b"9" * 5000,
+        b"\xb2",
+        b"\xd9\xa5",
+        b"soon",
+        b"GMT",
+        b"Sat, 32 Nov 2026 12:00:30 GMT",
+        b"Sat, 21 Nov 99999 12:00:30 GMT",
+        b"Sat, 21 Nov 2026 25:00:00 GMT",
+        b"Sat, 21 Nov 2026 12:00:30 +9999999",
+        b"1 Jan 1 00:00 +9999",
+        b"2026-11-21T12:00:30Z",
+        b"\x00",
+    ],
+)
+def test_junk_in_retry_after_is_ignored(value: bytes) -> None:
+    """What is neither seconds nor a date is as good as absent (the specification is silent; §7.3)."""
+    assert _after(value) is None
+
+
+def test_retry_after_may_be_absent_or_repeated() -> None:
+    """No header, no wait; of two the first counts (the specification is silent; §7.3)."""
+    assert retry_after_seconds(response(503), NOW_MILLIS) is None
+    twice = response(503, b"", (b"retry-after", b"5"), (b"Retry-After", b"9"))
+    assert retry_after_seconds(twice, NOW_MILLIS) == 5.0
+
+
+def test_retry_after_counts_milliseconds() -> None:
+    """The clock is in milliseconds, and they count (the specification is silent; §7.3)."""
+    assert _after(b"Sat, 21 Nov 2026 12:00:30 GMT", unix_millis=NOW_MILLIS + 250) == pytest.approx(29.75)
+
+
+@pytest.fixture
+def far_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine that lives in another time zone."""
+    monkeypatch.setenv("TZ", "Pacific/Auckland")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_away")
+def test_retry_after_does_not_ask_the_local_time_zone() -> None:
+    """A date without a zone is UTC wherever the machine stands (the specification is silent; §7.3)."""
+    assert time.timezone != 0
+    for value in (b"Sat Nov 21 12:00:30 2026", b"Sat, 21 Nov 2026 12:00:30 -0000", b"Sat, 21 Nov 2026 12:00:30 GMT"):
+        assert _after(value) == pytest.approx(30.0)
+
+
+@given(strategies.integers(0, 10**9))
+@examples(60)
+def test_any_date_comes_back(seconds: int) -> None:
+    """A date written by another library is so many seconds away (the specification is silent; §7.3)."""
+    value = format_datetime(NOW + timedelta(seconds=seconds), usegmt=True).encode()
+    assert _after(value) == pytest.approx(seconds)
+
+
+@given(strategies.binary(max_size=40) | strategies.text("0123456789 :,+-SatNovGMT.", max_size=40).map(str.encode))
+@examples(150)
+def test_any_retry_after_is_seconds_or_none(value: bytes) -> None:
+    """No header, however made, raises anything; a wait is never negative (the specification is silent; §7.3)."""
+    seconds = _after(value)
+    assert seconds is None or seconds >= 0

@@ -1,0 +1,92 @@
+"""How often a call is repeated and how long it waits (not in the specification; docs/decisions/0004)."""
+
+import dataclasses
+import math
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies
+
+from game_operator.errors import ConfigurationError
+from game_operator.protocol.retry import RetryPolicy
+from tests.support.wire import examples
+
+
+def test_the_defaults() -> None:
+    """Three attempts, waits from 0.2 to 5 seconds, and a Retry-After of up to a minute (docs/decisions/0004)."""
+    assert dataclasses.asdict(RetryPolicy()) == {
+        "max_attempts": 3,
+        "base_delay_seconds": 0.2,
+        "max_delay_seconds": 5.0,
+        "max_retry_after_seconds": 60.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("attempts", "jitter", "seconds"),
+    [
+        pytest.param(1, 0.0, 0.2, id="the first wait"),
+        pytest.param(2, 0.0, 0.4, id="the second is twice as long"),
+        pytest.param(3, 0.0, 0.8, id="the third again"),
+        pytest.param(5, 0.0, 3.2, id="the last below the bound"),
+        pytest.param(6, 0.0, 5.0, id="the bound"),
+        pytest.param(10**9, 0.0, 5.0, id="far beyond it"),
+        pytest.param(1, 1.0, 0.1, id="cut by half at most"),
+        pytest.param(6, 1.0, 2.5, id="the bound, cut by half"),
+        pytest.param(6, 0.5, 3.75, id="in between"),
+    ],
+)
+def test_waits_double_and_are_cut_at_random(attempts: int, jitter: float, seconds: float) -> None:
+    """Waits double up to a bound, each cut by up to half, so that clients do not return in step."""
+    assert RetryPolicy().delay_seconds(attempts, jitter) == pytest.approx(seconds)
+
+
+@given(
+    strategies.integers(1, 10**6),
+    strategies.floats(0, 1),
+    strategies.floats(0, 1e6),
+    strategies.floats(0, 1e6),
+)
+@examples(100)
+def test_no_wait_is_longer_than_its_bound(attempts: int, jitter: float, base: float, longest: float) -> None:
+    """Whatever the numbers, a wait is finite, not negative, and within the bound."""
+    policy = RetryPolicy(base_delay_seconds=base, max_delay_seconds=longest)
+    assert 0 <= policy.delay_seconds(attempts, jitter) <= longest
+
+
+@pytest.mark.parametrize("attempts", [0, -1])
+def test_a_call_needs_an_attempt(attempts: int) -> None:
+    """One attempt is the least; none would be no call."""
+    assert RetryPolicy(max_attempts=1).max_attempts == 1
+    with pytest.raises(ConfigurationError, match=f"max_attempts is {attempts}, but a call needs at least 1 attempt"):
+        RetryPolicy(max_attempts=attempts)
+
+
+@pytest.mark.parametrize("attempts", [True, 3.0, "3", None])
+def test_attempts_are_an_int(attempts: Any) -> None:
+    """True is no number of attempts."""
+    with pytest.raises(TypeError, match=f"max_attempts must be an int, not {type(attempts).__name__}"):
+        RetryPolicy(max_attempts=attempts)
+
+
+@pytest.mark.parametrize("seconds", [-0.001, math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("name", ["base_delay_seconds", "max_delay_seconds", "max_retry_after_seconds"])
+def test_waits_are_finite_and_not_negative(name: str, seconds: float) -> None:
+    """Zero waits are allowed; endless, negative and undefined ones are named."""
+    zero: dict[str, Any] = {name: 0}
+    assert getattr(RetryPolicy(**zero), name) == 0
+    wrong: dict[str, Any] = {name: seconds}
+    with pytest.raises(ConfigurationError, match=rf"^{name} is .*, but must be finite and not negative"):
+        RetryPolicy(**wrong)
+
+
+def test_a_policy_is_a_value() -> None:
+    """It is frozen, comparable, hashable and travels."""
+    policy = RetryPolicy(max_attempts=5)
+    assert policy == pickle.loads(pickle.dumps(policy)) == dataclasses.replace(RetryPolicy(), max_attempts=5)
+    assert len({policy, RetryPolicy(max_attempts=5)}) == 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        policy.max_attempts = 1  # type: ignore[misc]  # that is the point
+    with pytest.raises(TypeError):
+        RetryPolicy(3)  # type: ignore[call-arg]  # swapped numbers would go unnoticed
