@@ -299,8 +299,6 @@ class _Wire:
         with anyio.move_on_after(step.timeout_seconds) as scope:
             try:
                 request = self._target.request(step, trace)
-                if step.request.body:
-                    request.stream = self._library.async_body(step.request.body)
                 response = await http_client.send(request, stream=True, follow_redirects=False)
                 try:
                     if response.is_stream_consumed:

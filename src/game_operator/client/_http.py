@@ -127,7 +127,7 @@ class HttpLibrary:
             self.module.UnsupportedProtocol,
             self.module.InvalidURL,
         )
-        self.async_body = type("AsyncBody", (_AsyncBody, self.module.AsyncByteStream), {})
+        self.body = type("Body", (_Body, self.module.ByteStream), {})
 
     def failure(self, error: Exception) -> TransportFailed:
         """Return what *error*, raised instead of a response, means for the request."""
@@ -140,28 +140,32 @@ class HttpLibrary:
         return TransportFailed(_told(error), sent, timed_out)
 
 
-class _AsyncBody:
+class _Body:
     """
-    The body of a request as an async transport takes it.
+    The body of a request as a transport takes it: in one piece, or in none.
 
-    httpx's own is an async generator, which trio reports as not exhausted when the connection breaks meanwhile.
+    httpx's own has an empty piece instead of none, which goes through all layers like any other. And read by an async
+    transport it is a generator, which trio reports as not exhausted when the connection breaks meanwhile.
     """
 
     def __init__(self, body: bytes) -> None:
-        self._body = body
+        self._pieces = [body] if body else []
 
-    def __aiter__(self) -> "_InOnePiece":
-        return _InOnePiece(self._body)
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._pieces)
+
+    def __aiter__(self) -> "_Pieces":
+        return _Pieces(self._pieces)
 
 
-class _InOnePiece:
-    def __init__(self, piece: bytes) -> None:
-        self._left = [piece]
+class _Pieces:
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._left = iter(pieces)
 
     async def __anext__(self) -> bytes:
-        if not self._left:
-            raise StopAsyncIteration
-        return self._left.pop()
+        for piece in self._left:
+            return piece
+        raise StopAsyncIteration
 
 
 HTTPX = HttpLibrary(httpx)
@@ -243,7 +247,7 @@ class Target:
             self._url(self._base_url + signed.path),
             headers=headers,
             # Given content= instead, httpx would go over the headers twice more, to add some of its own.
-            stream=self._library.module.ByteStream(signed.body),
+            stream=self._library.body(signed.body),
             extensions=_extensions(step.timeout_seconds, trace),
         )
         request.read()  # Transports and hooks of yours may ask for its content.

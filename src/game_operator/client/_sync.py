@@ -327,7 +327,7 @@ class _Wire:
             return gather(response, [response.content], len(response.content), limit)
         chunks: list[bytes] = []
         size = 0
-        for chunk in response.iter_raw():
+        for chunk in response.stream:
             chunks.append(chunk)
             size += len(chunk)
             if size > limit:
