@@ -191,10 +191,13 @@ class _Running:
         self._thread.start()
         try:
             failure = self._server.ready.exception(_START_SECONDS)
+        except TimeoutError as late:
+            failure = late
         except BaseException:
             self.stop()
             raise
         if failure is not None:
+            self.stop()
             raise ConfigurationError(f"The sandbox did not start: {failure!r}.") from failure
 
     def stop(self) -> None:
