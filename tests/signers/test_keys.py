@@ -12,7 +12,12 @@ from typing import Any
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from game_operator import (
     AsyncOperatorClient,
@@ -156,6 +161,20 @@ def test_a_builder_that_fails_tells_nothing_of_its_key(documents: dict[str, byte
         with pytest.raises(ConfigurationError) as refused:
             SessionTokenBuilder(private_key=pem, passphrase=PASSPHRASE, **arguments)
         assert_nothing_told(refused.value, pem, PASSPHRASE)
+
+
+def test_a_passphrase_of_any_bytes_comes_through_the_environment(
+    private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A passphrase that is no UTF-8 arrives in a variable as lone surrogates, and still opens the key (spec §5)."""
+    passphrase = b"caf\xe9 au lait"
+    encryption = BestAvailableEncryption(passphrase)
+    pem = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    monkeypatch.setitem(os.environb, b"GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE", passphrase)
+    assert isinstance(load_signer(pem, passphrase), LocalSigner)
+    assert isinstance(load_signer(pem, os.environ["GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"]), LocalSigner)
+    with pytest.raises(SigningKeyError, match="passphrase is wrong"):
+        load_signer(pem, "café au lait")
 
 
 def test_every_kind_of_source_but_these_is_a_type_error(private_key: RSAPrivateKey, private_pem: bytes) -> None:
@@ -338,6 +357,16 @@ def test_a_pem_in_place_of_a_path_and_the_reverse(
     with pytest.raises(SigningKeyError, match=words) as refused:
         load_signer(mix_up(private_pem.decode()))
     assert_nothing_told(refused.value, private_pem)
+
+
+def test_a_short_pem_in_place_of_a_path(documents: dict[str, bytes]) -> None:
+    """A PEM as short as a path is known by its looks (spec §5)."""
+    pem = documents["elliptic"]
+    assert len(pem) < 255
+    for text in (pem.decode(), pem.decode().replace("\n", "\\n"), pem.decode().splitlines()[1] + "\n"):
+        with pytest.raises(SigningKeyError, match="looks like the key itself") as refused:
+            load_signer(Path(text))
+        assert_nothing_told(refused.value, pem)
 
 
 def test_a_path_with_a_null_byte_is_refused() -> None:
