@@ -166,7 +166,7 @@ def _bet_query(path: str) -> BetQuery | HttpResponse:
         return _failure(404, "Not found")
     try:
         return BetQuery(unquote_to_bytes(segment).decode())
-    except UnicodeDecodeError:
+    except UnicodeError:
         return _failure(400, INVALID_REQUEST)
 
 
