@@ -49,7 +49,7 @@ def test_both_headers_missing_is_an_invalid_request(http: SignedHttp, any_call: 
 
 @pytest.mark.parametrize("name", ["X-Operator-Id", "X-Signature"])
 def test_a_repeated_header_is_an_invalid_request(http: SignedHttp, any_call: RawCall, name: str) -> None:
-    """Two values leave open which one is meant (spec §5; assumed: docs/decisions/0008)."""
+    """Two values leave open which one is meant (spec §5; assumed: docs/decisions/0009)."""
     headers = http.credentials(any_call.signed)
     assert outcome(http.send(any_call, [*headers.items(), (name, headers[name])])) == INVALID
 
@@ -174,7 +174,7 @@ def test_a_newly_registered_key_replaces_the_old(
 def test_an_inactive_operator_is_told_so_where_the_specification_has_it(
     own_sandbox: Sandbox, own_http: SignedHttp, name: str
 ) -> None:
-    """403 from the three calls that have it; fetch-games, which has none, 401 (spec §4.2, §5, §7.3; assumed: 0008)."""
+    """403 from the three calls that have it; fetch-games, which has none, 401 (spec §4.2, §5, §7.3; assumed: decision 0008)."""
     call = sound_call(name, own_sandbox, own_http)
     own_sandbox.world.deactivate()
     assert outcome(own_http.call(call)) == (FAILED if name == "fetch-games" else INACTIVE)

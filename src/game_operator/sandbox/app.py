@@ -42,7 +42,7 @@ def application(world: World, clock: Clock) -> ASGIApp:
     return Router([Route(DOCUMENT_PATH, _document)], default=everything, redirect_slashes=False)
 
 
-def _document(_request: Request) -> Response:
+async def _document(_request: Request) -> Response:
     return Response(document_json(), media_type="application/json")
 
 
