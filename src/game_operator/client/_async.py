@@ -5,6 +5,7 @@ import ssl
 import time
 import weakref
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, cast
 
@@ -17,6 +18,7 @@ from game_operator.client._direct import AsyncDirectClient
 from game_operator.client._http import (
     FORKED_WITH_YOUR_CLIENT,
     HTTPX,
+    Handshake,
     Target,
     Trace,
     check_open,
@@ -258,39 +260,55 @@ class _Wire:
         read_limits: ReadLimits,
     ) -> None:
         self._base_url = base_url
+        self._secure = base_url.startswith("https:")
         self._ssl_context = ssl_context
         self._trust_env = trust_env
         self._read_limits = read_limits
         self._yours = http_client
+        self._your_connections = None if http_client is None else _Connections(http_client)
         self._your_home: _Home | None = None
         self._library = HTTPX if http_client is None else library_of(http_client, "AsyncClient")
         self._target = Target(self._library, base_url, http_client)
         # After a fork, the parent's connections are in use there and are left alone here.
-        self._ours: dict[_Home, tuple[_AnyClient, AsyncGenerator[None]]] = {}
+        self._ours: dict[_Home, _Connections] = {}
         self._closed = False
 
     async def send(self, step: Send) -> HttpResponse | TransportFailed:
         """Send *step*'s request once, within its timeout."""
-        http_client = self._http_client() or await self._open()
-        if not self._base_url.startswith("https:"):
-            return await self._send(http_client, step, None)
+        connections = self._connections() or await self._open()
+        if not self._secure:
+            return await self._send(connections.http_client, step, None)
         handshake = _Handshake()
+        connections.calls += 1
         try:
-            return await self._send(http_client, step, handshake)
+            return handshake.judged(await self._send(connections.http_client, step, handshake))
         finally:
-            if handshake.unfinished is not None:
-                await handshake.close()
+            connections.calls -= 1
+            if handshake.unfinished is not None or connections.retired:
+                with anyio.CancelScope(shield=True):
+                    await self._clean_up(connections, handshake)
 
     async def aclose(self) -> None:
         """Close what was made here for this event loop."""
         self._closed = True
-        _, closing = self._ours.pop(_home(), (None, None))
-        if closing is not None:
-            await closing.aclose()
+        connections = self._ours.pop(_home(), None)
+        if connections is not None and connections.closing is not None:
+            await connections.closing.aclose()
 
-    def forget(self, home: _Home) -> None:
-        """Take it that the connections of *home* are closed."""
-        self._ours.pop(home, None)
+    def forget(self, home: _Home, http_client: "_AnyClient") -> None:
+        """Use *http_client* no more, if it still is the one of *home*."""
+        if home in self._ours and self._ours[home].http_client is http_client:
+            del self._ours[home]
+
+    async def _clean_up(self, connections: "_Connections", handshake: "_Handshake") -> None:
+        """Close what httpcore forgets; if it was behind a proxy, let others make new *connections* instead of these."""
+        if handshake.unfinished is not None:
+            await handshake.unfinished.aclose()
+            if self._yours is None and not isinstance(connections.http_client, AsyncDirectClient):
+                connections.retired = True
+                self.forget(_home(), connections.http_client)
+        if connections.retired and connections.calls == 0 and connections.closing is not None:
+            await connections.closing.aclose()
 
     async def _send(self, http_client: _AnyClient, step: Send, trace: Trace | None) -> HttpResponse | TransportFailed:
         limit = self._read_limits.of(step.operation_name)
@@ -318,14 +336,13 @@ class _Wire:
             return gather(response, chunks, size, limit)
         return TransportFailed("The attempt did not end in time", sent=True, timed_out=True)
 
-    def _http_client(self) -> _AnyClient | None:
+    def _connections(self) -> "_Connections | None":
         if self._closed:
             raise ConfigurationError("This AsyncOperatorClient is closed. Make a new one, or close it later.")
         if self._yours is not None:
             self._check_home(self._yours)
-            return self._yours
-        ours, _ = self._ours.get(_home(), (None, None))
-        return ours
+            return self._your_connections
+        return self._ours.get(_home())
 
     def _check_home(self, http_client: AsyncHttpClient) -> None:
         check_open(http_client)
@@ -340,15 +357,25 @@ class _Wire:
                 "this client inside the loop that uses them, or leave http_client out: then each loop gets its own."
             )
 
-    async def _open(self) -> _AnyClient:
+    async def _open(self) -> "_Connections":
         home = _home()
         http_client: _AnyClient = open_http_client(
             AsyncDirectClient, httpx.AsyncClient, self._base_url, self._ssl_context, trust_env=self._trust_env
         )
         closing = _closing(http_client, weakref.ref(self), home)
-        self._ours[home] = http_client, closing
+        connections = self._ours[home] = _Connections(http_client, closing)
         await anext(closing)
-        return http_client
+        return connections
+
+
+@dataclass(slots=True)
+class _Connections:
+    """An HTTP client, the generator that closes it if it is ours, and the calls that it is busy with."""
+
+    http_client: _AnyClient
+    closing: AsyncGenerator[None] | None = None
+    calls: int = 0
+    retired: bool = False
 
 
 def _home() -> _Home:
@@ -368,28 +395,13 @@ async def _closing(http_client: _AnyClient, wire: weakref.ref[_Wire], home: _Hom
         yield
     finally:
         if (owner := wire()) is not None:
-            owner.forget(home)
+            owner.forget(home, http_client)
         await http_client.aclose()
 
 
-class _Handshake:
-    """
-    A connection on the way to TLS, as httpcore tells of it.
+class _Handshake(Handshake):
+    """A ``Handshake`` that is awaited."""
 
-    When a TLS handshake is cancelled, httpcore forgets the connection without closing it, and the event loop keeps it
-    open for ever.
-    """
-
-    def __init__(self) -> None:
-        self.unfinished: Any = None
-
-    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
-        if event.endswith("connect_tcp.complete"):
-            self.unfinished = info["return_value"]
-        elif event.endswith("start_tls.complete"):
-            self.unfinished = None
-
-    async def close(self) -> None:
-        """Close the connection, cancelled or not; closing it twice does no harm."""
-        with anyio.CancelScope(shield=True):
-            await self.unfinished.aclose()
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:  # type: ignore[override] # as httpcore asks
+        """Take note of *event*."""
+        super().__call__(event, info)

@@ -6,11 +6,12 @@ log. Ours would do nothing of the kind and still cost a third of a call, its sig
 a client and hand each request to httpx's transport.
 """
 
+import weakref
 from typing import Any
 
 import httpx
 
-__all__ = ["AsyncDirectClient", "DirectClient"]
+__all__ = ["AsyncDirectClient", "DirectClient", "ProxiedClient"]
 
 
 class DirectClient:
@@ -26,6 +27,24 @@ class DirectClient:
     def close(self) -> None:
         """Close the connections."""
         self._transport.close()
+
+
+class ProxiedClient:
+    """An ``httpx.Client``, which knows proxies, that closes itself when nobody holds it any more."""
+
+    def __init__(self, **options: Any) -> None:
+        self._client = httpx.Client(**options)
+        self._closing = weakref.finalize(self, self._client.close)
+        # A forked child that ends has no business with its parent's connections.
+        self._closing.atexit = False
+
+    def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """Send *request* as ``httpx.Client.send`` does."""
+        return self._client.send(request, **options)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._closing()
 
 
 class AsyncDirectClient:

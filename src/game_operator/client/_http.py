@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
@@ -23,6 +24,7 @@ from game_operator.protocol.http import HeaderPairs, HttpResponse
 __all__ = [
     "FORKED_WITH_YOUR_CLIENT",
     "HTTPX",
+    "Handshake",
     "HttpLibrary",
     "Target",
     "Trace",
@@ -35,7 +37,7 @@ __all__ = [
 ]
 
 #: httpcore's way to be told what it does: the name of an event, and what belongs to it.
-Trace: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+Trace: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[None] | None]
 
 FORKED_WITH_YOUR_CLIENT = (
     "This process was forked after the client had been used, and its http_client's connections belong to the parent. "
@@ -114,6 +116,32 @@ def environment_in_question() -> Iterator[None]:
     )
 
 
+class Handshake:
+    """
+    A connection on its way to TLS, as httpcore tells of it: a ``Trace``.
+
+    *unfinished* is httpcore's stream from the moment there is a connection until TLS protects it. As long as it is set,
+    no request has left. Cut short there, httpcore 1.0.9 leaves things behind: an async connection stays open when the
+    handshake is cancelled, and behind a proxy the connection keeps its place in the pool for ever.
+    """
+
+    def __init__(self) -> None:
+        self.unfinished: Any = None
+
+    def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of *event*."""
+        if event.endswith("connect_tcp.complete"):
+            self.unfinished = info["return_value"]
+        elif event.endswith("start_tls.complete"):
+            self.unfinished = None
+
+    def judged(self, result: HttpResponse | TransportFailed) -> HttpResponse | TransportFailed:
+        """Return *result*, a failure of which is known not to have been sent while the handshake is unfinished."""
+        if self.unfinished is None or isinstance(result, HttpResponse):
+            return result
+        return replace(result, sent=False)
+
+
 class HttpLibrary:
     """httpx or httpx2: its classes, and what its exceptions mean."""
 
@@ -171,8 +199,13 @@ class _Pieces:
 HTTPX = HttpLibrary(httpx)
 
 
+def _text_of(error: BaseException) -> str:
+    # On trio, the reason of a failed handshake stands three causes deep, behind three empty texts.
+    return str(error) or ("" if error.__cause__ is None else _text_of(error.__cause__))
+
+
 def _told(error: Exception) -> str:
-    name, text = type(error).__name__, str(error)
+    name, text = type(error).__name__, _text_of(error)
     if "header value" in text:
         # h11 quotes the value of a header it refuses, which may be a credential of the user's own client.
         text = "a header has a value that cannot be sent"

@@ -5,16 +5,16 @@ import ssl
 import threading
 import time
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, cast
-
-import httpx
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, cast
 
 from game_operator.client._core import JITTER, UNSET, Unset, advance, changed_settings, not_picklable, observe
-from game_operator.client._direct import DirectClient
+from game_operator.client._direct import DirectClient, ProxiedClient
 from game_operator.client._http import (
     FORKED_WITH_YOUR_CLIENT,
     HTTPX,
+    Handshake,
     Target,
+    Trace,
     check_open,
     gather,
     library_of,
@@ -278,6 +278,9 @@ class OperatorClient:
         return Waited(time.monotonic())
 
 
+_AnyClient: TypeAlias = DirectClient | ProxiedClient | SyncHttpClient
+
+
 class _Wire:
     """The connections, made at the first call in each process: building them costs more than the first ten calls."""
 
@@ -290,6 +293,7 @@ class _Wire:
         read_limits: ReadLimits,
     ) -> None:
         self._base_url = base_url
+        self._secure = base_url.startswith("https:")
         self._ssl_context = ssl_context
         self._trust_env = trust_env
         self._read_limits = read_limits
@@ -298,21 +302,21 @@ class _Wire:
         self._library = HTTPX if http_client is None else library_of(http_client, "Client")
         self._target = Target(self._library, base_url, http_client)
         # By process: after a fork, the parent's connections and locks are in use there and are left alone here.
-        self._ours: dict[int, DirectClient | SyncHttpClient] = {}
+        self._ours: dict[int, DirectClient | ProxiedClient] = {}
         self._locks: dict[int, threading.Lock] = {}
         self._closed = False
 
     def send(self, step: Send, *, give_up_seconds: float) -> HttpResponse | TransportFailed:
         """Send *step*'s request once; *give_up_seconds* is on the monotonic clock."""
         http_client = self._http_client()
+        if not self._secure or isinstance(http_client, DirectClient):
+            return self._send(http_client, step, give_up_seconds, None)
+        handshake = Handshake()
         try:
-            response = http_client.send(self._target.request(step), stream=True, follow_redirects=False)
-            try:
-                return self._read(response, self._read_limits.of(step.operation_name), give_up_seconds)
-            finally:
-                response.close()
-        except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
-            return self._library.failure(error)
+            return handshake.judged(self._send(http_client, step, give_up_seconds, handshake))
+        finally:
+            if handshake.unfinished is not None:
+                self._retire(http_client)
 
     def close(self) -> None:
         """Close what was made here in this process."""
@@ -321,6 +325,25 @@ class _Wire:
             ours = self._ours.pop(os.getpid(), None)
         if ours is not None:
             ours.close()
+
+    def _send(
+        self, http_client: _AnyClient, step: Send, give_up_seconds: float, trace: Trace | None
+    ) -> HttpResponse | TransportFailed:
+        try:
+            request = self._target.request(step, trace)
+            response = http_client.send(request, stream=True, follow_redirects=False)
+            try:
+                return self._read(response, self._read_limits.of(step.operation_name), give_up_seconds)
+            finally:
+                response.close()
+        except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
+            return self._library.failure(error)
+
+    def _retire(self, http_client: _AnyClient) -> None:
+        """Let others make a new one instead of *http_client*, which closes when the last call is done with it."""
+        with self._lock():
+            if self._ours.get(os.getpid()) is http_client:
+                del self._ours[os.getpid()]
 
     def _read(self, response: Any, limit: int, give_up_seconds: float) -> HttpResponse | TransportFailed:
         if response.is_stream_consumed:
@@ -336,7 +359,7 @@ class _Wire:
                 return TransportFailed("The body did not arrive in time", sent=True, timed_out=True)
         return gather(response, chunks, size, limit)
 
-    def _http_client(self) -> DirectClient | SyncHttpClient:
+    def _http_client(self) -> _AnyClient:
         if self._closed:
             raise ConfigurationError(_CLOSED)
         if self._yours is not None:
@@ -351,14 +374,14 @@ class _Wire:
         if self._your_process != os.getpid():
             raise ConfigurationError(FORKED_WITH_YOUR_CLIENT)
 
-    def _open(self) -> DirectClient | SyncHttpClient:
+    def _open(self) -> DirectClient | ProxiedClient:
         pid = os.getpid()
         with self._lock():
             if self._closed:
                 raise ConfigurationError(_CLOSED)
             if pid not in self._ours:
                 self._ours[pid] = open_http_client(
-                    DirectClient, httpx.Client, self._base_url, self._ssl_context, trust_env=self._trust_env
+                    DirectClient, ProxiedClient, self._base_url, self._ssl_context, trust_env=self._trust_env
                 )
             return self._ours[pid]
 
