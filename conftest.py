@@ -1,5 +1,15 @@
 """Runs every code block of the README and the docs: Python as it stands, and our own commands in a shell."""
 
+import pytest
+from sybil.integration.pytest import SybilItem
+
 from tests.support.documents import DOCUMENTS
 
 pytest_collect_file = DOCUMENTS.pytest()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the blocks of a document in one process: a later block uses the names of an earlier one."""
+    for item in items:
+        if isinstance(item, SybilItem):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
