@@ -120,9 +120,9 @@ def interrupted(tmp_path: Path, number: int) -> tuple[Told, int]:
     return told, pid_in(out)
 
 
-@pytest.fixture
-def keys(tmp_path: Path) -> KeyFiles:
-    return write_pair(tmp_path / "operator.pem", bits=2048)
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
+    return write_pair(tmp_path_factory.mktemp("demo") / "operator.pem", bits=2048)
 
 
 @pytest.fixture
@@ -171,7 +171,8 @@ def test_the_story_stops_where_it_goes_wrong(
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_a_step_that_goes_wrong_is_1(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
-    """Said at the step, and nothing is left behind."""
+    """Said at the step, and nothing is left behind; this process's own way with SIGTERM is what it was."""
+    before = signal.getsignal(signal.SIGTERM)
 
     def amiss(stage: object) -> Iterator[str]:
         yield "so far so good"
@@ -181,6 +182,7 @@ def test_a_step_that_goes_wrong_is_1(run: Run, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(_story, "_SCENES", (*_story._SCENES[:2], ("A bad night", amiss)))
     ended = run("demo", *(["--json"] if as_json else []))
     assert ended.code == 1
+    assert signal.getsignal(signal.SIGTERM) is before
     if as_json:
         document = ended.document
         assert document["ok"] is False
@@ -222,11 +224,3 @@ def test_a_sandbox_that_does_not_start_is_2(
     assert problem in run("demo").err
     assert run("demo", "--json").error["exit_code"] == 2
     assert list((tmp_path / "temporary").iterdir()) == []
-
-
-def test_the_signal_handler_is_put_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo runs in this process, whose own way with SIGTERM it must not change."""
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(_story, "_SCENES", ())
-    assert run("demo").code == 0
-    assert signal.getsignal(signal.SIGTERM) is before

@@ -15,7 +15,7 @@ import pytest
 
 from game_operator import OperatorClient
 from game_operator.cli._keys import write_pair
-from tests.cli.support import COMMAND, Told, clean_environment, command, mode_of, started, stopped
+from tests.cli.support import COMMAND, Run, Told, clean_environment, command, mode_of, started, stopped
 
 
 @contextmanager
@@ -71,27 +71,22 @@ def test_a_signal_ends_it_and_takes_the_keys_away(tmp_path: Path, number: int) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_keys_are_its_owners_alone(tmp_path: Path) -> None:
-    """The private key has mode 0600, its directory 0700; neither it nor its content is printed."""
-    with served("--directory", str(tmp_path / "keys")) as (document, process):
-        private, public = Path(document["private_key_file"]), Path(document["public_key_file"])
-        assert (mode_of(private), mode_of(private.parent), mode_of(public)) == (0o600, 0o700, 0o644)
-        assert private.read_text().splitlines()[1] not in json.dumps(document)
-        stopped(process, signal.SIGTERM)
-    assert private.exists()
-
-
 def test_a_restart_keeps_keys_port_and_world(tmp_path: Path) -> None:
     """A client goes on working over a restart; the same seed makes the same ids, another does not."""
-    with served("--directory", str(tmp_path), "--seed", "7") as (first, process):
-        key = Path(first["private_key_file"]).read_bytes()
+    keys = ("--directory", str(tmp_path / "keys"))
+    with served(*keys, "--seed", "7") as (first, process):
+        private, public = Path(first["private_key_file"]), Path(first["public_key_file"])
+        key = private.read_bytes()
+        # Its owner's alone, and not printed.
+        assert (mode_of(private), mode_of(private.parent), mode_of(public)) == (0o600, 0o700, 0o644)
+        assert key.decode().splitlines()[1] not in json.dumps(first)
         stopped(process, signal.SIGTERM)
     port = first["base_url"].rpartition(":")[2]
-    with served("--directory", str(tmp_path), "--seed", "7", "--port", port) as (again, process):
+    with served(*keys, "--seed", "7", "--port", port) as (again, process):
         assert again | {"pid": 0} == first | {"pid": 0}
         assert Path(again["private_key_file"]).read_bytes() == key
         stopped(process, signal.SIGTERM)
-    with served("--directory", str(tmp_path), "--seed", "8") as (other, _), client_of(other) as client:
+    with served(*keys, "--seed", "8") as (other, _), client_of(other) as client:
         assert other["bet_ids"]["OPEN"] != first["bet_ids"]["OPEN"]
         assert client.fetch_bet(other["bet_ids"]["OPEN"]).status == "OPEN"
 
@@ -133,20 +128,19 @@ def test_a_port_that_is_taken_is_2(tmp_path: Path) -> None:
         assert (told.code, told.out) == (2, "")
         assert f"cannot listen on port {port}" in told.err
         assert "Traceback" not in told.err
-        assert command("sandbox", "--port", port, "--json", TMPDIR=str(tmp_path)).error["exit_code"] == 2
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_that_is_none_is_2(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    told = command("sandbox", "--directory", str(tmp_path / "file"))
-    assert (told.code, told.out) == (2, "")
-    assert "cannot be used as a directory" in told.err
+    error = command("sandbox", "--json", "--directory", str(tmp_path / "file")).error
+    assert error["exit_code"] == 2
+    assert "cannot be used as a directory" in error["message"]
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])
-def test_a_port_that_is_none_is_2(port: str) -> None:
-    assert command("sandbox", "--port", port, "--json").error["type"] == "UsageError"
+def test_a_port_that_is_none_is_2(run: Run, port: str) -> None:
+    assert run("sandbox", "--port", port, "--json").error["type"] == "UsageError"
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
