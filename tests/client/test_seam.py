@@ -32,8 +32,9 @@ from game_operator.errors import (
     ServiceError,
     UnexpectedResponseError,
 )
-from game_operator.models import ClosedBet, GrantAccepted
+from game_operator.models import ClosedBet, GrantAccepted, OpenBet
 from tests.support.flavours import run, run_over
+from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.wire import bet, grant_request, granted, wire
 
 T = TypeVar("T")
@@ -117,6 +118,33 @@ def test_both_libraries_end_alike(
 
     assert type(_ending(library, flavour, handler, _look_up, private_key)) is lookup
     assert type(_ending(library, flavour, handler, _grant, private_key)) is grant
+
+
+@LIBRARIES
+def test_both_libraries_speak_http_alike(library: ModuleType, flavour: str, private_key: RSAPrivateKey) -> None:
+    """Over a real connection: the same bytes, sent again on a new one when the first is lost (spec §4.2, §5)."""
+
+    def loses_a_grant(connection: Connection) -> None:
+        connection.read_request()
+        connection.send(response_bytes(200, wire(bet())))
+        connection.read_request()
+        connection.close()
+
+    async def lookup_and_grant(client: AsyncOperatorClient) -> tuple[Any, Any]:
+        return await client.fetch_bet("a/b"), await client.grant_free_bet(**grant_request())
+
+    with HostileServer(loses_a_grant, answer(response_bytes(200, wire(granted())))) as server:
+        found, made = run_over(
+            library, flavour, None, lookup_and_grant, server.base_url, private_key, retries=1, trust_env=False
+        )
+        assert (type(found), type(made)) == (OpenBet, GrantAccepted)
+        lookup, first, second = server.requests
+    assert lookup.startswith(b"GET /api/v0.2/fetch-bet/a%2Fb HTTP/1.1\r\n")
+    assert lookup.endswith(b"\r\n\r\n")
+    assert b"content-length" not in lookup.lower()
+    assert first == second
+    assert b"\r\nContent-Length: %d\r\n" % len(first.partition(b"\r\n\r\n")[2]) in first
+    assert b"\r\nContent-Type: application/json\r\n" in first
 
 
 def _exceptions_of(library: ModuleType) -> list[type[Exception]]:

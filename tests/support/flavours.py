@@ -33,7 +33,7 @@ def run(flavour: str, scenario: Scenario[T], base_url: str, private_key: Any, **
 def run_over(
     library: ModuleType,
     flavour: str,
-    handler: Callable[[Any], Any],
+    handler: Callable[[Any], Any] | None,
     scenario: Scenario[T],
     base_url: str,
     private_key: Any,
@@ -44,7 +44,7 @@ def run_over(
     **http_options: Any,
 ) -> T:
     """
-    Run *scenario* over a client of httpx or httpx2 whose transport is *handler*, made with *http_options*.
+    Run *scenario* over a client of httpx or httpx2, made with *http_options*, whose transport is *handler* if given.
 
     *afterwards* is told, once our client is closed, whether the one it ran over is closed, too.
     """
@@ -54,7 +54,7 @@ def run_over(
         "retries": retries,
         "on_exchange": on_exchange,
     }
-    transport = library.MockTransport(handler)
+    transport = None if handler is None else library.MockTransport(handler)
     if flavour == "sync":
         with library.Client(transport=transport, **http_options) as http_client:
             try:

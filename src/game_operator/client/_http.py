@@ -190,6 +190,9 @@ class _Pieces:
     def __init__(self, pieces: list[bytes]) -> None:
         self._left = iter(pieces)
 
+    def __aiter__(self) -> "_Pieces":
+        return self
+
     async def __anext__(self) -> bytes:
         for piece in self._left:
             return piece
@@ -200,8 +203,9 @@ HTTPX = HttpLibrary(httpx)
 
 
 def _text_of(error: BaseException) -> str:
-    # On trio, the reason of a failed handshake stands three causes deep, behind three empty texts.
-    return str(error) or ("" if error.__cause__ is None else _text_of(error.__cause__))
+    # On trio, the reason of a failed handshake stands three errors deep, behind three empty texts.
+    behind = error.__cause__ or error.__context__
+    return str(error) or ("" if behind is None else _text_of(behind))
 
 
 def _told(error: Exception) -> str:

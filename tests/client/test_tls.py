@@ -1,0 +1,279 @@
+"""TLS to a real server with a certificate authority of our own: who is trusted, and what a failure tells (spec §5)."""
+
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+import trustme
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import AsyncOperatorClient, OperatorClient
+from game_operator.client import _http
+from game_operator.errors import ConfigurationError, GameOperatorError, NoAnswerError, RequestNotSentError
+from game_operator.models import OpenBet
+from tests.support.flavours import FLAVOURS, run
+from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
+from tests.support.wire import bet, grant_request, wire
+
+_FOUND = answer(response_bytes(200, wire(bet())))
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority, and TLS settings for both sides of a connection."""
+
+    ca: trustme.CA
+
+    def server(self, *names: str) -> ssl.SSLContext:
+        """Return the settings of a server called *names*."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.ca.issue_cert(*names).configure_cert(context)
+        return context
+
+    def client(self) -> ssl.SSLContext:
+        """Return the settings of a client that trusts this authority."""
+        context = ssl.create_default_context()
+        self.ca.configure_trust(context)
+        return context
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority(trustme.CA())
+
+
+@pytest.fixture(scope="module")
+def stranger() -> Authority:
+    return Authority(trustme.CA())
+
+
+async def _look_up(client: AsyncOperatorClient) -> Any:
+    return await client.fetch_bet("bet-1")
+
+
+async def _grant(client: AsyncOperatorClient) -> Any:
+    return await client.grant_free_bet(**grant_request())
+
+
+_CALLS = pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_private_authority_is_trusted_when_named(
+    flavour: str, authority: Authority, private_key: RSAPrivateKey
+) -> None:
+    """ssl_context= names whom to trust (docs/decisions/0004)."""
+    with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
+        found = run(flavour, _look_up, server.base_url, private_key, ssl_context=authority.client())
+        assert server.wait_until_closed()
+    assert isinstance(found, OpenBet)
+    assert server.requests[0].startswith(b"GET /api/v0.2/fetch-bet/bet-1 HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_your_own_client_may_name_it_too(library: Any, authority: Authority, private_key: RSAPrivateKey) -> None:
+    """The TLS settings of http_client= are its own (docs/decisions/0004)."""
+    with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
+        with library.Client(verify=authority.client(), trust_env=False) as http_client:
+            client = OperatorClient(server.base_url, "acme", private_key, http_client=http_client)
+            assert isinstance(client.fetch_bet("bet-1"), OpenBet)
+
+        async def look_up() -> Any:
+            async with library.AsyncClient(verify=authority.client(), trust_env=False) as async_http_client:
+                async_client = AsyncOperatorClient(server.base_url, "acme", private_key, http_client=async_http_client)
+                return await async_client.fetch_bet("bet-1")
+
+        assert isinstance(anyio.run(look_up), OpenBet)
+
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+from game_operator import GameOperatorError, OperatorClient
+
+base_url, key, trust_env = sys.argv[1:]
+with OperatorClient(base_url, "acme", Path(key), trust_env=trust_env == "True", retries=0) as client:
+    try:
+        print(client.fetch_bet("bet-1").status)
+    except GameOperatorError as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("variable", "trust_env", "told"),
+    [
+        pytest.param("SSL_CERT_FILE", True, "OPEN", id="a file"),
+        pytest.param("SSL_CERT_FILE", False, "RequestNotSentError", id="trust_env=False"),
+        pytest.param("UNRELATED", True, "RequestNotSentError", id="not named"),
+    ],
+)
+def test_the_environment_names_whom_to_trust(
+    variable: str,
+    trust_env: bool,
+    told: str,
+    authority: Authority,
+    tmp_path: Path,
+    private_pem: bytes,
+) -> None:
+    """SSL_CERT_FILE counts, unless trust_env=False (docs/decisions/0004)."""
+    roots, key = tmp_path / "roots.pem", tmp_path / "key.pem"
+    authority.ca.cert_pem.write_to_path(roots)
+    key.write_bytes(private_pem)
+    with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
+        arguments = [sys.executable, "-W", "error", "-c", _PROGRAM, server.base_url, str(key), str(trust_env)]
+        done = subprocess.run(
+            arguments, env={variable: str(roots)}, capture_output=True, text=True, timeout=30, check=True
+        )
+    assert done.stdout.startswith(told)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("flavour", ["sync", "asyncio"])
+def test_roots_that_cannot_be_read_are_a_setting_to_mend(
+    flavour: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The error names the variable instead of a file that nobody mentioned (docs/decisions/0004)."""
+    monkeypatch.setattr(_http, "_contexts", {})
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nowhere.pem"))
+    with pytest.raises(ConfigurationError, match="SSL_CERT_FILE"):
+        run(flavour, _look_up, "https://127.0.0.1:9", private_key, trust_env=True)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@_CALLS
+def test_an_authority_nobody_named_is_not_trusted(
+    flavour: str,
+    scenario: Callable[[AsyncOperatorClient], Any],
+    authority: Authority,
+    stranger: Authority,
+    private_key: RSAPrivateKey,
+) -> None:
+    """Nothing is sent, and the error says why (docs/decisions/0004)."""
+    with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
+        with pytest.raises(
+            RequestNotSentError, match="certificate verify failed: unable to get local issuer"
+        ) as raised:
+            run(flavour, scenario, server.base_url, private_key, ssl_context=stranger.client(), retries=0)
+        assert server.requests == []
+    assert "check base_url, DNS, firewall, proxy and TLS" in str(raised.value)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@_CALLS
+def test_another_hosts_certificate_is_not_taken(
+    flavour: str,
+    scenario: Callable[[AsyncOperatorClient], Any],
+    authority: Authority,
+    private_key: RSAPrivateKey,
+) -> None:
+    """Nothing is sent, and the error says why (docs/decisions/0004)."""
+    with HostileServer(_FOUND, tls=authority.server("localhost", "10.0.0.1")) as server:
+        with pytest.raises(RequestNotSentError, match="IP address mismatch"):
+            run(flavour, scenario, server.base_url, private_key, ssl_context=authority.client(), retries=0)
+        assert server.requests == []
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@_CALLS
+@pytest.mark.parametrize(
+    ("greeting", "timed_out"),
+    [
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", False, id="plain http"),
+        pytest.param(b"", True, id="silence"),
+    ],
+)
+def test_a_server_without_tls_gets_nothing(
+    flavour: str,
+    scenario: Callable[[AsyncOperatorClient], Any],
+    greeting: bytes,
+    timed_out: bool,
+    private_key: RSAPrivateKey,
+) -> None:
+    """No handshake, no request; a silent one ends in time, too (docs/decisions/0004)."""
+
+    def script(connection: Connection) -> None:
+        connection.sock.recv(5)
+        connection.send(greeting)
+
+    with HostileServer(script) as server:
+        base_url = server.base_url.replace("http:", "https:")
+        began = time.monotonic()
+        with pytest.raises(RequestNotSentError) as raised:
+            run(flavour, scenario, base_url, private_key, ssl_context=_no_roots(), timeout=0.3, retries=0)
+        assert time.monotonic() - began < 2.0
+        assert server.wait_until_closed()
+    assert raised.value.timed_out is timed_out
+
+
+def _no_roots() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
+def test_a_client_certificate_is_shown_where_asked(
+    flavour: str, version: ssl.TLSVersion, authority: Authority, private_key: RSAPrivateKey
+) -> None:
+    """A server that asks for a certificate answers to ours, and to nobody without (docs/decisions/0004)."""
+    tls = authority.server("127.0.0.1")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.maximum_version = version
+    authority.ca.configure_trust(tls)
+    with_certificate, without = authority.client(), authority.client()
+    authority.ca.issue_cert("acme.example").configure_cert(with_certificate)
+    with HostileServer(_FOUND, tls=tls) as server:
+        assert isinstance(run(flavour, _look_up, server.base_url, private_key, ssl_context=with_certificate), OpenBet)
+        # In TLS 1.3 the server says no only after the client has begun to speak.
+        with pytest.raises(NoAnswerError if version == ssl.TLSVersion.TLSv1_3 else RequestNotSentError):
+            run(flavour, _look_up, server.base_url, private_key, ssl_context=without, retries=0)
+        assert len(server.requests) == 1
+
+
+async def _fail(client: AsyncOperatorClient) -> None:
+    with pytest.raises(GameOperatorError):
+        await client.fetch_bet("bet-1")
+
+
+def test_roots_are_read_once_and_only_for_https(private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One default context serves the process; plain http needs none (docs/decisions/0004)."""
+    built: list[bool] = []
+    build = httpx.create_ssl_context
+
+    def counted(*, trust_env: bool) -> ssl.SSLContext:
+        built.append(trust_env)
+        return build(trust_env=trust_env)
+
+    monkeypatch.setattr(_http, "_contexts", {})
+    monkeypatch.setattr(httpx, "create_ssl_context", counted)
+    monkeypatch.setattr(ssl, "create_default_context", _refused_to_build)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    with OperatorClient(f"https://{address}", "acme", private_key):
+        pass
+    for flavour in ("sync", "asyncio", "trio"):
+        run(flavour, _fail, f"http://{address}", private_key, retries=0)
+    assert built == []
+    monkeypatch.undo()
+    monkeypatch.setattr(_http, "_contexts", {})
+    monkeypatch.setattr(httpx, "create_ssl_context", counted)
+    for flavour in ("sync", "asyncio", "trio", "sync"):
+        run(flavour, _fail, f"https://{address}", private_key, retries=0)
+    assert built == [False]
+    run("sync", _fail, f"https://{address}", private_key, retries=0, trust_env=True)
+    run("sync", _fail, f"HTTPS://{address}", private_key, retries=0, trust_env=True)
+    assert built == [False, True]
+
+
+def _refused_to_build(*arguments: object, **options: object) -> ssl.SSLContext:
+    raise AssertionError("roots were read for plain http")
