@@ -1,0 +1,296 @@
+"""Proxies, with a real one on loopback: which are used, and what their failures mean (docs/decisions/0004)."""
+
+import gc
+import logging
+import ssl
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import AsyncOperatorClient, OperatorClient
+from game_operator.client import _http
+from game_operator.errors import (
+    ConfigurationError,
+    GameOperatorError,
+    NoAnswerError,
+    OutcomeUnknownError,
+    RequestNotSentError,
+    ServiceError,
+)
+from game_operator.models import OpenBet
+from tests.support.flavours import run
+from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
+from tests.support.proxy import forward, refuse
+from tests.support.wire import bet, grant_request, wire
+
+_FOUND = answer(response_bytes(200, wire(bet())))
+_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+# The client over aiohttp is the user's own, and knows its proxies by itself.
+OURS = pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
+
+
+async def _look_up(client: AsyncOperatorClient) -> Any:
+    return await client.fetch_bet("bet-1")
+
+
+async def _grant(client: AsyncOperatorClient) -> Any:
+    return await client.grant_free_bet(**grant_request())
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in _VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def secure(authority: trustme.CA) -> Iterator[HostileServer]:
+    """A service behind TLS."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    with HostileServer(_FOUND, tls=tls) as server:
+        yield server
+
+
+@pytest.fixture
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    """TLS settings that trust that service."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+def _with_password(proxy: HostileServer) -> str:
+    return proxy.base_url.replace("://", "://casino:pr0xy-s3cret@")
+
+
+@OURS
+def test_https_goes_through_a_tunnel(
+    flavour: str,
+    secure: HostileServer,
+    trusting: ssl.SSLContext,
+    private_key: RSAPrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """HTTPS_PROXY is asked to connect, sees its own credentials and nothing of the call (docs/decisions/0004)."""
+    with HostileServer(forward) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", _with_password(proxy))
+        found = run(flavour, _look_up, secure.base_url, private_key, trust_env=True, ssl_context=trusting)
+        (asked,) = proxy.requests
+    assert isinstance(found, OpenBet)
+    assert asked.startswith(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n" % secure.port)
+    assert b64encode(b"casino:pr0xy-s3cret") in asked
+    assert b"x-signature" not in asked.lower()
+    assert b"proxy-authorization" not in secure.requests[0].lower()
+
+
+@OURS
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+def test_plain_http_goes_through_the_proxy_in_the_absolute_form(
+    flavour: str, variable: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HTTP_PROXY is told the whole address (docs/decisions/0004)."""
+    with HostileServer(_FOUND) as server, HostileServer(forward) as proxy:
+        monkeypatch.setenv("http_proxy" if variable == "HTTP_PROXY" else variable, proxy.base_url)
+        found = run(flavour, _look_up, server.base_url, private_key, trust_env=True)
+        (asked,) = proxy.requests
+        assert len(server.requests) == 1
+    assert isinstance(found, OpenBet)
+    assert asked.startswith(f"GET {server.base_url}/api/v0.2/fetch-bet/bet-1 HTTP/1.1\r\n".encode())
+
+
+@OURS
+@pytest.mark.parametrize(
+    ("variables", "trust_env"),
+    [
+        pytest.param({}, False, id="trust_env=False"),
+        pytest.param({"NO_PROXY": "127.0.0.1"}, True, id="NO_PROXY names the host"),
+        pytest.param({"NO_PROXY": "*"}, True, id="NO_PROXY names all"),
+    ],
+)
+def test_no_proxy_is_used_where_none_is_wanted(
+    flavour: str,
+    variables: dict[str, str],
+    trust_env: bool,
+    private_key: RSAPrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """NO_PROXY and trust_env=False lead past the proxy (docs/decisions/0004)."""
+    with HostileServer(_FOUND) as server, HostileServer(forward) as proxy:
+        for name, value in ({"HTTP_PROXY": proxy.base_url} | variables).items():
+            monkeypatch.setenv(name, value)
+        assert isinstance(run(flavour, _look_up, server.base_url, private_key, trust_env=trust_env), OpenBet)
+        assert proxy.connections == []
+
+
+@OURS
+@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.parametrize("status", [403, 407, 502, 504])
+def test_a_proxy_that_refuses_lets_nothing_through(
+    flavour: str,
+    scenario: Callable[[AsyncOperatorClient], Any],
+    status: int,
+    secure: HostileServer,
+    trusting: ssl.SSLContext,
+    private_key: RSAPrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without a tunnel nothing is sent; the error tells the status, and no password is told (docs/decisions/0004)."""
+    with HostileServer(refuse(status)) as proxy, caplog.at_level(logging.DEBUG):
+        monkeypatch.setenv("HTTPS_PROXY", _with_password(proxy))
+        with pytest.raises(RequestNotSentError, match=f"ProxyError: {status}") as raised:
+            run(flavour, scenario, secure.base_url, private_key, trust_env=True, ssl_context=trusting, retries=0)
+        assert proxy.wait_until_closed()
+    assert secure.connections == []
+    assert "pr0xy-s3cret" not in f"{raised.value} {raised.value!r} {caplog.text}"
+
+
+@OURS
+@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+def test_a_proxy_that_keeps_silent_lets_nothing_through(
+    flavour: str,
+    scenario: Callable[[AsyncOperatorClient], Any],
+    secure: HostileServer,
+    trusting: ssl.SSLContext,
+    private_key: RSAPrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tunnel that does not come about in time leaves no grant in doubt (docs/decisions/0004)."""
+    with HostileServer(Connection.wait_for_peer) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
+        with pytest.raises(RequestNotSentError) as raised:
+            run(
+                flavour,
+                scenario,
+                secure.base_url,
+                private_key,
+                trust_env=True,
+                ssl_context=trusting,
+                retries=0,
+                timeout=0.25,
+            )
+        assert proxy.wait_until_closed()
+    assert raised.value.timed_out
+
+
+@OURS
+def test_what_is_lost_inside_the_tunnel_is_in_doubt(
+    flavour: str,
+    authority: trustme.CA,
+    trusting: ssl.SSLContext,
+    private_key: RSAPrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once TLS stands, a lost connection is a lost connection, behind a proxy too (docs/decisions/0004)."""
+
+    def loses(connection: Connection) -> None:
+        connection.read_request()
+        connection.reset()
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    with HostileServer(loses, tls=tls) as server, HostileServer(forward) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
+        options: dict[str, Any] = {"trust_env": True, "ssl_context": trusting, "retries": 0}
+        with pytest.raises(NoAnswerError):
+            run(flavour, _look_up, server.base_url, private_key, **options)
+        with pytest.raises(OutcomeUnknownError):
+            run(flavour, _grant, server.base_url, private_key, **options)
+
+
+@OURS
+def test_a_proxy_in_front_of_plain_http_answers_for_the_service(
+    flavour: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its 502 cannot be told from the service's: a grant is in doubt (docs/decisions/0004)."""
+    with HostileServer(refuse(502)) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.base_url)
+        options: dict[str, Any] = {"trust_env": True, "retries": 0}
+        with pytest.raises(ServiceError):
+            run(flavour, _look_up, "http://127.0.0.1:9", private_key, **options)
+        with pytest.raises(OutcomeUnknownError):
+            run(flavour, _grant, "http://127.0.0.1:9", private_key, **options)
+
+
+@OURS
+def test_failed_handshakes_behind_a_proxy_use_nothing_up(
+    flavour: str,
+    secure: HostileServer,
+    trusting: ssl.SSLContext,
+    private_key: RSAPrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    The next call connects, however many handshakes failed before (docs/decisions/0004).
+
+    Left to itself, httpcore keeps a place in its pool for each, and ends in a PoolTimeout for ever.
+    """
+    monkeypatch.setattr(_http, "_MAX_CONNECTIONS", 1)
+    fails = [True, True, True]
+
+    def unreliable(connection: Connection) -> None:
+        if fails and fails.pop():
+            connection.read_request()
+            connection.send(b"HTTP/1.1 200 Connection established\r\n\r\nthis is no TLS")
+            connection.close()
+        else:
+            forward(connection)
+
+    async def until_it_works(client: AsyncOperatorClient) -> Any:
+        for _ in range(3):
+            with pytest.raises(RequestNotSentError):
+                await client.fetch_bet("bet-1")
+        return await client.fetch_bet("bet-1"), await client.fetch_bet("bet-2")
+
+    with HostileServer(unreliable) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
+        options: dict[str, Any] = {"trust_env": True, "ssl_context": trusting, "retries": 0, "timeout": 2.0}
+        found = run(flavour, until_it_works, secure.base_url, private_key, **options)
+        assert len(proxy.connections) == 4, "the fourth and the fifth call share a connection"
+        assert proxy.wait_until_closed()
+    assert [type(bet) for bet in found] == [OpenBet, OpenBet]
+    gc.collect()
+
+
+@OURS
+@pytest.mark.parametrize(
+    "address",
+    [
+        pytest.param("foo://casino:pr0xy-s3cret@localhost:80", id="another scheme"),
+        pytest.param("http://casino:pr0xy-s3cret/x@localhost:80", id="a slash in the password"),
+        pytest.param("socks5://casino:pr0xy-s3cret@localhost:80", id="a package is missing"),
+    ],
+)
+def test_a_proxy_that_cannot_be_one_is_a_setting_to_mend(
+    flavour: str, address: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the variables, and not the password (docs/decisions/0004)."""
+    monkeypatch.setenv("HTTPS_PROXY", address)
+    with pytest.raises(ConfigurationError, match="HTTPS_PROXY") as raised:
+        run(flavour, _look_up, "http://127.0.0.1:9", private_key, trust_env=True)
+    assert "pr0xy" not in str(raised.value)
+
+
+def test_no_repr_shows_the_password_of_a_proxy(
+    private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch, trusting: ssl.SSLContext
+) -> None:
+    """Neither a client nor its errors (docs/decisions/0004)."""
+    with HostileServer(refuse(407, b'Proxy-Authenticate: Basic realm="casino"')) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", _with_password(proxy))
+        with OperatorClient("https://127.0.0.1:9", "acme", private_key, retries=0, ssl_context=trusting) as client:
+            with pytest.raises(GameOperatorError) as raised:
+                client.fetch_games()
+            told = f"{client!r} {vars(client)} {vars(client._wire)} {raised.value!r} {vars(raised.value)}"
+    assert "pr0xy-s3cret" not in told
