@@ -7,6 +7,7 @@ the service itself would have answered; whatever the response, reading one ends 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
@@ -215,27 +216,45 @@ def _check_size(round_no: int) -> None:
 
 class _Catalogue(BaseModel):
     # Names of fields repeat and are shared; ids do not, and looking each up would take a tenth of the reading.
-    model_config = ConfigDict(cache_strings="keys")
+    model_config = ConfigDict(cache_strings="keys", defer_build=True)
 
     games: list[GameInfo]
 
 
-_CATALOGUE = TypeAdapter(_Catalogue)
-_BET: TypeAdapter[AnyBet] = TypeAdapter(BetLookup)
-_ROUND: TypeAdapter[AnyRound] = TypeAdapter(RoundLookup)
-_GRANT = TypeAdapter(GrantAccepted)
+# Each is built for the first answer of its kind: building them all would take a tenth of the import.
+
+
+@cache
+def _catalogue() -> TypeAdapter[_Catalogue]:
+    _Catalogue.model_rebuild()  # An adapter that builds it by itself forgets cache_strings.
+    return TypeAdapter(_Catalogue)
+
+
+@cache
+def _bet() -> TypeAdapter[AnyBet]:
+    return TypeAdapter(BetLookup)
+
+
+@cache
+def _round() -> TypeAdapter[AnyRound]:
+    return TypeAdapter(RoundLookup)
+
+
+@cache
+def _grant() -> TypeAdapter[GrantAccepted]:
+    return TypeAdapter(GrantAccepted)
 
 
 def _parse_games(response: HttpResponse) -> list[GameInfo]:
-    return _read(response, _CATALOGUE).games
+    return _read(response, _catalogue()).games
 
 
 def _parse_bet(response: HttpResponse) -> AnyBet:
-    return _read(response, _BET)
+    return _read(response, _bet())
 
 
 def _parse_round(response: HttpResponse) -> AnyRound:
-    return _read(response, _ROUND)
+    return _read(response, _round())
 
 
 def _parse_grant(response: HttpResponse, grant: GrantKey) -> GrantAccepted:
@@ -243,7 +262,7 @@ def _parse_grant(response: HttpResponse, grant: GrantKey) -> GrantAccepted:
         rejection = rejection_of(response, grant.reference_id)
         if rejection is not None:
             raise rejection
-    return _read(response, _GRANT)
+    return _read(response, _grant())
 
 
 def _read(response: HttpResponse, adapter: TypeAdapter[T]) -> T:
