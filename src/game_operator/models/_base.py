@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ValidationError,
@@ -59,10 +58,12 @@ class WireFormatError(ValueError):
     """A body does not fit its model; the message names the field and what is wrong with it."""
 
 
-class WireModel(BaseModel):
-    """A frozen value of the wire. Unknown fields are kept in ``model_extra``."""
+class WireModel(BaseModel, frozen=True, extra="allow", defer_build=True, protected_namespaces=()):
+    """
+    A frozen value of the wire. Unknown fields are kept in ``model_extra``.
 
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True, protected_namespaces=())
+    Each subclass says ``frozen=True`` again: only so do type checkers without pydantic's plugin see it.
+    """
 
 
 class _ExactFloat(float):

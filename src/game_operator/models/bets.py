@@ -14,7 +14,7 @@ __all__ = ["Bet", "BetLookup", "BetNotFound", "ClosedBet", "OpenBet", "RolledBac
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class _PlacedBet(WireModel):
+class _PlacedBet(WireModel, frozen=True):
     """What every bet that exists carries (spec §2.4); ``wager`` is in cents, ``timestamp`` in Unix milliseconds."""
 
     status: str
@@ -37,13 +37,13 @@ class _PlacedBet(WireModel):
         return _EPOCH + timedelta(milliseconds=self.timestamp)
 
 
-class OpenBet(_PlacedBet):
+class OpenBet(_PlacedBet, frozen=True):
     """A bet that is not settled yet (spec §2.4)."""
 
     status: Literal["OPEN"] = "OPEN"
 
 
-class ClosedBet(_PlacedBet):
+class ClosedBet(_PlacedBet, frozen=True):
     """A settled bet (spec §2.4); ``won`` is the payout in cents, and 0 is a loss."""
 
     status: Literal["CLOSED"] = "CLOSED"
@@ -55,13 +55,13 @@ class ClosedBet(_PlacedBet):
         return amount_from_cents(self.won)
 
 
-class RolledBackBet(_PlacedBet):
+class RolledBackBet(_PlacedBet, frozen=True):
     """A bet that was cancelled before it started (spec §2.4, §3)."""
 
     status: Literal["ROLLED_BACK"] = "ROLLED_BACK"
 
 
-class BetNotFound(WireModel):
+class BetNotFound(WireModel, frozen=True):
     """The service knows no such bet, or it is older than 90 days (spec §2.4, §4.2)."""
 
     status: Literal["NOT_FOUND"] = "NOT_FOUND"

@@ -23,7 +23,7 @@ def _boolean(value: object) -> object:
     raise PydanticCustomError("boolean", "must be true or false")
 
 
-class GrantAccepted(WireModel):
+class GrantAccepted(WireModel, frozen=True):
     """The free bets were granted (spec §2.3); ``free_bet_id`` identifies the grant."""
 
     success: Annotated[Literal[True], BeforeValidator(_boolean)]
@@ -31,7 +31,7 @@ class GrantAccepted(WireModel):
     message: Text
 
 
-class GrantRefused(WireModel):
+class GrantRefused(WireModel, frozen=True):
     """The body with which the service refuses a grant (spec §2.3)."""
 
     success: Annotated[Literal[False], BeforeValidator(_boolean)]
@@ -43,7 +43,7 @@ class GrantRefused(WireModel):
 _AnyWhole = Annotated[int, WholeNumber(-MAX_WHOLE, MAX_WHOLE)]
 
 
-class GrantRequest(WireModel):
+class GrantRequest(WireModel, frozen=True):
     """What the operator asks for (spec §2.2): *count* free bets of *wager_amount_cents* each."""
 
     player_id: Text

@@ -10,7 +10,7 @@ from game_operator.models._base import Amount, Flag, Text, WireModel
 __all__ = ["BetConfig", "GameInfo", "GameInstance"]
 
 
-class BetConfig(WireModel):
+class BetConfig(WireModel, frozen=True):
     """
     The betting limits of a game instance (spec §2.7).
 
@@ -24,7 +24,7 @@ class BetConfig(WireModel):
     max_win: Amount
 
 
-class GameInstance(WireModel):
+class GameInstance(WireModel, frozen=True):
     """A game as configured for the operator (spec §2.6)."""
 
     id: Text
@@ -33,7 +33,7 @@ class GameInstance(WireModel):
     bet_config: BetConfig
 
 
-class GameInfo(WireModel):
+class GameInfo(WireModel, frozen=True):
     """
     A game of the catalogue (spec §2.5).
 

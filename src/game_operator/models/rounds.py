@@ -12,7 +12,7 @@ __all__ = ["RoundFound", "RoundLookup", "RoundNotFound"]
 _LARGEST_ROUND_NO = 2**63 - 1
 
 
-class RoundFound(WireModel):
+class RoundFound(WireModel, frozen=True):
     """
     A round with all its bets, which may be none (spec §2.8).
 
@@ -27,7 +27,7 @@ class RoundFound(WireModel):
     bets: tuple[Bet, ...]
 
 
-class RoundNotFound(WireModel):
+class RoundNotFound(WireModel, frozen=True):
     """No such round, another instance's, or older than 90 days (spec §2.8, §4.2)."""
 
     status: Literal["NOT_FOUND"] = "NOT_FOUND"

@@ -106,7 +106,7 @@ class World(Protocol):
         ...
 
 
-class _RoundKeys(WireModel):
+class _RoundKeys(WireModel, frozen=True):
     # Each may be left out as far as reading goes, so that a body that names no round is told so first, whatever else
     # it lacks; null is no way to leave one out.
     instance_id: Text = ""
