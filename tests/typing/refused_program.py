@@ -1,0 +1,101 @@
+"""
+Mistakes that a type checker must see, each on a line of its own; never run.
+
+Every ``type: ignore`` names the error that must be there: mypy calls one without an error unused, and a test runs the
+file without them.
+"""
+
+# ruff: noqa: B018
+
+from decimal import Decimal
+from pathlib import Path
+
+import game_operator
+from game_operator import (
+    AsyncOperatorClient,
+    BetNotFound,
+    Cents,
+    ClosedBet,
+    GameInfo,
+    OpenBet,
+    OperatorClient,
+    RetryPolicy,
+    RolledBackBet,
+    RoundFound,
+    RoundNotFound,
+    SessionTokenBuilder,
+)
+
+
+class NoSigner:
+    """It signs text, and texts are not what is signed."""
+
+    def sign(self, message: str) -> str:
+        """Return the message."""
+        return message
+
+
+def fields_that_are_not_there(
+    opened: OpenBet, rolled_back: RolledBackBet, missing: BetNotFound, no_round: RoundNotFound
+) -> None:
+    """One class for each case, so that a field that is not there cannot be read."""
+    opened.won  # type: ignore[attr-defined]
+    rolled_back.won_amount  # type: ignore[attr-defined]
+    missing.wager  # type: ignore[attr-defined]
+    no_round.bets  # type: ignore[attr-defined]
+
+
+def unions_are_told_apart(client: OperatorClient) -> int:
+    """What may be NOT_FOUND cannot be read as if it were there."""
+    client.fetch_bet("bet-1").wager  # type: ignore[union-attr]
+    client.fetch_round_bets(instance_id="i", round_id="r").bets  # type: ignore[union-attr]
+    bet: ClosedBet = client.fetch_bet("bet-1")  # type: ignore[assignment]
+    return bet.won
+
+
+def values_are_frozen(bet: ClosedBet, found: RoundFound, policy: RetryPolicy) -> None:
+    """Nobody changes what the service said."""
+    bet.won = 5  # type: ignore[misc]
+    found.bets.append(bet)  # type: ignore[attr-defined]
+    policy.max_attempts = 5  # type: ignore[misc]
+
+
+def arguments_have_types(client: OperatorClient, signer: NoSigner, game: GameInfo) -> None:
+    """Swapped, forgotten and mistyped arguments are seen."""
+    OperatorClient("https://api.example.com", "acme", signer)  # type: ignore[arg-type]
+    OperatorClient("https://api.example.com", "acme", Path("k"), 10.0)  # type: ignore[arg-type, call-arg]
+    OperatorClient("https://api.example.com", "acme", Path("k"), retries="3")  # type: ignore[arg-type]
+    client.fetch_bet(5)  # type: ignore[arg-type]
+    client.fetch_round_bets("i", "r")  # type: ignore[call-arg]
+    client.fetch_round_bets(instance_id="i", round_no="12")  # type: ignore[arg-type]
+    client.grant_free_bet(player_id="p", instance_id="i", count=5)  # type: ignore[call-arg]
+    client.with_options(retry=0)  # type: ignore[call-arg]
+    limit: float = game.instances[0].bet_config.max_wager  # type: ignore[assignment]
+    print(limit)  # noqa: T201
+    wager: Cents = 5  # type: ignore[assignment]
+    print(wager)  # noqa: T201
+
+
+def balances_are_decimals(tokens: SessionTokenBuilder) -> None:
+    """A float, an int or text is no balance."""
+    tokens.build(player_id="p", instance_id="i", balance=12.5)  # type: ignore[arg-type]
+    tokens.build(player_id="p", instance_id="i", balance=12)  # type: ignore[arg-type]
+    tokens.build(player_id="p", instance_id="i", balance="12.50")  # type: ignore[arg-type]
+    tokens.build("p", "i", Decimal(5))  # type: ignore[call-arg]
+    tokens.build(player_id="p", instance_id="i", claims={"share": 0.5})  # type: ignore[dict-item]
+
+
+async def sync_and_async_are_two(client: OperatorClient, other: AsyncOperatorClient) -> None:
+    """Neither is mistaken for the other."""
+    await client.fetch_games()  # type: ignore[misc]
+    other.fetch_bet("bet-1").status  # type: ignore[attr-defined]
+    async with client:  # type: ignore[attr-defined]
+        pass
+    with other:  # type: ignore[attr-defined]
+        pass
+
+
+def misspelt_names_are_seen() -> None:
+    """The lazy names of the package hide no mistake."""
+    game_operator.OperatorKlient  # type: ignore[attr-defined]
+    from game_operator import OperatorKlient  # type: ignore[attr-defined]  # noqa: F401

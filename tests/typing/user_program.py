@@ -1,0 +1,308 @@
+"""
+A typed program over the whole public surface: it is checked, strictly, and never run.
+
+Whoever changes what a name takes or gives back sees it here first.
+"""
+
+import ssl
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, assert_never, assert_type
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+import game_operator
+from game_operator import (
+    ApiError,
+    AsyncOperatorClient,
+    AsyncSigner,
+    AuthenticationError,
+    BadRequestError,
+    BetConfig,
+    BetNotFound,
+    Cents,
+    ClosedBet,
+    ConfigurationError,
+    Exchange,
+    FreeBetRejectedError,
+    GameInfo,
+    GameInstance,
+    GameOperatorError,
+    GameStatus,
+    Genre,
+    GrantAccepted,
+    GrantErrorCode,
+    NoAnswerError,
+    OpenBet,
+    OperatorClient,
+    OperatorInactiveError,
+    OutcomeUnknownError,
+    RateLimitedError,
+    ReadLimits,
+    RequestNotSentError,
+    RetryPolicy,
+    RolledBackBet,
+    RoundFound,
+    RoundNotFound,
+    ServiceError,
+    SessionClaims,
+    SessionTokenBuilder,
+    SessionTokenError,
+    Signer,
+    SigningKeyError,
+    TransportError,
+    UnexpectedResponseError,
+    launch_url,
+)
+
+#: A program's own names for what a look-up may answer.
+Lookup = OpenBet | ClosedBet | RolledBackBet | BetNotFound
+
+
+class Vault:
+    """A signer of the user's own."""
+
+    def sign(self, message: bytes) -> bytes:
+        """Return a signature from somewhere else."""
+        return message
+
+
+class RemoteVault:
+    """The same, awaited."""
+
+    async def sign(self, message: bytes) -> bytes:
+        """Return a signature from somewhere else."""
+        return message
+
+
+class MyClient(OperatorClient):
+    """A client with a method more."""
+
+    def ping(self) -> int:
+        """Return the number of games."""
+        return len(self.fetch_games())
+
+
+def see(exchange: Exchange) -> None:
+    """Log an attempt."""
+    assert_type(exchange.method, str)
+    assert_type(exchange.url, str)
+    assert_type(exchange.status, int | None)
+    assert_type(exchange.attempt, int)
+    assert_type(exchange.elapsed, float)
+    assert_type(exchange.request_body, bytes)
+    assert_type(exchange.response_body, bytes)
+
+
+def every_way_to_make_a_client(key: RSAPrivateKey, context: ssl.SSLContext) -> Sequence[OperatorClient]:
+    """Each kind of key, and each option."""
+    signer: Signer = Vault()
+    return [
+        OperatorClient("https://api.example.com", "acme", Path("operator.pem"), passphrase="secret"),
+        OperatorClient("https://api.example.com", "acme", "-----BEGIN PRIVATE KEY-----", passphrase=b"secret"),
+        OperatorClient("https://api.example.com", "acme", b"-----BEGIN PRIVATE KEY-----"),
+        OperatorClient("https://api.example.com", "acme", signer),
+        OperatorClient.from_env(),
+        OperatorClient.from_env(timeout=2.0),
+        OperatorClient(
+            base_url="https://api.example.com",
+            operator_id="acme",
+            private_key=key,
+            timeout=10,
+            deadline=None,
+            retries=RetryPolicy(max_attempts=5, base_delay_seconds=0.1),
+            http_client=httpx.Client(),
+            on_exchange=see,
+            ssl_context=context,
+            trust_env=False,
+            read_limits=ReadLimits(catalogue=1024, other=1024),
+            allow_insecure_http=True,
+        ),
+    ]
+
+
+def every_call(client: OperatorClient) -> None:
+    """What each call gives back."""
+    assert_type(client.fetch_games(), list[GameInfo])
+    assert_type(client.fetch_bet("bet-1"), OpenBet | ClosedBet | RolledBackBet | BetNotFound)
+    assert_type(client.fetch_round_bets(instance_id="i", round_id="r"), RoundFound | RoundNotFound)
+    assert_type(client.fetch_round_bets(instance_id="i", round_no=12), RoundFound | RoundNotFound)
+    granted = client.grant_free_bet(
+        player_id="p",
+        instance_id="i",
+        count=5,
+        wager_amount_cents=100,
+        expire_duration_millis=86_400_000,
+        reference_id="r",
+    )
+    assert_type(granted, GrantAccepted)
+    assert_type(granted.free_bet_id, str)
+    assert_type(granted.message, str)
+    assert_type(client.with_options(timeout=2.0, deadline=None, retries=0), OperatorClient)
+    with client as same:
+        assert_type(same, OperatorClient)
+    client.close()
+
+
+def subclasses_stay_themselves() -> None:
+    """Options and contexts give back the class they were asked on."""
+    mine = MyClient.from_env()
+    assert_type(mine, MyClient)
+    assert_type(mine.with_options(timeout=1.0), MyClient)
+    with mine as same:
+        assert_type(same.ping(), int)
+
+
+async def every_call_awaited(signer: AsyncSigner) -> None:
+    """The async client has the same names, awaited."""
+    remote: AsyncSigner = RemoteVault()
+    client = AsyncOperatorClient("https://api.example.com", "acme", remote, http_client=httpx.AsyncClient())
+    AsyncOperatorClient("https://api.example.com", "acme", Vault(), on_exchange=see)
+    AsyncOperatorClient("https://api.example.com", "acme", signer, retries=2)
+    assert_type(await client.fetch_games(), list[GameInfo])
+    assert_type(await client.fetch_bet("bet-1"), OpenBet | ClosedBet | RolledBackBet | BetNotFound)
+    assert_type(await client.fetch_round_bets(instance_id="i", round_no=1), RoundFound | RoundNotFound)
+    assert_type(client.with_options(retries=0), AsyncOperatorClient)
+    async with AsyncOperatorClient.from_env() as same:
+        assert_type(same, AsyncOperatorClient)
+    await client.aclose()
+
+
+def settle(bet: Lookup) -> Decimal:
+    """Match every state of a bet; a type checker sees that none is left out."""
+    match bet:
+        case ClosedBet(won=won, won_amount=amount):
+            assert_type(won, int)
+            return amount
+        case OpenBet() | RolledBackBet():
+            assert_type(bet.wager, int)
+            assert_type(bet.timestamp, int)
+            assert_type(bet.placed_at, datetime)
+            assert_type(bet.reference_id, str)
+            assert_type(bet.player_id, str)
+            assert_type(bet.round_id, str)
+            assert_type(bet.instance_id, str)
+            assert_type(bet.game, str)
+            return bet.wager_amount
+        case BetNotFound():
+            return Decimal(0)
+        case _:
+            assert_never(bet)
+
+
+def settle_by_status(bet: Lookup) -> int:
+    """The tag tells the cases apart as well."""
+    if bet.status == "CLOSED":
+        return bet.won
+    if bet.status == "NOT_FOUND":
+        return 0
+    return bet.wager
+
+
+def all_bets(found: RoundFound | RoundNotFound) -> tuple[OpenBet | ClosedBet | RolledBackBet, ...]:
+    """Match every answer of a round look-up."""
+    match found:
+        case RoundFound(bets=bets):
+            assert_type(found.round_id, str)
+            assert_type(found.round_no, int)
+            assert_type(found.instance_id, str)
+            assert_type(found.game, str)
+            return bets
+        case RoundNotFound():
+            return ()
+        case _:
+            assert_never(found)
+
+
+def limits_of(game: GameInfo) -> list[tuple[str, Decimal]]:
+    """Read every field of the catalogue."""
+    assert_type(game.id, str)
+    assert_type(game.name, str)
+    assert_type(game.status, GameStatus | str)
+    assert_type(game.genre, Genre | str)
+    assert_type(game.thumbnail_url, str | None)
+    assert_type(game.provider_name, str)
+    assert_type(game.rtp, Decimal | None)
+    assert_type(game.instances, tuple[GameInstance, ...])
+    assert_type(game.model_extra, dict[str, Any] | None)
+    rows: list[tuple[str, Decimal]] = []
+    for instance in game.instances:
+        assert_type(instance.active, bool)
+        limits = instance.bet_config
+        assert_type(limits, BetConfig)
+        assert_type(limits.min_wager, Decimal)
+        assert_type(limits.default_wager, Decimal)
+        assert_type(limits.max_win, Decimal)
+        rows.append((f"{instance.id} {instance.name} {limits.currency}", limits.max_wager))
+    return rows
+
+
+def is_open(game: GameInfo) -> bool:
+    """Compare with the enums, whose members are texts too."""
+    return game.status == GameStatus.ACTIVE and game.genre in {Genre.CRASH, "NewGenre"}
+
+
+def explain(error: GameOperatorError) -> object:
+    """Branch on attributes, never on prose."""
+    match error:
+        case OutcomeUnknownError(reference_id=reference_id, instance_id=instance_id):
+            assert_type(reference_id, str)
+            return reference_id, instance_id
+        case RequestNotSentError() | NoAnswerError() | TransportError():
+            assert_type(error.attempts, int)
+            assert_type(error.elapsed_seconds, float)
+            return error.timed_out
+        case FreeBetRejectedError():
+            assert_type(error.error_code, GrantErrorCode | str)
+            assert_type(error.possibly_granted, bool)
+            return error.reference_id
+        case RateLimitedError(retry_after=seconds):
+            assert_type(seconds, float | None)
+            return seconds
+        case BadRequestError() | AuthenticationError() | OperatorInactiveError() | ServiceError():
+            return error.message
+        case UnexpectedResponseError() | ApiError():
+            assert_type(error.status_code, int)
+            assert_type(error.message, str)
+            assert_type(error.detail, str)
+            assert_type(error.body, bytes)
+            assert_type(error.attempts, int)
+            headers: Mapping[str, str] = error.headers
+            return headers
+        case SigningKeyError() | ConfigurationError() | SessionTokenError():
+            return str(error)
+        case _:
+            return None
+
+
+def tokens(key: RSAPrivateKey) -> str:
+    """Build and read session tokens."""
+    builder = SessionTokenBuilder(
+        operator_id="acme", private_key=key, lifetime=timedelta(minutes=15), public_key=Path("public.pem")
+    )
+    token = builder.build(
+        player_id="p", instance_id="i", balance=Decimal("12.50"), name="Ann", timestamp=5, claims={"locale": "de"}
+    )
+    assert_type(token, str)
+    claims = builder.decode(token, instance_id="i")
+    assert_type(claims, SessionClaims)
+    assert_type(claims.balance, Decimal | None)
+    assert_type(claims.issued_at, datetime)
+    assert_type(claims.extra, Mapping[str, object])
+    return launch_url("https://play.example/?token={token}", token)
+
+
+async def tokens_awaited(builder: SessionTokenBuilder) -> str:
+    """Build a token with a signer that is awaited."""
+    return await builder.build_async(player_id="p", instance_id="i")
+
+
+def money() -> Cents:
+    """Cents are ints that say so."""
+    cents = Cents(1250)
+    plain: int = cents
+    assert_type(game_operator.__version__, str)
+    return Cents(plain + 1)
