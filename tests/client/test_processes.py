@@ -1,0 +1,205 @@
+"""Forks: each process opens connections of its own, and leaves its parent's alone (docs/decisions/0004)."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from tests.support.hostile_server import HostileServer, answer, response_bytes
+from tests.support.wire import bet, wire
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+_FOUND = answer(response_bytes(200, wire(bet())))
+
+# The programs run outside pytest, which has threads, and a process with threads should not fork. One interpreter
+# imports everything and gives each program a process of its own, which ends as an interpreter does.
+_RUNNER = """
+import asyncio, json, multiprocessing, os, sys, traceback
+from pathlib import Path
+import httpx
+from game_operator import AsyncOperatorClient, ConfigurationError, OperatorClient
+
+httpx.HTTPTransport(verify=False).close()  # For what httpx imports late.
+key = Path(sys.argv[1])
+
+def in_child(work):
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0, "the child failed"
+
+def run(name, program, base_url):
+    written = Path(sys.argv[2]) / name
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(os.open(written, os.O_WRONLY | os.O_CREAT), 1)
+        os.dup2(1, 2)
+        exec(compile(program, name, "exec"), globals() | {"base_url": base_url})
+        sys.exit()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return code, written.read_text()
+
+print(json.dumps({name: run(name, *program) for name, program in json.load(sys.stdin).items()}))
+"""
+
+_SYNC = """
+client = OperatorClient(base_url, "acme", key, trust_env=False)
+client.fetch_bet("parent-1")
+in_child(lambda: client.fetch_bet("child-1"))
+client.fetch_bet("parent-2")
+in_child(client.close)
+client.fetch_bet("parent-3")
+client.close()
+"""
+
+_SYNC_WHILE_A_THREAD_OPENS = """
+client = OperatorClient(base_url, "acme", key, trust_env=False)
+client._wire._lock().acquire()  # As a thread would that opens the first connection at this moment.
+in_child(lambda: client.fetch_bet("child-1"))
+client._wire._lock().release()
+client.fetch_bet("parent-1")
+client.close()
+"""
+
+_PRELOADED = """
+client = OperatorClient(base_url, "acme", key, trust_env=False)
+
+def work(bet_id):
+    with client:
+        client.fetch_bet(bet_id)
+
+fork = multiprocessing.get_context("fork")
+for number in (1, 2):
+    child = fork.Process(target=work, args=(f"child-{number}",))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+"""
+
+_YOURS_UNUSED = """
+http_client = httpx.Client(trust_env=False)
+client = OperatorClient(base_url, "acme", key, http_client=http_client)
+in_child(lambda: (client.fetch_bet("child-1"), http_client.close()))
+http_client.close()
+"""
+
+_YOURS = """
+http_client = httpx.Client(trust_env=False)
+client = OperatorClient(base_url, "acme", key, http_client=http_client)
+client.fetch_bet("parent-1")
+
+def work():
+    try:
+        client.fetch_bet("child-1")
+    except ConfigurationError as error:
+        print(error)
+
+in_child(work)
+client.fetch_bet("parent-2")
+http_client.close()
+"""
+
+_ASYNC = """
+client = AsyncOperatorClient(base_url, "acme", key, trust_env=False)
+
+async def look_up(bet_id):
+    await client.fetch_bet(bet_id)
+
+async def main():
+    await look_up("parent-1")
+    in_child(lambda: asyncio.run(look_up("child-1")))
+    await look_up("parent-2")
+    await client.aclose()
+
+asyncio.run(main())
+"""
+
+_ASYNC_YOURS = """
+async def main():
+    async with httpx.AsyncClient(trust_env=False) as http_client:
+        client = AsyncOperatorClient(base_url, "acme", key, http_client=http_client)
+        await client.fetch_bet("parent-1")
+
+        async def look_up():
+            try:
+                await client.fetch_bet("child-1")
+            except ConfigurationError as error:
+                print(error)
+
+        in_child(lambda: asyncio.run(look_up()))
+        await client.fetch_bet("parent-2")
+
+asyncio.run(main())
+"""
+
+_SENTENCE = "This process was forked after the client had been used"
+
+# Each row: a program, the bets asked for on each connection, and what the program prints.
+_PROGRAMS = {
+    "used, then forked": (_SYNC, [["parent-1", "parent-2", "parent-3"], ["child-1"]], ""),
+    "forked while a thread opens": (_SYNC_WHILE_A_THREAD_OPENS, [["child-1"], ["parent-1"]], ""),
+    "preloaded": (_PRELOADED, [["child-1"], ["child-2"]], ""),
+    "your client, preloaded": (_YOURS_UNUSED, [["child-1"]], ""),
+    "your client, used before": (_YOURS, [["parent-1", "parent-2"]], _SENTENCE),
+    "async, forked out of a running loop": (_ASYNC, [["parent-1", "parent-2"], ["child-1"]], ""),
+    "async, your client, used before": (_ASYNC_YOURS, [["parent-1", "parent-2"]], _SENTENCE),
+}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended."""
+
+    code: int
+    printed: str
+    bet_ids: list[list[str]]
+
+
+@pytest.fixture(scope="module")
+def ended(private_pem: bytes, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    """All programs, run."""
+    directory = tmp_path_factory.mktemp("programs")
+    key = directory / "key.pem"
+    key.write_bytes(private_pem)
+    servers = {name: HostileServer(_FOUND).__enter__() for name in _PROGRAMS}
+    work = {name: (program, servers[name].base_url) for name, (program, _, _) in _PROGRAMS.items()}
+    arguments = [sys.executable, "-W", "error", "-c", _RUNNER, str(key), str(directory)]
+    done = subprocess.run(arguments, input=json.dumps(work), capture_output=True, text=True, timeout=50, check=False)
+    for server in servers.values():
+        server.__exit__(None, None, None)
+    assert (done.returncode, done.stderr) == (0, "")
+    ends: dict[str, tuple[int, str]] = json.loads(done.stdout)
+    return {name: Ended(code, printed, _bet_ids(servers[name])) for name, (code, printed) in ends.items()}
+
+
+def _bet_ids(server: HostileServer) -> list[list[str]]:
+    """Return the bets asked for on each connection."""
+    return [
+        [request.split(b" ")[1].rpartition(b"/")[2].decode() for request in connection.requests]
+        for connection in server.connections
+    ]
+
+
+@pytest.mark.parametrize("name", _PROGRAMS)
+def test_each_process_has_connections_of_its_own(name: str, ended: dict[str, Ended]) -> None:
+    """Parent and child speak over different connections; your client stays where it was used (docs/decisions/0004)."""
+    _, bet_ids, told = _PROGRAMS[name]
+    end = ended[name]
+    assert end.code == 0, end.printed
+    assert end.bet_ids == bet_ids
+    assert end.printed.startswith(told)
+    assert bool(end.printed) is bool(told), end.printed
