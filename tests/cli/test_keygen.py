@@ -153,6 +153,14 @@ def test_a_full_disk_leaves_nothing_behind(here: Path) -> None:
     assert [path.name for path in here.iterdir()] == ["other"]
 
 
+def test_a_public_key_that_cannot_be_written_takes_the_private_one_back(run: Run, here: Path) -> None:
+    """A pair or nothing: here the second name is longer than file names can be."""
+    told = run("keygen", f"{'x' * 251}.pem")
+    assert (told.code, told.out) == (2, "")
+    assert "File name too long" in told.err
+    assert [path.name for path in here.iterdir()] == ["other"]
+
+
 @pytest.mark.parametrize(("bits", "code"), [(2047, 2), (2048, 0), (3072, 0), (8193, 2)])
 def test_the_length_of_a_key_has_limits(run: Run, here: Path, bits: int, code: int) -> None:
     """Under 2048 bits it can be broken (assumed); over 8192 it takes minutes."""

@@ -79,8 +79,7 @@ def waiting(what: str) -> Iterator[None]:
 
 def write_document(document: Mapping[str, object]) -> None:
     """Write *document* as the one line of JSON that ``--json`` promises: ASCII, decimals digit for digit."""
-    # JSON leaves DEL as it is; terminals do not.
-    sys.stdout.write(_json(document).replace("\x7f", "\\u007f") + "\n")
+    sys.stdout.write(_json(document) + "\n")
     sys.stdout.flush()
 
 
