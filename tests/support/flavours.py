@@ -91,6 +91,9 @@ class _Awaited:
     def __init__(self, client: OperatorClient) -> None:
         self._client = client
 
+    def with_options(self, **options: Any) -> "_Awaited":
+        return _Awaited(self._client.with_options(**options))
+
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         method = getattr(self._client, name)
 

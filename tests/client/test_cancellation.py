@@ -1,0 +1,273 @@
+"""A call cancelled or interrupted in any phase leaves nothing open, and the client in order (docs/decisions/0004)."""
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import anyio
+import pytest
+import trio
+import trustme
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
+from game_operator.models import OpenBet
+from game_operator.protocol.signing import sign
+from tests.support.flavours import run
+from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.proxy import forward
+from tests.support.wire import bet, grant_request, wire
+
+_FOUND = answer(response_bytes(200, wire(bet())))
+
+Call = Callable[[], Coroutine[Any, Any, Any]]
+
+
+async def _cancelled_scope(call: Call, reached: threading.Event) -> None:
+    """Cancel *call* by its scope once *reached* is set."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call)
+        await _until(reached)
+        tasks.cancel_scope.cancel()
+
+
+async def _cancelled_task(call: Call, reached: threading.Event) -> None:
+    """Cancel *call* as a task of asyncio once *reached* is set."""
+    task = asyncio.ensure_future(call())
+    await _until(reached)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def _until(reached: threading.Event) -> None:
+    give_up = time.monotonic() + 5.0
+    while not reached.is_set():
+        assert time.monotonic() < give_up
+        await anyio.sleep(0.01)
+
+
+_OURS = [("asyncio", _cancelled_scope), ("asyncio", _cancelled_task), ("trio", _cancelled_scope)]
+_ALL = [*_OURS, ("aiohttp", _cancelled_scope), ("aiohttp", _cancelled_task)]
+WAYS = pytest.mark.parametrize(("flavour", "cancelled"), _ALL)
+
+
+def _reaching(phase: str, reached: threading.Event) -> Script:
+    """Return a script that comes to *phase* of an answer, says so, and goes no further."""
+    said = {
+        "headers": b"",
+        "inside the headers": b"HTTP/1.1 200 OK\r\nContent-",
+        "body": b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n",
+        "inside the body": b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"status": ',
+        "inside a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n400\r\n{",
+        "wait": response_bytes(503, b"", b"Retry-After: 50"),
+    }
+
+    def script(connection: Connection) -> None:
+        connection.read_request()
+        connection.send(said[phase])
+        connection.stopping.wait(0.05)
+        reached.set()
+
+    return script
+
+
+@WAYS
+@pytest.mark.parametrize(
+    "phase", ["headers", "inside the headers", "body", "inside the body", "inside a chunk", "wait"]
+)
+def test_a_cancelled_call_leaves_nothing_open(
+    flavour: str,
+    cancelled: Callable[[Call, threading.Event], Awaitable[None]],
+    phase: str,
+    private_key: RSAPrivateKey,
+) -> None:
+    """The connection under way is closed, and the next call works (docs/decisions/0004)."""
+    reached = threading.Event()
+
+    async def cancel_and_go_on(client: AsyncOperatorClient) -> Any:
+        await cancelled(lambda: client.fetch_bet("bet-1"), reached)
+        if phase != "wait":  # By then the answer has been read, and its connection is free for the next call.
+            assert server.wait_until_closed()
+        return await client.fetch_bet("bet-2")
+
+    followed = _FOUND if phase != "wait" else _reaching("headers", threading.Event())
+    first = _reaching(phase, reached)
+
+    def script(connection: Connection) -> None:
+        first(connection)
+        if phase == "wait":
+            _FOUND(connection)
+
+    with HostileServer(script, followed) as server:
+        options: dict[str, Any] = {"timeout": 20.0, "deadline": 60.0}
+        assert isinstance(run(flavour, cancel_and_go_on, server.base_url, private_key, **options), OpenBet)
+        assert len(server.connections) == (1 if phase == "wait" else 2)
+        assert server.wait_until_closed()
+
+
+@WAYS
+def test_cancelled_while_connecting(
+    flavour: str, cancelled: Callable[[Call, threading.Event], Awaitable[None]], private_key: RSAPrivateKey
+) -> None:
+    """No half-open connection stays behind (docs/decisions/0004)."""
+    reached = threading.Event()
+
+    async def cancel(client: AsyncOperatorClient) -> None:
+        threading.Timer(0.1, reached.set).start()
+        await cancelled(lambda: client.fetch_bet("bet-1"), reached)
+
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        waiting = [socket.socket() for _ in range(4)]
+        for sock in waiting:
+            sock.setblocking(False)
+            sock.connect_ex(listener.getsockname())  # They fill the queue of connections that nobody accepts.
+        run(flavour, cancel, f"http://127.0.0.1:{listener.getsockname()[1]}", private_key, timeout=20.0)
+        for sock in waiting:
+            sock.close()
+
+
+@pytest.mark.parametrize(
+    ("flavour", "cancelled", "proxied"),
+    # The client over aiohttp is the user's own, and knows its proxies by itself.
+    [*((*way, False) for way in _ALL), *((*way, True) for way in _OURS)],
+)
+def test_cancelled_during_the_tls_handshake(
+    flavour: str,
+    cancelled: Callable[[Call, threading.Event], Awaitable[None]],
+    proxied: bool,
+    private_key: RSAPrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The connection is closed although TLS never stood, and the next call works (docs/decisions/0004)."""
+    reached = threading.Event()
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+
+    def silent(connection: Connection) -> None:
+        connection.sock.recv(5)
+        reached.set()
+
+    def secure(connection: Connection) -> None:
+        connection.sock = tls.wrap_socket(connection.sock, server_side=True)
+        _FOUND(connection)
+
+    async def cancel_and_go_on(client: AsyncOperatorClient) -> Any:
+        await cancelled(lambda: client.fetch_bet("bet-1"), reached)
+        assert server.wait_until_closed()
+        return await client.fetch_bet("bet-2")
+
+    with HostileServer(silent, secure) as server, HostileServer(forward) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
+        base_url = server.base_url.replace("http:", "https:")
+        options: dict[str, Any] = {"timeout": 20.0, "ssl_context": trusting, "trust_env": proxied}
+        assert isinstance(run(flavour, cancel_and_go_on, base_url, private_key, **options), OpenBet)
+        assert len(proxy.connections) == (2 if proxied else 0)
+
+
+@WAYS
+def test_cancelled_while_signing(
+    flavour: str, cancelled: Callable[[Call, threading.Event], Awaitable[None]], private_key: RSAPrivateKey
+) -> None:
+    """Nothing is sent, and the signer may be asked again (docs/decisions/0004)."""
+    reached = threading.Event()
+
+    class SlowAtFirst:
+        async def sign(self, message: bytes) -> bytes:
+            if not reached.is_set():
+                reached.set()
+                await anyio.sleep(30)
+            return sign(private_key, message)
+
+    async def cancel_and_go_on(client: AsyncOperatorClient) -> Any:
+        await cancelled(lambda: client.grant_free_bet(**grant_request()), reached)
+        assert server.connections == []
+        return await client.fetch_bet("bet-2")
+
+    with HostileServer(_FOUND) as server:
+        assert isinstance(run(flavour, cancel_and_go_on, server.base_url, SlowAtFirst()), OpenBet)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_deadline_of_yours_is_as_good_as_a_cancellation(backend: str, private_key: RSAPrivateKey) -> None:
+    """asyncio.timeout and trio.move_on_after end a call where it is (docs/decisions/0004)."""
+
+    async def main() -> None:
+        async with AsyncOperatorClient(server.base_url, "acme", private_key, trust_env=False) as client:
+            if backend == "trio":
+                with trio.move_on_after(0.2) as scope:
+                    await client.fetch_bet("bet-1")
+                assert scope.cancelled_caught
+            else:
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.2):
+                        await client.fetch_bet("bet-1")
+            assert server.wait_until_closed()
+            assert isinstance(await client.fetch_bet("bet-2"), OpenBet)
+
+    with HostileServer(_reaching("body", threading.Event()), _FOUND) as server:
+        anyio.run(main, backend=backend)
+
+
+class Stopped(BaseException):
+    """What Ctrl-C raises, but for pytest's own meaning of that."""
+
+
+@pytest.mark.parametrize("phase", ["headers", "inside the body", "wait"])
+def test_an_interrupt_passes_through_the_sync_client(phase: str, private_key: RSAPrivateKey) -> None:
+    """Ctrl-C comes out as it is, the connection is closed, and the client works on (docs/decisions/0004)."""
+    reached = threading.Event()
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped
+
+    def interrupt() -> None:
+        if reached.wait(10):
+            time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    interrupting = threading.Thread(target=interrupt)
+    try:
+        with HostileServer(_reaching(phase, reached), _FOUND) as server:
+            with OperatorClient(server.base_url, "acme", private_key, trust_env=False, deadline=60.0) as client:
+                interrupting.start()
+                with pytest.raises(Stopped):
+                    client.with_options(timeout=20.0).fetch_bet("bet-1")
+                if phase != "wait":
+                    assert server.wait_until_closed()
+                    assert isinstance(client.fetch_bet("bet-2"), OpenBet)
+            assert server.wait_until_closed()
+    finally:
+        interrupting.join(10)
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_interrupt_in_a_watcher_passes_through(private_key: RSAPrivateKey) -> None:
+    """on_exchange may end the program; only its bugs are held back (docs/decisions/0004)."""
+
+    def watch(exchange: object) -> None:
+        raise Stopped
+
+    with (
+        HostileServer(_FOUND) as server,
+        OperatorClient(
+            server.base_url,
+            "acme",
+            private_key,
+            trust_env=False,
+            on_exchange=watch,
+            retries=RetryPolicy(max_attempts=2),
+        ) as client,
+        pytest.raises(Stopped),
+    ):
+        client.fetch_bet("bet-1")

@@ -1,0 +1,200 @@
+"""Signers of every kind under both clients: when they are asked, and what becomes of their failures (spec §5)."""
+
+import threading
+import time
+from typing import Any
+
+import anyio
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator import AsyncOperatorClient, OperatorClient
+from game_operator.errors import ConfigurationError, RequestNotSentError
+from game_operator.models import OpenBet
+from game_operator.protocol.signing import sign, verify
+from tests.support.flavours import run
+from tests.support.hostile_server import HostileServer, answer, response_bytes
+from tests.support.wire import bet, grant_request, wire
+
+_FOUND = answer(response_bytes(200, wire(bet())))
+
+
+class Blocking:
+    """A signer such as a key management service: each call takes its time, in whatever thread it is made."""
+
+    def __init__(self, key: RSAPrivateKey, seconds: float = 0.0) -> None:
+        self._key = key
+        self._seconds = seconds
+        self.asked: list[bytes] = []
+        self.threads: list[threading.Thread] = []
+
+    def sign(self, message: bytes) -> bytes:
+        self.asked.append(message)
+        self.threads.append(threading.current_thread())
+        time.sleep(self._seconds)
+        return sign(self._key, message)
+
+
+class Awaited:
+    """The same, awaited."""
+
+    def __init__(self, key: RSAPrivateKey, seconds: float = 0.0) -> None:
+        self._key = key
+        self._seconds = seconds
+        self.asked: list[bytes] = []
+
+    async def sign(self, message: bytes) -> bytes:
+        self.asked.append(message)
+        await anyio.sleep(self._seconds)
+        return sign(self._key, message)
+
+
+async def _look_up(client: AsyncOperatorClient) -> Any:
+    return await client.fetch_bet("bet-1")
+
+
+async def _grant(client: AsyncOperatorClient) -> Any:
+    return await client.grant_free_bet(**grant_request())
+
+
+@pytest.mark.parametrize(
+    ("flavour", "kind"),
+    [
+        pytest.param("sync", Blocking, id="sync"),
+        pytest.param("asyncio", Blocking, id="asyncio, in a thread"),
+        pytest.param("trio", Blocking, id="trio, in a thread"),
+        pytest.param("asyncio", Awaited, id="asyncio, awaited"),
+        pytest.param("trio", Awaited, id="trio, awaited"),
+    ],
+)
+def test_a_signer_is_asked_once_for_the_same_message(
+    flavour: str, kind: Any, private_key: RSAPrivateKey, public_key: RSAPublicKey
+) -> None:
+    """It gets the string of spec §5 and signs for X-Signature; repeats need it no more (docs/decisions/0003)."""
+    signer = kind(private_key)
+
+    async def twice(client: AsyncOperatorClient) -> Any:
+        await client.with_options(retries=0).fetch_bet("bet-1")
+        return await client.fetch_bet("bet-1")
+
+    with HostileServer(_FOUND) as server:
+        assert isinstance(run(flavour, twice, server.base_url, signer), OpenBet)
+        lines = server.requests[0].split(b"\r\n")
+    assert signer.asked == [b"acme:bet-1"]
+    (signature,) = [line[13:] for line in lines if line.lower().startswith(b"x-signature: ")]
+    assert verify(public_key, b"acme:bet-1", signature)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_blocking_signer_holds_up_nobody_else(backend: str, private_key: RSAPrivateKey) -> None:
+    """It works in a thread of its own while the event loop goes on (docs/decisions/0004)."""
+    signer = Blocking(private_key, seconds=0.3)
+    ticks: list[float] = []
+
+    async def main() -> None:
+        client = AsyncOperatorClient(server.base_url, "acme", signer, trust_env=False)
+        async with client, anyio.create_task_group() as tasks:
+            tasks.start_soon(client.fetch_bet, "bet-1")
+            for _ in range(5):
+                await anyio.sleep(0.02)
+                ticks.append(time.monotonic())
+
+    with HostileServer(_FOUND) as server:
+        anyio.run(main, backend=backend)
+    assert signer.threads[0] is not threading.main_thread()
+    assert len(ticks) == 5
+
+
+class Broken:
+    """A signer with a problem of its own."""
+
+    def __init__(self, problem: BaseException) -> None:
+        self._problem = problem
+
+    def sign(self, message: bytes) -> bytes:
+        raise self._problem
+
+
+class AwaitedBroken(Broken):
+    """The same, awaited."""
+
+    async def sign(self, message: bytes) -> bytes:  # type: ignore[override] # it is the other protocol
+        raise self._problem
+
+
+class UnreachableError(Exception):
+    """What a key management service may raise."""
+
+
+@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.parametrize(
+    ("flavour", "kind"),
+    [
+        pytest.param("sync", Broken, id="sync"),
+        pytest.param("asyncio", Broken, id="asyncio, in a thread"),
+        pytest.param("trio", Broken, id="trio, in a thread"),
+        pytest.param("asyncio", AwaitedBroken, id="asyncio, awaited"),
+        pytest.param("trio", AwaitedBroken, id="trio, awaited"),
+    ],
+)
+def test_a_signers_own_exception_passes_unchanged(flavour: str, kind: Any, scenario: Any) -> None:
+    """It is the signer's to explain, and nothing has been sent (docs/decisions/0004)."""
+    problem = UnreachableError("no route to the key")
+    with HostileServer(_FOUND) as server:
+        with pytest.raises(UnreachableError) as raised:
+            run(flavour, scenario, server.base_url, kind(problem))
+        assert server.connections == []
+    assert raised.value is problem
+    assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.parametrize(
+    ("flavour", "kind", "exact"),
+    [
+        pytest.param("sync", Blocking, False, id="sync"),
+        pytest.param("asyncio", Blocking, True, id="asyncio, in a thread"),
+        pytest.param("trio", Blocking, True, id="trio, in a thread"),
+        pytest.param("asyncio", Awaited, True, id="asyncio, awaited"),
+        pytest.param("trio", Awaited, True, id="trio, awaited"),
+    ],
+)
+def test_a_signer_slower_than_the_deadline_sends_nothing(
+    flavour: str, kind: Any, exact: bool, scenario: Any, private_key: RSAPrivateKey
+) -> None:
+    """The deadline counts signing: at once in async, afterwards in sync (docs/decisions/0004)."""
+    signing_seconds, deadline = (0.9, 0.2) if exact else (0.3, 0.2)
+
+    async def timed(client: AsyncOperatorClient) -> float:
+        began = time.monotonic()
+        with pytest.raises(RequestNotSentError, match="sign") as raised:
+            await scenario(client)
+        assert (raised.value.timed_out, raised.value.attempts) == (True, 0)
+        return time.monotonic() - began
+
+    with HostileServer(_FOUND) as server:
+        seconds = run(flavour, timed, server.base_url, kind(private_key, signing_seconds), deadline=deadline)
+        assert server.connections == []
+    assert deadline <= seconds
+    if exact:
+        assert seconds < signing_seconds
+
+
+def test_a_signature_that_came_too_late_is_remembered_all_the_same(private_key: RSAPrivateKey) -> None:
+    """The next call in sync has it at hand (docs/decisions/0003)."""
+    signer = Blocking(private_key, seconds=0.3)
+    with (
+        HostileServer(_FOUND) as server,
+        OperatorClient(server.base_url, "acme", signer, trust_env=False, deadline=0.25) as client,
+    ):
+        with pytest.raises(RequestNotSentError):
+            client.fetch_bet("bet-1")
+        assert isinstance(client.with_options(deadline=10.0).fetch_bet("bet-1"), OpenBet)
+    assert signer.asked == [b"acme:bet-1"]
+
+
+def test_the_sync_client_takes_no_async_signer(private_key: RSAPrivateKey) -> None:
+    """It says which client does (spec §5)."""
+    with pytest.raises(ConfigurationError, match="Use AsyncOperatorClient with it"):
+        OperatorClient("http://localhost", "acme", Awaited(private_key))
+    AsyncOperatorClient("http://localhost", "acme", Awaited(private_key))
