@@ -97,7 +97,7 @@ def test_amounts_of_every_spelling(amount: str, cents: int) -> None:
 
 @pytest.mark.parametrize(
     "amount",
-    ["0.001", "0.005", "0.009999", "-12.345", "1E-64"],
+    ["0.001", "0.005", "0.125", "0.0625", "0.009999", "-12.345", "1E-64"],
 )
 def test_finer_than_a_cent_is_refused(amount: str) -> None:
     """Rounding is the caller's decision, never ours (spec §2.4)."""
