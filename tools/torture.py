@@ -49,7 +49,7 @@ def _find(version: str) -> str | None:
 
 
 def _pytest(interpreter: Path, *options: str) -> bool:
-    command = [str(interpreter), "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "--timeout", "600", *options]
+    command = [str(interpreter), "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--timeout", "600", *options]
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0  # noqa: S603
 
 
