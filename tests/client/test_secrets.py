@@ -1,0 +1,327 @@
+"""Keys, passphrases, signatures and tokens, planted and looked for in all that a program could write down (spec §5)."""
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+
+from game_operator import (
+    AsyncOperatorClient,
+    Exchange,
+    GameOperatorError,
+    OperatorClient,
+    SessionTokenBuilder,
+    SessionTokenError,
+    SigningKeyError,
+    launch_url,
+)
+from game_operator.protocol import operations
+from game_operator.protocol.signing import Signature, sign
+from tests.support.flavours import FLAVOURS, run, run_over
+from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.leaks import everything_told
+from tests.support.wire import bet, grant_request, granted, wire
+
+_PASSPHRASE = "pl4nted-passphrase"
+
+
+@pytest.fixture(scope="module")
+def encrypted_pem(private_key: RSAPrivateKey) -> bytes:
+    """The operator's key, under the planted passphrase."""
+    encryption = BestAvailableEncryption(_PASSPHRASE.encode())
+    return private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+
+
+@pytest.fixture(scope="module")
+def secrets(private_key: RSAPrivateKey, private_pem: bytes, encrypted_pem: bytes) -> dict[str, str]:
+    """Everything that must stay inside, by what it is."""
+    numbers = private_key.private_numbers()
+    grant = operations.grant_free_bet(**grant_request())
+    planted = {
+        "the passphrase": _PASSPHRASE,
+        "d": str(numbers.d),
+        "d in hex": f"{numbers.d:x}",
+        "p": str(numbers.p),
+        "q": str(numbers.q),
+        "the signature of fetch-games": _signature(private_key, b"acme"),
+        "the signature of fetch-bet": _signature(private_key, b"acme:bet-1"),
+        "the signature of the grant": _signature(private_key, grant.to_sign),
+    }
+    for name, pem in (("the PEM", private_pem), ("the encrypted PEM", encrypted_pem)):
+        planted |= {f"{name}, line {number}": line for number, line in enumerate(pem.decode().splitlines()[1:-2])}
+    return planted
+
+
+def _signature(key: RSAPrivateKey, message: bytes) -> str:
+    return Signature.of(sign(key, message)).decode()
+
+
+def _leaks(told: str, secrets: dict[str, str]) -> list[str]:
+    """Return the names of the *secrets* in *told*, whole or in good part."""
+    return [name for name, secret in secrets.items() if secret[: max(12, len(secret) // 2)] in told]
+
+
+def test_the_search_finds_what_it_looks_for(secrets: dict[str, str], private_pem: bytes) -> None:
+    """A leak would be noticed, in a local, in a text and in a pickle (spec §5)."""
+    assert _leaks(f"... {secrets['the signature of fetch-bet']} ...", secrets) == ["the signature of fetch-bet"]
+    assert "the PEM, line 3" in _leaks(private_pem.decode(), secrets)
+    error = GameOperatorError("harmless")
+    error.__cause__ = RuntimeError(_PASSPHRASE)
+    assert _leaks(everything_told(error), secrets) == ["the passphrase"]
+
+
+async def _look_up(client: AsyncOperatorClient) -> Any:
+    return await client.fetch_bet("bet-1")
+
+
+async def _grant(client: AsyncOperatorClient) -> Any:
+    return await client.grant_free_bet(**grant_request())
+
+
+async def _games(client: AsyncOperatorClient) -> Any:
+    return await client.fetch_games()
+
+
+def _signature_in(request: bytes) -> bytes:
+    lines = request.split(b"\r\n")
+    return next(line[13:] for line in lines if line.lower().startswith(b"x-signature: "))
+
+
+def _echoing(status: int, make_body: Callable[[str], object]) -> Script:
+    """Return a service for debugging: it answers *status* with the signature in its body."""
+
+    def script(connection: Connection) -> None:
+        while request := connection.read_request():
+            connection.send(response_bytes(status, wire(make_body(_signature_in(request).decode()))))
+
+    return script
+
+
+def _echoing_in_a_header(name: bytes, status: int) -> Script:
+    def script(connection: Connection) -> None:
+        while request := connection.read_request():
+            connection.send(response_bytes(status, b"{}", name + b": " + _signature_in(request)))
+
+    return script
+
+
+def _echoing_as_garbage(connection: Connection) -> None:
+    connection.send(_signature_in(connection.read_request()) + b"\r\n\r\n")
+    connection.close()
+
+
+def _hanging_up(connection: Connection) -> None:
+    connection.read_request()
+    connection.close()
+
+
+_SERVICES = [
+    pytest.param(_hanging_up, id="hangs up"),
+    pytest.param(Connection.wait_for_peer, id="keeps silent"),
+    pytest.param(_echoing_as_garbage, id="echoes as garbage"),
+    pytest.param(answer(response_bytes(401, b'{"error": "Authentication failed"}')), id="401"),
+    *(
+        pytest.param(_echoing(status, lambda echo: {"error": f"bad signature {echo}"}), id=f"echoes in {status}")
+        for status in (400, 401, 403, 429, 500)
+    ),
+    pytest.param(_echoing(200, lambda echo: {"echo": echo}), id="echoes in an unfit 200"),
+    pytest.param(_echoing(200, lambda echo: bet(wager=echo)), id="echoes in a field"),
+    pytest.param(_echoing(200, lambda echo: {echo: echo}), id="echoes in a name"),
+    pytest.param(
+        _echoing(400, lambda echo: {"success": False, "message": echo, "error_code": echo}), id="echoes in a refusal"
+    ),
+    pytest.param(_echoing_in_a_header(b"X-Debug", 404), id="echoes in a header"),
+    pytest.param(_echoing_in_a_header(b"X-Signature", 500), id="echoes in the same header"),
+    pytest.param(_echoing_in_a_header(b"Location", 302), id="echoes in a redirect"),
+    pytest.param(_echoing_in_a_header(b"Content-Encoding", 200), id="echoes in an encoding"),
+    pytest.param(_echoing_in_a_header(b"Content-Type", 404), id="echoes in a content type"),
+    pytest.param(_echoing_in_a_header(b"Retry-After", 429), id="echoes in Retry-After"),
+]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("service", _SERVICES)
+def test_no_error_of_a_call_gives_a_secret_away(
+    flavour: str, service: Script, private_key: RSAPrivateKey, secrets: dict[str, str]
+) -> None:
+    """Neither its texts and attributes, nor its pickle, nor the locals of our frames (spec §5)."""
+    with HostileServer(service) as server:
+        for scenario in (_look_up, _grant, _games):
+            with pytest.raises(GameOperatorError) as raised:
+                run(flavour, scenario, server.base_url, private_key, retries=0, timeout=0.15)
+            told = everything_told(raised.value) + "".join(traceback.format_exception(raised.value))
+            assert _leaks(told, secrets) == []
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_no_log_gives_a_secret_away(
+    flavour: str, encrypted_pem: bytes, secrets: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """At DEBUG neither this package nor httpx, httpcore, asyncio or aiohttp write one down (spec §5)."""
+
+    def watch(exchange: Exchange) -> None:
+        raise RuntimeError(f"a bug in a watcher, over {exchange}")
+
+    async def several(client: AsyncOperatorClient) -> None:
+        for scenario in (_look_up, _grant, _games):
+            with pytest.raises(GameOperatorError):
+                await scenario(client)
+
+    service = _echoing(500, lambda echo: {"error": echo})
+    with HostileServer(service) as server, caplog.at_level(logging.DEBUG):
+        for name in ("game_operator", "httpx", "httpcore", "httpcore.http11", "asyncio", "aiohttp"):
+            logging.getLogger(name).setLevel(logging.DEBUG)
+        run(
+            flavour,
+            several,
+            server.base_url,
+            encrypted_pem,
+            passphrase=_PASSPHRASE,
+            retries=0,
+            on_exchange=watch,
+        )
+    assert "a bug in a watcher" in caplog.text
+    assert _leaks(caplog.text, secrets) == []
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+def test_no_client_gives_a_secret_away(kind: Any, encrypted_pem: bytes, secrets: dict[str, str]) -> None:
+    """Its repr, its parts and their parts show none, and it is not pickled (spec §5)."""
+    client = kind("http://localhost:9", "acme", encrypted_pem, passphrase=_PASSPHRASE)
+    copy = client.with_options(timeout=1.0)
+    told = "".join(f"{part!r} {part}" for part in (client, copy, *vars(client).values(), *vars(client._wire).values()))
+    assert f"{kind.__name__}(base_url='http://localhost:9', operator_id='acme')" in told
+    signatures = client._signatures
+    told += "".join(f"{part!r} {part}" for part in vars(signatures).values())
+    assert _leaks(told, secrets) == []
+    for refused in (client, copy, signatures._signer):
+        with pytest.raises(TypeError, match=r"private key.* not pickled"):
+            pickle.dumps(refused)
+
+
+def test_no_exchange_gives_a_secret_away(private_key: RSAPrivateKey, secrets: dict[str, str]) -> None:
+    """What a watcher sees has the echoed signature cut out (spec §5)."""
+    seen: list[Exchange] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        echo = request.headers["x-signature"]
+        return httpx.Response(200, content=wire(granted(echo=echo)), headers={"X-Echo": echo})
+
+    run_over(httpx, "sync", handler, _grant, "http://localhost:9", private_key, on_exchange=seen.append)
+    (exchange,) = seen
+    assert b"[signature removed]" in exchange.response_body
+    assert _leaks(f"{exchange!r}", secrets) == []
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        pytest.param({"base_url": "nonsense"}, GameOperatorError, id="no address"),
+        pytest.param({"base_url": 7}, TypeError, id="an address of another type"),
+        pytest.param({"operator_id": "a:b"}, GameOperatorError, id="no operator id"),
+        pytest.param({"timeout": -1}, GameOperatorError, id="no timeout"),
+        pytest.param({"retries": "3"}, TypeError, id="no retries"),
+        pytest.param({"http_client": object()}, GameOperatorError, id="no http client"),
+        pytest.param({"passphrase": _PASSPHRASE + "!"}, SigningKeyError, id="a wrong passphrase"),
+        pytest.param({"passphrase": None}, SigningKeyError, id="no passphrase"),
+        pytest.param({"surprise": 1}, TypeError, id="an argument too many"),
+    ],
+)
+@pytest.mark.parametrize("from_env", [False, True], ids=["arguments", "environment"])
+def test_no_error_of_a_constructor_gives_a_secret_away(
+    kind: Any,
+    wrong: dict[str, Any],
+    problem: type[Exception],
+    from_env: bool,
+    encrypted_pem: bytes,
+    secrets: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever is wrong, the key and its passphrase have left our frames (spec §5)."""
+    monkeypatch.setenv("GAME_OPERATOR_BASE_URL", "https://api.example.com")
+    monkeypatch.setenv("GAME_OPERATOR_ID", "acme")
+    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY", encrypted_pem.decode())
+    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE", _PASSPHRASE)
+    if wrong.get("passphrase", 1) is None:
+        monkeypatch.delenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE")
+    arguments = {"base_url": "https://api.example.com", "operator_id": "acme"}
+    secret_arguments = {"private_key": encrypted_pem, "passphrase": _PASSPHRASE}
+    make = kind.from_env if from_env else kind
+    given = wrong if from_env else arguments | secret_arguments | wrong
+    with pytest.raises(problem) as raised:
+        make(**given)
+    assert _leaks(everything_told(raised.value), secrets) == []
+
+
+def test_a_short_key_is_refused_without_showing_it() -> None:
+    """The refusal of a key under 2048 bits shows its size alone (spec §5)."""
+    short = generate_private_key(65537, 1024)
+    with pytest.raises(SigningKeyError, match="1024 bits") as raised:
+        OperatorClient("https://api.example.com", "acme", short)
+    numbers = short.private_numbers()
+    assert _leaks(everything_told(raised.value), {"d": str(numbers.d), "p": str(numbers.p)}) == []
+
+
+@pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
+def test_a_broken_signer_gives_no_secret_of_ours_away(
+    flavour: str, private_key: RSAPrivateKey, secrets: dict[str, str]
+) -> None:
+    """Our frames in the traceback of somebody else's exception hold none (spec §5)."""
+
+    class Forgetful:
+        calls = 0
+
+        def sign(self, message: bytes) -> bytes:
+            self.calls += 1
+            if self.calls > 1:
+                raise RuntimeError("the key is gone")
+            return sign(private_key, message)
+
+    async def twice(client: AsyncOperatorClient) -> Any:
+        await client.fetch_bet("bet-1")
+        return await client.fetch_bet("bet-2")
+
+    found = answer(response_bytes(200, wire(bet())))
+    with HostileServer(found) as server, pytest.raises(RuntimeError, match="the key is gone") as raised:
+        run(flavour, twice, server.base_url, Forgetful())
+    assert _leaks(everything_told(raised.value), secrets) == []
+
+
+def _spoiled(token: str) -> str:
+    head, payload, signature = token.split(".")
+    return f"{head}.{payload}.{signature[:-8]}AAAAAAAA"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "instance_id", "later"),
+    [
+        pytest.param(lambda token: token, "instance-2", 0, id="another instance"),
+        pytest.param(lambda token: token, "instance-1", 7200, id="expired"),
+        pytest.param(_spoiled, "instance-1", 0, id="another signature"),
+        pytest.param(lambda token: token[:-300], "instance-1", 0, id="cut off"),
+        pytest.param(lambda token: token + ".more", "instance-1", 0, id="too long"),
+    ],
+)
+def test_no_error_of_a_token_gives_it_away(
+    spoil: Callable[[str], str], instance_id: str, later: float, private_key: RSAPrivateKey
+) -> None:
+    """A refused session token is not shown, nor any part of it that could open a game (docs/decisions/0005)."""
+    now = [1_700_000_000.0]
+    builder = SessionTokenBuilder("acme", private_key, lifetime=timedelta(minutes=15), clock=lambda: now[0])
+    token = builder.build(player_id="p1", instance_id="instance-1")
+    now[0] += later
+    parts = dict(zip(("the head", "the payload", "the signature"), token.split("."), strict=True))
+    with pytest.raises(SessionTokenError) as raised:
+        builder.decode(spoil(token), instance_id=instance_id)
+    assert _leaks(everything_told(raised.value), parts | {"the token": token}) == []
+    with pytest.raises(GameOperatorError) as refused:
+        launch_url("http://play.example/?token={token}", token)
+    assert _leaks(everything_told(refused.value), parts | {"the token": token}) == []
