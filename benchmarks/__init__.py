@@ -1,0 +1,1 @@
+"""Speed, measured beside what one would write by hand; ``python -m benchmarks`` prints the table."""

@@ -1,0 +1,70 @@
+"""
+``python -m benchmarks`` measures everything and prints a table; with names, only those.
+
+It ends well even when a goal is missed: speed is reported and never tested.
+"""
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+
+from benchmarks import fetch_bet, fetch_games, imports, in_flight, parsing, posts, threads, tokens
+from benchmarks.measure import Finding, Race, run
+from benchmarks.report import as_json, as_table
+from benchmarks.stage import Stage, set_stage
+
+__all__ = ["SUITES", "main"]
+
+SUITES: dict[str, Callable[[Stage], Iterator[Race]]] = {
+    "fetch-bet": fetch_bet.races,
+    "fetch-games": fetch_games.races,
+    "imports": imports.races,
+    "in-flight": in_flight.races,
+    "posts": posts.races,
+    "threads": threads.races,
+    "parsing": parsing.races,
+    "tokens": tokens.races,
+}
+
+_LIBRARIES = ("httpx", "httpx2", "httpx-aiohttp", "aiohttp", "pydantic", "cryptography", "pyjwt")
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = _parser().parse_args()
+    findings = []
+    for finding in _findings(arguments.names or list(SUITES), quick=arguments.quick):
+        findings.append(finding)
+        print(f"{finding.what}: {finding.cpu_ratio.median:.2f} {finding.verdict}", file=sys.stderr, flush=True)
+    print(as_json(findings) if arguments.json else f"{_machine()}\n\n{as_table(findings)}")
+
+
+def _findings(names: list[str], *, quick: bool) -> Iterator[Finding]:
+    with set_stage() as stage:
+        for name in names:
+            for race in SUITES[name](stage):
+                yield from run(race, quick=quick)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed beside what one writes by hand.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SUITES)}; all of them by default")
+    parser.add_argument("--quick", action="store_true", help="one round of one call, which shows that all is in order")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def _machine() -> str:
+    libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    busy = ", ".join(f"{load:.1f}" for load in os.getloadavg())
+    return (
+        f"CPython {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}; {libraries}\n"
+        f"Load over the last 1, 5 and 15 minutes: {busy}. Ratios are medians of the rounds (lowest to highest)."
+    )
+
+
+if __name__ == "__main__":
+    main()

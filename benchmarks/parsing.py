@@ -1,0 +1,51 @@
+"""From the bytes of an answer to typed values, without the network."""
+
+import json
+from collections.abc import Iterator
+
+from benchmarks.bodies import one_bet, round_of
+from benchmarks.measure import Contender, Race, timed
+from benchmarks.stage import OPERATOR_ID, Stage
+from game_operator.client._gc import relaxed_gc
+from game_operator.protocol import operations
+from game_operator.protocol.http import HttpResponse
+
+__all__ = ["races"]
+
+
+def races(stage: Stage) -> Iterator[Race]:
+    bet, long_round = one_bet(), round_of(5_000)
+    read_bet = operations.fetch_bet(OPERATOR_ID, "bet").parse
+    read_round = operations.fetch_round_bets(instance_id="instance", round_no=1).parse
+
+    def bare_bet(calls: int) -> None:
+        for _ in range(calls):
+            json.loads(bet)
+
+    def typed_bet(calls: int) -> None:
+        for _ in range(calls):
+            read_bet(HttpResponse(200, (), bet))
+
+    def bare_round(calls: int) -> None:
+        for _ in range(calls):
+            json.loads(long_round)
+
+    def typed_round(calls: int) -> None:
+        for _ in range(calls):
+            with relaxed_gc():  # As the clients do for a body of this size.
+                read_round(HttpResponse(200, (), long_round))
+
+    yield Race(
+        "parse-bet",
+        Contender("json.loads", timed(bare_bet)),
+        (Contender("reading one bet", timed(typed_bet)),),
+        calls=2_000,
+        rounds=15,
+    )
+    yield Race(
+        "parse-round",
+        Contender("json.loads", timed(bare_round)),
+        (Contender("reading a round of 5,000 bets", timed(typed_round)),),
+        calls=2,
+        rounds=25,
+    )

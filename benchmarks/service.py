@@ -1,0 +1,78 @@
+"""
+A service that knows four answers by heart: HTTP/1.1 on loopback, in a process of its own.
+
+It verifies nothing and decides nothing, so that what is measured is the client. Run as a program it prints its port
+and serves until its standard input ends.
+"""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchmarks.bodies import catalogue, grant_accepted, one_bet, round_of
+
+__all__ = ["running_service"]
+
+
+@contextmanager
+def running_service() -> Iterator[str]:
+    """Start the service and yield its base URL."""
+    command = [sys.executable, "-m", "benchmarks.service"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.stdin.close()
+
+
+def _answer(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+class _ByHeart(asyncio.Protocol):
+    """Answers each request as soon as it is complete, by the word its path holds."""
+
+    answers: dict[bytes, bytes]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._received = b""
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while (end := self._end_of_request()) is not None:
+            path = self._received.split(b" ", 2)[1]
+            self._received = self._received[end:]
+            endpoint = path.split(b"/", 4)[3]
+            self._transport.write(self.answers[endpoint])
+
+    def _end_of_request(self) -> int | None:
+        head, found, _ = self._received.partition(b"\r\n\r\n")
+        if not found:
+            return None
+        _, _, after = head.lower().partition(b"\r\ncontent-length:")
+        end = len(head) + 4 + int(after.split(b"\r\n", 1)[0] or 0)
+        return end if len(self._received) >= end else None
+
+
+async def _serve() -> None:
+    _ByHeart.answers = {
+        b"fetch-games": _answer(catalogue()),
+        b"fetch-bet": _answer(one_bet()),
+        b"fetch-round-bets": _answer(round_of(20)),
+        b"free-bet": _answer(grant_accepted()),
+    }
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(_ByHeart, "127.0.0.1", 0, backlog=512)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+    server.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())
