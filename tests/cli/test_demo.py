@@ -33,10 +33,8 @@ def pid_in(out: str) -> int:
 
 
 def test_the_whole_story(tmp_path: Path) -> None:
-    """Everything the client can do (spec §2, §4.2, §5, §7.2), told in order, in seconds; nothing is left behind."""
-    began = time.monotonic()
+    """Everything the client can do (spec §2, §4.2, §5, §7.2), told in order; nothing is left behind."""
     told = command("demo", TMPDIR=str(tmp_path))
-    assert time.monotonic() - began < 30
     assert (told.code, told.err) == (0, "")
     story = iter(told.out.splitlines())
     # A membership test moves the iterator: each must come after the one before.
@@ -74,7 +72,7 @@ def test_the_story_as_a_document(tmp_path: Path) -> None:
     elsewhere = {"GAME_OPERATOR_BASE_URL": "https://api.example.com", "GAME_OPERATOR_ID": "x", "TMPDIR": str(tmp_path)}
     document = command("demo", "--json", **elsewhere, HTTP_PROXY="http://127.0.0.1:1").document
     assert document["ok"] is True
-    assert 0 < document["seconds"] < 30
+    assert document["seconds"] > 0
     assert len(document["steps"]) == 9
     assert all(step["lines"] and step["problem"] == "" for step in document["steps"])
     assert list(tmp_path.iterdir()) == []
