@@ -33,6 +33,7 @@ from game_operator.client.config import (
     ReadLimits,
     base_url_of,
     call_settings,
+    checked_watcher,
     environment_settings,
 )
 from game_operator.errors import ConfigurationError
@@ -108,7 +109,7 @@ class AsyncOperatorClient:
         self._settings = call_settings(operator_id=operator_id, timeout=timeout, deadline=deadline, retries=retries)
         self._signatures = _signatures(signer, operator_id)
         self._wire = _Wire(self._base_url, http_client, ssl_context, trust_env, read_limits)
-        self._on_exchange = on_exchange
+        self._on_exchange = checked_watcher(on_exchange)
         self._owns_wire = True
 
     @classmethod

@@ -295,7 +295,9 @@ def _parsed(library: HttpLibrary, base_url: str) -> Any:
     try:
         return library.module.URL(base_url)
     except library.module.InvalidURL:
-        problem = f"base_url {shown(base_url)} has a host that no name can have. Pass one like https://api.example.com."
+        problem = (
+            f"base_url {shown(base_url)} has a host that no machine can have. Pass one like https://api.example.com."
+        )
     raise ConfigurationError(problem)
 
 

@@ -27,6 +27,7 @@ from game_operator.client.config import (
     ReadLimits,
     base_url_of,
     call_settings,
+    checked_watcher,
     environment_settings,
 )
 from game_operator.errors import ConfigurationError
@@ -121,7 +122,7 @@ class OperatorClient:
             raise ConfigurationError("The signer's sign method is async. Use AsyncOperatorClient with it.")
         self._signatures = RememberedSignatures(cast("Signer", signer), forever=operator_id.encode())
         self._wire = _Wire(self._base_url, http_client, ssl_context, trust_env, read_limits)
-        self._on_exchange = on_exchange
+        self._on_exchange = checked_watcher(on_exchange)
         self._owns_wire = True
 
     @classmethod

@@ -1,6 +1,6 @@
 """A client's settings: checked once at construction, so that no call fails on them later."""
 
-import math
+import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from game_operator._version import __version__
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import CallSettings
 from game_operator.protocol.http import is_loopback
-from game_operator.protocol.retry import RetryPolicy
+from game_operator.protocol.retry import LONGEST_SECONDS, RetryPolicy
 
 __all__ = [
     "DEFAULT_POLICY",
@@ -24,11 +24,14 @@ __all__ = [
     "base_url_of",
     "call_settings",
     "checked_seconds",
+    "checked_watcher",
     "environment_settings",
     "policy_of",
 ]
 
 _OPERATOR_ID = re.compile(r"[\x21-\x39\x3b-\x7e](?:[\x20-\x39\x3b-\x7e]*[\x21-\x39\x3b-\x7e])?\Z")
+#: A name, an IPv4 or a bracketed IPv6 address, and perhaps a port: neither empty, nor a template that nobody filled in.
+_AUTHORITY = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?\Z")
 _USER_AGENT = f"game-operator/{__version__}"
 
 
@@ -63,6 +66,14 @@ class ReadLimits:
     catalogue: int = 64 * 1024 * 1024
     other: int = 4 * 1024 * 1024
 
+    def __post_init__(self) -> None:
+        for name in ("catalogue", "other"):
+            size = getattr(self, name)
+            if type(size) is not int:
+                raise TypeError(f"{name} must be a number of bytes, not {type(size).__name__}")
+            if size < 1:
+                raise ConfigurationError(f"{name} is {size}, but no answer is shorter than 1 byte.")
+
     def of(self, operation_name: str) -> int:
         """Return the limit for the endpoint *operation_name*."""
         return self.catalogue if operation_name == "fetch-games" else self.other
@@ -87,17 +98,18 @@ def base_url_of(text: str, *, allow_insecure_http: bool) -> str:
     parts = _split(text)
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError("base_url carries a user name or password. Remove it: calls are signed instead.")
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isascii() or not text.isprintable():
+    if parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
         raise ConfigurationError(f"base_url {shown(text)} is no address. Pass one like https://api.example.com.")
-    if not set("?# ").isdisjoint(text):
+    if not text.isascii() or not set("?# ").isdisjoint(text):
         raise ConfigurationError(
-            f"base_url {shown(text)} carries a query, a fragment or a space. Pass the address alone."
+            f"base_url {shown(text)} carries a query, a fragment, a space or letters beyond ASCII. "
+            "Pass the address alone."
         )
     if text.rstrip("/").endswith("/api/v0.2"):
         raise ConfigurationError(
             f"base_url {shown(text)} ends in /api/v0.2, which every path begins with. Leave it out."
         )
-    if parts.scheme == "http" and not allow_insecure_http and not is_loopback(parts.hostname):
+    if parts.scheme == "http" and not allow_insecure_http and not is_loopback(parts.hostname or ""):
         raise ConfigurationError(
             f"base_url {shown(text)} is plain http to another machine: anyone on the way could read and replay signed "
             "requests. Use https, or pass allow_insecure_http=True if the way is private."
@@ -132,13 +144,28 @@ def checked_seconds(name: str, value: float) -> float:
 
     Raises:
         TypeError: It is no number.
-        ConfigurationError: It is zero, negative or not finite.
+        ConfigurationError: It is not positive, or over a million.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__} {shown(value)}")
-    if not (math.isfinite(value) and value > 0):
-        raise ConfigurationError(f"{name} is {value}, but must be a positive, finite number of seconds.")
+    if not 0 < value <= LONGEST_SECONDS:
+        raise ConfigurationError(f"{name} is {shown(value)}, but must be a positive number of seconds up to a million.")
     return float(value)
+
+
+def checked_watcher(on_exchange: OnExchange | None) -> OnExchange | None:
+    """
+    Return *on_exchange*, which is called, and never awaited.
+
+    Raises:
+        TypeError: It cannot be called.
+        ConfigurationError: It would have to be awaited.
+    """
+    if on_exchange is not None and not callable(on_exchange):
+        raise TypeError(f"on_exchange must be callable, not {type(on_exchange).__name__}")
+    if inspect.iscoroutinefunction(on_exchange):
+        raise ConfigurationError("on_exchange is async, but it is called and not awaited. Pass an ordinary function.")
+    return on_exchange
 
 
 def policy_of(retries: RetryPolicy | int) -> RetryPolicy:

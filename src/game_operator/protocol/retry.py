@@ -1,10 +1,14 @@
 """How often a call is repeated, and how long it waits in between. Not in the specification: assumed."""
 
 from dataclasses import dataclass
+from typing import Final
 
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, shown
 
-__all__ = ["RetryPolicy"]
+__all__ = ["LONGEST_SECONDS", "RetryPolicy"]
+
+#: Longer waits and timeouts are mistakes, and clocks and sockets refuse them later with errors of their own.
+LONGEST_SECONDS: Final = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +36,10 @@ class RetryPolicy:
             raise ConfigurationError(f"max_attempts is {self.max_attempts}, but a call needs at least 1 attempt")
         for name in ("base_delay_seconds", "max_delay_seconds", "max_retry_after_seconds"):
             seconds = getattr(self, name)
-            if not 0 <= seconds < float("inf"):
-                raise ConfigurationError(f"{name} is {seconds}, but must be finite and not negative")
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+                raise TypeError(f"{name} must be a number of seconds, not {type(seconds).__name__}")
+            if not 0 <= seconds <= LONGEST_SECONDS:
+                raise ConfigurationError(f"{name} is {shown(seconds)}, but must be from 0 to a million seconds")
 
     def delay_seconds(self, attempts: int, jitter: float) -> float:
         """Return the wait after *attempts* attempts; *jitter* is from 0 to 1."""

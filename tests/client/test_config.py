@@ -1,0 +1,378 @@
+"""Settings: what is accepted, what is refused with which words, and what a client shares with its copies (spec §5)."""
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
+from game_operator.client._core import UNSET
+from game_operator.client.config import ReadLimits
+from game_operator.errors import ConfigurationError
+from game_operator.models import OpenBet
+from tests.support.flavours import run
+from tests.support.hostile_server import HostileServer, answer, response_bytes
+from tests.support.wire import bet, wire
+
+_FOUND = answer(response_bytes(200, wire(bet())))
+
+KINDS = pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+
+
+def _made(kind: Any, key: RSAPrivateKey, **options: Any) -> Any:
+    return kind(**({"base_url": "https://api.example.com", "operator_id": "acme", "private_key": key} | options))
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("base_url", "kept"),
+    [
+        pytest.param("https://api.example.com", None, id="https"),
+        pytest.param("https://api.example.com/", "https://api.example.com", id="a trailing slash"),
+        pytest.param("https://api.example.com///", "https://api.example.com", id="several"),
+        pytest.param("https://api.example.com:8443/operator", None, id="a port and a prefix"),
+        pytest.param(
+            "https://api.example.com/operator/", "https://api.example.com/operator", id="a prefix and a slash"
+        ),
+        pytest.param("HTTPS://api.example.com", "https://api.example.com", id="capitals"),
+        pytest.param("https://[2001:db8::1]:8443", None, id="IPv6"),
+        pytest.param("https://xn--bcher-kva.example", None, id="punycode"),
+        pytest.param("http://localhost:8000", None, id="http to localhost"),
+        pytest.param("http://api.localhost", None, id="http to a name below localhost"),
+        pytest.param("http://127.0.0.1:8000", None, id="http to 127.0.0.1"),
+        pytest.param("http://127.8.9.10", None, id="http to another address of loopback"),
+        pytest.param("http://[::1]:8000", None, id="http to ::1"),
+    ],
+)
+def test_an_address_is_taken(kind: Any, base_url: str, kept: str | None, private_key: RSAPrivateKey) -> None:
+    """Any https address, and plain http to this machine (assumed, docs/decisions/0004)."""
+    client = _made(kind, private_key, base_url=base_url)
+    assert repr(client) == f"{kind.__name__}(base_url={kept or base_url!r}, operator_id='acme')"
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("base_url", "told"),
+    [
+        pytest.param("", "is no address", id="nothing"),
+        pytest.param("api.example.com", "is no address", id="no scheme"),
+        pytest.param("//api.example.com", "is no address", id="no scheme but slashes"),
+        pytest.param("ftp://api.example.com", "is no address", id="another scheme"),
+        pytest.param("https://", "is no address", id="no host"),
+        pytest.param("https:///operator", "is no address", id="a path without host"),
+        pytest.param("https:api.example.com", "is no address", id="no slashes"),
+        pytest.param("https://api.example.com:99999", "is no address", id="no such port"),
+        pytest.param("https://api.example.com:port", "is no address", id="a port in words"),
+        pytest.param("https://[::1", "is no address", id="half a bracket"),
+        pytest.param("https://bücher.example", "is no address", id="not ASCII"),
+        pytest.param("https://api.example.com\n", "is no address", id="a line break"),
+        pytest.param("https://api.exa\tmple.com", "is no address", id="a tab"),
+        pytest.param("https://[::1].example", "is no address", id="more than a bracket"),
+        pytest.param("https://{host}", "is no address", id="a template"),
+        pytest.param("https://api%2eexample.com", "is no address", id="an escape in the name"),
+        pytest.param("https://api\\example.com", "is no address", id="a backslash"),
+        pytest.param("https://:8443", "is no address", id="a port alone"),
+        pytest.param("https://999.1.1.1", "no machine can have", id="no such IPv4 address"),
+        pytest.param("https://" + "a" * 70_000, "no machine can have", id="too long a name"),
+        pytest.param("https://api.example.com/bücher", "letters beyond ASCII", id="a path beyond ASCII"),
+        pytest.param("https://api.example.com?key=1", "carries a query, a fragment, a space", id="a query"),
+        pytest.param("https://api.example.com?", "carries a query, a fragment, a space", id="an empty query"),
+        pytest.param("https://api.example.com#", "carries a query, a fragment, a space", id="an empty fragment"),
+        pytest.param("https://api.example.com/#top", "carries a query, a fragment, a space", id="a fragment"),
+        pytest.param(" https://api.example.com", "carries a query, a fragment, a space", id="a space before"),
+        pytest.param("https://api.example.com/a b", "carries a query, a fragment, a space", id="a space within"),
+        pytest.param("https://acme:s3cret@api.example.com", "user name or password", id="a password"),
+        pytest.param("https://acme@api.example.com", "user name or password", id="a user name"),
+        pytest.param("https://api.example.com/api/v0.2", "ends in /api/v0.2", id="the prefix of all paths"),
+        pytest.param("https://api.example.com/api/v0.2/", "ends in /api/v0.2", id="the same with a slash"),
+        pytest.param("http://api.example.com", "plain http to another machine", id="http"),
+        pytest.param("HTTP://api.example.com", "plain http to another machine", id="http in capitals"),
+        pytest.param("http://127.0.0.1.example.com", "plain http to another machine", id="http to what looks local"),
+        pytest.param("http://localhost.example.com", "plain http to another machine", id="http to another localhost"),
+        pytest.param("http://10.0.0.1", "plain http to another machine", id="http to a private address"),
+        pytest.param("http://0.0.0.0:8000", "plain http to another machine", id="http to every address"),
+    ],
+)
+def test_an_address_is_refused(kind: Any, base_url: str, told: str, private_key: RSAPrivateKey) -> None:
+    """At construction, with words that say why; a password in it is not shown (assumed, docs/decisions/0004)."""
+    with pytest.raises(ConfigurationError, match=re.escape(told)) as raised:
+        _made(kind, private_key, base_url=base_url)
+    assert "s3cret" not in str(raised.value)
+
+
+@KINDS
+def test_plain_http_elsewhere_needs_your_word(kind: Any, private_key: RSAPrivateKey) -> None:
+    """allow_insecure_http=True is that word, and allows nothing else (assumed, docs/decisions/0004)."""
+    base_url = "http://api.internal"
+    assert _made(kind, private_key, base_url=base_url, allow_insecure_http=True)._base_url == base_url
+    with pytest.raises(ConfigurationError, match="is no address"):
+        _made(kind, private_key, base_url="ftp://api.internal", allow_insecure_http=True)
+
+
+@KINDS
+@pytest.mark.parametrize("operator_id", ["acme", "ACME-1_2.3", "a", "a b", "~!@#$%^&*()", "x" * 500])
+def test_an_operator_id_is_taken(kind: Any, operator_id: str, private_key: RSAPrivateKey) -> None:
+    """Whatever a header can carry and the signed string keeps apart (spec §5, docs/decisions/0006)."""
+    assert f"operator_id={operator_id!r}" in repr(_made(kind, private_key, operator_id=operator_id))
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "operator_id",
+    ["", " ", "a:b", ":", " acme", "acme ", "acme\n", "ac\nme", "ac\tme", "ac\0me", "acmé", "日本", "a\x7f"],
+)
+def test_an_operator_id_is_refused(kind: Any, operator_id: str, private_key: RSAPrivateKey) -> None:
+    """A colon would make the signed string ambiguous; the rest no header carries (spec §5, docs/decisions/0006)."""
+    with pytest.raises(ConfigurationError, match=r"operator_id .* cannot be used"):
+        _made(kind, private_key, operator_id=operator_id)
+
+
+_ACCEPTED = [
+    pytest.param({"timeout": 1}, id="an int"),
+    pytest.param({"timeout": 0.001}, id="a millisecond"),
+    pytest.param({"timeout": 1_000_000}, id="a million seconds"),
+    pytest.param({"deadline": None}, id="no deadline"),
+    pytest.param({"deadline": 0.5}, id="half a second"),
+    pytest.param({"retries": 0}, id="no repeat"),
+    pytest.param({"retries": RetryPolicy(max_attempts=7)}, id="a policy"),
+    pytest.param({"on_exchange": print}, id="a watcher"),
+    pytest.param({"read_limits": ReadLimits(catalogue=1, other=1)}, id="one byte"),
+]
+
+
+@KINDS
+@pytest.mark.parametrize("options", _ACCEPTED)
+def test_a_setting_is_taken(kind: Any, options: dict[str, Any], private_key: RSAPrivateKey) -> None:
+    """Each on the near side of its limit (assumed, docs/decisions/0004)."""
+    client = _made(kind, private_key, **options)
+    if {"timeout", "deadline", "retries"} & set(options):
+        copied = _made(kind, private_key).with_options(**options)
+        assert copied._settings == client._settings
+
+
+async def _watch(exchange: object) -> None:
+    raise AssertionError("never awaited")
+
+
+_REFUSED = [
+    *(
+        pytest.param({name: value}, ConfigurationError, f"{name} is .* positive number", id=f"{name} of {value}")
+        for name in ("timeout", "deadline")
+        for value in (0, -1, 0.0, float("inf"), float("nan"), -float("inf"), 1_000_001)
+    ),
+    pytest.param({"timeout": 10**5000}, ConfigurationError, "timeout is .* positive number", id="5000 digits"),
+    *(
+        pytest.param({name: value}, TypeError, f"{name} must be a number", id=f"{name} of type {type(value).__name__}")
+        for name in ("timeout", "deadline")
+        for value in ("3", True, (1, 2))
+    ),
+    pytest.param({"timeout": None}, TypeError, "timeout must be a number", id="no timeout"),
+    pytest.param({"retries": -1}, ConfigurationError, "retries is -1; pass 0", id="fewer than no repeats"),
+    pytest.param({"retries": True}, TypeError, "retries must be", id="True repeats"),
+    pytest.param({"retries": 1.0}, TypeError, "retries must be", id="1.0 repeats"),
+    pytest.param({"retries": None}, TypeError, "retries must be", id="None repeats"),
+]
+_REFUSED_AT_CONSTRUCTION = [
+    pytest.param({"base_url": 7}, TypeError, "base_url must be a str", id="a number for an address"),
+    pytest.param({"operator_id": 7}, TypeError, "operator_id must be a str", id="a number for an operator"),
+    pytest.param({"private_key": 7}, TypeError, "private_key must be", id="a number for a key"),
+    pytest.param({"on_exchange": "print"}, TypeError, "on_exchange must be callable", id="a word for a watcher"),
+    pytest.param({"on_exchange": _watch}, ConfigurationError, "on_exchange is async", id="an async watcher"),
+]
+
+
+@KINDS
+@pytest.mark.parametrize(("options", "error", "told"), [*_REFUSED, *_REFUSED_AT_CONSTRUCTION])
+def test_a_setting_is_refused(
+    kind: Any, options: dict[str, Any], error: type[Exception], told: str, private_key: RSAPrivateKey
+) -> None:
+    """At construction, so that no call fails on it later (assumed, docs/decisions/0004)."""
+    with pytest.raises(error, match=told):
+        _made(kind, private_key, **options)
+
+
+@KINDS
+@pytest.mark.parametrize(("options", "error", "told"), _REFUSED)
+def test_a_changed_setting_is_refused_alike(
+    kind: Any, options: dict[str, Any], error: type[Exception], told: str, private_key: RSAPrivateKey
+) -> None:
+    """with_options checks what the constructor checks (assumed, docs/decisions/0004)."""
+    with pytest.raises(error, match=told):
+        _made(kind, private_key).with_options(**options)
+
+
+@pytest.mark.parametrize(
+    ("limits", "error"),
+    [
+        pytest.param({"other": 0}, ConfigurationError, id="no byte"),
+        pytest.param({"catalogue": -1}, ConfigurationError, id="less than none"),
+        pytest.param({"other": 1.5}, TypeError, id="half a byte"),
+        pytest.param({"catalogue": True}, TypeError, id="True"),
+    ],
+)
+def test_a_read_limit_is_refused(limits: dict[str, Any], error: type[Exception]) -> None:
+    """It is a number of bytes, at least 1 (assumed, docs/decisions/0004)."""
+    with pytest.raises(error):
+        ReadLimits(**limits)
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"),
+    [
+        pytest.param({"max_attempts": 0}, ConfigurationError, id="no attempt"),
+        pytest.param({"max_attempts": 1.0}, TypeError, id="an attempt of another type"),
+        pytest.param({"base_delay_seconds": -0.1}, ConfigurationError, id="a wait into the past"),
+        pytest.param({"max_delay_seconds": float("nan")}, ConfigurationError, id="no number"),
+        pytest.param({"max_retry_after_seconds": float("inf")}, ConfigurationError, id="for ever"),
+        pytest.param({"max_delay_seconds": 1_000_001}, ConfigurationError, id="over a million seconds"),
+        pytest.param({"max_delay_seconds": "5"}, TypeError, id="a wait in words"),
+        pytest.param({"base_delay_seconds": True}, TypeError, id="True seconds"),
+    ],
+)
+def test_a_policy_is_refused(policy: dict[str, Any], error: type[Exception]) -> None:
+    """Each field has its limits (assumed, docs/decisions/0004)."""
+    with pytest.raises(error, match=next(iter(policy))):
+        RetryPolicy(**policy)
+
+
+def test_a_policy_on_its_limits_is_taken() -> None:
+    """One attempt, no wait, a million seconds (assumed, docs/decisions/0004)."""
+    policy = RetryPolicy(max_attempts=1, base_delay_seconds=0, max_delay_seconds=1_000_000, max_retry_after_seconds=0.0)
+    assert policy.delay_seconds(1, 0.5) == 0
+
+
+@KINDS
+def test_defaults_are_as_documented(kind: Any, private_key: RSAPrivateKey) -> None:
+    """10 s for an attempt, 30 s for a call, 3 attempts, 64 and 4 MiB (assumed, docs/decisions/0004)."""
+    client = _made(kind, private_key)
+    settings, limits = client._settings, client._wire._read_limits
+    assert (settings.timeout_seconds, settings.deadline_seconds, settings.policy) == (10.0, 30.0, RetryPolicy())
+    assert settings.policy.max_attempts == 3
+    assert (limits.of("fetch-games"), limits.of("fetch-bet")) == (64 * 2**20, 4 * 2**20)
+    assert _made(kind, private_key, retries=4)._settings.policy.max_attempts == 5
+    assert client.with_options()._settings == settings
+    assert repr(UNSET) == "<as before>"
+
+
+def _environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+    for name in ("BASE_URL", "ID", "PRIVATE_KEY", "PRIVATE_KEY_FILE", "PRIVATE_KEY_PASSPHRASE"):
+        monkeypatch.delenv(f"GAME_OPERATOR_{name}", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(f"GAME_OPERATOR_{name}", value)
+
+
+@KINDS
+@pytest.mark.parametrize("form", ["text", "text on one line", "file"])
+def test_the_environment_is_enough(
+    kind: Any, form: str, private_pem: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Address, operator and key from GAME_OPERATOR_…, the key as text or as a file (assumed, docs/decisions/0004)."""
+    file = tmp_path / "key.pem"
+    file.write_bytes(private_pem)
+    text = private_pem.decode()
+    key = {
+        "text": {"PRIVATE_KEY": text},
+        "text on one line": {"PRIVATE_KEY": text.replace("\n", "\\n")},
+        "file": {"PRIVATE_KEY_FILE": str(file)},
+    }[form]
+    _environment(monkeypatch, BASE_URL="https://api.example.com", ID="acme", **key)
+    client = kind.from_env(timeout=3.0)
+    assert repr(client) == f"{kind.__name__}(base_url='https://api.example.com', operator_id='acme')"
+    assert client._settings.timeout_seconds == 3.0
+
+
+_KEY_NAMES = "GAME_OPERATOR_PRIVATE_KEY_FILE (or GAME_OPERATOR_PRIVATE_KEY)"
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        pytest.param({"ID": "a", "PRIVATE_KEY": "x"}, ["GAME_OPERATOR_BASE_URL"], id="no address"),
+        pytest.param({"BASE_URL": "x", "PRIVATE_KEY": "x"}, ["GAME_OPERATOR_ID"], id="no operator"),
+        pytest.param({"BASE_URL": "x", "ID": "a"}, [_KEY_NAMES], id="no key"),
+        pytest.param({"BASE_URL": "x", "ID": "", "PRIVATE_KEY": "x"}, ["GAME_OPERATOR_ID"], id="an empty operator"),
+        pytest.param({}, ["GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", _KEY_NAMES], id="nothing"),
+    ],
+)
+def test_what_the_environment_lacks_is_named(
+    kind: Any, variables: dict[str, str], told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is missing, and nothing else (assumed, docs/decisions/0004)."""
+    _environment(monkeypatch, **variables)
+    with pytest.raises(ConfigurationError) as raised:
+        kind.from_env()
+    assert str(raised.value) == (f"Not set in the environment: {', '.join(told)}. Set them, or pass the arguments.")
+
+
+@KINDS
+def test_two_keys_are_one_too_many(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key as text and another as a file: nobody knows which is meant (assumed, docs/decisions/0004)."""
+    _environment(monkeypatch, BASE_URL="https://x.example", ID="a", PRIVATE_KEY="x", PRIVATE_KEY_FILE="y")
+    with pytest.raises(ConfigurationError, match=r"are both set\. Unset one of them"):
+        kind.from_env()
+
+
+@KINDS
+def test_arguments_go_before_the_environment(
+    kind: Any, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is passed need not be set, and counts if it is (assumed, docs/decisions/0004)."""
+    _environment(monkeypatch, BASE_URL="https://x.example", PRIVATE_KEY_PASSPHRASE="for another key")
+    client = kind.from_env(operator_id="acme", private_key=private_key, base_url="https://y.example")
+    assert repr(client) == f"{kind.__name__}(base_url='https://y.example', operator_id='acme')"
+
+
+@pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
+def test_copies_share_connections_that_stay_the_originals(flavour: str, private_key: RSAPrivateKey) -> None:
+    """with_options opens nothing of its own; closing a copy closes nothing (docs/decisions/0004)."""
+
+    async def through_copies(client: Any) -> None:
+        for timeout in (1.0, 2.0, 3.0):
+            assert isinstance(await client.with_options(timeout=timeout).fetch_bet("bet-1"), OpenBet)
+        assert isinstance(await client.fetch_bet("bet-1"), OpenBet)
+
+    with HostileServer(_FOUND) as server:
+        run(flavour, through_copies, server.base_url, private_key)
+        assert (len(server.connections), len(server.requests)) == (1, 4)
+        assert server.wait_until_closed()
+
+
+def test_closing(private_key: RSAPrivateKey) -> None:
+    """It is final for a client and its copies, may be repeated, and is not for a copy to do (docs/decisions/0004)."""
+    with HostileServer(_FOUND) as server:
+        client = OperatorClient(server.base_url, "acme", private_key, trust_env=False)
+        with client.with_options(timeout=1.0) as copied:
+            copied.fetch_bet("bet-1")
+        copied.close()
+        client.fetch_bet("bet-1")
+        assert len(server.connections) == 1
+        client.close()
+        assert server.wait_until_closed()
+        client.close()
+        for closed in (client, copied, client.with_options()):
+            with pytest.raises(ConfigurationError, match="This OperatorClient is closed"):
+                closed.fetch_bet("bet-1")
+        assert len(server.connections) == 1
+
+
+@KINDS
+def test_making_a_client_opens_nothing(kind: Any, private_key: RSAPrivateKey) -> None:
+    """The first call connects, and no sooner (docs/decisions/0004)."""
+    with HostileServer(_FOUND) as server:
+        client = _made(kind, private_key, base_url=server.base_url)
+        assert client._wire._ours == {}
+        assert server.connections == []
+
+
+@KINDS
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy], ids=["copy", "deepcopy"])
+def test_a_client_is_not_copied_by_others(kind: Any, duplicate: Any, private_key: RSAPrivateKey) -> None:
+    """It says what to do instead (docs/decisions/0004)."""
+    with pytest.raises(
+        TypeError, match=rf"build one in each process instead, for example with {kind.__name__}.from_env"
+    ):
+        duplicate(_made(kind, private_key))
