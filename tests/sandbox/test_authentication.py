@@ -174,7 +174,7 @@ def test_a_newly_registered_key_replaces_the_old(
 def test_an_inactive_operator_is_told_so_where_the_specification_has_it(
     own_sandbox: Sandbox, own_http: SignedHttp, name: str
 ) -> None:
-    """403 from the three calls that have it; fetch-games, which has none, 401 (spec §4.2, §5, §7.3; assumed: decision 0008)."""
+    """403 from the three calls that have it; fetch-games, which has none, says 401 (spec §4.2, §5, §7.3; assumed)."""
     call = sound_call(name, own_sandbox, own_http)
     own_sandbox.world.deactivate()
     assert outcome(own_http.call(call)) == (FAILED if name == "fetch-games" else INACTIVE)

@@ -195,6 +195,14 @@ def test_it_serves_no_other_machine(public_key: RSAPublicKey, host: str) -> None
         Sandbox(operator_public_key=public_key, host=host)
 
 
+def test_a_name_that_leads_elsewhere_is_not_served(public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts is the address behind the name, on a machine whose localhost is odd."""
+    elsewhere = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("0.0.0.0", 0))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [elsewhere])
+    with pytest.raises(ConfigurationError, match="this machine alone"):
+        Sandbox(operator_public_key=public_key, host="localhost").__enter__()
+
+
 def test_a_used_port_is_an_error_that_says_what_to_do(public_key: RSAPublicKey) -> None:
     """The port of one is not to be had by another; a free one is."""
     with Sandbox(operator_public_key=public_key) as first:
