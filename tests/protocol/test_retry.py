@@ -3,12 +3,13 @@
 import dataclasses
 import math
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies
 
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.retry import RetryPolicy
 from tests.support.wire import examples
 
@@ -70,14 +71,27 @@ def test_attempts_are_an_int(attempts: Any) -> None:
         RetryPolicy(max_attempts=attempts)
 
 
-@pytest.mark.parametrize("seconds", [-0.001, math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize("name", ["base_delay_seconds", "max_delay_seconds", "max_retry_after_seconds"])
-def test_waits_are_finite_and_not_negative(name: str, seconds: float) -> None:
-    """Zero waits are allowed; endless, negative and undefined ones are named."""
-    zero: dict[str, Any] = {name: 0}
-    assert getattr(RetryPolicy(**zero), name) == 0
+WAITS = ["base_delay_seconds", "max_delay_seconds", "max_retry_after_seconds"]
+
+
+@pytest.mark.parametrize("seconds", [-0.001, 1_000_000.001, 10**5000, math.inf, -math.inf, math.nan], ids=shown)
+@pytest.mark.parametrize("name", WAITS)
+def test_waits_are_neither_endless_nor_negative(name: str, seconds: float) -> None:
+    """From none to a million seconds is allowed; what lies outside or is undefined is named."""
+    for allowed in (0, 0.0, 1_000_000):
+        fits: dict[str, Any] = {name: allowed}
+        assert getattr(RetryPolicy(**fits), name) == allowed
     wrong: dict[str, Any] = {name: seconds}
-    with pytest.raises(ConfigurationError, match=rf"^{name} is .*, but must be finite and not negative"):
+    with pytest.raises(ConfigurationError, match=rf"^{name} is .*, but must be from 0 to a million seconds"):
+        RetryPolicy(**wrong)
+
+
+@pytest.mark.parametrize("seconds", ["1", None, True, Decimal(1)])
+@pytest.mark.parametrize("name", WAITS)
+def test_waits_are_numbers(name: str, seconds: object) -> None:
+    """Text and True are no seconds."""
+    wrong: dict[str, Any] = {name: seconds}
+    with pytest.raises(TypeError, match=rf"^{name} must be a number of seconds, not {type(seconds).__name__}"):
         RetryPolicy(**wrong)
 
 
