@@ -224,12 +224,13 @@ else:
 # Which bodies only the exact way reads rightly: those with a number of 16 or more characters, or with an exponent of
 # three digits or more. Up to there a double gives the digits back. All numbers we know are members of objects and stand
 # behind a colon; a bare \d{16} would fire on every id of 24 hex digits. They are looked for in the body's shape: digits
-# and points as "0", and nothing else but colons, quotation marks and what may begin an exponent. Leaving characters out
-# brings numbers together, never apart, so none is missed.
-_SHAPE = bytes(ord("0") if byte in b"0123456789." else byte for byte in range(256))
-_LEFT_OUT = bytes(byte for byte in range(256) if byte not in b'0123456789.":eE')
+# and points as "0", and little else but colons, quotation marks and what may begin an exponent. Leaving characters out
+# brings numbers together, never apart, so none is missed. (With u, s and / kept, true, false and https://example.com
+# look less like exponents.)
+_SHAPE = bytes.maketrans(b"123456789.E", b"0000000000e")
+_LEFT_OUT = bytes(set(range(256)) - set(b'0123456789.":eEus/'))
 _LONG_NUMBER = b":" + b"0" * 16
-_LONG_EXPONENT = re.compile(rb":0*+[eE]000")
+_LONG_EXPONENT = re.compile(rb":0*+e000")
 # What is not JSON, and which pydantic takes all the same. Two patterns, for each has a literal start, which is fast.
 _NOT_A_NUMBER = re.compile(rb"NaN[ \t\r\n]*[,\]}]")
 _INFINITE = re.compile(rb"Infinity[ \t\r\n]*[,\]}]")
@@ -237,7 +238,8 @@ _INFINITE = re.compile(rb"Infinity[ \t\r\n]*[,\]}]")
 
 def _needs_exact(body: bytes) -> bool:
     shape = body.translate(_SHAPE, _LEFT_OUT)
-    if _LONG_NUMBER in shape or _LONG_EXPONENT.search(shape):
+    has_exponent = b":e" in shape.translate(None, b"0")
+    if _LONG_NUMBER in shape or (has_exponent and _LONG_EXPONENT.search(shape)):
         return True
     return bool(_NOT_A_NUMBER.search(body) or _INFINITE.search(body))
 
