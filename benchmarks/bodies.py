@@ -10,7 +10,7 @@ _STATUSES = ("ACTIVE", "ACTIVE", "ACTIVE", "INACTIVE", "MAINTENANCE", "COMING_SO
 _LIMITS = {
     "EUR": (0.1, 1000, 1.5, 250000.55),
     "USD": (0.1, 1000.0, 1, 250000),
-    "BTC": (0.00000001, 0.5, 0.0001, 2.5),
+    "BTC": (0.0001, 0.5, 0.001, 2.5),
 }
 
 
