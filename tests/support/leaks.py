@@ -2,8 +2,13 @@
 
 import pickle
 import traceback
+from pathlib import Path
+
+import game_operator
 
 __all__ = ["everything_told"]
+
+_OURS = Path(game_operator.__file__).parent
 
 
 def everything_told(error: BaseException) -> str:
@@ -31,5 +36,5 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 def _locals_of_ours(error: BaseException) -> list[str]:
     told = traceback.TracebackException.from_exception(error, capture_locals=True, compact=False)
-    frames = [frame for frame in told.stack if "/game_operator/" in frame.filename]
+    frames = [frame for frame in told.stack if Path(frame.filename).is_relative_to(_OURS)]
     return [f"{name} = {value}" for frame in frames for name, value in (frame.locals or {}).items()]
