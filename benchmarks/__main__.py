@@ -13,7 +13,7 @@ from importlib.metadata import version
 
 from benchmarks import fetch_bet, fetch_games, imports, in_flight, parsing, posts, threads, tokens
 from benchmarks.measure import Finding, Race, run
-from benchmarks.report import as_json, as_table
+from benchmarks.report import as_json, as_table, summary
 from benchmarks.stage import Stage, set_stage
 
 __all__ = ["SUITES", "main"]
@@ -39,7 +39,7 @@ def main() -> None:
     for finding in _findings(arguments.names or list(SUITES), quick=arguments.quick):
         findings.append(finding)
         print(f"{finding.what}: {finding.cpu_ratio.median:.2f} {finding.verdict}", file=sys.stderr, flush=True)
-    print(as_json(findings) if arguments.json else f"{_machine()}\n\n{as_table(findings)}")
+    print(as_json(findings) if arguments.json else f"{_machine()}\n\n{as_table(findings)}\n\n{summary(findings)}")
 
 
 def _findings(names: list[str], *, quick: bool) -> Iterator[Finding]:

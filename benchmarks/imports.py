@@ -29,7 +29,7 @@ def races(stage: Stage) -> Iterator[Race]:
             ),
         ),
         calls=1,
-        rounds=15,
+        rounds=12,
     )
 
 

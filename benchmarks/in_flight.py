@@ -37,7 +37,7 @@ def races(stage: Stage) -> Iterator[Race]:
                 Contender("fetch_bet, 64 in flight, over httpx2", turn(over["httpx2"], 64)),
             ),
             calls=192,
-            rounds=15,
+            rounds=12,
         )
         yield Race(
             "in-flight-1",
@@ -48,7 +48,7 @@ def races(stage: Stage) -> Iterator[Race]:
                 Contender("fetch_bet, 1 in flight, over httpx2", turn(over["httpx2"], 1)),
             ),
             calls=40,
-            rounds=15,
+            rounds=12,
         )
         runner.run(closing.aclose())
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from benchmarks.measure import Finding, Spread
 
-__all__ = ["as_json", "as_table"]
+__all__ = ["as_json", "as_table", "summary"]
 
 _HEADINGS = ("what", "beside", "CPU ratio", "wall ratio", "goal", "", "ours", "theirs")
 
@@ -20,6 +20,12 @@ def as_table(findings: Sequence[Finding]) -> str:
     ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines)
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Return in a sentence whether the goals were met."""
+    missed = [finding.what for finding in findings if finding.verdict == "MISSED"]
+    return f"Missed: {', '.join(missed)}." if missed else "Every goal is met."
 
 
 def as_json(findings: Sequence[Finding]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.measure import Contender, Cost, Finding, Race, Spread, Turn, run
-from benchmarks.report import as_table
+from benchmarks.report import as_table, summary
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,6 +43,7 @@ def test_a_missed_goal_is_said_plainly(ours: float, bar: float | None, verdict: 
     assert finding.verdict == verdict
     assert finding.cpu_ratio.median == pytest.approx(ours)
     assert ("MISSED" in as_table([finding])) is (verdict == "MISSED")
+    assert summary([finding]) == ("Missed: ours." if verdict == "MISSED" else "Every goal is met.")
 
 
 def test_ratios_are_taken_round_by_round() -> None:
