@@ -251,6 +251,22 @@ def test_a_body_may_be_as_long_as_allowed_and_no_longer(flavour: str, private_ke
     assert f"longer than {len(body)} bytes" in str(error)
 
 
+def _never_ending(connection: Connection) -> None:
+    connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while connection.send(b"400\r\n" + b" " * 1024 + b"\r\n"):
+        pass
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_body_without_end_is_not_read_to_it(flavour: str, private_key: RSAPrivateKey) -> None:
+    """Reading stops at the limit, long before the timeout (docs/decisions/0004)."""
+    with HostileServer(_after_request(_never_ending)) as server:
+        error, seconds = _ending(flavour, _look_up, server.base_url, private_key, timeout=8.0)
+        assert server.wait_until_closed()
+    assert "longer than 50000 bytes" in str(error)
+    assert seconds < 4.0
+
+
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_never_followed(flavour: str, status: int, private_key: RSAPrivateKey) -> None:

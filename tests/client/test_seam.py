@@ -35,6 +35,7 @@ from game_operator.errors import (
 from game_operator.models import ClosedBet, GrantAccepted, OpenBet
 from tests.support.flavours import run, run_over
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
+from tests.support.leaks import everything_told
 from tests.support.wire import bet, grant_request, granted, wire
 
 T = TypeVar("T")
@@ -424,11 +425,15 @@ def test_your_closed_client_is_noticed(library: ModuleType, flavour: str, privat
 
 def test_a_credential_of_yours_that_cannot_be_sent_is_not_shown(private_key: RSAPrivateKey) -> None:
     """h11 quotes the header value it refuses; we do not (docs/decisions/0004)."""
-    with httpx.Client(trust_env=False, headers={"Authorization": "Bearer s3cret\n"}) as http_client:
-        client = OperatorClient(_URL, "acme", private_key, http_client=http_client, retries=0)
-        with pytest.raises(GameOperatorError) as raised:
+    with (
+        HostileServer(answer(response_bytes(200, b"{}"))) as server,
+        httpx.Client(trust_env=False, headers={"Authorization": "Bearer s3cret\n"}) as http_client,
+    ):
+        client = OperatorClient(server.base_url, "acme", private_key, http_client=http_client, retries=0)
+        with pytest.raises(GameOperatorError, match="a header has a value that cannot be sent") as raised:
             client.fetch_games()
-    assert "s3cret" not in str(raised.value)
+        assert server.requests == []
+    assert "s3cret" not in everything_told(raised.value)
 
 
 def test_an_id_too_long_for_any_address_is_not_sent(private_key: RSAPrivateKey) -> None:

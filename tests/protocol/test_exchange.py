@@ -171,6 +171,7 @@ def a_grant() -> Operation[GrantAccepted]:
         pytest.param([BAD_GATEWAY, LOST, FOUND], 3, OpenBet, id="two failures, then found"),
         pytest.param([REFUSED] * 3, 3, RequestNotSentError, id="never connected"),
         pytest.param([REFUSED, LOST, REFUSED], 3, NoAnswerError, id="one attempt left us"),
+        pytest.param([BROKEN, REFUSED, REFUSED], 3, NoAnswerError, id="one attempt was answered"),
         pytest.param([LOST] * 3, 3, NoAnswerError, id="always lost"),
         pytest.param([BUSY] * 3, 3, RateLimitedError, id="always 429"),
         pytest.param([LOST, LOST, BROKEN], 3, ServiceError, id="the last word counts"),
