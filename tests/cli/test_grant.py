@@ -1,11 +1,13 @@
 """`game-operator grant`: free bets, refused free bets, and free bets in doubt (spec §2.2, §4.2, §7.2, §8)."""
 
+import signal
+import socket
 from itertools import count
 
 import pytest
 
 from game_operator.sandbox import Sandbox
-from tests.cli.support import CannedService, Reply, Run, said
+from tests.cli.support import CannedService, Reply, Run, Told, said, started, stopped
 from tests.support.wire import granted, wire
 
 _references = count(1)
@@ -116,3 +118,33 @@ def test_a_lost_answer_that_a_repeat_makes_good(run: Run, settings: dict[str, st
     with CannedService([Reply(body=None), Reply(body=wire(granted()))]) as service:
         assert run(*grant_args(sandbox), "--base-url", service.base_url).code == 0
         assert len(service.paths) == 2
+
+
+def interrupted(settings: dict[str, str], args: list[str], number: int) -> Told:
+    """Return what the grant says that is sent the signal *number* once the service has read its request."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with started(*args, **settings | {"GAME_OPERATOR_BASE_URL": address}) as process:
+            connection, _ = silent.accept()
+            with connection:
+                received = b""
+                while not received.endswith(b"}"):
+                    received += connection.recv(65_536)
+                return stopped(process, number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_grant_that_is_interrupted_is_in_doubt(settings: dict[str, str], sandbox: Sandbox, number: int) -> None:
+    """The service has read the request, so nobody may say that nothing was done (spec §2.2, §8)."""
+    told = interrupted(settings, grant_args(sandbox, reference="cli-stopped"), number)
+    assert (told.code, told.out, told.err.count("\n")) == (130, "", 1)
+    assert "Whether the free bets were granted is unknown" in told.err
+    assert "the very same command again (reference id 'cli-stopped')" in told.err
+
+
+def test_a_grant_that_is_interrupted_tells_a_program_its_ids(settings: dict[str, str], sandbox: Sandbox) -> None:
+    """What is needed to ask again under the same reference id."""
+    error = interrupted(settings, [*grant_args(sandbox, reference="cli-stopped"), "--json"], signal.SIGINT).error
+    assert (error["type"], error["exit_code"]) == ("Interrupted", 130)
+    assert (error["reference_id"], error["instance_id"]) == ("cli-stopped", sandbox.instance_id)
+    assert "is unknown" in error["message"]

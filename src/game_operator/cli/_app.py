@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from game_operator._version import __version__
-from game_operator.cli._failures import ExitCode, tell, tell_usage
+from game_operator.cli._failures import ExitCode, GrantInterruptedError, tell, tell_interrupted_grant, tell_usage
 from game_operator.cli._output import say
 from game_operator.cli.demo import demo
 from game_operator.cli.doctor import doctor
@@ -74,6 +74,8 @@ def _outcome(args: list[str]) -> int:
         code = _command().main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
     except GameOperatorError as error:
         return tell(error, as_json=as_json)
+    except GrantInterruptedError as stopped:
+        return tell_interrupted_grant(stopped, as_json=as_json)
     except typer.TyperException as misused:
         return tell_usage(misused.format_message(), _advice(misused), as_json=as_json)
     except typer.Abort:

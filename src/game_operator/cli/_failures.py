@@ -1,11 +1,15 @@
 """From an error to an exit code, and to what people and programs are told about it."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 from game_operator.cli._output import say, write_document
 from game_operator.errors import ApiError, ConfigurationError, GameOperatorError, OutcomeUnknownError, TransportError
 
-__all__ = ["ExitCode", "exit_code_of", "tell", "tell_usage"]
+__all__ = ["ExitCode", "GrantInterruptedError", "exit_code_of", "grant_in_doubt", "tell", "tell_interrupted_grant"]
+__all__ += ["tell_usage"]
 
 #: What a program branches on, of whichever error has it.
 _ATTRIBUTES = (
@@ -29,6 +33,36 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     INTERRUPTED = 130
+
+
+class GrantInterruptedError(Exception):
+    """
+    A grant was stopped by Ctrl-C or SIGTERM: the service may have made it.
+
+    Attributes:
+        reference_id: The operator's id of the grant (spec §2.2).
+        instance_id: Where it was to be made.
+    """
+
+    def __init__(self, reference_id: str, instance_id: str) -> None:
+        self.reference_id, self.instance_id = reference_id, instance_id
+        super().__init__(
+            "Interrupted. Whether the free bets were granted is unknown: run the very same command again "
+            f"(reference id {reference_id!r})."
+        )
+
+
+@contextmanager
+def grant_in_doubt(reference_id: str, instance_id: str) -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into the error that says that the grant may have been made."""
+    # SIGTERM would end this process without a word, and without the reference id.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise GrantInterruptedError(reference_id, instance_id) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def exit_code_of(error: GameOperatorError) -> ExitCode:
@@ -61,6 +95,16 @@ def tell_usage(problem: str, advice: str, *, as_json: bool, code: ExitCode = Exi
         say(f"Error: {problem}", style="red", error=True)
         say(advice, error=True)
     return code
+
+
+def tell_interrupted_grant(stopped: GrantInterruptedError, *, as_json: bool) -> ExitCode:
+    """Tell about a grant that may have been made, and return the exit code."""
+    if as_json:
+        facts: dict[str, object] = {"reference_id": stopped.reference_id, "instance_id": stopped.instance_id}
+        _document("Interrupted", str(stopped), ExitCode.INTERRUPTED, facts)
+    else:
+        say(f"Error: {stopped}", style="red", error=True)
+    return ExitCode.INTERRUPTED
 
 
 def _document(kind: str, message: str, code: ExitCode, facts: dict[str, object]) -> None:

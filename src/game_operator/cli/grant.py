@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from game_operator.cli._failures import grant_in_doubt
 from game_operator.cli._options import AsJson, BaseUrl, Deadline, InstanceId, OperatorId, PrivateKeyFile, connect
 from game_operator.cli._output import show_details, waiting, write_document
 
@@ -38,17 +39,20 @@ def grant(
     Should the outcome stay unknown (exit code 3), run the very same command again: the reference id keeps the service
     from granting twice, and DUPLICATE_REFERENCE_ID then says that the grant was made.
     """
-    with connect(base_url, operator_id, private_key, deadline) as client, waiting("Granting the free bets …"):
-        accepted = client.grant_free_bet(
-            player_id=player_id,
-            instance_id=instance_id,
-            count=count,
-            wager_amount_cents=wager_amount_cents,
-            expire_duration_millis=expire_duration_millis,
-            reference_id=reference_id,
-        )
-    if as_json:
-        write_document(accepted.model_dump())
-        return
-    facts = [("granted", f"{count} free bets of {wager_amount_cents} cents for {player_id}")]
-    show_details([*facts, ("free bet", accepted.free_bet_id), ("the service says", accepted.message)])
+    connected = connect(base_url, operator_id, private_key, deadline)
+    # An answer that nobody gets to read is in doubt too.
+    with grant_in_doubt(reference_id, instance_id):
+        with connected as client, waiting("Granting the free bets …"):
+            accepted = client.grant_free_bet(
+                player_id=player_id,
+                instance_id=instance_id,
+                count=count,
+                wager_amount_cents=wager_amount_cents,
+                expire_duration_millis=expire_duration_millis,
+                reference_id=reference_id,
+            )
+        if as_json:
+            write_document(accepted.model_dump())
+            return
+        facts = [("granted", f"{count} free bets of {wager_amount_cents} cents for {player_id}")]
+        show_details([*facts, ("free bet", accepted.free_bet_id), ("the service says", accepted.message)])
