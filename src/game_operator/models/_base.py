@@ -196,16 +196,16 @@ def _amount_to_json(amount: Decimal) -> float | str:
 
 
 def _decimal(number: float) -> Decimal | None:
-    # What repr writes is what stood in the body, as long as that had no more than 15 digits. A zero may be written with
-    # any sign and exponent, of which a double knows nothing: it is 0.
+    # What repr writes is what stood in the body, as long as that had no more than 15 digits.
     text = number.text if isinstance(number, _ExactFloat) else repr(number)
     try:
-        return Decimal(text) or Decimal(0)
+        return Decimal(text)
     except InvalidOperation:  # An exponent of 19 digits and more.
         return None
 
 
 def _is_ordinary(number: Decimal) -> bool:
+    # A zero may be written with any sign and exponent, of which a double knows nothing: it is 0.
     return number.is_finite() and (not number or abs(number.adjusted()) <= _LARGEST_EXPONENT)
 
 
