@@ -1,8 +1,10 @@
 """Numbers of the wire arrive exactly, or are refused with the path of their field (spec §2.4, §2.5, §2.7, §2.8)."""
 
 import decimal
+import inspect
 import json
 import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
@@ -88,6 +90,8 @@ def slow_way(body: bytes) -> bytes:
 @example("123456789012345.6")
 @example("1234567890123456.78")
 @example("12345678901234567.89")
+@example("9007199254740993")
+@example("90071992547409.93")
 @example("0.000000000000001")
 @example("1e64")
 @example("1e65")
@@ -140,6 +144,13 @@ def test_cents_are_whole_and_exact(text: str) -> None:
         else:
             with pytest.raises(WireFormatError, match=r"^wager: must be a whole number from 0 to 1000000000000000, "):
                 decode(BET, either)
+
+
+@pytest.mark.parametrize("text", ["0", "-0", "0.00", "-0.0", "0e-999", "0E+999999999999999999", "0." + "0" * 99])
+def test_zero_is_zero_however_it_is_written(text: str) -> None:
+    """No sign, point or exponent makes another zero of it, and no exponent fills the memory (spec §2.4, §2.7)."""
+    assert str(decode(CONFIG, wire(bet_config(min_wager=hole()), text)).min_wager) == "0"
+    assert decode(BET, wire(bet(wager=hole()), text)).wager == 0
 
 
 NO_NUMBERS = [
@@ -472,6 +483,8 @@ def test_values_built_in_python(build: Callable[[], object], accepted: object) -
         pytest.param(lambda: OpenBet(**bet(wager=Decimal(100))), id="units where cents belong"),
         pytest.param(lambda: OpenBet(**bet(wager=None)), id="None as cents"),
         pytest.param(lambda: OpenBet(**bet(wager=-1)), id="a negative wager"),
+        pytest.param(lambda: OpenBet(**bet(reference_id=b"bet-1")), id="bytes as an id"),
+        pytest.param(lambda: OpenBet(**bet(reference_id=1)), id="a number as an id"),
         pytest.param(lambda: BetConfig(**_config(0.1)), id="a float as units"),
         pytest.param(lambda: BetConfig(**_config("0.1")), id="text as units"),
         pytest.param(lambda: BetConfig(**_config(True)), id="true as units"),
@@ -534,6 +547,19 @@ def test_what_is_no_readable_body_is_refused(body: bytes, problem: str) -> None:
     for either in (body, slow_way(body)):
         with pytest.raises(WireFormatError, match=problem):
             decode(BET, either)
+
+
+def test_a_body_read_with_little_stack_left() -> None:
+    """Nesting that the caller's stack has no room for is refused like any body that cannot be read (spec §2.4)."""
+    nested = slow_way(b'{"status":"NOT_FOUND","x":' + b"[" * 150 + b"]" * 150 + b"}")
+    assert isinstance(decode(BET, nested), BetNotFound)
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        with pytest.raises(WireFormatError, match=r"^the body: Invalid JSON"):
+            decode(BET, nested)
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 @given(strategies.binary(max_size=60) | JSON_VALUES.map(wire))

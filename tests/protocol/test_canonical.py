@@ -31,6 +31,11 @@ class _Loud(str):
         return "something else"
 
 
+class _LoudCount(int):
+    def __str__(self) -> str:
+        return "7"
+
+
 class _Shape(str, Enum):  # noqa: UP042  # a StrEnum is another case, below
     ROUND = "round/1"
 
@@ -75,6 +80,7 @@ def test_decimals_are_written_digit_for_digit(amount: Decimal) -> None:
         pytest.param(GrantErrorCode.INVALID_COUNT, b'"INVALID_COUNT"', id="a StrEnum"),
         pytest.param(_Shape.ROUND, b'"round/1"', id="an Enum of str"),
         pytest.param(_Count.FIVE, b"5", id="an IntEnum"),
+        pytest.param(_LoudCount(5), b"5", id="an int with another __str__"),
         pytest.param(_Loud("quiet"), b'"quiet"', id="a str with another __str__"),
         pytest.param({_Loud("key"): 1}, b'{"key":1}', id="the same as a key"),
     ],

@@ -427,6 +427,8 @@ def test_retry_after(value: bytes, seconds: float) -> None:
         b"GMT",
         b"Sat, 32 Nov 2026 12:00:30 GMT",
         b"Sat, 21 Nov 99999 12:00:30 GMT",
+        b"Sat, 21 Nov 99999999999999999999 12:00:30 GMT",
+        b"Sat, 21 Nov 2026 12:00:30 +99999999999999",
         b"Sat, 21 Nov 2026 25:00:00 GMT",
         b"Sat, 21 Nov 2026 12:00:30 +9999999",
         b"1 Jan 1 00:00 +9999",
