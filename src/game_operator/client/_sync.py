@@ -260,7 +260,13 @@ class OperatorClient:
         step = next(steps)
         try:
             while True:
-                step = advance(steps, self._reply(step))
+                try:
+                    reply = self._reply(step)
+                except ConfigurationError as unusable:
+                    # Closed or taken away in the middle: what that means for a grant, exchange knows.
+                    step = steps.throw(unusable)
+                else:
+                    step = advance(steps, reply)
         except StopIteration as finished:
             result: T = finished.value
             return result
