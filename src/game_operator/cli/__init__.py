@@ -14,7 +14,8 @@ def main(args: Sequence[str] | None = None) -> int:
     Run the command line *args*, by default this process's, and return the exit code.
 
     0 is fine, 1 stands for findings or a service that said no, 2 for wrong usage or settings, 3 for a service that
-    could not be reached. With ``--json`` stdout carries exactly one JSON document, for failures too.
+    could not be reached, 74 for a success whose result could not be written. With ``--json`` stdout carries exactly one
+    JSON document, for failures too.
     """
     given = list(sys.argv[1:] if args is None else args)
     try:

@@ -1,7 +1,6 @@
 """The commands put together, and every expected failure turned into a sentence and an exit code."""
 
 import io
-import os
 import sys
 from functools import cache
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from typer.main import get_command
 from game_operator._version import __version__
 from game_operator.cli._failures import ExitCode, GrantInterruptedError, tell, tell_interrupted_grant, tell_usage
 from game_operator.cli._output import say
+from game_operator.cli._stream import lasting_streams
 from game_operator.cli.demo import demo
 from game_operator.cli.doctor import doctor
 from game_operator.cli.games import games
@@ -46,7 +46,8 @@ def game_operator(
     The operator's side of a game provider integration.
 
     Settings come from options or from the environment: GAME_OPERATOR_BASE_URL, GAME_OPERATOR_ID,
-    GAME_OPERATOR_PRIVATE_KEY_FILE. Exit codes: 0 fine, 1 findings or the service said no, 2 usage, 3 could not reach.
+    GAME_OPERATOR_PRIVATE_KEY_FILE. Exit codes: 0 fine, 1 findings or the service said no, 2 usage, 3 could not reach,
+    74 carried out but the result could not be written, 130 interrupted, 141 the sandbox's reader has gone.
     """
 
 
@@ -58,14 +59,20 @@ app.add_typer(tokens, name="token")
 def run(args: list[str]) -> int:
     """Run the command line *args* and return the exit code."""
     _accept_any_character()
-    try:
+    with lasting_streams() as out:
         code = _outcome(args)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Who read our output has seen enough. What is still buffered goes nowhere, without a complaint at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.SAID_NO
-    return code
+        out.flush()
+        return _despite(out.lost, code) if out.lost else code
+
+
+def _despite(lost: OSError, code: int) -> int:
+    """Return the exit code of a command that ended with *code* and whose output is *lost*."""
+    # A reader that left early has seen enough. And a command that failed has said so by its code.
+    if isinstance(lost, BrokenPipeError):
+        return code
+    what = "The output" if code else "Carried out, but the result"
+    say(f"{what} could not be written ({lost.strerror or lost}).", style="red", error=True)
+    return code or ExitCode.UNWRITABLE
 
 
 def _outcome(args: list[str]) -> int:

@@ -32,7 +32,9 @@ class ExitCode(IntEnum):
     SAID_NO = 1
     USAGE = 2
     UNREACHABLE = 3
+    UNWRITABLE = 74
     INTERRUPTED = 130
+    READER_GONE = 141
 
 
 class GrantInterruptedError(Exception):

@@ -85,6 +85,9 @@ def write_document(document: Mapping[str, object]) -> None:
 
 def _json(value: object) -> str:
     match value:
+        # JSON has no infinity, which a service's 1e999 is read as: it is written as text, "Infinity".
+        case float() | Decimal() if not Decimal(value).is_finite():
+            return json.dumps(str(Decimal(value)))
         case Decimal():
             return format(value, "f") if abs(value.adjusted()) <= _LARGEST_EXPONENT else str(value)
         case Mapping():
@@ -92,4 +95,4 @@ def _json(value: object) -> str:
         case list() | tuple():
             return "[" + ",".join(map(_json, value)) + "]"
         case _:
-            return json.dumps(value)
+            return json.dumps(value, allow_nan=False)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import PASSPHRASE, AsJson
 from game_operator.cli._output import say, show_details, write_document
+from game_operator.cli._stream import lost_output
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def sandbox(
     ] = None,
     stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """
     Serve the Operator API on this machine, with made-up games and bets, until Ctrl-C or SIGTERM.
 
@@ -45,9 +47,13 @@ def sandbox(
         private, public = _keys_in(place)
         with _sandbox(operator_id, public, port, seed) as running:
             _announce(running, private, public, as_json=as_json)
+            if lost := lost_output():
+                # Nobody was told where it serves.
+                return ExitCode.READER_GONE if isinstance(lost, BrokenPipeError) else ExitCode.UNWRITABLE
             stopped.wait()
     if not as_json:
         say("The sandbox has stopped.", error=True)
+    return ExitCode.FINE
 
 
 def _sandbox(operator_id: str, public: Path, port: int, seed: int | None) -> "Sandbox":

@@ -1,0 +1,82 @@
+"""
+Standard streams that a command can write to whatever has become of them.
+
+What a command did is decided by the service. That nobody reads its result, or that the disk is full, must not make it
+look undone: a script would grant again. So a lost stream raises nothing; it is remembered, and told by the exit code.
+"""
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
+
+__all__ = ["Outlet", "lasting_streams", "lost_output"]
+
+
+class Outlet:
+    """
+    Stands for *stream*, or for none where the process was started without one.
+
+    Attributes:
+        lost: Why what was written went nowhere; None as long as all of it was taken.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = io.StringIO() if stream is None else stream
+        self._absent = stream is None
+        self.lost: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Write *text*, or take note that it cannot be written."""
+        if self._absent:
+            self.lost = OSError(errno.EBADF, "it is closed")
+        if self.lost is None:
+            try:
+                return self._stream.write(text)
+            except OSError as failed:
+                self._lose(failed)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what is buffered, or take note that it cannot be written."""
+        if self.lost is None:
+            try:
+                self._stream.flush()
+            except OSError as failed:
+                self._lose(failed)
+
+    def _lose(self, failed: OSError) -> None:
+        self.lost = failed
+        # What is still buffered goes nowhere, without a complaint at exit.
+        with suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+
+    # Any: these are the stream's own attributes, of whatever kind it is.
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def lasting_streams() -> Iterator[Outlet]:
+    """Put outlets in the place of stdout and stderr, and yield that of stdout."""
+    before = sys.stdout, sys.stderr
+    out = Outlet(sys.stdout)
+    # cast: an outlet has every attribute of its stream.
+    sys.stdout, sys.stderr = cast("TextIO", out), cast("TextIO", Outlet(sys.stderr))
+    try:
+        yield out
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = before
+
+
+def lost_output() -> OSError | None:
+    """Return why what was written to stdout so far went nowhere, or None."""
+    sys.stdout.flush()
+    return getattr(sys.stdout, "lost", None)
