@@ -344,7 +344,7 @@ def test_any_text_fits_into_one_line(text: str) -> None:
         pytest.param("x" * 198, "'" + "x" * 198 + "'", id="just short enough"),
         pytest.param("x" * 199, "'" + "x" * 199 + "…", id="one too long"),
         pytest.param("x" * 10**6, "'" + "x" * 199 + "…", id="far too long"),
-        pytest.param(list(range(1000)), str(list(range(1000)))[:200] + "…", id="a long list"),
+        pytest.param(list(range(1000)), "[0, 1, 2, 3, 4, 5, ...]", id="a long list"),
         pytest.param(10**5000, "<int>", id="a number that Python does not write"),
         pytest.param("-----BEGIN PRIVATE KEY-----\nMIIE", "[a key, not shown]", id="a key in the wrong place"),
         pytest.param(b"-----BEGIN RSA PRIVATE KEY-----\n", "[a key, not shown]", id="the same in bytes"),

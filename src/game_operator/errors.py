@@ -25,6 +25,7 @@ pickles and copies, and none holds a key, a signature, a token or a live request
 """
 
 from collections.abc import Mapping
+from reprlib import Repr
 from typing import Any, ClassVar
 
 from game_operator.codes import GrantErrorCode
@@ -49,12 +50,15 @@ __all__ = [
 ]
 
 _SHOWN_CHARACTERS = 200
+# A list of a million items is not written out to be cut afterwards.
+_BRIEF = Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _SHOWN_CHARACTERS
 
 
 def shown(value: object) -> str:
     """Return *value* fit for one line of a log: escaped, cut after 200 characters, and without any key in PEM."""
     try:
-        text = repr(value[: _SHOWN_CHARACTERS + 1] if isinstance(value, str | bytes) else value)
+        text = repr(value[: _SHOWN_CHARACTERS + 1]) if isinstance(value, str | bytes) else _BRIEF.repr(value)
     except Exception:  # A number of 5,000 digits has no repr either.
         text = f"<{type(value).__name__}>"
     if "-----BEGIN" in text:

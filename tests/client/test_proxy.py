@@ -24,7 +24,7 @@ from game_operator.errors import (
 from game_operator.models import OpenBet
 from tests.support.flavours import run
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
-from tests.support.proxy import forward, refuse
+from tests.support.proxy import NAMED_BY_PROXY, forward, refuse
 from tests.support.wire import bet, grant_request, wire
 
 _FOUND = answer(response_bytes(200, wire(bet())))
@@ -100,14 +100,15 @@ def test_https_goes_through_a_tunnel(
 def test_plain_http_goes_through_the_proxy_in_the_absolute_form(
     flavour: str, variable: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """HTTP_PROXY is told the whole address (docs/decisions/0004)."""
+    """HTTP_PROXY is told the whole address, if another machine is meant (docs/decisions/0004)."""
     with HostileServer(_FOUND) as server, HostileServer(forward) as proxy:
         monkeypatch.setenv("http_proxy" if variable == "HTTP_PROXY" else variable, proxy.base_url)
-        found = run(flavour, _look_up, server.base_url, private_key, trust_env=True)
+        base_url = f"http://{NAMED_BY_PROXY}:{server.port}"
+        found = run(flavour, _look_up, base_url, private_key, trust_env=True, allow_insecure_http=True)
         (asked,) = proxy.requests
         assert len(server.requests) == 1
     assert isinstance(found, OpenBet)
-    assert asked.startswith(f"GET {server.base_url}/api/v0.2/fetch-bet/bet-1 HTTP/1.1\r\n".encode())
+    assert asked.startswith(f"GET {base_url}/api/v0.2/fetch-bet/bet-1 HTTP/1.1\r\n".encode())
 
 
 @OURS
@@ -123,14 +124,29 @@ def test_no_proxy_is_used_where_none_is_wanted(
     flavour: str,
     variables: dict[str, str],
     trust_env: bool,
+    secure: HostileServer,
+    trusting: ssl.SSLContext,
     private_key: RSAPrivateKey,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """NO_PROXY and trust_env=False lead past the proxy (docs/decisions/0004)."""
-    with HostileServer(_FOUND) as server, HostileServer(forward) as proxy:
-        for name, value in ({"HTTP_PROXY": proxy.base_url} | variables).items():
+    with HostileServer(forward) as proxy:
+        for name, value in ({"HTTPS_PROXY": proxy.base_url} | variables).items():
             monkeypatch.setenv(name, value)
-        assert isinstance(run(flavour, _look_up, server.base_url, private_key, trust_env=trust_env), OpenBet)
+        options: dict[str, Any] = {"trust_env": trust_env, "ssl_context": trusting}
+        assert isinstance(run(flavour, _look_up, secure.base_url, private_key, **options), OpenBet)
+        assert proxy.connections == []
+
+
+@OURS
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+def test_plain_http_to_this_machine_stays_here(
+    flavour: str, variable: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy would carry the signature off this machine in the open (spec §5; docs/decisions/0004)."""
+    with HostileServer(_FOUND) as server, HostileServer(forward) as proxy:
+        monkeypatch.setenv("http_proxy" if variable == "HTTP_PROXY" else variable, proxy.base_url)
+        assert isinstance(run(flavour, _look_up, server.base_url, private_key, trust_env=True), OpenBet)
         assert proxy.connections == []
 
 
@@ -217,11 +233,11 @@ def test_a_proxy_in_front_of_plain_http_answers_for_the_service(
     """Its 502 cannot be told from the service's: a grant is in doubt (docs/decisions/0004)."""
     with HostileServer(refuse(502)) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.base_url)
-        options: dict[str, Any] = {"trust_env": True, "retries": 0}
+        options: dict[str, Any] = {"trust_env": True, "retries": 0, "allow_insecure_http": True}
         with pytest.raises(ServiceError):
-            run(flavour, _look_up, "http://127.0.0.1:9", private_key, **options)
+            run(flavour, _look_up, f"http://{NAMED_BY_PROXY}:9", private_key, **options)
         with pytest.raises(OutcomeUnknownError):
-            run(flavour, _grant, "http://127.0.0.1:9", private_key, **options)
+            run(flavour, _grant, f"http://{NAMED_BY_PROXY}:9", private_key, **options)
 
 
 @OURS
@@ -279,7 +295,7 @@ def test_a_proxy_that_cannot_be_one_is_a_setting_to_mend(
     """The error names the variables, and not the password (docs/decisions/0004)."""
     monkeypatch.setenv("HTTPS_PROXY", address)
     with pytest.raises(ConfigurationError, match="HTTPS_PROXY") as raised:
-        run(flavour, _look_up, "http://127.0.0.1:9", private_key, trust_env=True)
+        run(flavour, _look_up, "https://127.0.0.1:9", private_key, trust_env=True)
     assert "pr0xy" not in str(raised.value)
 
 

@@ -14,6 +14,7 @@ from game_operator.errors import (
     ApiError,
     AuthenticationError,
     BadRequestError,
+    ConfigurationError,
     FreeBetRejectedError,
     GameOperatorError,
     NoAnswerError,
@@ -599,3 +600,49 @@ def test_money_is_never_granted_behind_an_error_that_denies_it(
     else:
         assert isinstance(ending, RequestNotSentError | ApiError)
         assert service.granted_bodies == []
+
+
+CLOSED = ConfigurationError("This OperatorClient is closed.")
+
+
+def _close_before_attempt(number: int, outcomes: list[Outcome], operation: Operation[Any]) -> GameOperatorError:
+    """Return how a call ends whose client is closed before attempt *number*."""
+    call = exchange(operation, settings_of(), started_seconds=0.0, jitter=itertools.repeat(0.0))
+    step, answers = next(call), iter(outcomes)
+    while not (isinstance(step, Send) and step.attempt == number):
+        match step:
+            case Sign():
+                step = call.send(Signed(SIGNATURE, 0.0))
+            case Send():
+                step = call.send(Answer(next(answers), 0.0, NOW_MILLIS))
+            case Wait():
+                step = call.send(Waited(0.0))
+    with pytest.raises(GameOperatorError) as ending:
+        call.throw(CLOSED)
+    return ending.value
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "ending"),
+    [
+        pytest.param([], ConfigurationError, id="before the first attempt"),
+        pytest.param([REFUSED], ConfigurationError, id="after one that never left"),
+        pytest.param([BUSY], ConfigurationError, id="after one that was refused"),
+        pytest.param([BROKEN], OutcomeUnknownError, id="after a 500"),
+        pytest.param([LOST], OutcomeUnknownError, id="after a lost connection"),
+        pytest.param([REFUSED, SILENT], OutcomeUnknownError, id="after silence"),
+    ],
+)
+def test_a_client_closed_in_the_middle_of_a_grant_denies_nothing(
+    outcomes: list[Outcome], ending: type[GameOperatorError]
+) -> None:
+    """After an attempt in doubt the outcome is unknown, whatever stops the call (docs/decisions/0004)."""
+    grant = operations.grant_free_bet(**grant_request())
+    error = _close_before_attempt(len(outcomes) + 1, outcomes, grant)
+    assert type(error) is ending
+    assert error is CLOSED or error.__cause__ is CLOSED
+
+
+def test_a_client_closed_in_the_middle_of_a_look_up_says_so() -> None:
+    """A look-up leaves nothing in doubt (docs/decisions/0004)."""
+    assert _close_before_attempt(2, [LOST], operations.fetch_bet("acme", "bet-1")) is CLOSED

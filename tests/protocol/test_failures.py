@@ -1,7 +1,9 @@
 """Any answer ends in a model or in a documented error, told apart as the specification does (spec §4.2, §7.2, §7.3)."""
 
 import pickle
+import re
 import time
+import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -485,3 +487,29 @@ def test_any_retry_after_is_seconds_or_none(value: bytes) -> None:
     """No header, however made, raises anything; a wait is never negative (the specification is silent; §7.3)."""
     seconds = _after(value)
     assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "first"),
+    [
+        pytest.param(fetch_games("acme"), b'{"games":[' + b"{}," * 50_000 + b"{}]}", "games[0].id", id="games"),
+        pytest.param(fetch_games("acme"), b'{"games":[' + b"1," * 50_000 + b"1]}", "games[0]", id="no games"),
+        pytest.param(
+            fetch_round_bets(instance_id="i", round_id="r"),
+            b'{"status":"OK","round_id":"r","round_no":1,"instance_id":"i","game":"g","bets":['
+            + b'{"status":"OPEN"},' * 50_000
+            + b"1]}",
+            "bets[0].reference_id",
+            id="bets",
+        ),
+    ],
+)
+def test_a_body_that_is_wrong_everywhere_is_told_once(operation: Operation[Any], body: bytes, first: str) -> None:
+    """Described fault by fault, a small body would fill the memory (spec §4.2)."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnexpectedResponseError, match=re.escape(f"({first}: ")):
+            operation.parse(HttpResponse(200, (), body))
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(body)
+    finally:
+        tracemalloc.stop()

@@ -212,6 +212,14 @@ def test_ids_that_name_another_address_are_refused(bet_id: str) -> None:
     assert "one path segment" in str(refused.value)
 
 
+@pytest.mark.parametrize(("length", "letter"), [(60_000, "a"), (20_000, "/")])
+def test_ids_that_no_address_can_carry_are_refused(length: int, letter: str) -> None:
+    """60,000 characters, escaped, still travel; one more is refused before httpx would (spec §4.2)."""
+    assert fetch_bet("acme", letter * length).path.count("/") == 4
+    with pytest.raises(BadRequestError, match="more than an address can carry"):
+        fetch_bet("acme", letter * (length + 1))
+
+
 @given(LONE_SURROGATES)
 @example("\ud800")
 @example("a\udfff")

@@ -6,7 +6,10 @@ import socket
 
 from tests.support.hostile_server import Connection, Script, response_bytes
 
-__all__ = ["forward", "refuse"]
+__all__ = ["NAMED_BY_PROXY", "forward", "refuse"]
+
+#: A machine that only the proxy knows; it is this one.
+NAMED_BY_PROXY = "service.test"
 
 
 def forward(connection: Connection) -> None:
@@ -40,7 +43,7 @@ def refuse(status: int, *headers: bytes) -> Script:
 def _address(target: bytes) -> tuple[str, int]:
     authority = target.split(b"/")[2] if b"://" in target else target
     host, _, port = authority.decode().partition(":")
-    return host, int(port)
+    return "127.0.0.1" if host == NAMED_BY_PROXY else host, int(port)
 
 
 def _pump(connection: Connection, upstream: socket.socket) -> None:

@@ -196,7 +196,13 @@ class AsyncOperatorClient:
         step = next(steps)
         try:
             while True:
-                step = advance(steps, await self._reply(step))
+                try:
+                    reply = await self._reply(step)
+                except ConfigurationError as unusable:
+                    # Closed or taken away in the middle: what that means for a grant, exchange knows.
+                    step = steps.throw(unusable)
+                else:
+                    step = advance(steps, reply)
         except StopIteration as finished:
             result: T = finished.value
             return result
@@ -322,7 +328,7 @@ class _Wire:
                 try:
                     if response.is_stream_consumed:
                         return gather(response, [response.content], len(response.content), limit)
-                    async for chunk in response.aiter_raw():
+                    async for chunk in response.stream:
                         chunks.append(chunk)
                         size += len(chunk)
                         if size > limit:

@@ -13,13 +13,14 @@ from dataclasses import replace
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import httpx
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HeaderPairs, HttpResponse
+from game_operator.protocol.http import HeaderPairs, HttpResponse, is_loopback
 
 __all__ = [
     "FORKED_WITH_YOUR_CLIENT",
@@ -72,7 +73,9 @@ def open_http_client(
     limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
     with environment_in_question():
         context = ssl_context or default_ssl_context(base_url, trust_env=trust_env)
-        kind = proxied if trust_env and _names_a_proxy() else direct
+        # What goes to this machine in the open stays on this machine.
+        stays_here = base_url.startswith("http:") and is_loopback(urlsplit(base_url).hostname or "")
+        kind = proxied if trust_env and not stays_here and _names_a_proxy() else direct
         return kind(verify=context, trust_env=trust_env, limits=limits)
 
 
@@ -270,13 +273,14 @@ class Target:
         self._yours: Any = http_client
         self._host = ((b"Host", _parsed(library, base_url).netloc),)
         self._url = lru_cache(_REMEMBERED_URLS)(library.module.URL)
+        self._beside = lru_cache(1)(_beside)  # As a rule, your client's headers are the same at each call.
 
     def request(self, step: Send, trace: Trace | None = None) -> Any:
         """Return the library's request for *step*, its body and its headers untouched."""
         signed = step.request
         headers = self._host + signed.headers
         if self._yours is not None:
-            headers += _beside(signed.headers, tuple(self._yours.headers.raw))
+            headers += self._beside(tuple(name for name, _ in signed.headers), tuple(self._yours.headers.raw))
         if signed.body:
             headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(signed.body)))
         request = self._library.module.Request(
@@ -301,9 +305,9 @@ def _parsed(library: HttpLibrary, base_url: str) -> Any:
     raise ConfigurationError(problem)
 
 
-def _beside(ours: HeaderPairs, yours: HeaderPairs) -> HeaderPairs:
-    """Return the headers of the user's own client that ours do not replace."""
-    replaced = {name.lower() for name, _ in ours} | {b"host", b"content-type", b"content-length", b"connection"}
+def _beside(names: tuple[bytes, ...], yours: HeaderPairs) -> HeaderPairs:
+    """Return the headers of the user's own client that ours, called *names*, do not replace."""
+    replaced = {name.lower() for name in names} | {b"host", b"content-type", b"content-length", b"connection"}
     return tuple((name, value) for name, value in yours if name.lower() not in replaced)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from game_operator.codes import GameStatus, Genre
 from game_operator.models._base import Amount, Flag, Text, WireModel
@@ -48,4 +48,4 @@ class GameInfo(WireModel, frozen=True):
     provider_name: Text
     rtp: Amount | None = None
     genre: Annotated[Genre | str, Field(union_mode="left_to_right")]
-    instances: tuple[GameInstance, ...]
+    instances: Annotated[tuple[GameInstance, ...], FailFast()]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from game_operator.models._base import Text, WholeNumber, WireModel
 from game_operator.models.bets import Bet
@@ -24,7 +24,7 @@ class RoundFound(WireModel, frozen=True):
     round_no: Annotated[int, WholeNumber(-_LARGEST_ROUND_NO - 1, _LARGEST_ROUND_NO)]
     instance_id: Text
     game: Text
-    bets: tuple[Bet, ...]
+    bets: Annotated[tuple[Bet, ...], FailFast()]
 
 
 class RoundNotFound(WireModel, frozen=True):

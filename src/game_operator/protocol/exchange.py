@@ -176,12 +176,14 @@ def exchange(
     signature = yield from _sign(call)
     request = request_of(operation, settings.operator_id, signature, settings.headers)
     while True:
-        answer = yield from _send(call, request)
+        answer: Answer | None = None
         try:
+            answer = yield from _send(call, request)
             return _read(call, answer, signature)
         except GameOperatorError as error:
             failure = error
-        pause = _pause(call, answer, failure, jitter)
+        # Without an answer the client was closed in between; an earlier attempt may have made the grant all the same.
+        pause = None if answer is None else _pause(call, answer, failure, jitter)
         if pause is None:
             raise _verdict(call, failure)
         waited = yield Wait(pause)
@@ -236,8 +238,8 @@ def _leaves_doubt(error: ApiError) -> bool:
     """
     Whether a request that was answered so may have been carried out all the same.
 
-    A redirect or a 4xx says that it was not. All else leaves it open: 5xx, a success that cannot be read, and a status
-    that HTTP does not know.
+    A redirect or a 4xx is taken to say that it was not. All else leaves it open: 5xx, a success that cannot be read,
+    and a status that HTTP does not know.
     """
     return not 300 <= error.status_code <= 499
 

@@ -8,10 +8,10 @@ the service itself would have answered; whatever the response, reading one ends 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, FailFast, TypeAdapter
 
 from game_operator.codes import GRANT_MESSAGES
 from game_operator.errors import BadRequestError, FreeBetRejectedError, shown
@@ -52,6 +52,9 @@ T = TypeVar("T")
 
 #: The version of the Operator API is part of the path (spec §9).
 API_PREFIX = "/api/v0.2"
+
+#: httpx refuses addresses of more than 65,536 characters.
+_LONGEST_SEGMENT = 60_000
 
 INVALID_REQUEST = "Invalid request"
 ROUND_WITHOUT_KEY = "Either round_id or round_no must be provided"
@@ -188,7 +191,11 @@ def _path_segment(bet_id: str) -> str:
     if bet_id in {"", ".", ".."}:
         detail = f"The bet id {shown(bet_id)} cannot travel as one path segment: it would name another address."
         raise BadRequestError(INVALID_REQUEST, status_code=400, detail=detail)
-    return quote(bet_id, safe="")
+    segment = quote(bet_id, safe="")
+    if len(segment) > _LONGEST_SEGMENT:
+        detail = f"The bet id has {len(bet_id)} characters, more than an address can carry."
+        raise BadRequestError(INVALID_REQUEST, status_code=400, detail=detail)
+    return segment
 
 
 def _check_text(**arguments: object) -> None:
@@ -218,7 +225,8 @@ class _Catalogue(BaseModel):
     # Names of fields repeat and are shared; ids do not, and looking each up would take a tenth of the reading.
     model_config = ConfigDict(cache_strings="keys", defer_build=True)
 
-    games: list[GameInfo]
+    # Without FailFast, pydantic would describe every fault of a body that is wrong a million times.
+    games: Annotated[list[GameInfo], FailFast()]
 
 
 # Each is built for the first answer of its kind: building them all would take a tenth of the import.

@@ -64,10 +64,10 @@ class Sandbox:
         self,
         operator_id: str = "acme",
         operator_public_key: PublicKeySource | None = None,
+        *,
         host: str = "127.0.0.1",
         port: int = 0,
         seed: int | None = None,
-        *,
         clock: Clock | None = None,
     ) -> None:
         self._host, self._port = _loopback(host), _tcp_port(port)
