@@ -17,6 +17,7 @@ from game_operator.client._http import default_ssl_context, environment_in_quest
 from game_operator.client._sync import OperatorClient
 from game_operator.client.config import base_url_of, call_settings
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
+from game_operator.protocol.http import is_loopback
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 
 __all__ = ["Check", "examination"]
@@ -25,6 +26,8 @@ Outcome = Literal["ok", "problem", "unreachable", "skipped"]
 
 _MOST_SKEW_SECONDS = 30.0
 _FOR_OTHERS = stat.S_IRWXO | stat.S_IWGRP
+
+_PATH = "/api/v0.2/fetch-games"
 
 _PADDING = "the padding of the signature, PKCS#1 v1.5 (docs/decisions/0003)"
 _KEY_LENGTH = "keys under 2048 bits are refused (docs/decisions/0003)"
@@ -79,10 +82,15 @@ def _base_url(environ: Mapping[str, str], patient: _Patient) -> Check:
     if not value:
         return Check(name, "problem", "not set", "Set GAME_OPERATOR_BASE_URL, or pass --base-url.")
     try:
-        patient.base_url = base_url_of(value, allow_insecure_http=False)
-    except ConfigurationError as wrong:
-        return Check(name, "problem", str(wrong), "Mend GAME_OPERATOR_BASE_URL or --base-url.")
-    return Check(name, "ok", patient.base_url)
+        base_url = base_url_of(value, allow_insecure_http=False)
+        httpx.URL(f"{base_url}{_PATH}")
+    except (ConfigurationError, httpx.InvalidURL) as wrong:
+        found = (
+            str(wrong) if isinstance(wrong, ConfigurationError) else f"{shown(value)} has an impossible host: {wrong}"
+        )
+        return Check(name, "problem", found, "Mend GAME_OPERATOR_BASE_URL or --base-url.")
+    patient.base_url = base_url
+    return Check(name, "ok", base_url)
 
 
 def _operator_id(environ: Mapping[str, str], patient: _Patient) -> Check:
@@ -167,10 +175,13 @@ def _way(patient: _Patient, deadline: float) -> Iterator[Check]:
 
 def _unsigned_answer(base_url: str, deadline: float) -> httpx.Response | Check:
     """Return the answer, its body unread, or the check that says why there is none."""
-    url, headers = f"{base_url}/api/v0.2/fetch-games", {"Accept": "application/json", "Accept-Encoding": "identity"}
+    url, headers = f"{base_url}{_PATH}", {"Accept": "application/json", "Accept-Encoding": "identity"}
+    # As in the client: no proxy leads back to this machine.
+    trust_env = not (base_url.startswith("http:") and is_loopback(httpx.URL(base_url).host))
     try:
         with environment_in_question():
-            http = httpx.Client(verify=default_ssl_context(base_url, trust_env=True), timeout=deadline)
+            context = default_ssl_context(base_url, trust_env=trust_env)
+            http = httpx.Client(verify=context, timeout=deadline, trust_env=trust_env)
         with http, http.stream("GET", url, headers=headers, follow_redirects=False) as response:
             return response
     except ConfigurationError as wrong:

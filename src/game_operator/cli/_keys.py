@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    KeySerializationEncryption,
     NoEncryption,
     PrivateFormat,
     PublicFormat,
@@ -25,6 +26,7 @@ SECRET_MODE = 0o600
 PUBLIC_MODE = 0o644
 
 _EXPONENT = 65537
+_LONGEST_PASSPHRASE_BYTES = 1023
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +48,17 @@ def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> Ke
     Make a key pair of *bits* and write it to *private* and beside it.
 
     Raises:
-        ConfigurationError: A file is there already, or cannot be written; then nothing is left behind.
+        ConfigurationError: The passphrase is too long, or a file is there already or cannot be written; then nothing
+            is left behind.
     """
+    encryption = _encryption(passphrase)
+    del passphrase
     public = public_path(private)
     for path in (private, public):
         if os.path.lexists(path):
             raise _in_the_way(path)
     key = generate_private_key(_EXPONENT, bits)
-    write_new(private, _private_pem(key, passphrase), SECRET_MODE)
+    write_new(private, _private_pem(key, encryption), SECRET_MODE)
     try:
         write_new(public, _public_pem(key.public_key()), PUBLIC_MODE)
     except BaseException:
@@ -107,8 +112,19 @@ def fingerprint(key: RSAPublicKey) -> str:
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
-def _private_pem(key: RSAPrivateKey, passphrase: str | None) -> bytes:
-    encryption = NoEncryption() if passphrase is None else BestAvailableEncryption(passphrase.encode())
+def _encryption(passphrase: str | None) -> KeySerializationEncryption:
+    if passphrase is None:
+        return NoEncryption()
+    # As the loader has it: the environment hands over bytes that are no UTF-8 as lone surrogates.
+    secret = passphrase.encode("utf-8", "surrogateescape")
+    del passphrase
+    if (size := len(secret)) <= _LONGEST_PASSPHRASE_BYTES:
+        return BestAvailableEncryption(secret)
+    del secret
+    raise ConfigurationError(f"The passphrase has {size} bytes; {_LONGEST_PASSPHRASE_BYTES} is the most for a key.")
+
+
+def _private_pem(key: RSAPrivateKey, encryption: KeySerializationEncryption) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
 
 

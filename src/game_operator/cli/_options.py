@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.errors import ConfigurationError, SigningKeyError
+from game_operator.cli._stream import is_stream, read_stream
+from game_operator.errors import ConfigurationError, SigningKeyError, shown
 
 if TYPE_CHECKING:
     from game_operator.client._sync import OperatorClient
@@ -71,6 +72,8 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
     except ConfigurationError as missing:
         problem = str(missing)
     else:
+        if isinstance(found["private_key"], Path) and is_stream(found["private_key"]):
+            return found | _read_once(found["private_key"], found["passphrase"])
         found["passphrase"] = found["passphrase"] or _passphrase_for(found["private_key"])
         return found
     raise ConfigurationError(f"{problem} The options are --base-url, --operator-id and --private-key.")
@@ -106,11 +109,31 @@ def _passphrase_for(private_key: str | Path) -> str | None:
     """Return the passphrase of an encrypted key, as typed by the person at the terminal."""
     if not _is_encrypted(private_key):
         return None
-    name = str(private_key) if isinstance(private_key, Path) else "GAME_OPERATOR_PRIVATE_KEY"
+    return _typed_passphrase(str(private_key) if isinstance(private_key, Path) else "GAME_OPERATOR_PRIVATE_KEY")
+
+
+def _typed_passphrase(name: str) -> str:
     if not sys.stdin.isatty():
         raise SigningKeyError(f"{name} is encrypted. Set {PASSPHRASE} to its passphrase.")
     typed: str = typer.prompt(f"Passphrase of {name}", hide_input=True, err=True)
     return typed
+
+
+def _read_once(path: Path, passphrase: str | None) -> dict[str, Any]:
+    """Return the signer for the key that comes through *path*, a pipe, which cannot be read again."""
+    from game_operator.signers.keys import load_signer
+
+    pem = read_stream(path, _LARGEST_KEY + 1)
+    try:
+        if passphrase is None and b"ENCRYPTED" in pem:
+            passphrase = _typed_passphrase(str(path))
+        return {"private_key": load_signer(pem, passphrase), "passphrase": None}
+    except SigningKeyError as wrong:
+        problem = str(wrong).replace("The PEM passed as private_key", shown(str(path)))
+    finally:
+        # Error trackers show the locals of every frame that an error passes.
+        del pem, passphrase
+    raise SigningKeyError(problem)
 
 
 def _is_encrypted(private_key: str | Path) -> bool:

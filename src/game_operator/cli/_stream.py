@@ -1,5 +1,5 @@
 """
-Standard streams that a command can write to whatever has become of them.
+Streams: those a command can write to whatever has become of them, and pipes that are read once.
 
 What a command did is decided by the service. That nobody reads its result, or that the disk is full, must not make it
 look undone: a script would grant again. So a lost stream raises nothing; it is remembered, and told by the exit code.
@@ -8,12 +8,17 @@ look undone: a script would grant again. So a lost stream raises nothing; it is 
 import errno
 import io
 import os
+import select
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TextIO, cast
 
-__all__ = ["Outlet", "lasting_streams", "lost_output"]
+__all__ = ["Outlet", "is_stream", "lasting_streams", "lost_output", "read_stream"]
+
+_WRITER_SECONDS = 5.0
 
 
 class Outlet:
@@ -80,3 +85,32 @@ def lost_output() -> OSError | None:
     """Return why what was written to stdout so far went nowhere, or None."""
     sys.stdout.flush()
     return getattr(sys.stdout, "lost", None)
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether *path* is a readable pipe or device, which gives what it holds once."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)) and os.access(path, os.R_OK) and hasattr(os, "O_NONBLOCK")
+
+
+def read_stream(path: Path, limit: int) -> bytes:
+    """Return up to *limit* bytes of the pipe *path*; b"" if nobody writes to it for five seconds, or it is closed."""
+    data = b""
+    try:
+        pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return data
+    try:
+        while len(data) < limit and select.select([pipe], [], [], _WRITER_SECONDS)[0]:
+            piece = os.read(pipe, limit - len(data))
+            if not piece:
+                break
+            data += piece
+    except OSError:
+        return b""
+    finally:
+        os.close(pipe)
+    return data
