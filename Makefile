@@ -12,7 +12,7 @@ help:
 	@echo "make check    what a change must pass: format, lint, types, import contracts, tests"
 	@echo "make format   write the format that check asks for"
 	@echo "make bench    speed, side by side with the peers"
-	@echo "make torture  what is too long for the gate: more examples, Python 3.12 and 3.13"
+	@echo "make torture  what takes too long for make check: more examples, Python 3.12 and 3.13"
 	@echo "make clean    remove what the other targets made"
 
 demo: $(VENV)/runtime

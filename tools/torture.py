@@ -1,5 +1,5 @@
 """
-Run what is too long for the gate: more generated examples, the long tests, and the whole suite on newer Pythons.
+Run what takes too long for `make check`: more generated examples, the long tests, and the whole suite on newer Pythons.
 
 A Python that this machine does not have is named and left out; everything else must pass.
 """

@@ -17,7 +17,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from httpx_aiohttp import HttpxAiohttpClient
 
-from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
+from game_operator import AsyncOperatorClient, Exchange, OperatorClient, RetryPolicy
 from game_operator.errors import (
     AuthenticationError,
     BadRequestError,
@@ -516,3 +516,21 @@ def test_a_watcher_sees_each_attempt_and_changes_nothing(
     assert 0 <= first.elapsed < 5
     assert "on_exchange raised; the call goes on" in caplog.text
     assert cast("Any", made).model_extra == {"echo": "[signature removed]"}
+
+
+@pytest.mark.parametrize("yours", [False, True], ids=["our connections", "your client"])
+def test_a_grant_in_doubt_stays_in_doubt_when_its_client_is_closed(yours: bool, private_key: RSAPrivateKey) -> None:
+    """At shutdown another thread may close the client between two attempts (docs/decisions/0004)."""
+    http_client = httpx.Client(trust_env=False) if yours else None
+
+    def close(_: Exchange) -> None:
+        (http_client or client).close()
+
+    with HostileServer(answer(response_bytes(503, b""))) as server:
+        client = OperatorClient(
+            server.base_url, "acme", private_key, http_client=http_client, trust_env=False, on_exchange=close
+        )
+        with pytest.raises(OutcomeUnknownError) as raised:
+            client.grant_free_bet(**grant_request())
+    assert isinstance(raised.value.__cause__, ConfigurationError)
+    assert len(server.requests) == 1

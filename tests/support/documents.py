@@ -1,13 +1,18 @@
 """How code blocks in Markdown are run."""
 
+import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+
+from game_operator.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 _TARGETS = frozenset(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -15,15 +20,25 @@ _INSTALLERS = {"pip", "python3", "git", "cd", "export"}
 
 
 def _run_console(example: Example) -> str | None:
-    """Run the lines after ``$`` that are ours; hold that every ``make`` target exists."""
+    """
+    Run the lines after ``$`` that are ours, in a folder of their own; hold that every ``make`` target exists.
+
+    What a reader would set with ``export`` leads to a sandbox here.
+    """
     commands = [line.removeprefix("$ ") for line in str(example.parsed).splitlines() if line.startswith("$ ")]
     if not commands:
         return "a console block without a line that begins with '$ '"
-    problems = [problem for command in commands if (problem := _problem_with(command)) is not None]
-    return "; ".join(problems) or None
+    with Sandbox() as sandbox, TemporaryDirectory() as folder:
+        settings = {
+            "GAME_OPERATOR_BASE_URL": sandbox.base_url,
+            "GAME_OPERATOR_ID": sandbox.operator_id,
+            "GAME_OPERATOR_PRIVATE_KEY": sandbox.private_key_pem.decode(),
+        }
+        problems = [_problem_with(command, folder, os.environ | settings) for command in commands]
+    return "; ".join(filter(None, problems)) or None
 
 
-def _problem_with(command: str) -> str | None:
+def _problem_with(command: str, folder: str, environ: Mapping[str, str]) -> str | None:
     program, *arguments = shlex.split(command, comments=True)
     if program == "make":
         unknown = [target for target in arguments if target not in _TARGETS]
@@ -34,7 +49,9 @@ def _problem_with(command: str) -> str | None:
         return f"nobody runs {command!r} in the tests"
     # The script beside this interpreter, so that the installed entry point is what runs.
     script = Path(sys.executable).with_name(program)
-    done = subprocess.run([script, *arguments], capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(
+        [script, *arguments], capture_output=True, text=True, timeout=50, check=False, cwd=folder, env=environ
+    )
     return None if done.returncode == 0 else f"{command!r} ended with {done.returncode}: {done.stdout}{done.stderr}"
 
 
