@@ -109,9 +109,10 @@ def test_every_field_is_there_and_of_its_type(status: str, field: str) -> None:
 )
 def test_cents_divided_by_100(cents: int, units: str) -> None:
     """Wager and payout are in cents; divided by 100 they are the actual value (spec §2.4)."""
-    found = decode(LOOKUP, wire(bet("CLOSED", wager=cents, won=cents)))
-    assert (found.wager, str(found.wager_amount)) == (cents, units)
-    assert (found.won, str(found.won_amount)) == (cents, units)
+    found = decode(LOOKUP, wire(bet("CLOSED", wager=cents, won=7)))
+    assert (found.wager, str(found.wager_amount), str(found.won_amount)) == (cents, units, "0.07")
+    found = decode(LOOKUP, wire(bet("CLOSED", wager=7, won=cents)))
+    assert (found.won, str(found.won_amount), str(found.wager_amount)) == (cents, units, "0.07")
     assert type(found.wager_amount) is Decimal
 
 
