@@ -21,40 +21,34 @@ Call = Callable[[], Awaitable[object]]
 
 
 def races(stage: Stage) -> Iterator[Race]:
+    yield from _race(stage, 64, goal=0.30, calls=192)
+    yield from _race(stage, 1, goal=None, calls=40)
+
+
+def _race(stage: Stage, width: int, *, goal: float | None, calls: int) -> Iterator[Race]:
     with asyncio.Runner() as runner:
         closing = AsyncExitStack()
         bare, over = runner.run(_calls(stage, closing))
 
-        def turn(call: Call, width: int) -> Turn:
+        def turn(call: Call) -> Turn:
             return timed(lambda calls: runner.run(_in_flight(call, calls, width)))
 
         yield Race(
-            "in-flight-64",
-            Contender("httpx.AsyncClient, signature made beforehand, .json()", turn(bare, 64)),
+            f"in-flight-{width}",
+            Contender("httpx.AsyncClient, signature made beforehand, .json()", turn(bare)),
             (
-                Contender("fetch_bet, 64 in flight, over aiohttp", turn(over["aiohttp"], 64), 0.30),
-                Contender("fetch_bet, 64 in flight, default", turn(over["default"], 64)),
-                Contender("fetch_bet, 64 in flight, over httpx2", turn(over["httpx2"], 64)),
+                Contender(f"fetch_bet, {width} in flight, over aiohttp", turn(over["aiohttp"]), goal),
+                Contender(f"fetch_bet, {width} in flight, default", turn(over["default"])),
+                Contender(f"fetch_bet, {width} in flight, over httpx2", turn(over["httpx2"])),
             ),
-            calls=192,
-            rounds=12,
-        )
-        yield Race(
-            "in-flight-1",
-            Contender("httpx.AsyncClient, signature made beforehand, .json()", turn(bare, 1)),
-            (
-                Contender("fetch_bet, 1 in flight, default", turn(over["default"], 1)),
-                Contender("fetch_bet, 1 in flight, over aiohttp", turn(over["aiohttp"], 1)),
-                Contender("fetch_bet, 1 in flight, over httpx2", turn(over["httpx2"], 1)),
-            ),
-            calls=40,
+            calls=calls,
             rounds=12,
         )
         runner.run(closing.aclose())
 
 
 async def _calls(stage: Stage, closing: AsyncExitStack) -> tuple[Call, dict[str, Call]]:
-    """Return the peer's call, and ours by what carries it."""
+    """Return the peer's call, and ours by what carries it, all over connections of their own."""
     by_hand = ByHandAsync(stage.base_url, OPERATOR_ID)
     closing.push_async_callback(by_hand.aclose)
     signature = signature_of(stage.private_key, f"{OPERATOR_ID}:{_BET_ID}".encode())

@@ -53,8 +53,9 @@ class AsyncDirectClient:
     def __init__(self, **options: Any) -> None:
         self._transport = httpx.AsyncHTTPTransport(**options)
 
-    async def send(self, request: httpx.Request, **_: Any) -> httpx.Response:
-        """Send *request* and return the response, its body unread; a redirect is never followed."""
+    async def send(self, request: httpx.Request, **_: Any) -> Any:
+        """Send *request* and return the ``httpx.Response``, its body unread; a redirect is never followed."""
+        # Any, for httpx's types leave it open whether the stream of a response is the async one.
         return await self._transport.handle_async_request(request)
 
     async def aclose(self) -> None:
