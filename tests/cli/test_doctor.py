@@ -223,7 +223,7 @@ def test_a_proxy_setting_that_cannot_be_used(
 ) -> None:
     """A finding of this machine, not a service out of reach."""
     monkeypatch.setenv(variable, value)
-    told = run("doctor", "--json")
+    told = run("doctor", "--json", "--base-url", "https://127.0.0.1:1")
     assert told.code == 1
     assert outcomes(told.document)["reachability"] == "problem"
 

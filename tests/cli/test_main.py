@@ -170,8 +170,8 @@ def test_a_proxy_setting_that_cannot_be_used_is_2(
 ) -> None:
     """An expected failure, though it is httpx that finds it."""
     monkeypatch.setenv("HTTPS_PROXY", "nonsense://proxy")
-    assert "proxy" in run("games", "--base-url", "https://api.example.com").err
-    assert run("games", "--base-url", "https://api.example.com", "--json").error["exit_code"] == 2
+    assert "proxy" in run("games", "--base-url", "https://127.0.0.1:1").err
+    assert run("games", "--base-url", "https://127.0.0.1:1", "--json").error["exit_code"] == 2
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])
