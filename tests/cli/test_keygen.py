@@ -118,7 +118,9 @@ def test_nothing_is_overwritten(run: Run, here: Path, name: str, kind: str) -> N
         in_the_way.symlink_to(here / "elsewhere")
     told = run("keygen")
     assert (told.code, told.out) == (2, "")
-    assert f"{name} is there already" in told.err
+    problem = "'operator.pem' is a directory" if in_the_way.is_dir() and name == "operator.pem" else "is there already"
+    assert problem in told.err
+    assert name in told.err
     assert run("keygen", "--json").error["type"] == "ConfigurationError"
     assert sorted(path.name for path in here.iterdir()) == sorted([name, "other"])
     assert kind != "file" or in_the_way.read_text() == "mine"
@@ -187,11 +189,47 @@ def test_a_key_is_encrypted_with_the_passphrase_of_the_environment(
         load_signer(made, "another")
 
 
-def test_a_passphrase_alone_encrypts_nothing(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only --encrypt does: the document says what was done."""
+def test_a_passphrase_without_encrypt_is_2(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key in the clear for somebody who has set a passphrase; an empty one is none."""
     monkeypatch.setenv(PASSPHRASE, "planted secret")
+    assert "Pass --encrypt, or unset it." in run("keygen").err
+    error = run("keygen", "--json").error
+    assert (error["type"], error["exit_code"]) == ("ConfigurationError", 2)
+    assert [path.name for path in here.iterdir()] == ["other"]
+    monkeypatch.setenv(PASSPHRASE, "")
     assert run("keygen", "--json").document["encrypted"] is False
-    assert public_key_of(load_signer(here / "operator.pem")) is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "such_as"),
+    [
+        pytest.param(".", "./operator.pem", id="here"),
+        pytest.param("..", "../operator.pem", id="above"),
+        pytest.param("/", "/operator.pem", id="the root"),
+        pytest.param("other", "other/operator.pem", id="one that is there"),
+        pytest.param("other/", "other/operator.pem", id="with a slash"),
+        pytest.param("new/", "new/operator.pem", id="one that is not there"),
+        pytest.param("other/..", "other/../operator.pem", id="there and back"),
+        pytest.param("", "operator.pem", id="nothing"),
+    ],
+)
+def test_a_directory_is_no_key_file(run: Run, here: Path, path: str, such_as: str) -> None:
+    """One sentence names the directory and a file in it, and nothing is written."""
+    told = run("keygen", path)
+    assert (told.code, told.out) == (2, "")
+    assert told.err == f"Error: {path!r} is a directory; name a file, such as {such_as}\n"
+    assert run("keygen", path, "--json").error["exit_code"] == 2
+    assert [each.name for each in here.rglob("*")] == ["other"]
+
+
+@pytest.mark.parametrize("path", ["foo.pub.pem", "x.pub", "other/X.PUB.PEM"])
+def test_no_private_key_under_a_public_name(run: Run, here: Path, path: str) -> None:
+    """Somebody would hand it to the provider."""
+    told = run("keygen", path)
+    assert (told.code, told.out) == (2, "")
+    assert f"{path!r} is named like a public key" in told.err
+    assert run("keygen", path, "--json").error["exit_code"] == 2
+    assert [each.name for each in here.rglob("*")] == ["other"]
 
 
 @pytest.mark.parametrize("given", [None, ""])

@@ -19,7 +19,7 @@ _MOST_BITS = 8192
 
 
 def keygen(
-    path: Annotated[Path, typer.Argument(help="Where the private key goes.")] = Path("operator.pem"),
+    path: Annotated[str, typer.Argument(metavar="[PATH]", help="Where the private key goes.")] = "operator.pem",
     bits: Annotated[int, typer.Option(min=_LEAST_BITS, max=_MOST_BITS, help="The length of the key.")] = _LEAST_BITS,
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help=f"Protect the key with {PASSPHRASE}, or one you are asked for.")
@@ -33,9 +33,10 @@ def keygen(
     """
     from game_operator.cli._keys import fingerprint, write_pair
 
-    passphrase = _passphrase() if encrypt else None
+    private = _file(path)
+    passphrase = _passphrase(encrypt=encrypt)
     with waiting(f"Making an RSA key of {bits} bits …"):
-        pair = write_pair(path, bits=bits, passphrase=passphrase)
+        pair = write_pair(private, bits=bits, passphrase=passphrase)
     if as_json:
         document = {
             "private_key_file": str(pair.private),
@@ -59,8 +60,25 @@ def keygen(
         say(line)
 
 
-def _passphrase() -> str:
+def _file(path: str) -> Path:
+    """Return where the private key goes, which no directory is, and no place for a public key."""
+    # As a Path it would have lost a slash at its end.
+    is_there = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name that is too long
+    if is_there or path.endswith("/") or Path(path).name in {"", ".."}:
+        beside = path and path.rstrip("/") + "/"
+        raise ConfigurationError(f"{path!r} is a directory; name a file, such as {beside}operator.pem")
+    if path.casefold().endswith((".pub", ".pub.pem")):
+        raise ConfigurationError(f"{path!r} is named like a public key; name the private one, such as operator.pem")
+    return Path(path)
+
+
+def _passphrase(*, encrypt: bool) -> str | None:
     given = os.environ.get(PASSPHRASE)
+    if not encrypt:
+        if given:
+            # A key in the clear would be refused later on, by every command that takes the passphrase.
+            raise ConfigurationError(f"{PASSPHRASE} is set, but --encrypt is not given. Pass --encrypt, or unset it.")
+        return None
     if not given and not sys.stdin.isatty():
         raise ConfigurationError(f"--encrypt needs a passphrase. Set {PASSPHRASE}, or run this at a terminal.")
     if not given:
