@@ -208,7 +208,9 @@ class ApiError(GameOperatorError):
         if self.attempts:
             origin = f"The service answered HTTP {self.status_code}"
         else:
-            origin = f"Refused before sending, as the service would with HTTP {self.status_code}"
+            # With a detail the refusal is our own: the call cannot travel, and the service never has to say so.
+            alike = "" if self.detail else f", as the service would with HTTP {self.status_code}"
+            origin = f"Refused before sending{alike}"
         return " ".join(part for part in (f"{origin}: {self._told()}.", self.detail, self.advice) if part)
 
     def _told(self) -> str:
