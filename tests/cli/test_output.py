@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from game_operator.cli._output import visible, write_document
+from game_operator.cli._output import show_rows, visible, write_document
 from tests.cli.support import CannedService, Reply, Run
-from tests.support.wire import bet, bet_config, game, game_instance, granted, round_of, wire
+from tests.support.wire import bet, bet_config, game, game_instance, granted, hole, round_of, wire
 
 #: Each could do harm: markup, a link, an emoji code, a terminal's commands, a line of its own, reversed reading.
 HOSTILE = "[red]x[/red] [link=http://evil]y :smile: \x1b[31mz\x1b]0;t\x07 \x9b2J\r\n\x7f‮txt"
@@ -113,14 +113,48 @@ def test_values_of_the_service_are_shown_literally(
     assert r":smile: \x1b[31mz\x1b]0;t\x07 \x9b2J\r\n\x7f\u202etxt" in shown
 
 
-def test_a_narrow_terminal_folds_ids_and_cuts_none(
-    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("columns", [20, 60, 80, 100, 160])
+def test_no_terminal_is_so_narrow_that_a_limit_is_cut(
+    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    """An id with its end cut off is of no use in the next command."""
-    instance_id = "0123456789abcdef01234567"
-    body = wire({"games": [game(name="A game with quite a long name", instances=[game_instance(id=instance_id)])]})
+    """A limit that lost its last digits looks like another one, and an id of use in no command (spec §2.7)."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    ids = ("0123456789abcdef01234567", "76543210fedcba9876543210")
+    instances = [game_instance(id=each, bet_config=bet_config(max_win=hole())) for each in ids]
+    body = wire({"games": [game(name="A game with a long name", instances=instances)]}, "123456789012.34")
     with CannedService([Reply(body=body)]) as service:
-        monkeypatch.setenv("COLUMNS", "60")
         told = run("games", "--base-url", service.base_url)
     assert "…" not in told.out
-    assert instance_id in told.out
+    assert all(told.out.count(each) == 1 for each in ids)
+    assert told.out.count("0.1 – 100 EUR") == 2
+    assert told.out.count("123456789012.34 EUR") == 2
+    assert told.out.count("A game with a long name") == 1
+    assert ("│" in told.out) == (columns == 160)
+
+
+def test_a_table_is_shown_from_the_width_on_that_it_takes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One column less, and it is a list; a letter of double width counts twice."""
+    shown = []
+    for columns in (17, 16):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        show_rows("T", ("Name", "Amount"), [("日本", "12.50"), ("", "7")], numbers={"Amount"})
+        shown.append(capsys.readouterr().out)
+    table, listing = shown
+    assert "│ 日本 │  12.50 │" in table
+    assert "│      │      7 │" in table
+    assert listing.splitlines() == ["T", "", "Name    日本", "Amount  12.50", "Amount  7"]
+
+
+def test_a_narrow_terminal_leaves_the_bets_of_a_round_whole(
+    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids and amounts at 80 columns (spec §2.4)."""
+    monkeypatch.setenv("COLUMNS", "80")
+    ids = ("bet-0123456789abcdef01234567", "bet-76543210fedcba9876543210")
+    placed = [bet("CLOSED", reference_id=each, wager=123_456_789, won=987_654_321) for each in ids]
+    with CannedService([Reply(body=wire(round_of(*placed)))]) as service:
+        told = run("round", "--instance=i", "--no=1", "--base-url", service.base_url)
+    for whole in (*ids, "1234567.89", "9876543.21", "2023-11-14 22:13:20"):
+        assert told.out.count(whole) == (1 if whole in ids else 2), whole

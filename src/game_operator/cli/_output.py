@@ -8,15 +8,17 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["cell", "error_console", "say", "show", "show_details", "visible", "waiting", "write_document"]
+__all__ = ["cell", "error_console", "say", "show_details", "show_rows", "visible", "waiting"]
+__all__ += ["write_document"]
 
 _WIDTH_OF_A_PIPE = 160
 _LARGEST_EXPONENT = 64
@@ -50,9 +52,40 @@ def say(text: str, *, style: str = "", error: bool = False) -> None:
     console.print(cell(text, style), soft_wrap=True)
 
 
-def show(table: Table) -> None:
-    """Print *table* on stdout."""
-    _console().print(table)
+def show_rows(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Container[str]
+) -> None:
+    """
+    Print a table, the columns named in *numbers* flush right; or a list, where the table is wider than the terminal.
+
+    No value is ever cut or folded: what is left of an amount would look like another amount. A row whose first value
+    is "" belongs to the one before it.
+    """
+    listed = [[visible(value) for value in row] for row in rows]
+    console = _console()
+    if _width(headings, listed) > console.width:
+        _show_list(title, headings, listed)
+        return
+    table = Table(title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True)
+    for row in listed:
+        table.add_row(*map(cell, row))
+    console.print(table)
+
+
+def _width(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return how many columns of a terminal the table takes: each value whole, between two blanks and two rules."""
+    widest = (max(map(cell_len, values)) for values in zip(headings, *rows, strict=True))
+    return sum(width + 3 for width in widest) + 1
+
+
+def _show_list(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    say(title, style="italic")
+    for row in rows:
+        if row[0]:
+            say("")
+        show_details((heading, value) for heading, value in zip(headings, row, strict=True) if value)
 
 
 def show_details(rows: Iterable[tuple[str, object]]) -> None:

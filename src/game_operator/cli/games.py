@@ -1,19 +1,19 @@
 """``game-operator games``: the catalogue (spec §2.5 to §2.7, §4.2)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from game_operator.cli._options import AsJson, BaseUrl, Deadline, OperatorId, PrivateKeyFile, connect
-from game_operator.cli._output import cell, say, show, waiting, write_document
+from game_operator.cli._output import say, show_rows, waiting, write_document
 
 if TYPE_CHECKING:
     from game_operator.models import GameInfo, GameInstance
 
 __all__ = ["games"]
+
+_HEADINGS = ("Game", "Genre", "Status", "RTP %", "Instance", "Active", "Wager", "Highest win")
 
 
 def games(
@@ -35,7 +35,8 @@ def games(
         write_document({"games": [game.model_dump() for game in kept]})
         return
     if kept:
-        show(_table(kept))
+        title = "Games; limits in currency units"
+        show_rows(title, _HEADINGS, _rows(kept), numbers={"RTP %", "Wager", "Highest win"})
     say(f"{len(kept)} of {len(found)} games, {sum(len(game.instances) for game in kept)} instances")
 
 
@@ -59,32 +60,26 @@ def _is(value: str, wanted: str | None) -> bool:
     return wanted is None or value.casefold() == wanted.casefold()
 
 
-def _table(found: "Iterable[GameInfo]") -> Table:
-    table = Table(title="Games; limits in currency units", title_justify="left")
-    for heading in ("Game", "Genre", "Status"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("RTP %", justify="right")
-    # Instance ids are copied into other commands: folded, never cut.
-    table.add_column("Instance", overflow="fold", min_width=24)
-    table.add_column("Active")
-    for heading in ("Wager", "Highest win"):
-        table.add_column(heading, justify="right", overflow="fold")
+def _rows(found: "Iterable[GameInfo]") -> "Iterator[tuple[str, ...]]":
     for game in found:
-        rtp = "–" if game.rtp is None else format(game.rtp, "f")
-        about = [cell(game.name), cell(game.genre), cell(game.status), cell(rtp)]
+        about: tuple[str, ...] = (
+            game.name,
+            game.genre,
+            game.status,
+            "–" if game.rtp is None else format(game.rtp, "f"),
+        )
         for instance in game.instances or (None,):
-            table.add_row(*about, *_of_instance(instance))
-            about = [cell("")] * len(about)
-    return table
+            yield about + _of_instance(instance)
+            about = ("",) * len(about)
 
 
-def _of_instance(instance: "GameInstance | None") -> Iterable[Text]:
+def _of_instance(instance: "GameInstance | None") -> tuple[str, ...]:
     if instance is None:
-        return ()
+        return ("", "", "", "")
     limits = instance.bet_config
     return (
-        cell(instance.id),
-        cell("yes" if instance.active else "no"),
-        cell(f"{limits.min_wager:f} – {limits.max_wager:f} {limits.currency}"),
-        cell(f"{limits.max_win:f} {limits.currency}"),
+        instance.id,
+        "yes" if instance.active else "no",
+        f"{limits.min_wager:f} – {limits.max_wager:f} {limits.currency}",
+        f"{limits.max_win:f} {limits.currency}",
     )

@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from game_operator.cli._options import AsJson, BaseUrl, Deadline, InstanceId, OperatorId, PrivateKeyFile, connect
-from game_operator.cli._output import cell, say, show, show_details, waiting, write_document
+from game_operator.cli._output import say, show_details, show_rows, waiting, write_document
 
 if TYPE_CHECKING:
     from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound
@@ -81,15 +80,12 @@ def _show_round(found: "RoundFound") -> None:
     if not found.bets:
         say("The round has no bets.")
         return
-    table = Table(title="Bets; amounts in currency units", title_justify="left")
-    for heading in ("Bet", "Player", "Status"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("Wager", "Won"):
-        table.add_column(heading, justify="right")
-    table.add_column("Placed at (UTC)", overflow="fold")
-    for placed in found.bets:
-        won = placed.won_amount if placed.status == "CLOSED" else "–"
-        when = placed.placed_at.strftime("%Y-%m-%d %H:%M:%S")
-        row = (placed.reference_id, placed.player_id, placed.status, placed.wager_amount, won, when)
-        table.add_row(*map(cell, row))
-    show(table)
+    headings = ("Bet", "Player", "Status", "Wager", "Won", "Placed at (UTC)")
+    rows = (_row(placed) for placed in found.bets)
+    show_rows("Bets; amounts in currency units", headings, rows, numbers={"Wager", "Won"})
+
+
+def _row(placed: "AnyPlacedBet") -> tuple[object, ...]:
+    won = placed.won_amount if placed.status == "CLOSED" else "–"
+    when = placed.placed_at.strftime("%Y-%m-%d %H:%M:%S")
+    return (placed.reference_id, placed.player_id, placed.status, placed.wager_amount, won, when)
