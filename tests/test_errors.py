@@ -233,8 +233,13 @@ def test_every_error_says_what_to_do(error: GameOperatorError) -> None:
         ),
         pytest.param(
             BadRequestError("Invalid request", status_code=400, detail="The bet id '.' is none."),
-            ["Refused before sending", "HTTP 400", "The bet id '.' is none."],
-            id="refused locally",
+            ["Refused before sending: 'Invalid request'.", "The bet id '.' is none."],
+            id="refused by us",
+        ),
+        pytest.param(
+            BadRequestError("Either is needed", status_code=400),
+            ["Refused before sending, as the service would with HTTP 400: 'Either is needed'."],
+            id="refused as by the service",
         ),
         pytest.param(
             FreeBetRejectedError("too high", error_code=GrantErrorCode.COUNT_TOO_HIGH, reference_id="ref-9"),
