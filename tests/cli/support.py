@@ -91,12 +91,14 @@ class Reply:
     body: bytes | None = b"{}"
     content_type: str = "application/json"
     retry_after: str = ""
+    date: bool = True
 
 
 class CannedService:
-    """A service that gives its replies in turn, the last one for ever."""
+    """A service that gives its replies in turn, the last one for ever; *unsigned*, if given, to what is not signed."""
 
-    def __init__(self, replies: Sequence[Reply]) -> None:
+    def __init__(self, replies: Sequence[Reply], unsigned: Reply | None = None) -> None:
+        self._unsigned = unsigned
         self._replies = list(replies)
         self.paths: list[str] = []
         service = self
@@ -131,11 +133,16 @@ class CannedService:
         """Give the next reply."""
         handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
         self.paths.append(handler.path)
-        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        if self._unsigned is not None and "X-Signature" not in handler.headers:
+            reply = self._unsigned
+        else:
+            reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         if reply.body is None:
             handler.close_connection = True
             return
-        handler.send_response(reply.status)
+        handler.send_response_only(reply.status)
+        if reply.date:
+            handler.send_header("Date", handler.date_time_string())
         handler.send_header("Content-Type", reply.content_type)
         handler.send_header("Content-Length", str(len(reply.body)))
         if reply.retry_after:

@@ -39,7 +39,7 @@ def test_all_is_well(run: Run, settings: dict[str, str]) -> None:
     assert outcomes(told.document) == {}
     assumed = {name: check["assumed"] for name, check in found.items() if check["assumed"]}
     assert assumed.keys() == {"private key", "reachability", "clock", "signed fetch-games"}
-    assert all("docs/decisions/" in text for text in assumed.values())
+    assert not any("docs/" in text for text in assumed.values())
     text = run("doctor")
     assert (text.code, text.err) == (0, "")
     lines = text.out.splitlines()
@@ -181,9 +181,11 @@ def test_nobody_answers(run: Run, settings: dict[str, str], nobody: str) -> None
     assert outcomes(told.document) == {
         "reachability": "unreachable",
         "clock": "skipped",
-        "signed fetch-games": "unreachable",
+        "signed fetch-games": "skipped",
     }
-    assert "firewall" in run("doctor", "--base-url", nobody, "--deadline", "0.15").out
+    out = run("doctor", "--base-url", nobody, "--deadline", "0.15").out
+    assert "firewall" in out
+    assert out.count("✗") == 1
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +197,7 @@ def authority() -> trustme.CA:
 @pytest.fixture
 def private_service(authority: trustme.CA) -> Iterator[str]:
     """A service with a certificate of ``authority``, and one game."""
-    service = CannedService([Reply(body=wire({"games": [game()]}))])
+    service = CannedService([Reply(body=wire({"games": [game()]}))], unsigned=Reply(401))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
     service.server.socket = context.wrap_socket(service.server.socket, server_side=True)
@@ -238,7 +240,7 @@ def test_a_proxy_setting_that_cannot_be_used(
 )
 def test_an_answer_that_is_not_the_catalogue(run: Run, settings: dict[str, str], reply: Reply, problem: str) -> None:
     """Reached, and yet not well."""
-    with CannedService([reply]) as service:
+    with CannedService([reply], unsigned=Reply(401)) as service:
         told = run("doctor", "--base-url", service.base_url, "--deadline", "0.3", "--json")
     assert told.code == 1
     found = checks(told.document)
@@ -250,7 +252,47 @@ def test_a_service_that_hangs_up(run: Run, settings: dict[str, str]) -> None:
     with CannedService([Reply(body=None)]) as service:
         told = run("doctor", "--base-url", service.base_url, "--deadline", "0.3", "--json")
     assert told.code == 3
-    assert outcomes(told.document)["signed fetch-games"] == "unreachable"
+    assert outcomes(told.document)["reachability"] == "unreachable"
+
+
+def test_a_service_that_hangs_up_on_the_signed_call_alone(run: Run, settings: dict[str, str]) -> None:
+    """Reached once and then no more: that is the signed call's finding."""
+    with CannedService([Reply(body=None)], unsigned=Reply(401)) as service:
+        told = run("doctor", "--base-url", service.base_url, "--deadline", "0.3", "--json")
+    assert told.code == 3
+    assert outcomes(told.document) == {"signed fetch-games": "unreachable"}
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (200, "problem"),
+        (302, "problem"),
+        (400, "ok"),
+        (401, "ok"),
+        (402, "problem"),
+        (404, "problem"),
+        (503, "problem"),
+    ],
+)
+def test_only_400_and_401_are_how_the_service_answers_without_a_signature(
+    run: Run, settings: dict[str, str], status: int, outcome: str
+) -> None:
+    """Anything else comes from somebody else, though the signed call may go through (assumed; spec §7.3)."""
+    with CannedService([Reply(body=wire({"games": [game()]}))], unsigned=Reply(status)) as service:
+        told = run("doctor", "--base-url", service.base_url, "--json")
+    check = checks(told.document)["reachability"]
+    assert (check["outcome"], told.code) == (outcome, 0 if outcome == "ok" else 1)
+    assert f"HTTP {status}" in check["found"]
+    assert ("does not answer like the Operator API" in check["found"]) == (outcome == "problem")
+    assert "without a signature" in check["assumed"]
+
+
+def test_a_clock_that_is_not_told_rests_on_no_assumption(run: Run, settings: dict[str, str]) -> None:
+    """What could not be checked is not marked as assumed."""
+    with CannedService([Reply(body=wire({"games": [game()]}))], unsigned=Reply(401, date=False)) as service:
+        check = checks(run("doctor", "--base-url", service.base_url, "--json").document)["clock"]
+    assert (check["outcome"], check["assumed"]) == ("skipped", "")
 
 
 def test_an_encrypted_key_needs_its_passphrase(

@@ -28,12 +28,13 @@ _MOST_SKEW_SECONDS = 30.0
 _FOR_OTHERS = stat.S_IRWXO | stat.S_IWGRP
 
 _PATH = "/api/v0.2/fetch-games"
+_WITHOUT_SIGNATURE = frozenset({400, 401})
 
-_PADDING = "the padding of the signature, PKCS#1 v1.5 (docs/decisions/0003)"
-_KEY_LENGTH = "keys under 2048 bits are refused (docs/decisions/0003)"
-_CLOCKS = "session tokens begin and end by the service's clock (docs/decisions/0005)"
-_UNSIGNED = "fetch-games without a signature is answered, with 400 or 401 (docs/decisions/0008)"
-_INACTIVE = "fetch-games answers 401 to an inactive operator (docs/decisions/0008)"
+_PADDING = "the padding of the signature, PKCS#1 v1.5"
+_KEY_LENGTH = "keys under 2048 bits are refused"
+_CLOCKS = "session tokens begin and end by the service's clock"
+_UNSIGNED = "fetch-games without a signature is answered, with 400 or 401"
+_INACTIVE = "fetch-games answers 401 to an inactive operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class _Patient:
     operator_id: str | None = None
     key: dict[str, Any] | None = None
     public_key: RSAPublicKey | None = None
+    reached: bool = False
 
 
 def examination(environ: Mapping[str, str], registered: Path | None, deadline: float) -> Iterator[Check]:
@@ -156,7 +158,7 @@ def _key_pair(patient: _Patient, registered: Path | None) -> Check:
 
 
 def _way(patient: _Patient, deadline: float) -> Iterator[Check]:
-    """Ask without a signature: any answer shows that there is a way, and its Date what time the service has."""
+    """Ask without a signature: an answer shows that there is a way, and its Date what time the service has."""
     if patient.base_url is None:
         yield Check("reachability", "skipped", "there is no usable base URL")
         yield Check("clock", "skipped", "nothing was reached")
@@ -168,8 +170,16 @@ def _way(patient: _Patient, deadline: float) -> Iterator[Check]:
         yield Check("clock", "skipped", "nothing was reached")
         return
     answered_at = time.time()
+    patient.reached = True
     found = f"{patient.base_url} answered HTTP {answer.status_code} after {answered_at - asked_at:.2f} s"
-    yield Check("reachability", "ok", found, assumed=_UNSIGNED)
+    if answer.status_code in _WITHOUT_SIGNATURE:
+        yield Check("reachability", "ok", found, assumed=_UNSIGNED)
+    else:
+        found = f"{found}: reached, but it does not answer like the Operator API"
+        todo = (
+            "Check that the base URL leads to the Operator API, and that no proxy or login page answers in its place."
+        )
+        yield Check("reachability", "problem", found, todo, _UNSIGNED)
     yield _clock(answer.headers.get("date"), (asked_at + answered_at) / 2)
 
 
@@ -202,7 +212,7 @@ def _clock(date: str | None, now_seconds: float) -> Check:
         # Date is cut to whole seconds: on average it lies half a second back.
         skew = parsedate_to_datetime(date or "").timestamp() + 0.5 - now_seconds
     except (ValueError, TypeError, OverflowError):
-        return Check("clock", "skipped", "the answer has no readable Date header", assumed=_CLOCKS)
+        return Check("clock", "skipped", "the answer has no readable Date header")
     side = "behind" if skew > 0 else "ahead of"
     if abs(skew) > _MOST_SKEW_SECONDS:
         found = f"this machine is {abs(skew):.0f} s {side} the service"
@@ -214,6 +224,8 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
     name = "signed fetch-games"
     if patient.base_url is None or patient.operator_id is None or patient.key is None:
         return Check(name, "skipped", "base URL, operator id and private key must be usable first")
+    if not patient.reached:
+        return Check(name, "skipped", "nothing was reached")
     try:
         with OperatorClient(patient.base_url, patient.operator_id, **patient.key, deadline=deadline) as client:
             games = client.fetch_games()
