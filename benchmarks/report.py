@@ -25,7 +25,9 @@ def as_table(findings: Sequence[Finding]) -> str:
 def summary(findings: Sequence[Finding]) -> str:
     """Return in a sentence whether the goals were met."""
     missed = [finding.what for finding in findings if finding.verdict == "MISSED"]
-    return f"Missed: {', '.join(missed)}." if missed else "Every goal is met."
+    if missed:
+        return f"Missed: {', '.join(missed)}."
+    return "Every goal is met." if any(finding.verdict for finding in findings) else "Nothing here has a goal."
 
 
 def as_json(findings: Sequence[Finding]) -> str:

@@ -30,20 +30,20 @@ def test_every_benchmark_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "bar", "verdict"),
+    ("ours", "bar", "verdict", "last_words"),
     [
-        pytest.param(0.9, 0.90, "met", id="as fast as the goal"),
-        pytest.param(0.91, 0.90, "MISSED", id="a little slower than the goal"),
-        pytest.param(5.0, None, "", id="without a goal"),
+        pytest.param(0.9, 0.90, "met", "Every goal is met.", id="as fast as the goal"),
+        pytest.param(0.91, 0.90, "MISSED", "Missed: ours.", id="a little slower than the goal"),
+        pytest.param(5.0, None, "", "Nothing here has a goal.", id="without a goal"),
     ],
 )
-def test_a_missed_goal_is_said_plainly(ours: float, bar: float | None, verdict: str) -> None:
+def test_a_missed_goal_is_said_plainly(ours: float, bar: float | None, verdict: str, last_words: str) -> None:
     """The ratio of the processor time to the peer's decides, the goal itself included."""
     (finding,) = _race(ours, bar)
     assert finding.verdict == verdict
     assert finding.cpu_ratio.median == pytest.approx(ours)
     assert ("MISSED" in as_table([finding])) is (verdict == "MISSED")
-    assert summary([finding]) == ("Missed: ours." if verdict == "MISSED" else "Every goal is met.")
+    assert summary([finding]) == last_words
 
 
 def test_ratios_are_taken_round_by_round() -> None:
