@@ -52,10 +52,16 @@ def _findings(names: list[str], *, quick: bool) -> Iterator[Finding]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed beside what one writes by hand.")
     names = ", ".join(SUITES)
-    parser.add_argument("names", nargs="*", choices=[*SUITES], metavar="NAME", help=f"of {names}; all by default")
+    parser.add_argument("names", nargs="*", type=_suite, metavar="NAME", help=f"of {names}; all by default")
     parser.add_argument("--quick", action="store_true", help="one round of one call, which shows that all is in order")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     return parser
+
+
+def _suite(name: str) -> str:
+    if name not in SUITES:
+        raise argparse.ArgumentTypeError(f"there is no suite {name!r}; there are {', '.join(SUITES)}")
+    return name
 
 
 def _machine() -> str:
