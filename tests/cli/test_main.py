@@ -237,3 +237,70 @@ def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> Non
                 connection.recv(1)
                 told = stopped(process, signal.SIGINT)
     assert (told.code, told.error["type"]) == (130, "Interrupted")
+
+
+@pytest.mark.parametrize("name", ["games", "doctor"])
+@pytest.mark.parametrize(
+    ("options", "variables", "advice"),
+    [
+        pytest.param(
+            ("--base-url", "http://api.example.com"),
+            {},
+            "--base-url 'http://api.example.com' is plain http to another machine: anyone on the way could read and "
+            "replay signed requests. Use https: the command line speaks plain http to this machine alone.",
+            id="plain http",
+        ),
+        pytest.param(("--base-url", "base_url "), {}, "--base-url 'base_url ' is no address.", id="a value of ours"),
+        pytest.param(("--operator-id", "a:b"), {}, "--operator-id 'a:b' cannot be used.", id="operator id"),
+        pytest.param(
+            (),
+            {"GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE": "planted secret"},
+            "Unset GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE, or encrypt the key",
+            id="a passphrase too many",
+        ),
+        pytest.param(
+            ("--base-url", "https://192.0.2.1"),
+            {"HTTPS_PROXY": "nonsense://proxy"},
+            "SSL_CERT_DIR, or unset them.",
+            id="proxy",
+        ),
+    ],
+)
+def test_advice_names_options_and_not_arguments(
+    run: Run,
+    settings: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    private_pem: bytes,
+    name: str,
+    options: tuple[str, ...],
+    variables: dict[str, str],
+    advice: str,
+) -> None:
+    """Whoever types has no `allow_insecure_http=True`; a value that was typed is shown as it was."""
+    key = tmp_path / "operator.pem"
+    key.touch(0o600)
+    key.write_bytes(private_pem)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    told = run(name, "--private-key", key, *options)
+    assert advice in told.out + told.err
+    assert "=True" not in told.out + told.err
+    assert "passphrase=" not in told.out + told.err
+    assert advice in run(name, "--private-key", key, *options, "--json").out
+
+
+def test_advice_about_the_way_names_the_option(run: Run, settings: dict[str, str], nobody: str) -> None:
+    """Where nobody answers, and where a login page does."""
+    assert "check --base-url, DNS" in run("games", "--base-url", nobody, "--deadline", "0.15").err
+    with CannedService([Reply(200, b"<html>", "text/html")]) as service:
+        assert "Check that --base-url leads" in run("games", "--base-url", service.base_url).err
+        assert "Check that --base-url leads" in run("doctor", "--base-url", service.base_url).out
+
+
+def test_a_port_that_is_taken_is_told_with_the_option(run: Run) -> None:
+    """Nothing of `port=0`."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = run("sandbox", "--port", taken.getsockname()[1])
+    assert (told.code, told.out) == (2, "")
+    assert told.err.endswith("or pass --port 0 to take a free one.\n")

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.cli._keys import fingerprint, public_path
 from game_operator.cli._options import PASSPHRASE, settings
+from game_operator.cli._wording import for_command_line, told
 from game_operator.client._http import default_ssl_context, environment_in_question
 from game_operator.client._sync import OperatorClient
 from game_operator.client.config import base_url_of, call_settings
@@ -88,7 +89,7 @@ def _base_url(environ: Mapping[str, str], patient: _Patient) -> Check:
         httpx.URL(f"{base_url}{_PATH}")
     except (ConfigurationError, httpx.InvalidURL) as wrong:
         found = (
-            str(wrong) if isinstance(wrong, ConfigurationError) else f"{shown(value)} has an impossible host: {wrong}"
+            told(wrong) if isinstance(wrong, ConfigurationError) else f"{shown(value)} has an impossible host: {wrong}"
         )
         return Check(name, "problem", found, "Mend GAME_OPERATOR_BASE_URL or --base-url.")
     patient.base_url = base_url
@@ -102,7 +103,7 @@ def _operator_id(environ: Mapping[str, str], patient: _Patient) -> Check:
     try:
         patient.operator_id = call_settings(operator_id=value, timeout=1, deadline=None, retries=0).operator_id
     except ConfigurationError as wrong:
-        return Check(name, "problem", str(wrong), "Mend GAME_OPERATOR_ID or --operator-id.")
+        return Check(name, "problem", told(wrong), "Mend GAME_OPERATOR_ID or --operator-id.")
     return Check(name, "ok", patient.operator_id)
 
 
@@ -119,7 +120,7 @@ def _private_key(environ: Mapping[str, str], patient: _Patient) -> Iterator[Chec
         key = {argument: found[argument] for argument in ("private_key", "passphrase")}
         patient.public_key = public_key_of(load_signer(key["private_key"], key["passphrase"]))
     except ConfigurationError as wrong:
-        yield Check(name, "problem", str(wrong), todo, _KEY_LENGTH if "bits" in str(wrong) else "")
+        yield Check(name, "problem", told(wrong), todo, _KEY_LENGTH if "bits" in str(wrong) else "")
         return
     patient.key = key
     assert patient.public_key is not None, "a key in PEM tells its public half"
@@ -150,7 +151,7 @@ def _key_pair(patient: _Patient, registered: Path | None) -> Check:
     try:
         other = fingerprint(load_public_key(known))
     except ConfigurationError as wrong:
-        return Check(name, "problem", str(wrong), "Pass the registered public key as --public-key.")
+        return Check(name, "problem", told(wrong), "Pass the registered public key as --public-key.")
     if other != own:
         found = f"{known} (SHA-256 {other}) is not the public half of the private key (SHA-256 {own})"
         return Check(name, "problem", found, "Use the private key that belongs to the registered public one.")
@@ -195,7 +196,7 @@ def _unsigned_answer(base_url: str, deadline: float) -> httpx.Response | Check:
         with http, http.stream("GET", url, headers=headers, follow_redirects=False) as response:
             return response
     except ConfigurationError as wrong:
-        return Check("reachability", "problem", str(wrong), "Mend the environment of this process.")
+        return Check("reachability", "problem", told(wrong), "Mend the environment of this process.")
     except (httpx.HTTPError, UnicodeError) as failed:
         problem = f"{base_url} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
         return Check("reachability", "unreachable", problem, _way_out(str(failed)))
@@ -230,9 +231,9 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
         with OperatorClient(patient.base_url, patient.operator_id, **patient.key, deadline=deadline) as client:
             games = client.fetch_games()
     except ConfigurationError as wrong:
-        return Check(name, "problem", str(wrong), "Mend the environment of this process.")
+        return Check(name, "problem", told(wrong), "Mend the environment of this process.")
     except TransportError as failed:
-        return Check(name, "unreachable", str(failed.args[0]), failed.advice)
+        return Check(name, "unreachable", str(failed.args[0]), for_command_line(failed.advice))
     except ApiError as refused:
         return _refused(name, refused, patient)
     if not games:
@@ -243,7 +244,9 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
 
 def _refused(name: str, refused: ApiError, patient: _Patient) -> Check:
     if not isinstance(refused, AuthenticationError) or patient.public_key is None:
-        return Check(name, "problem", str(refused).removesuffix(refused.advice).rstrip(), refused.advice)
+        return Check(
+            name, "problem", str(refused).removesuffix(refused.advice).rstrip(), for_command_line(refused.advice)
+        )
     todo = (
         f"Ask the provider whether operator {patient.operator_id} is active and has the public key with SHA-256 "
         f"{fingerprint(patient.public_key)} on file."

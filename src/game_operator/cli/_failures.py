@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 
 from game_operator.cli._output import say, write_document
+from game_operator.cli._wording import told
 from game_operator.errors import ApiError, ConfigurationError, GameOperatorError, OutcomeUnknownError, TransportError
 
 __all__ = ["ExitCode", "GrantInterruptedError", "exit_code_of", "grant_in_doubt", "tell", "tell_interrupted_grant"]
@@ -78,14 +79,14 @@ def tell(error: GameOperatorError, *, as_json: bool) -> ExitCode:
     """Tell about *error*, and return the exit code."""
     code = exit_code_of(error)
     if not as_json:
-        say(f"Error: {error}", style="red", error=True)
+        say(f"Error: {told(error)}", style="red", error=True)
         if isinstance(error, OutcomeUnknownError):
             say("Here that means: run this very command once more, unchanged.", error=True)
         return code
     facts: dict[str, object] = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
     if isinstance(error, ApiError):
         facts["service_message"] = error.message
-    _document(type(error).__name__, str(error), code, facts)
+    _document(type(error).__name__, told(error), code, facts)
     return code
 
 

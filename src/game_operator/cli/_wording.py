@@ -1,0 +1,57 @@
+"""
+The library's errors in the words of the command line: options and variables, where a program has arguments.
+
+Only how a message begins and ends is compared: in its middle stand values, which are shown as they are.
+"""
+
+from game_operator.errors import ConfigurationError, GameOperatorError
+
+__all__ = ["for_command_line", "told"]
+
+_PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
+_ENCRYPT = "or encrypt the key with `openssl pkcs8 -topk8 -in KEY -out NEW`."
+
+_BEGINNINGS = {
+    "base_url ": "--base-url ",
+    "operator_id ": "--operator-id ",
+    "player_id ": "--player ",
+    "instance_id ": "--instance ",
+    "deadline ": "--deadline ",
+    "port ": "--port ",
+}
+
+_ENDINGS = {
+    "Use https, or pass allow_insecure_http=True if the way is private.": (
+        "Use https: the command line speaks plain http to this machine alone."
+    ),
+    "port=0 to take a free one.": "--port 0 to take a free one.",
+    "or pass trust_env=False to do without them.": "or unset them.",
+    f"Pass its passphrase= ({_PASSPHRASE}) as well.": f"Set {_PASSPHRASE} to its passphrase.",
+    f"Leave passphrase= ({_PASSPHRASE}) out, {_ENCRYPT}": f"Unset {_PASSPHRASE}, {_ENCRYPT}",
+    "Leave passphrase= out.": f"Unset {_PASSPHRASE}.",
+    "The request never left: check base_url, DNS, firewall, proxy and TLS, then repeat the call.": (
+        "The request never left: check --base-url, DNS, firewall, proxy and TLS, then repeat the call."
+    ),
+    "Check that base_url leads to the Operator API and that no proxy or login page answers in its place.": (
+        "Check that --base-url leads to the Operator API and that no proxy or login page answers in its place."
+    ),
+}
+
+
+def told(error: GameOperatorError) -> str:
+    """Return what *error* says, for somebody at the command line."""
+    text = for_command_line(str(error))
+    if not isinstance(error, ConfigurationError):
+        return text
+    for theirs, ours in _BEGINNINGS.items():
+        if text.startswith(theirs):
+            return ours + text.removeprefix(theirs)
+    return text
+
+
+def for_command_line(advice: str) -> str:
+    """Return *advice*, or a message that ends in it, for somebody at the command line."""
+    for theirs, ours in _ENDINGS.items():
+        if advice.endswith(theirs):
+            return advice.removesuffix(theirs) + ours
+    return advice
