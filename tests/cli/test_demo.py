@@ -63,6 +63,7 @@ def test_the_whole_story(tmp_path: Path) -> None:
         "All of it worked",
     ):
         assert any(line.startswith(expected) for line in story), expected
+    assert max(map(len, told.out.splitlines())) <= 100
     assert list(tmp_path.iterdir()) == []
     assert not is_running(pid_in(told.out))
 

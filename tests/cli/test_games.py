@@ -80,6 +80,16 @@ def test_the_table_shows_what_a_person_asks_for(run: Run, settings: dict[str, st
     ]
 
 
+def test_a_genre_that_no_game_has_is_told_with_those_there_are(run: Run, settings: dict[str, str]) -> None:
+    """A typing error is no empty catalogue; a genre without matching instances is none."""
+    with CannedService([Reply(body=wire(CATALOGUE))]) as service:
+        told = run("games", "--base-url", service.base_url, "--genre", "Nope")
+        other = run("games", "--base-url", service.base_url, "--genre", "crash", "--currency", "XXX")
+    assert told.code == 0
+    assert told.out == "no game has genre Nope; there are Crash, Slots, Telepathy\n0 of 4 games, 0 instances\n"
+    assert other.out == "0 of 4 games, 0 instances\n"
+
+
 def test_amounts_are_exact(run: Run, settings: dict[str, str]) -> None:
     """18 digits of a limit survive, in text and in JSON (spec §2.7)."""
     limits = bet_config(max_win=hole())

@@ -52,6 +52,15 @@ def test_a_token_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) 
     assert run("token", "decode", "-", "--instance", "i1").code == 0
 
 
+@pytest.mark.parametrize("given", ["", " \n"])
+def test_an_empty_standard_input_is_2(run: Run, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    """No token is not a bad one."""
+    for as_json in ([], ["--json"]):
+        monkeypatch.setattr("sys.stdin", io.StringIO(given))
+        told = run("token", "decode", "-", "--instance", "i1", *as_json)
+        assert (told.code, "standard input is empty" in told.out + told.err) == (2, True)
+
+
 def test_claims_of_your_own_are_shown(run: Run, private_key: RSAPrivateKey) -> None:
     token = SessionTokenBuilder("acme", private_key).build(player_id="p", instance_id="i1", claims={"lobby": "vip"})
     assert said(run("token", "decode", token, "--instance", "i1").out)["lobby"] == "vip"
@@ -83,7 +92,7 @@ def test_the_launch_address_stands_alone(run: Run) -> None:
         pytest.param(("--minutes", "180.1"), "from 1 second to 3 hours", id="too long"),
         pytest.param(("--minutes", "nan"), "180 is the most", id="no time that is a time"),
         pytest.param(("--minutes", "1e300"), "180 is the most", id="longer than calendars"),
-        pytest.param(("--player", ""), "player_id is empty", id="no player"),
+        pytest.param(("--player", ""), "--player is empty", id="no player"),
     ],
 )
 def test_a_token_that_cannot_be_is_2(run: Run, args: tuple[str, ...], problem: str) -> None:

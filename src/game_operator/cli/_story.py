@@ -182,7 +182,8 @@ def _refusals(stage: _Stage) -> Iterator[str]:
         except FreeBetRejectedError as rejected:
             _hold(rejected.error_code == code, f"{label}: {rejected.error_code}, not {code}")
             where = "by the service" if rejected.attempts else "before it was sent"
-            yield f"{label}: refused {where}, {rejected.error_code}, “{rejected.message}”"
+            yield f"{label}: refused {where}, {rejected.error_code}"
+            yield f"   “{rejected.message}”"
         else:
             raise _AmissError(f"{label}: granted, not refused")
 

@@ -34,6 +34,8 @@ def games(
     if as_json:
         write_document({"games": [game.model_dump() for game in kept]})
         return
+    if genre is not None and found and not any(_is(game.genre, genre) for game in found):
+        say(f"no game has genre {genre}; there are {', '.join(sorted({game.genre for game in found}))}")
     if kept:
         title = "Games; limits in currency units"
         show_rows(title, _HEADINGS, _rows(kept), numbers={"RTP %", "Wager", "Highest win"})

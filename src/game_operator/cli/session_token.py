@@ -67,7 +67,7 @@ def decode(
     """Show what a token says, once its signature, issuer, audience and times are proved."""
     from game_operator.tokens import SessionTokenBuilder
 
-    text = sys.stdin.read().strip() if token == "-" else token  # noqa: S105 - a dash, not a token
+    text = _from_stdin() if token == "-" else token  # noqa: S105 - a dash, not a token
     claims = SessionTokenBuilder(**token_settings(operator_id, private_key)).decode(text, instance_id=instance_id)
     facts = {
         "operator_id": claims.operator_id,
@@ -85,6 +85,13 @@ def decode(
         return
     more = claims.extra.items()
     show_details((name, value) for name, value in [*facts.items(), *more] if value is not None)
+
+
+def _from_stdin() -> str:
+    text = sys.stdin.read().strip()
+    if not text:
+        raise typer.BadParameter("standard input is empty, where the token should be.")
+    return text
 
 
 def _lifetime(minutes: float) -> timedelta:
