@@ -42,6 +42,36 @@ def test_every_command_explains_itself_and_takes_json(run: Run, name: str) -> No
     assert ("--json" in told.out) == (name != "token")
 
 
+@pytest.mark.parametrize("name", ["", *COMMANDS, "token build", "token decode"])
+def test_help_at_80_columns_cuts_no_option_and_gives_flags_no_value(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """An option whose end is missing cannot be typed, and `--json true` is wrong usage."""
+    monkeypatch.setenv("COLUMNS", "80")
+    out = run(*name.split(), "--help").out
+    assert "…" not in out
+    assert "bool" not in out
+
+
+def test_help_says_what_the_exit_codes_mean(run: Run) -> None:
+    """130 with the others, and that a bet or a round that is not there is 0."""
+    out = " ".join(run("--help").out.split())
+    assert all(code in out for code in ("0 fine", "1 findings", "2 usage", "3 could not reach", "130 interrupted"))
+    for name in ("bet", "round"):
+        out = " ".join(run(name, "--help").out.split())
+        assert "NOT_FOUND" in out
+        assert "the exit code is 0" in out
+
+
+def test_help_wraps_paragraphs_to_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line ends where it does in the source; the limits of ids are told (spec §2.2)."""
+    monkeypatch.setenv("COLUMNS", "240")
+    out = run("grant", "--help").out
+    assert "keeps the service from granting twice" in out
+    assert out.count("1 to 100 characters") == 2
+    assert all(f"--{name} is the same" in out for name in ("wager-amount-cents", "expire-duration-millis"))
+
+
 def test_version(run: Run) -> None:
     assert run("--version").out == f"game-operator {__version__}\n"
 

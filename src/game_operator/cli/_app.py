@@ -1,7 +1,9 @@
 """The commands put together, and every expected failure turned into a sentence and an exit code."""
 
+import inspect
 import io
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any
 
@@ -15,7 +17,7 @@ from game_operator.cli._stream import lasting_streams
 from game_operator.cli.demo import demo
 from game_operator.cli.doctor import doctor
 from game_operator.cli.games import games
-from game_operator.cli.grant import grant
+from game_operator.cli.grant import LONG_NAMES, grant
 from game_operator.cli.keygen import keygen
 from game_operator.cli.lookups import bet, round_
 from game_operator.cli.sandbox import sandbox
@@ -30,13 +32,22 @@ _NAME = "game-operator"
 app = typer.Typer(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
 
 
+# Names of options, as they were typed but without their dashes.
+_CONTEXT = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
+
+
+def _unwrapped(command: Callable[..., object]) -> str:
+    """Return the docstring of *command* with a line for each paragraph: the help wraps them to the terminal."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         say(f"{_NAME} {__version__}")
         raise typer.Exit
 
 
-@app.callback()
 def game_operator(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
@@ -51,8 +62,9 @@ def game_operator(
     """
 
 
+app.callback(help=_unwrapped(game_operator))(game_operator)
 for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox):
-    app.command(command.__name__.rstrip("_"))(command)
+    app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
 app.add_typer(tokens, name="token")
 
 
@@ -95,7 +107,18 @@ def _outcome(args: list[str]) -> int:
 @cache
 def _command() -> Any:
     # Typer reads every signature anew each time, and keeps the class of what it makes to itself.
-    return get_command(app)
+    command: Any = get_command(app)
+    _hide_types_of_flags(command)
+    return command
+
+
+def _hide_types_of_flags(command: Any) -> None:
+    """Let the help show ``--json``, which takes no value, and not ``--json <bool>``."""
+    for parameter in command.get_params(command.context_class(command)):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    for part in getattr(command, "commands", {}).values():
+        _hide_types_of_flags(part)
 
 
 def _advice(misused: typer.TyperException) -> str:

@@ -8,24 +8,36 @@ from game_operator.cli._failures import grant_in_doubt
 from game_operator.cli._options import AsJson, BaseUrl, Deadline, InstanceId, OperatorId, PrivateKeyFile, connect
 from game_operator.cli._output import show_details, waiting, write_document
 
-__all__ = ["grant"]
+__all__ = ["LONG_NAMES", "grant"]
+
+#: The fields of spec §2.2 whose names would not fit into the help, and the options that stand for them.
+LONG_NAMES = {"wager-amount-cents": "wager-cents", "expire-duration-millis": "expire-millis"}
 
 
 def grant(
     instance_id: InstanceId,
-    player_id: Annotated[str, typer.Option("--player", "--player-id", help="Who gets them; up to 100 characters.")],
+    player_id: Annotated[str, typer.Option("--player", "--player-id", help="Who gets them; 1 to 100 characters.")],
     count: Annotated[int, typer.Option(help="How many free bets; 1 to 50.")],
     wager_amount_cents: Annotated[
-        int, typer.Option("--wager-cents", "--wager-amount-cents", help="What each is worth, in cents; 1 to 1000000.")
+        int,
+        typer.Option(
+            "--wager-cents", help="What each is worth, in cents; 1 to 1000000. --wager-amount-cents is the same."
+        ),
     ],
     expire_duration_millis: Annotated[
         int,
         typer.Option(
-            "--expire-millis", "--expire-duration-millis", help="How long they last, in milliseconds; up to 30 days."
+            "--expire-millis",
+            help="How long they last, in milliseconds; up to 30 days. --expire-duration-millis is the same.",
         ),
     ],
     reference_id: Annotated[
-        str, typer.Option("--reference", "--reference-id", help="Your own id of this grant, unique for the instance.")
+        str,
+        typer.Option(
+            "--reference",
+            "--reference-id",
+            help="Your own id of this grant, unique for the instance; 1 to 100 characters.",
+        ),
     ],
     base_url: BaseUrl = None,
     operator_id: OperatorId = None,

@@ -19,8 +19,10 @@ _MOST_BITS = 8192
 
 
 def keygen(
-    path: Annotated[str, typer.Argument(metavar="[PATH]", help="Where the private key goes.")] = "operator.pem",
-    bits: Annotated[int, typer.Option(min=_LEAST_BITS, max=_MOST_BITS, help="The length of the key.")] = _LEAST_BITS,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Where the private key goes.")] = "operator.pem",
+    bits: Annotated[
+        int, typer.Option(min=_LEAST_BITS, max=_MOST_BITS, metavar="BITS", help="The length of the key.")
+    ] = _LEAST_BITS,
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help=f"Protect the key with {PASSPHRASE}, or one you are asked for.")
     ] = False,

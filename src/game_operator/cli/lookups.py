@@ -25,7 +25,7 @@ def bet(
     deadline: Deadline = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Look up one bet: OPEN, CLOSED, ROLLED_BACK or NOT_FOUND."""
+    """Look up one bet: OPEN, CLOSED, ROLLED_BACK or NOT_FOUND. All four are answers: the exit code is 0."""
     with connect(base_url, operator_id, private_key, deadline) as client, waiting("Looking up the bet …"):
         found = client.fetch_bet(bet_id)
     if as_json:
@@ -46,7 +46,11 @@ def round_(
     deadline: Deadline = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Look up a round with all its bets, by --id or by --no; given both, the service uses the id."""
+    """
+    Look up a round with all its bets, by --id or by --no; given both, the service uses the id.
+
+    NOT_FOUND is an answer: the exit code is 0.
+    """
     if round_id is None and round_no is None:
         raise typer.BadParameter("Pass --id or --no: which round of the instance?")
     with connect(base_url, operator_id, private_key, deadline) as client, waiting("Looking up the round …"):
