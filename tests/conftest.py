@@ -1,9 +1,9 @@
 """Keys that all tests share: made once, for a key costs a good part of a second."""
 
 import pytest
-from hypothesis import settings
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from hypothesis import settings
 
 # For `make torture`; tests that set their own number of examples keep it.
 settings.register_profile("torture", max_examples=2_000, deadline=None)
