@@ -429,7 +429,7 @@ def test_a_genuine_token_within_its_limits_is_accepted(
         pytest.param(b'{"x":-Infinity}', id="infinity"),
         pytest.param(b'{"x":1e99999999999999999999}', id="an exponent without end"),
         pytest.param(b'{"x":' + b"9" * 5000 + b"}", id="digits without end"),
-        pytest.param(b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}", id="depth without end"),
+        pytest.param(b'{"x":' + b"[" * 5000, id="depth without end"),
     ],
 )
 def test_a_genuine_token_that_is_no_object_is_refused(
