@@ -1,13 +1,15 @@
 """
-The closed word lists of the specification (spec §2.5, §7.2), shared by errors and models.
+The word lists that errors and models share.
 
-Values that a later version of the service may add arrive as plain ``str``; see ``models``.
+Genres, statuses and grant errors are the specification's (spec §2.5, §7.2); values that a later version of the service
+may add arrive as plain ``str``, see ``models``. The codes of a webhook reply are assumed, for the specification
+does not show them (spec §7.1; docs/decisions/0013).
 """
 
 from enum import StrEnum
 from types import MappingProxyType
 
-__all__ = ["GRANT_MESSAGES", "GameStatus", "Genre", "GrantErrorCode"]
+__all__ = ["GRANT_MESSAGES", "BetState", "GameStatus", "Genre", "GrantErrorCode", "WebhookErrorCode"]
 
 
 class GameStatus(StrEnum):
@@ -72,6 +74,43 @@ class GrantErrorCode(StrEnum):
     INVALID_INSTANCE_ID = "INVALID_INSTANCE_ID"
     INSTANCE_NOT_FOUND = "INSTANCE_NOT_FOUND"
     DUPLICATE_REFERENCE_ID = "DUPLICATE_REFERENCE_ID"
+
+
+class WebhookErrorCode(StrEnum):
+    """
+    Why a webhook call is refused (spec §7.1 shows no list; assumed, docs/decisions/0013).
+
+    *Final* codes say that the call moved nothing and, unchanged, never will. INVALID_SIGNATURE, and BET_NOT_FOUND and
+    PLAYER_NOT_FOUND as answers to a deposit, ask for the call again. SYSTEM_ERROR says that the outcome is unknown.
+    """
+
+    INSUFFICIENT_BALANCE = "INSUFFICIENT_BALANCE"
+    PLAYER_NOT_FOUND = "PLAYER_NOT_FOUND"
+    BET_NOT_FOUND = "BET_NOT_FOUND"
+    BET_ALREADY_CLOSED = "BET_ALREADY_CLOSED"
+    BET_ROLLED_BACK = "BET_ROLLED_BACK"
+    DUPLICATE_TRANSACTION = "DUPLICATE_TRANSACTION"
+    PLAYER_BLOCKED = "PLAYER_BLOCKED"
+    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+    INVALID_REQUEST = "INVALID_REQUEST"
+    INVALID_SIGNATURE = "INVALID_SIGNATURE"
+    SYSTEM_ERROR = "SYSTEM_ERROR"
+
+
+class BetState(StrEnum):
+    """
+    What the ledger knows of a bet (docs/decisions/0014).
+
+    OPEN, CLOSED and ROLLED_BACK are the specification's (spec §3). The others are ours: SPENT was debited and has no
+    settling deposit (a rain), TOMBSTONE was rolled back before its withdraw came, DECLINED was refused for good.
+    """
+
+    OPEN = "OPEN"
+    SPENT = "SPENT"
+    CLOSED = "CLOSED"
+    ROLLED_BACK = "ROLLED_BACK"
+    TOMBSTONE = "TOMBSTONE"
+    DECLINED = "DECLINED"
 
 
 #: The service's own sentence for each refusal (spec §7.2), word for word.

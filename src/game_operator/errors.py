@@ -18,7 +18,17 @@ Every error this package raises, in one tree.
     │   ├── RateLimitedError              429
     │   ├── ServiceError                  5xx
     │   └── UnexpectedResponseError       an answer that the specification does not describe
-    └── SessionTokenError                 a session token that cannot be built or trusted
+    ├── SessionTokenError                 a session token that cannot be built or trusted
+    ├── WebhookError                      raised by the receiver's pieces, never out of the receiver
+    │   ├── WebhookSignatureError         nobody known signed this call
+    │   └── MalformedCallError            the body is no call
+    └── LedgerError                       the ledger cannot do what was asked; nothing was changed
+        ├── AccountNotFoundError          no such account
+        ├── AccountExistsError            the account is open already
+        ├── AdjustmentRefusedError        the adjustment would go below zero, or its reference is taken
+        ├── SchemaError                   the tables are missing, newer than this program, or not as they should be
+        ├── TransactionRequiredError      connection= without an open transaction
+        └── LedgerUnavailableError        the database is down, locked or full: repeat the call
 
 What a program branches on is an attribute; ``str()`` is written for the person on call. Every error
 pickles and copies, and none holds a key, a signature, a token or a live request.
@@ -31,22 +41,32 @@ from typing import Any, ClassVar
 from game_operator.codes import GrantErrorCode
 
 __all__ = [
+    "AccountExistsError",
+    "AccountNotFoundError",
+    "AdjustmentRefusedError",
     "ApiError",
     "AuthenticationError",
     "BadRequestError",
     "ConfigurationError",
     "FreeBetRejectedError",
     "GameOperatorError",
+    "LedgerError",
+    "LedgerUnavailableError",
+    "MalformedCallError",
     "NoAnswerError",
     "OperatorInactiveError",
     "OutcomeUnknownError",
     "RateLimitedError",
     "RequestNotSentError",
+    "SchemaError",
     "ServiceError",
     "SessionTokenError",
     "SigningKeyError",
+    "TransactionRequiredError",
     "TransportError",
     "UnexpectedResponseError",
+    "WebhookError",
+    "WebhookSignatureError",
 ]
 
 _SHOWN_CHARACTERS = 200
@@ -100,6 +120,46 @@ class SigningKeyError(ConfigurationError):
 
 class SessionTokenError(GameOperatorError):
     """A session token cannot be built as asked, or does not deserve trust."""
+
+
+class WebhookError(GameOperatorError):
+    """A webhook call cannot be accepted. The receiver turns it into a reply: it is never raised out of it."""
+
+
+class WebhookSignatureError(WebhookError):
+    """Nobody that we know signed this call (spec §5 does not show how webhooks are authenticated)."""
+
+
+class MalformedCallError(WebhookError):
+    """The body of a webhook is no call; the message names the field, for the log alone."""
+
+
+class LedgerError(GameOperatorError):
+    """The ledger cannot do what was asked, and has changed nothing."""
+
+
+class AccountNotFoundError(LedgerError):
+    """There is no such account."""
+
+
+class AccountExistsError(LedgerError):
+    """The account is open already."""
+
+
+class AdjustmentRefusedError(LedgerError):
+    """The adjustment would take the balance below zero, or its reference belongs to another adjustment."""
+
+
+class SchemaError(LedgerError):
+    """The tables are missing, newer than this program, or not what the ledger needs."""
+
+
+class TransactionRequiredError(LedgerError):
+    """``connection=`` was given without an open transaction, so nothing would be committed together."""
+
+
+class LedgerUnavailableError(LedgerError):
+    """The database is down, locked or full. A call that was under way may have been committed: its repeat tells."""
 
 
 class TransportError(GameOperatorError):

@@ -10,7 +10,7 @@ from typing import NewType
 
 from game_operator.errors import shown
 
-__all__ = ["Cents", "amount_from_cents", "cents_from_amount", "json_number"]
+__all__ = ["Cents", "amount_from_cents", "cents_from_amount", "cents_rounded_down", "json_cents", "json_number"]
 
 #: An amount of money in hundredths of the currency unit.
 Cents = NewType("Cents", int)
@@ -40,6 +40,26 @@ def cents_from_amount(amount: Decimal) -> Cents:
     if remainder:
         raise ValueError(f"{amount} is finer than a cent; round it yourself, in the direction you have agreed on")
     return Cents(cents)
+
+
+def cents_rounded_down(amount: Decimal) -> Cents:
+    """
+    Return the most whole cents that are not more than *amount* currency units: 1.239 is 123, and -0.001 is -1.
+
+    Raises:
+        TypeError: *amount* is not a Decimal.
+        ValueError: *amount* is not finite, or its exponent lies beyond ±64.
+    """
+    if not isinstance(amount, Decimal):
+        raise TypeError(f"an amount must be a Decimal in currency units, not {type(amount).__name__} {shown(amount)}")
+    numerator, denominator = _ratio(amount)
+    return Cents(numerator * 100 // denominator)
+
+
+def json_cents(cents: int) -> str:
+    """Return *cents* as the text of a JSON number in currency units, always with two decimals: -5 is ``-0.05``."""
+    units, rest = divmod(abs(cents), 100)
+    return f"{'-' if cents < 0 else ''}{units}.{rest:02d}"
 
 
 def json_number(amount: Decimal) -> str:

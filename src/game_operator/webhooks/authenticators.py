@@ -1,0 +1,344 @@
+"""
+Who sent a call: authentication of webhooks, which spec §5 does not show (assumed, docs/decisions/0011).
+
+None of these is a default: whoever builds a receiver names one. Each looks at the raw bytes, before anything is
+parsed, and raises WebhookSignatureError with a reason for the log.
+"""
+
+import hmac
+import json
+import re
+import time
+import warnings
+from base64 import urlsafe_b64decode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from game_operator.errors import ConfigurationError, WebhookSignatureError, shown
+from game_operator.profile import Profile
+from game_operator.protocol.http import HeaderPairs
+from game_operator.signers.keys import load_public_key
+
+__all__ = [
+    "AcceptUnsigned",
+    "AllOf",
+    "Authenticator",
+    "HmacSignature",
+    "IpAllowList",
+    "RsaSignature",
+    "WebhookRequest",
+]
+
+_PADDING = PKCS1v15()
+_SHA256 = SHA256()
+_LONGEST_SIGNATURE = 2048
+# Both alphabets, but not mixed, and padded or not: services write either.
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}", re.ASCII)
+_TO_URL_SAFE = str.maketrans("+/", "-_")
+#: How often, at most, a failed signature is looked into: a stranger must not make us work.
+_SECONDS_BETWEEN_DIAGNOSES = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRequest:
+    """
+    A webhook as it came in.
+
+    Attributes:
+        method: The HTTP method.
+        path: The path below the prefix, such as ``/withdraw``.
+        headers: Header fields in order; names in lower case, a name may repeat.
+        body: The body's raw bytes.
+        peer: The address of whoever opened the connection, or None.
+        at_millis: When it came in, in Unix milliseconds, for an authenticator that looks at the time.
+    """
+
+    method: str
+    path: str
+    headers: HeaderPairs = field(repr=False)
+    body: bytes = field(repr=False)
+    peer: str | None = None
+    at_millis: int = 0
+
+    def only(self, name: bytes) -> str | None:
+        """
+        Return the one header called *name* (in lower case), or None.
+
+        Raises:
+            WebhookSignatureError: It is there more than once: two readers would take two different ones.
+        """
+        found = [value for key, value in self.headers if key == name]
+        if len(found) > 1:
+            raise WebhookSignatureError(f"the header {name.decode('latin-1')} is there {len(found)} times")
+        return found[0].decode("latin-1") if found else None
+
+
+class Authenticator(Protocol):
+    """Says who may call. One method, which returns for a genuine call and raises for any other."""
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+        """Return if *request* is genuine; else raise WebhookSignatureError with a reason for the log."""
+
+
+class RsaSignature:
+    """
+    RSA-SHA256 (PKCS#1 v1.5) over the raw body, with one of the service's keys (assumed, docs/decisions/0011).
+
+    Args:
+        public_keys: The service's public keys, as Path, PEM or RSAPublicKey; several during a rotation.
+        header: The header that carries the signature; the profile's by default.
+
+    Raises:
+        SigningKeyError: A key is unreadable, private, not RSA, or under 2048 bits.
+        ConfigurationError: There is no key.
+    """
+
+    __slots__ = ("_diagnosed_at", "_header", "_keys", "_lock")
+
+    def __init__(
+        self,
+        public_keys: Iterable[Path | str | bytes | RSAPublicKey] | Path | str | bytes | RSAPublicKey,
+        *,
+        header: str | None = None,
+    ) -> None:
+        single = isinstance(public_keys, Path | str | bytes | RSAPublicKey)
+        sources: Any = [public_keys] if single else list(public_keys)  # type: ignore[arg-type]  # mypy forgets *single*.
+        if not sources:
+            raise ConfigurationError("RsaSignature needs the service's public key; ask the provider for it")
+        self._keys = tuple(map(load_public_key, sources))
+        self._header = header
+        self._lock = Lock()
+        self._diagnosed_at = -_SECONDS_BETWEEN_DIAGNOSES
+
+    def __repr__(self) -> str:
+        return f"RsaSignature({len(self._keys)} key{'s'[: len(self._keys) > 1]})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        form = PublicFormat.SubjectPublicKeyInfo
+        return _rsa_signature, ([key.public_bytes(Encoding.PEM, form) for key in self._keys], self._header)
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+        """Return if one of the keys signed the body; else raise WebhookSignatureError."""
+        signature = _signature_in(request, self._header or profile.signature_header)
+        if not self._signed(signature, request.body):
+            raise WebhookSignatureError(self._reason(signature, request.body))
+
+    def _signed(self, signature: bytes, body: bytes) -> bool:
+        return any(_verifies(key, signature, body) for key in self._keys)
+
+    def _reason(self, signature: bytes, body: bytes) -> str:
+        if len(signature) not in {key.key_size // 8 for key in self._keys}:
+            return f"the signature has {len(signature)} bytes, which fits none of the keys"
+        if self._may_diagnose() and any(self._signed(signature, form) for form in _other_forms(body)):
+            return (
+                "the signature fits this body written in another form: something on the way parsed the JSON and wrote "
+                "it again. Let the raw bytes through (proxy, gateway, middleware)"
+            )
+        return "the signature was made by none of the keys, or for another body"
+
+    def _may_diagnose(self) -> bool:
+        with self._lock:
+            now = time.monotonic()
+            if now - self._diagnosed_at < _SECONDS_BETWEEN_DIAGNOSES:
+                return False
+            self._diagnosed_at = now
+            return True
+
+
+def _rsa_signature(pems: list[bytes], header: str | None) -> RsaSignature:
+    return RsaSignature(pems, header=header)
+
+
+def _verifies(key: RSAPublicKey, signature: bytes, body: bytes) -> bool:
+    try:
+        key.verify(signature, body, _PADDING, _SHA256)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _other_forms(body: bytes) -> Iterator[bytes]:
+    """Yield *body* as common JSON writers would write it, as far as it is JSON."""
+    try:
+        value = json.loads(body)
+        for separators in ((",", ":"), (", ", ": ")):
+            for ascii_only in (False, True):
+                yield json.dumps(value, separators=separators, ensure_ascii=ascii_only).encode()
+        yield json.dumps(value, indent=2, ensure_ascii=False).encode()
+        yield body.strip()
+    except (ValueError, RecursionError):
+        return
+
+
+def _signature_in(request: WebhookRequest, header: str) -> bytes:
+    text = request.only(header.lower().encode("latin-1"))
+    if text is None:
+        raise WebhookSignatureError(f"there is no header {header}")
+    if len(text) > _LONGEST_SIGNATURE or not _BASE64.fullmatch(text):
+        raise WebhookSignatureError(f"the header {header} is no Base64, it has {len(text)} characters")
+    unpadded = text.rstrip("=").translate(_TO_URL_SAFE)
+    if len(unpadded) % 4 == 1:
+        raise WebhookSignatureError(f"the header {header} is no Base64: it was cut off")
+    return urlsafe_b64decode(unpadded + "=" * (-len(unpadded) % 4))
+
+
+class HmacSignature:
+    """
+    HMAC-SHA256 over the raw body with a shared secret, for a service that signs so; in Base64 or hex.
+
+    Args:
+        secrets: One or several secrets of at least 16 bytes; several during a rotation.
+        header: The header that carries it; the profile's by default.
+
+    Raises:
+        ConfigurationError: There is no secret, or one is shorter than 16 bytes.
+    """
+
+    __slots__ = ("_header", "_secrets")
+
+    def __init__(self, secrets: Sequence[bytes] | bytes, *, header: str | None = None) -> None:
+        self._secrets = (secrets,) if isinstance(secrets, bytes) else tuple(secrets)
+        self._header = header
+        if not self._secrets or any(len(each) < 16 for each in self._secrets):
+            raise ConfigurationError("HmacSignature needs a secret of at least 16 bytes, as bytes")
+
+    def __repr__(self) -> str:
+        return f"HmacSignature({len(self._secrets)} secret{'s'[: len(self._secrets) > 1]})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("HmacSignature holds a secret and does not pickle; build it where it is used")
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+        """Return if one of the secrets made the header; else raise WebhookSignatureError."""
+        header = self._header or profile.signature_header
+        text = request.only(header.lower().encode("latin-1"))
+        if text is None:
+            raise WebhookSignatureError(f"there is no header {header}")
+        given = bytes.fromhex(text) if re.fullmatch("[0-9A-Fa-f]{64}", text) else _signature_in(request, header)
+        # Each secret is compared, and each in constant time, so the answer's delay tells nothing.
+        matches = [hmac.compare_digest(hmac.digest(secret, request.body, sha256), given) for secret in self._secrets]
+        if not any(matches):
+            raise WebhookSignatureError("the HMAC was made with none of the secrets, or for another body")
+
+
+_Network = IPv4Network | IPv6Network
+_Address = IPv4Address | IPv6Address
+
+
+class IpAllowList:
+    """
+    Lets calls in from some networks alone; best as one part of ``AllOf``.
+
+    Args:
+        networks: Addresses and networks, such as ``192.0.2.7`` and ``198.51.100.0/24``.
+        trusted_proxies: Networks of your own proxies. Only for a call that comes from one of them is
+            X-Forwarded-For read, from the right, up to the first address that is none of them.
+
+    Raises:
+        ConfigurationError: A network is none, or there is none at all.
+    """
+
+    __slots__ = ("_networks", "_proxies")
+
+    def __init__(self, networks: Iterable[str], *, trusted_proxies: Iterable[str] = ()) -> None:
+        self._networks = _parsed_networks(networks)
+        self._proxies = _parsed_networks(trusted_proxies)
+        if not self._networks:
+            raise ConfigurationError("IpAllowList needs at least one network; an empty list would refuse every call")
+
+    def __repr__(self) -> str:
+        return f"IpAllowList([{', '.join(map(str, self._networks))}])"
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:  # noqa: ARG002 - the Protocol's
+        """Return if the caller's address is in one of the networks; else raise WebhookSignatureError."""
+        address = self._caller(request)
+        if address is None or not _within(address, self._networks):
+            raise WebhookSignatureError(
+                f"the address {shown(request.peer)} is not on the allow-list (read as {address})"
+            )
+
+    def _caller(self, request: WebhookRequest) -> _Address | None:
+        address = _parsed_address(request.peer)
+        if address is None or not _within(address, self._proxies):
+            return address
+        hops = [value.decode("latin-1") for name, value in request.headers if name == b"x-forwarded-for"]
+        for hop in reversed(",".join(hops).split(",")):
+            address = _parsed_address(hop.strip())
+            if address is None or not _within(address, self._proxies):
+                return address
+        return address
+
+
+def _parsed_networks(networks: Iterable[str]) -> tuple[_Network, ...]:
+    if isinstance(networks, str):
+        raise ConfigurationError(f"give a list of networks, not the text {shown(networks)}")
+    try:
+        return tuple(ip_network(each) for each in networks)
+    except ValueError as wrong:
+        raise ConfigurationError(f"{wrong}; write an address or a network such as 198.51.100.0/24") from None
+
+
+def _parsed_address(text: str | None) -> _Address | None:
+    try:
+        address = ip_address(text or "")
+    except ValueError:
+        return None
+    # A server that listens on both families shows 192.0.2.7 as ::ffff:192.0.2.7.
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _within(address: _Address, networks: tuple[_Network, ...]) -> bool:
+    return any(address in network for network in networks)
+
+
+class AllOf:
+    """Accepts a call that each of *authenticators* accepts."""
+
+    __slots__ = ("_authenticators",)
+
+    def __init__(self, *authenticators: Authenticator) -> None:
+        if not authenticators:
+            raise ConfigurationError("AllOf needs at least one authenticator: AllOf() would accept every call")
+        self._authenticators = authenticators
+
+    def __repr__(self) -> str:
+        return f"AllOf({', '.join(map(repr, self._authenticators))})"
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+        """Return if all accept; else raise what the first to refuse raises."""
+        for authenticator in self._authenticators:
+            authenticator.authenticate(request, profile)
+
+
+class AcceptUnsigned:
+    """Accepts every call, for work on your own machine. Warns once in a process."""
+
+    __slots__ = ()
+    _warned = False
+
+    def __init__(self) -> None:
+        if not AcceptUnsigned._warned:
+            AcceptUnsigned._warned = True
+            warnings.warn(
+                "AcceptUnsigned lets anybody move your players' money. Use RsaSignature outside your own machine.",
+                stacklevel=2,
+            )
+
+    def __repr__(self) -> str:
+        return "AcceptUnsigned()"
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+        """Return, whatever the call."""
