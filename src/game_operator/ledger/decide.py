@@ -1,0 +1,472 @@
+"""
+What a call does, given what is known: the heart of the ledger, and pure.
+
+The order of questions (docs/decisions/0014; spec §3 and §6 show none of this):
+
+1. Is a rollback the withdraw's own bytes? INVALID_REQUEST.
+2. Is its identity known with other content, or held by another bet's tombstone? DUPLICATE_TRANSACTION.
+3. Is the player unknown? PLAYER_NOT_FOUND; a withdraw of an unseen bet is declined, a rollback leaves a tombstone.
+   A known repeat skips this question.
+4. The table:
+
+::
+
+    bet          withdraw                      deposit of a bet                  rollback
+    -----------  ----------------------------  --------------------------------  -------------------------------------
+    unseen       debit: OPEN (a rain: SPENT)   BET_NOT_FOUND, no state           TOMBSTONE, BET_NOT_FOUND (*)
+                 refused: DECLINED                                               another bet's tx_id: nothing stored
+    OPEN         same: SUCCESS                 credit: CLOSED                    refund: ROLLED_BACK
+                 else DUPLICATE_TRANSACTION    other player: BET_NOT_FOUND       disagrees: BET_NOT_FOUND
+    SPENT        as OPEN                       BET_ALREADY_CLOSED                as OPEN
+    CLOSED       as OPEN                       same: SUCCESS                     BET_ALREADY_CLOSED
+                                               else BET_ALREADY_CLOSED           disagrees: BET_NOT_FOUND
+    ROLLED_BACK  BET_ROLLED_BACK               BET_ROLLED_BACK                   SUCCESS
+                                               other player: BET_NOT_FOUND       disagrees: BET_NOT_FOUND
+    TOMBSTONE    BET_ROLLED_BACK               BET_ROLLED_BACK                   BET_NOT_FOUND (*)
+    DECLINED     same: its code again          BET_NOT_FOUND                     BET_NOT_FOUND (*)
+                 else DUPLICATE_TRANSACTION
+
+    (*) SUCCESS with unknown_rollback="success".
+
+5. Only a withdraw about to debit is asked: may the player bet, and is there enough money.
+
+A claim (free bets, jackpots) reads and changes no bet: it is credited once per identity.
+"""
+
+from typing import NamedTuple
+
+from game_operator.codes import BetState, WebhookErrorCode
+from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord
+from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.profile import Profile
+
+__all__ = ["Decision", "asks_may_bet", "decide", "identity_of"]
+
+_INSUFFICIENT_BALANCE = WebhookErrorCode.INSUFFICIENT_BALANCE.value
+_PLAYER_NOT_FOUND = WebhookErrorCode.PLAYER_NOT_FOUND.value
+_BET_NOT_FOUND = WebhookErrorCode.BET_NOT_FOUND.value
+_BET_ALREADY_CLOSED = WebhookErrorCode.BET_ALREADY_CLOSED.value
+_BET_ROLLED_BACK = WebhookErrorCode.BET_ROLLED_BACK.value
+_DUPLICATE_TRANSACTION = WebhookErrorCode.DUPLICATE_TRANSACTION.value
+_INVALID_REQUEST = WebhookErrorCode.INVALID_REQUEST.value
+_SYSTEM_ERROR = WebhookErrorCode.SYSTEM_ERROR.value
+
+_SILENT = frozenset({_PLAYER_NOT_FOUND, _SYSTEM_ERROR})
+_DEBITED = frozenset({BetState.OPEN, BetState.SPENT})
+
+
+class Decision(NamedTuple):
+    """
+    What to answer and what to store.
+
+    Attributes:
+        code: None for SUCCESS, else the error code.
+        balance_cents: The balance to answer with, after this call; None where none is told.
+        at_millis: The time to answer with.
+        delta_cents: What moves on the account: one posting, unless 0.
+        applied: Whether the call moved money or closed a bet, so that the account's time is to be stored.
+        replayed: Whether it is a known call again.
+        record: The call to store, or None.
+        hold: The withdraw's identity that a tombstone keeps, to store, or None.
+        bet: The bet to store, or None.
+        anomaly: What a person should look at; "" for nothing.
+    """
+
+    code: str | None
+    balance_cents: int | None
+    at_millis: int
+    delta_cents: int = 0
+    applied: bool = False
+    replayed: bool = False
+    record: CallRecord | None = None
+    hold: CallRecord | None = None
+    bet: BetRecord | None = None
+    anomaly: str = ""
+
+
+class _Known(NamedTuple):
+    """All that a decision rests on beside the call."""
+
+    record: CallRecord | None
+    bet: BetRecord | None
+    tx_owner: str | None
+    account: Account | None
+    rules: Profile
+    clock_millis: int
+
+
+def decide(
+    call: WebhookCall,
+    *,
+    known: CallRecord | None,
+    bet: BetRecord | None,
+    tx_owner: str | None,
+    account: Account | None,
+    rules: Profile,
+    refusal: str | None = None,
+    clock_millis: int = 0,
+) -> Decision:
+    """
+    Return what *call* does.
+
+    Args:
+        call: The call.
+        known: The call stored under ``identity_of(call, bet)``, or None.
+        bet: The bet it names, or None; a claim is given none.
+        tx_owner: For a rollback, the bet whose withdraw has the tx_id that it names, or None.
+        account: For a bet of this player, the account the bet debited; for a known claim, the account it credited;
+            else the account of the player named. None when there is none.
+        rules: The profile.
+        refusal: What the operator said to this withdraw when asked, as ``asks_may_bet`` says: a code, or None.
+        clock_millis: The clock, read while the account's row is locked.
+    """
+    seen = _Known(known, bet, tx_owner, account, rules, clock_millis)
+    if isinstance(call, WithdrawCall):
+        return _withdraw(call, seen, refusal)
+    if isinstance(call, DepositCall):
+        return _claim(call, seen) if call.is_claim else _deposit(call, seen)
+    if isinstance(call, RollbackCall):
+        return _rollback(call, seen)
+    return _balance(seen)
+
+
+def identity_of(call: MovingCall, bet: BetRecord | None, rules: Profile) -> tuple[str, str]:
+    """Return (operation, tx_id), what makes a call known again; a rollback without tx_id has its withdraw's."""
+    if not isinstance(call, RollbackCall):
+        return call.operation, call.tx_id
+    if call.tx_id is not None:
+        return "rollback", call.tx_id
+    if bet is not None and bet.withdraw_tx_id is not None and rules.rollback_tx_id == "withdraw":
+        return "rollback", bet.withdraw_tx_id
+    return "rollback", f"withdraw:{call.action.lower()}:{call.bet_id}"
+
+
+def asks_may_bet(
+    call: WebhookCall, *, known: CallRecord | None, bet: BetRecord | None, account: Account | None
+) -> bool:
+    """Return whether the operator is to be asked if the player may bet: only for a withdraw about to debit."""
+    return isinstance(call, WithdrawCall) and known is None and bet is None and account is not None
+
+
+def _balance(seen: _Known) -> Decision:
+    return _refused(_PLAYER_NOT_FOUND, seen) if seen.account is None else _unmoved(seen)
+
+
+def _withdraw(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision:
+    known, bet, account = seen.record, seen.bet, seen.account
+    if known is not None and not _is_same_withdraw(call, known):
+        return _refused(_DUPLICATE_TRANSACTION, seen, anomaly="conflicting_withdraw")
+    replay = known is not None and not known.held
+    if account is None and not replay:
+        return _refused(_PLAYER_NOT_FOUND, seen) if bet else _declined(call, seen, _PLAYER_NOT_FOUND)
+    if bet is None:
+        return _damaged(seen) if replay or known else _new_bet(call, seen, refusal)
+    if bet.state in (BetState.ROLLED_BACK, BetState.TOMBSTONE):
+        return _refused(_BET_ROLLED_BACK, seen, replayed=replay)
+    if not replay:
+        return _refused(_DUPLICATE_TRANSACTION, seen, anomaly="second_withdraw")
+    assert known is not None
+    return _repeated(seen, known)
+
+
+def _is_same_withdraw(call: WithdrawCall, known: CallRecord) -> bool:
+    if known.held:
+        return known.bet_id == call.bet_id
+    return (call.player_id, call.bet_id, call.action, call.amount_cents) == (
+        known.player_id,
+        known.bet_id,
+        known.action,
+        known.amount_cents,
+    )
+
+
+def _new_bet(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision:
+    account = seen.account
+    assert account is not None
+    if refusal is not None:
+        return _declined(call, seen, refusal)
+    # A balance below zero refuses a bet of 0 as well.
+    if account.balance_cents < max(call.amount_cents, 0):
+        return _declined(call, seen, _INSUFFICIENT_BALANCE)
+    balance_cents = account.balance_cents - call.amount_cents
+    at_millis = _moved_at(seen)
+    state = BetState.SPENT if call.action in seen.rules.spent_actions else BetState.OPEN
+    return Decision(
+        None,
+        balance_cents,
+        at_millis,
+        delta_cents=-call.amount_cents,
+        applied=True,
+        record=_record(call, call.tx_id, account.key, None, balance_cents, at_millis),
+        bet=_bet(call, account.key, state, at_millis),
+    )
+
+
+def _declined(call: WithdrawCall, seen: _Known, code: str) -> Decision:
+    """Refuse for good: the same withdraw is answered alike, whatever happens to the player's money."""
+    key = seen.account.key if seen.account else call.player_id
+    balance_cents, at_millis = _told(seen, code), _read_at(seen)
+    return Decision(
+        code,
+        balance_cents,
+        at_millis,
+        record=_record(call, call.tx_id, key, code, balance_cents, at_millis),
+        bet=_bet(call, key, BetState.DECLINED, at_millis),
+    )
+
+
+def _deposit(call: DepositCall, seen: _Known) -> Decision:
+    known, bet = seen.record, seen.bet
+    content = (call.player_id, call.bet_id, call.action, call.amount_cents)
+    if known is not None and (known.player_id, known.bet_id, known.action, known.amount_cents) != content:
+        return _refused(_DUPLICATE_TRANSACTION, seen, anomaly="conflicting_deposit")
+    if known is not None:
+        return _repeated(seen, known)
+    if bet is None:
+        return _early_deposit(seen)
+    if seen.account is None:
+        return _no_account(seen, bet.player_id == call.player_id)
+    return _settled(call, seen, bet)
+
+
+def _early_deposit(seen: _Known) -> Decision:
+    # Its withdraw may be on the way: nothing is stored, so that the deposit can still be credited.
+    code = _PLAYER_NOT_FOUND if seen.account is None else _BET_NOT_FOUND
+    if seen.rules.early_deposit_code == _SYSTEM_ERROR:
+        code = _SYSTEM_ERROR
+    return _refused(code, seen, anomaly="early_deposit")
+
+
+def _settled(call: DepositCall, seen: _Known, bet: BetRecord) -> Decision:
+    own = bet.player_id == call.player_id
+    match bet.state:
+        case BetState.OPEN if own:
+            return _closed(call, seen, bet)
+        case BetState.CLOSED if own and bet.deposit_tx_id is None and bet.won_cents == call.amount_cents:
+            return _adopted(call, seen, bet)
+        case BetState.SPENT:
+            return _refused(_BET_ALREADY_CLOSED, seen, anomaly="deposit_of_spent_bet")
+        case BetState.TOMBSTONE:
+            return _refused(_BET_ROLLED_BACK, seen, anomaly="deposit_after_rollback")
+        case BetState.DECLINED:
+            return _refused(_BET_NOT_FOUND, seen, anomaly="deposit_of_declined_bet")
+    if not own:
+        return _refused(_BET_NOT_FOUND, seen, anomaly="deposit_by_other_player")
+    if bet.state is BetState.CLOSED:
+        return _refused(_BET_ALREADY_CLOSED, seen, anomaly="second_deposit")
+    return _refused(_BET_ROLLED_BACK, seen, anomaly="deposit_after_rollback")
+
+
+def _closed(call: DepositCall, seen: _Known, bet: BetRecord) -> Decision:
+    anomaly = "won_differs" if call.won_cents not in (None, call.amount_cents) else ""
+    return _credited(call, seen, call.tx_id, call.amount_cents, _closing(bet, call), anomaly)
+
+
+def _closing(bet: BetRecord, call: DepositCall) -> BetRecord:
+    return bet._replace(
+        state=BetState.CLOSED,
+        won_cents=call.amount_cents,
+        deposit_tx_id=call.tx_id,
+        round_id=bet.round_id or call.round_id,
+    )
+
+
+def _adopted(call: DepositCall, seen: _Known, bet: BetRecord) -> Decision:
+    """Take the first deposit after a reconciliation for the one that it stood in for."""
+    assert seen.account is not None
+    balance_cents, at_millis = seen.account.balance_cents, _read_at(seen)
+    record = _record(call, call.tx_id, seen.account.key, None, balance_cents, at_millis)
+    return Decision(None, balance_cents, at_millis, record=record, bet=bet._replace(deposit_tx_id=call.tx_id))
+
+
+def _claim(call: DepositCall, seen: _Known) -> Decision:
+    known = seen.record
+    if known is not None:
+        same = (known.player_id, known.action, known.amount_cents) == (call.player_id, call.action, call.amount_cents)
+        return _repeated(seen, known) if same else _refused(_DUPLICATE_TRANSACTION, seen, anomaly="conflicting_deposit")
+    if seen.account is None:
+        return _refused(_PLAYER_NOT_FOUND, seen, anomaly="claim_of_unknown_player")
+    won = [bet.won_cents for bet in call.free_bets if bet.won_cents is not None]
+    anomaly = "sum_differs" if len(won) == len(call.free_bets) > 0 and sum(won) != call.amount_cents else ""
+    return _credited(call, seen, call.tx_id, call.amount_cents, None, anomaly)
+
+
+def _rollback(call: RollbackCall, seen: _Known) -> Decision:
+    known, bet = seen.record, seen.bet
+    if bet is not None and _is_withdraws_body(call, bet) and not seen.rules.rollback_may_equal_withdraw:
+        return _refused(_INVALID_REQUEST, seen, anomaly="withdraw_bytes_on_rollback")
+    if known is not None and (known.player_id, known.bet_id) != (call.player_id, call.bet_id):
+        return _refused(_DUPLICATE_TRANSACTION, seen, anomaly="conflicting_rollback")
+    if bet is None:
+        return _early_rollback(call, seen)
+    if bet.state in (BetState.TOMBSTONE, BetState.DECLINED):
+        return _nothing_to_roll_back(seen, "rollback_of_undebited_bet")
+    if seen.account is None:
+        return _no_account(seen, bet.player_id == call.player_id)
+    if not _agrees(call, bet, seen.rules):
+        return _refused(_BET_NOT_FOUND, seen, anomaly="rollback_disagrees")
+    if bet.state is BetState.CLOSED:
+        return _refused(_BET_ALREADY_CLOSED, seen, anomaly="rollback_after_deposit")
+    if bet.state is BetState.ROLLED_BACK:
+        return _repeated(seen, known) if known else _unmoved(seen)._replace(replayed=True)
+    anomaly = "amount_differs" if call.amount_cents not in (None, bet.wager_cents) else ""
+    refunded = bet._replace(state=BetState.ROLLED_BACK, round_id=bet.round_id or call.round_id)
+    tx_id = identity_of(call, bet, seen.rules)[1]
+    return _credited(call, seen, tx_id, bet.wager_cents, refunded, anomaly)
+
+
+def _is_withdraws_body(call: RollbackCall, bet: BetRecord) -> bool:
+    # The signature covers the body and not the path: a losing bet's withdraw, posted to /rollback, would be a refund.
+    return bet.withdraw_digest is not None and bool(call.body) and call.body_digest == bet.withdraw_digest
+
+
+def _agrees(call: RollbackCall, bet: BetRecord, rules: Profile) -> bool:
+    if call.player_id != bet.player_id:
+        return False
+    return rules.rollback_tx_id == "own" or call.tx_id is None or call.tx_id == bet.withdraw_tx_id
+
+
+def _early_rollback(call: RollbackCall, seen: _Known) -> Decision:
+    """Leave a tombstone, so that the withdraw, should it come, debits nothing."""
+    if seen.record is not None and not seen.record.held:
+        return _damaged(seen)
+    decision = _nothing_to_roll_back(seen, "early_rollback")
+    if seen.tx_owner not in (None, call.bet_id) and seen.rules.rollback_tx_id == "withdraw":
+        return decision._replace(anomaly="rollback_of_another_bets_withdraw")
+    tx_id = identity_of(call, None, seen.rules)[1]
+    key = seen.account.key if seen.account else call.player_id
+    record = _record(call, tx_id, key, decision.code, decision.balance_cents, decision.at_millis)
+    holds = seen.rules.rollback_tx_id == "withdraw" and seen.tx_owner is None
+    return decision._replace(
+        record=record,
+        hold=record._replace(operation="withdraw", action="") if holds else None,
+        bet=_tombstone(call, tx_id if holds else None, key, decision.at_millis),
+    )
+
+
+def _nothing_to_roll_back(seen: _Known, anomaly: str) -> Decision:
+    if seen.account is None:
+        return _refused(_PLAYER_NOT_FOUND, seen, anomaly=anomaly)
+    if seen.rules.unknown_rollback == "success":
+        return _unmoved(seen)
+    return _refused(_BET_NOT_FOUND, seen, anomaly=anomaly)
+
+
+def _credited(
+    call: DepositCall | RollbackCall, seen: _Known, tx_id: str, amount_cents: int, bet: BetRecord | None, anomaly: str
+) -> Decision:
+    account = seen.account
+    assert account is not None
+    balance_cents = account.balance_cents + amount_cents
+    if balance_cents > MAX_BALANCE_CENTS:
+        return _refused(_SYSTEM_ERROR, seen, anomaly="balance_overflow")
+    at_millis = _moved_at(seen)
+    return Decision(
+        None,
+        balance_cents,
+        at_millis,
+        delta_cents=amount_cents,
+        applied=True,
+        record=_record(call, tx_id, account.key, None, balance_cents, at_millis),
+        bet=bet._replace(settled_at_millis=at_millis) if bet else None,
+        anomaly=anomaly,
+    )
+
+
+def _repeated(seen: _Known, known: CallRecord) -> Decision:
+    """Answer a known call again: by today's balance and time, or word for word as the profile says."""
+    if known.code == _PLAYER_NOT_FOUND:
+        return _refused(known.code, seen, replayed=True)
+    if seen.account is None:
+        return _damaged(seen)
+    if seen.rules.duplicate_reply == "verbatim":
+        return Decision(known.code, known.balance_cents, known.at_millis, replayed=True)
+    return Decision(known.code, seen.account.balance_cents, _read_at(seen), replayed=True)
+
+
+def _no_account(seen: _Known, own_bet: bool) -> Decision:
+    return _damaged(seen) if own_bet else _refused(_PLAYER_NOT_FOUND, seen, anomaly="unknown_player")
+
+
+def _damaged(seen: _Known) -> Decision:
+    # A bet is ours but its account is gone, or a call is known and its bet is not: for somebody to look at, at once.
+    return _refused(_SYSTEM_ERROR, seen, anomaly="damaged_books")
+
+
+def _refused(code: str, seen: _Known, *, anomaly: str = "", replayed: bool = False) -> Decision:
+    return Decision(code, _told(seen, code), _read_at(seen), replayed=replayed, anomaly=anomaly)
+
+
+def _unmoved(seen: _Known) -> Decision:
+    assert seen.account is not None
+    return Decision(None, seen.account.balance_cents, _read_at(seen))
+
+
+def _told(seen: _Known, code: str) -> int | None:
+    return None if seen.account is None or code in _SILENT else seen.account.balance_cents
+
+
+def _read_at(seen: _Known) -> int:
+    return max(seen.clock_millis, seen.account.at_millis) if seen.account else seen.clock_millis
+
+
+def _moved_at(seen: _Known) -> int:
+    # Never the time of the balance before, so that a later timestamp never carries an older balance.
+    assert seen.account is not None
+    return max(seen.clock_millis, seen.account.at_millis + 1)
+
+
+def _record(
+    call: MovingCall, tx_id: str, account: str, code: str | None, balance_cents: int | None, at_millis: int
+) -> CallRecord:
+    amount_cents = 0 if isinstance(call, RollbackCall) else call.amount_cents
+    return CallRecord(
+        call.operation,
+        tx_id,
+        call.player_id,
+        account,
+        call.bet_id,
+        call.action,
+        amount_cents,
+        code,
+        balance_cents,
+        at_millis,
+    )
+
+
+def _bet(call: WithdrawCall, account: str, state: BetState, at_millis: int) -> BetRecord:
+    return BetRecord(
+        call.bet_id,
+        call.player_id,
+        account,
+        call.instance_id,
+        call.game,
+        call.round_id,
+        call.amount_cents,
+        None,
+        state,
+        at_millis,
+        None,
+        call.action,
+        call.tx_id,
+        None,
+        call.body_digest if call.body and state is not BetState.DECLINED else None,
+    )
+
+
+def _tombstone(call: RollbackCall, tx_id: str | None, account: str, at_millis: int) -> BetRecord:
+    return BetRecord(
+        call.bet_id,
+        call.player_id,
+        account,
+        call.instance_id,
+        call.game,
+        call.round_id,
+        0,
+        None,
+        BetState.TOMBSTONE,
+        at_millis,
+        at_millis,
+        call.action,
+        tx_id,
+    )

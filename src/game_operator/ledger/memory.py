@@ -1,0 +1,178 @@
+"""A ledger in memory: the same rules as the others, for tests and for trying things out. Nothing outlives it."""
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from decimal import Decimal
+from threading import RLock
+from typing import Any, TypeVar
+
+from game_operator.errors import AccountNotFoundError, shown
+from game_operator.ledger.api import DEFAULT_TERMS, Account, BetRecord, Outcome, Terms
+from game_operator.ledger.book import Anomaly, Book, Changes, Item, Needs, Posting
+from game_operator.ledger.outside import adjust, open_account
+from game_operator.ledger.script import Ask, Loaded, RunWithin, Step, apply_items, drive
+from game_operator.models.webhooks import WebhookCall
+from game_operator.money import Cents
+
+__all__ = ["MemoryLedger"]
+
+T = TypeVar("T")
+
+
+class _Tables:
+    """The rows of all sources, loaded and stored as a database would."""
+
+    def __init__(self, clock_millis: Callable[[], int]) -> None:
+        self.books: dict[str, Book] = {}
+        self.accounts: dict[str, Account] = {}
+        self.postings: list[Posting] = []
+        self.anomalies: dict[tuple[str, str, str, bytes], Anomaly] = {}
+        self.pending: list[tuple[str, Changes]] = []
+        self._clock_millis = clock_millis
+
+    def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
+        yield from ()
+        book = self.books.setdefault(needs.source, Book(needs.source))
+        return Loaded(
+            [self.accounts[key] for key in needs.accounts if key in self.accounts],
+            [book.bets[bet_id] for bet_id in needs.bets if bet_id in book.bets],
+            [book.calls[identity] for identity in needs.calls if identity in book.calls],
+            self._clock_millis(),
+        )
+
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:  # noqa: ARG002 - the Protocol's
+        yield from ()
+        self.pending.append((source, changes))
+
+    def commit(self) -> None:
+        """Make what was stored visible."""
+        for source, changes in self.pending:
+            book = self.books.setdefault(source, Book(source))
+            self.accounts |= changes.new_accounts | changes.accounts
+            book.bets |= changes.new_bets | changes.changed_bets
+            book.calls |= {(call.operation, call.tx_id): call for call in changes.calls}
+            self.postings += changes.postings
+            for anomaly in changes.anomalies:
+                self.anomalies.setdefault((source, anomaly.kind, anomaly.operation, anomaly.body), anomaly)
+        self.pending.clear()
+
+
+class MemoryLedger:
+    """
+    A Ledger that keeps everything in this process; safe to share between threads.
+
+    Args:
+        opening: Balances in cents by player id, for accounts that are open from the start.
+        clock_millis: The clock, in Unix milliseconds.
+    """
+
+    def __init__(
+        self,
+        opening: Mapping[str, int] | None = None,
+        *,
+        clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._lock = RLock()
+        self._tables = _Tables(clock_millis)
+        for player_id, cents in (opening or {}).items():
+            self.open_account(player_id, Decimal(cents).scaleb(-2))
+
+    def __enter__(self) -> "MemoryLedger":
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
+        """
+        Open an account with *opening* currency units; return its balance in cents.
+
+        Raises:
+            AccountExistsError: It is open already.
+            TypeError: *opening* is not a Decimal.
+            ValueError: *opening* is negative or finer than a cent, or no account can have that id.
+        """
+        return self._perform(open_account(player_id, opening, self._tables))
+
+    def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
+        """
+        Move *amount* currency units from outside games, once for each *reference*; return the balance in cents.
+
+        Raises:
+            AccountNotFoundError: There is no such account.
+            AdjustmentRefusedError: It would go below zero, or the reference belongs to another adjustment.
+            TypeError: *amount* is not a Decimal.
+        """
+        return self._perform(adjust(player_id, amount, reference, self._tables))
+
+    def balance(self, player_id: str) -> Cents:
+        """Return the balance in cents; raise AccountNotFoundError if there is no such account."""
+        with self._lock:
+            account = self._tables.accounts.get(player_id)
+        if account is None:
+            raise AccountNotFoundError(f"There is no account {shown(player_id)}. Open it with open_account() first.")
+        return Cents(account.balance_cents)
+
+    def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
+        """Return what is known of a bet, or None."""
+        with self._lock:
+            book = self._tables.books.get(source)
+            return book.bets.get(bet_id) if book else None
+
+    def bets(
+        self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
+    ) -> list[BetRecord]:
+        """Return the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
+        with self._lock:
+            book = self._tables.books.get(source)
+            found = [
+                bet
+                for bet in (book.bets.values() if book else ())
+                if (since_millis is None or bet.opened_at_millis >= since_millis)
+                and (until_millis is None or bet.opened_at_millis < until_millis)
+            ]
+        return sorted(found, key=lambda bet: (bet.opened_at_millis, bet.bet_id))
+
+    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
+        """
+        Apply *call* and return what became of it.
+
+        ``terms.within`` is called with None for a connection, before the call can be seen; what it raises undoes it.
+        """
+        result: Outcome | Exception = self._perform(apply_items([Item(call, terms)], self._tables))[0]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    @property
+    def postings(self) -> tuple[Posting, ...]:
+        """All movements, oldest first."""
+        with self._lock:
+            return tuple(self._tables.postings)
+
+    @property
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        """What a person should look at, oldest first."""
+        with self._lock:
+            return tuple(self._tables.anomalies.values())
+
+    def _perform(self, script: Generator[Step, Any, T]) -> T:
+        with self._lock:
+            self._tables.pending.clear()
+            result = drive(script, _answer)
+            self._tables.commit()
+            return result
+
+
+def _answer(step: Step) -> Any:
+    match step:
+        case Ask(terms, call, account):
+            assert terms.may_bet is not None
+            return terms.may_bet(call, account)
+        case RunWithin(terms, call, outcome):
+            assert terms.within is not None
+            return terms.within(call, outcome, None)
+    raise AssertionError(f"a ledger in memory executes no {type(step).__name__}")

@@ -1,0 +1,217 @@
+"""
+What a ledger does in one transaction, written once for all databases, sync and async, own and joined.
+
+Each script is a generator: it yields the steps it needs done (statements to execute, questions to the operator), is
+sent what came of them, and returns the result. A driver performs the steps and commits or rolls back.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from game_operator.errors import LedgerError, shown
+from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
+from game_operator.ledger.book import Book, Changes, Item, Needs
+from game_operator.models.webhooks import MovingCall, WithdrawCall
+
+__all__ = [
+    "Ask",
+    "ConflictError",
+    "Dialect",
+    "Execute",
+    "Loaded",
+    "Result",
+    "RunWithin",
+    "Script",
+    "Step",
+    "apply_item",
+    "apply_items",
+    "drive",
+    "drive_async",
+]
+
+T = TypeVar("T")
+Row: TypeAlias = tuple[Any, ...]
+Result: TypeAlias = Outcome | Exception
+
+_CODE = re.compile(r"[A-Z0-9_]{1,64}")
+#: Codes that would promise what a stored refusal cannot keep.
+_NO_REFUSAL = frozenset({"SYSTEM_ERROR", "INVALID_SIGNATURE"})
+
+
+class ConflictError(Exception):
+    """Another machine stored the same call or bet meanwhile: begin again, from what is committed now."""
+
+
+class Execute(NamedTuple):
+    """
+    A statement, with ``?`` for each parameter; the rows it returns are sent back.
+
+    With *many*, *parameters* is a list of rows, and the number of rows changed is sent back.
+    """
+
+    sql: str
+    parameters: Sequence[Any]
+    many: bool = False
+
+
+class Ask(NamedTuple):
+    """Ask the operator whether the player may bet; the code that refuses it, or None, is sent back."""
+
+    terms: Terms
+    call: WithdrawCall
+    account: Account
+
+
+class RunWithin(NamedTuple):
+    """Run the operator's own statements in this transaction, with its connection."""
+
+    terms: Terms
+    call: MovingCall
+    outcome: Outcome
+
+
+class LockAccount(NamedTuple):
+    """Lock an account of the operator's own with ``Accounts.lock``; its balance in cents, or None, is sent back."""
+
+    account: str
+
+
+class MoveAccount(NamedTuple):
+    """Move an account of the operator's own with ``Accounts.move``; the new balance in cents is sent back."""
+
+    account: str
+    delta_cents: int
+
+
+Step: TypeAlias = Execute | Ask | RunWithin | LockAccount | MoveAccount
+
+
+class Loaded(NamedTuple):
+    """The rows a batch needs, and the clock as it was read while they were locked."""
+
+    accounts: Iterable[Account]
+    bets: Iterable[BetRecord]
+    calls: Iterable[CallRecord]
+    clock_millis: int
+
+
+class Dialect(Protocol):
+    """How one kind of database loads and stores."""
+
+    def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
+        """Lock the accounts, then read bets and calls: rows of a locked account stand still."""
+
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+        """Write *changes*; raise ConflictError if any row is there already. *was* is the accounts as loaded."""
+
+
+Script: TypeAlias = Generator[Step, Any, Any]
+
+
+def apply_items(items: Sequence[Item], dialect: Dialect) -> Generator[Step, Any, list[Result]]:
+    """
+    Apply *items*, all of one source, one after another; return an outcome or an exception for each.
+
+    An item whose operator's callable raises fails alone: nothing of it is written.
+    """
+    source = items[0].terms.source
+    needs, failed = _needs_of(items, source)
+    book, clock_millis = yield from _loaded_book(items, failed, needs, dialect)
+    was = dict(book.accounts)
+    results: list[Result] = []
+    for index, item in enumerate(items):
+        results.append(failed.get(index) or (yield from apply_item(book, item, clock_millis)))
+    if book.changes:
+        yield from dialect.store(source, book.changes, was=was)
+    for item, result in zip(items, results, strict=True):
+        if item.terms.within is not None and isinstance(result, Outcome) and item.call.operation != "player-balance":
+            yield RunWithin(item.terms, item.call, result)
+    return results
+
+
+def _needs_of(items: Sequence[Item], source: str) -> tuple[Needs, dict[int, Exception]]:
+    needs, failed = Needs(source), {}
+    for index, item in enumerate(items):
+        try:
+            needs.add(item.call, item.terms)
+        except Exception as raised:  # The operator's account_of: this item fails, the others do not.
+            failed[index] = raised
+    return needs, failed
+
+
+def _loaded_book(
+    items: Sequence[Item], failed: dict[int, Exception], needs: Needs, dialect: Dialect
+) -> Generator[Step, Any, tuple[Book, int]]:
+    """Load until all is there: a bet may tell of another account than its player's, and of its withdraw's tx_id."""
+    sound = [item for index, item in enumerate(items) if index not in failed]
+    while True:
+        loaded = yield from dialect.load(needs)
+        book = _book_of(needs.source, loaded)
+        accounts = {book.account_key(item.call, item.terms) for item in sound}
+        calls = {told for item in sound for told in book.identities_told_by_bet(item.call, item.terms)}
+        if accounts <= needs.accounts and calls <= needs.calls:
+            return book, loaded.clock_millis
+        # Rows are read again too: until its account was locked, a bet may have been settled elsewhere.
+        needs.accounts |= accounts
+        needs.calls |= calls
+
+
+def _book_of(source: str, loaded: Loaded) -> Book:
+    book = Book(source)
+    book.accounts = {account.key: account for account in loaded.accounts}
+    book.bets = {bet.bet_id: bet for bet in loaded.bets}
+    book.calls = {(call.operation, call.tx_id): call for call in loaded.calls}
+    return book
+
+
+def apply_item(book: Book, item: Item, clock_millis: int) -> Generator[Step, Any, Result]:
+    """Apply *item* to *book*; what the operator's own callables raise is returned, and nothing is noted."""
+    call, terms = item
+    try:
+        account = book.asks_may_bet(call, terms)
+        refusal = None
+        if account is not None:
+            assert isinstance(call, WithdrawCall)
+            refusal = _checked((yield Ask(terms, call, account)))
+        return book.apply(call, terms, clock_millis=clock_millis, refusal=refusal)
+    except Exception as raised:  # The operator's may_bet or account_of: this item fails, the others do not.
+        return raised
+
+
+def _checked(refusal: object) -> str | None:
+    if refusal is None:
+        return None
+    if isinstance(refusal, str) and _CODE.fullmatch(refusal) and refusal not in _NO_REFUSAL:
+        return str(refusal)
+    raise LedgerError(f"may_bet answered {shown(refusal)}; it must answer None or a code of A-Z, 0-9 and _")
+
+
+def drive(script: Generator[Step, Any, T], perform: Callable[[Step], Any]) -> T:
+    """Run *script* to its end and return its result; what performing a step raises is raised in the script."""
+    try:
+        step = next(script)
+        while True:
+            try:
+                answer = perform(step)
+            except Exception as raised:  # It is the script that knows whether one item fails, or all.
+                step = script.throw(raised)
+            else:
+                step = script.send(answer)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # It is what the script returns.
+
+
+async def drive_async(script: Generator[Step, Any, T], perform: Callable[[Step], Awaitable[Any]]) -> T:
+    """Run *script* as ``drive`` does, each step awaited."""
+    try:
+        step = next(script)
+        while True:
+            try:
+                answer = await perform(step)
+            except Exception as raised:  # It is the script that knows whether one item fails, or all.
+                step = script.throw(raised)
+            else:
+                step = script.send(answer)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # It is what the script returns.

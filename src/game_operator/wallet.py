@@ -1,0 +1,111 @@
+"""A ready wallet: answers the four webhooks from a ledger."""
+
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from game_operator.ledger.api import AccountOf, Ledger, MayBet, Outcome, Terms, Within
+from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.profile import Profile
+
+__all__ = ["AsyncWallet", "Wallet"]
+
+
+class _AsyncLedger(Protocol):
+    """What an AsyncWallet needs of its ledger."""
+
+    def apply(self, call: WebhookCall, *, terms: Terms) -> Awaitable[Outcome]: ...
+
+
+class Wallet:
+    """
+    A WebhookHandler over a Ledger.
+
+    Args:
+        ledger: The ledger.
+        profile: What is assumed about repeats, late and early calls (docs/decisions/0014).
+        source: A name for service and environment; calls and bets of different sources never meet.
+        may_bet: ``may_bet(call, account)`` is asked about a withdraw that is about to debit, while the account is
+            locked: it answers a code that refuses it for good (PLAYER_BLOCKED, LIMIT_EXCEEDED, your own) or None.
+        account_of: Maps a withdraw, claim or player-balance to the key of an account; the player's id by default. A bet
+            keeps its account: its deposit and refund go there.
+        within: ``within(call, outcome, connection)`` runs your own statements in the transaction of the call; what it
+            raises undoes the call, which is answered SYSTEM_ERROR.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        profile: Profile | None = None,
+        source: str = "",
+        may_bet: MayBet | None = None,
+        account_of: AccountOf | None = None,
+        within: Within | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self.terms = Terms(
+            rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, within=within
+        )
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        """Debit the wager (spec §4.1)."""
+        return self.ledger.apply(call, terms=self.terms).reply()
+
+    def deposit(self, call: DepositCall) -> Reply:
+        """Credit the winnings, or close the bet with a loss (spec §4.1)."""
+        return self.ledger.apply(call, terms=self.terms).reply()
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        """Refund the wager that was taken (spec §4.1)."""
+        return self.ledger.apply(call, terms=self.terms).reply()
+
+    def player_balance(self, call: BalanceCall) -> Reply:
+        """Tell the balance (spec §4.1)."""
+        return self.ledger.apply(call, terms=self.terms).reply()
+
+    def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
+        """Keep a genuine call that the receiver refused, for somebody to look at."""
+        keep: Any = getattr(self.ledger, "keep_anomaly", None)
+        if keep is not None:
+            keep(operation, kind, body, source=self.terms.source)
+
+
+class AsyncWallet:
+    """An AsyncWebhookHandler over an AsyncSqlLedger, made as a Wallet is; ``may_bet`` and ``within`` may be async."""
+
+    def __init__(
+        self,
+        ledger: _AsyncLedger,
+        *,
+        profile: Profile | None = None,
+        source: str = "",
+        may_bet: MayBet | None = None,
+        account_of: AccountOf | None = None,
+        within: Within | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self.terms = Terms(
+            rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, within=within
+        )
+
+    async def withdraw(self, call: WithdrawCall) -> Reply:
+        """Debit the wager (spec §4.1)."""
+        return (await self.ledger.apply(call, terms=self.terms)).reply()
+
+    async def deposit(self, call: DepositCall) -> Reply:
+        """Credit the winnings, or close the bet with a loss (spec §4.1)."""
+        return (await self.ledger.apply(call, terms=self.terms)).reply()
+
+    async def rollback(self, call: RollbackCall) -> Reply:
+        """Refund the wager that was taken (spec §4.1)."""
+        return (await self.ledger.apply(call, terms=self.terms)).reply()
+
+    async def player_balance(self, call: BalanceCall) -> Reply:
+        """Tell the balance (spec §4.1)."""
+        return (await self.ledger.apply(call, terms=self.terms)).reply()
+
+    async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
+        """Keep a genuine call that the receiver refused, for somebody to look at."""
+        keep: Any = getattr(self.ledger, "keep_anomaly", None)
+        if keep is not None:
+            await keep(operation, kind, body, source=self.terms.source)
