@@ -29,6 +29,7 @@ from game_operator.webhooks.authenticators import (
 from game_operator.webhooks.gate import DepositBatch, HttpReply, Refusal
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler
 from game_operator.webhooks.receiver import HandledCall, WebhookReceiver
+from game_operator.webhooks.wsgi import wsgi_app
 
 __all__ = [
     "AcceptUnsigned",
@@ -56,4 +57,5 @@ __all__ = [
     "asgi_app",
     "error",
     "success",
+    "wsgi_app",
 ]

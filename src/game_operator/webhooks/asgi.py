@@ -1,10 +1,12 @@
 """The receiver as an ASGI application, without any dependency."""
 
 import asyncio
-import logging
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from game_operator.webhooks._paths import normal_prefix, path_below
+from game_operator.webhooks.authenticators import WebhookRequest
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import HttpReply, WebhookReceiver
 
@@ -17,7 +19,9 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 #: An ASGI 3 application.
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_LOG = logging.getLogger("game_operator.webhooks")
+#: How much of a body that is too long is read all the same and thrown away: a client that is still sending when the
+#: connection closes sees a broken connection, and not the reply.
+_READ_AWAY: Final = 8_388_608
 
 
 class _HungUpError(Exception):
@@ -28,81 +32,89 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
     """
     Return an ASGI 3 application that answers the webhooks below *prefix* with *handler*.
 
-    It runs under asyncio (uvicorn, hypercorn, granian), alone or mounted in FastAPI, Starlette or Litestar. It reads no
-    more of a body than the profile allows, gives it the time budget to arrive, and survives a client that hangs up.
+    It runs under asyncio (uvicorn, hypercorn, granian), alone or mounted in FastAPI, Starlette or Litestar. It keeps no
+    more of a body than the profile allows, gives it the time budget to arrive, and survives a client that hangs up: a
+    call that has begun is carried through, unless the server cancels it.
 
     Raises:
         TypeError: The handler lacks a method, or is half async.
     """
     is_async(handler)  # A handler with a method missing is told now, and not by the first player.
-    prefix = "/" + prefix.strip("/") if prefix.strip("/") else ""
+    prefix = normal_prefix(prefix)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-            return
         if scope["type"] != "http":
-            raise ValueError(f"webhooks are plain HTTP, not {scope['type']}")
+            await _not_http(scope["type"], receive, send)
+            return
+        path = path_below(scope["path"], (scope.get("root_path") or "").rstrip("/"), prefix)
+        peer = scope["client"][0] if scope.get("client") else None
         try:
-            path = _path_below(scope, prefix)
-            body, complete = await _body(receive, receiver, path)
+            body, complete = await _body(receive, receiver.max_bytes_at(path), receiver.budget_seconds)
         except _HungUpError:
             return
-        peer = scope["client"][0] if scope.get("client") else None
-        reply = await receiver.handle_async(path, scope["headers"], body, handler, method=scope["method"], peer=peer)
-        await _send(send, reply, keep_alive=complete)
+        except TimeoutError:
+            reason = f"its body did not arrive within {receiver.budget_seconds:g} s"
+            await _send(send, receiver.refuse(path, reason, peer=peer), scope, keep_alive=False)
+            return
+        headers = tuple([(name.lower(), value) for name, value in scope["headers"]])
+        request = WebhookRequest(scope["method"], path, headers, body, peer, time.time_ns() // 1_000_000)
+        await _send(send, await receiver.answer(request, handler), scope, keep_alive=complete)
 
     return application
 
 
-def _path_below(scope: Scope, prefix: str) -> str:
-    """Return the path below *prefix*, and below where a framework has mounted us; what lies beside is left whole."""
-    path: str = scope["path"]
-    for base in (prefix, scope.get("root_path", "") + prefix):
-        below = path[len(base) :]
-        if base and path.startswith(base) and below.startswith("/"):
-            return below
-    return path if not prefix else "/" + path
-
-
-async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> tuple[bytes, bool]:
-    """Return the body, or so much of it that it is too long, and whether that is all of it."""
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body"):
-        return message.get("body", b""), True
-    limit = receiver.max_bytes_at(path)
-    try:
-        async with asyncio.timeout(receiver.budget_seconds):
-            return await _rest_of_body(message, receive, limit)
-    except TimeoutError:
-        _LOG.warning("a body did not arrive within %s s", receiver.budget_seconds)
-        raise _HungUpError from None
+async def _body(receive: Receive, limit: int, seconds: float) -> tuple[bytes, bool]:
+    """Return the body, or so much of it that it is too long, and whether it was read to its end."""
+    async with asyncio.timeout(seconds):
+        message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body"):
+            return message.get("body") or b"", True
+        return await _rest_of_body(message, receive, limit)
 
 
 async def _rest_of_body(message: Message, receive: Receive, limit: int) -> tuple[bytes, bool]:
-    chunks = bytearray()
-    while True:
-        if message["type"] == "http.disconnect":
-            raise _HungUpError
-        chunks += message.get("body", b"")
+    kept, seen = bytearray(), 0
+    while message["type"] == "http.request":
+        piece = message.get("body") or b""
+        if len(kept) <= limit:
+            kept += piece[: limit + 1 - len(kept)]
+        seen += len(piece)
         if not message.get("more_body"):
-            return bytes(chunks), True
-        if len(chunks) > limit:
-            return bytes(chunks), False
+            return bytes(kept), True
+        if seen > limit + _READ_AWAY:
+            return bytes(kept), False
         message = await receive()
+    raise _HungUpError
 
 
-async def _send(send: Send, reply: HttpReply, *, keep_alive: bool) -> None:
+async def _send(send: Send, reply: HttpReply, scope: Scope, *, keep_alive: bool) -> None:
     headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
-    if not keep_alive:
+    if not keep_alive and scope.get("http_version", "1.1").startswith("1"):
         headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+    try:
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply.body})
+    except OSError:  # The client is gone: what was done is done, and its repeat finds it.
+        return
+
+
+async def _not_http(kind: str, receive: Receive, send: Send) -> None:
+    if kind == "lifespan":
+        await _lifespan(receive, send)
+    elif kind == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1000})  # Before it was accepted: HTTP 403.
+    else:
+        raise ValueError(f"webhooks are plain HTTP, not {kind}")
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
+    await receive()
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        await send({"type": "lifespan.startup.failed", "message": "asgi_app runs under asyncio, and not under trio"})
+        return
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    await send({"type": "lifespan.shutdown.complete"})

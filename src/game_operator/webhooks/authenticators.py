@@ -6,12 +6,11 @@ parsed, and raises WebhookSignatureError with a reason for the log.
 """
 
 import hmac
-import json
 import re
 import time
 import warnings
-from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Iterator, Sequence
+from binascii import a2b_base64
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -28,6 +27,7 @@ from game_operator.errors import ConfigurationError, WebhookSignatureError, show
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs
 from game_operator.signers.keys import load_public_key
+from game_operator.webhooks._rewritten import other_forms
 
 __all__ = [
     "AcceptUnsigned",
@@ -43,8 +43,10 @@ _PADDING = PKCS1v15()
 _SHA256 = SHA256()
 _LONGEST_SIGNATURE = 2048
 # Both alphabets, but not mixed, and padded or not: services write either.
-_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}", re.ASCII)
-_TO_URL_SAFE = str.maketrans("+/", "-_")
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
+_HEX_DIGEST = re.compile("[0-9A-Fa-f]{64}")
+_TO_STANDARD = bytes.maketrans(b"-_", b"+/")
+_MOST_HOPS = 32
 #: How often, at most, a failed signature is looked into: a stranger must not make us work.
 _SECONDS_BETWEEN_DIAGNOSES = 1.0
 
@@ -116,7 +118,7 @@ class RsaSignature:
         if not sources:
             raise ConfigurationError("RsaSignature needs the service's public key; ask the provider for it")
         self._keys = tuple(map(load_public_key, sources))
-        self._header = header
+        self._header = _header_name(header)
         self._lock = Lock()
         self._diagnosed_at = -_SECONDS_BETWEEN_DIAGNOSES
 
@@ -141,10 +143,12 @@ class RsaSignature:
     def _reason(self, signature: bytes, body: bytes) -> str:
         if len(signature) not in {key.key_size // 8 for key in self._keys}:
             return f"the signature has {len(signature)} bytes, which fits none of the keys"
-        if self._may_diagnose() and any(self._signed(signature, form) for form in _other_forms(body)):
+        if not body:
+            return "the body is empty: has something read it before us?"
+        if self._may_diagnose() and any(self._signed(signature, form) for form in other_forms(body)):
             return (
-                "the signature fits this body written in another form: something on the way parsed the JSON and wrote "
-                "it again. Let the raw bytes through (proxy, gateway, middleware)"
+                "the signature fits this body written in another form: the body was re-serialised on the way. Let the "
+                "raw bytes through (proxy, gateway, middleware)"
             )
         return "the signature was made by none of the keys, or for another body"
 
@@ -169,29 +173,22 @@ def _verifies(key: RSAPublicKey, signature: bytes, body: bytes) -> bool:
     return True
 
 
-def _other_forms(body: bytes) -> Iterator[bytes]:
-    """Yield *body* as common JSON writers would write it, as far as it is JSON."""
-    try:
-        value = json.loads(body)
-        for separators in ((",", ":"), (", ", ": ")):
-            for ascii_only in (False, True):
-                yield json.dumps(value, separators=separators, ensure_ascii=ascii_only).encode()
-        yield json.dumps(value, indent=2, ensure_ascii=False).encode()
-        yield body.strip()
-    except (ValueError, RecursionError):
-        return
+def _header_name(header: Any) -> str | None:  # Whatever the user passes.
+    if header is None or (isinstance(header, str) and header.isascii() and header.strip() and header.isprintable()):
+        return header
+    raise ConfigurationError(f"header must be the name of a header, not {shown(header)}.")
 
 
 def _signature_in(request: WebhookRequest, header: str) -> bytes:
-    text = request.only(header.lower().encode("latin-1"))
+    text = request.only(header.lower().encode())
     if text is None:
         raise WebhookSignatureError(f"there is no header {header}")
     if len(text) > _LONGEST_SIGNATURE or not _BASE64.fullmatch(text):
         raise WebhookSignatureError(f"the header {header} is no Base64, it has {len(text)} characters")
-    unpadded = text.rstrip("=").translate(_TO_URL_SAFE)
+    unpadded = text.rstrip("=").encode().translate(_TO_STANDARD)
     if len(unpadded) % 4 == 1:
         raise WebhookSignatureError(f"the header {header} is no Base64: it was cut off")
-    return urlsafe_b64decode(unpadded + "=" * (-len(unpadded) % 4))
+    return a2b_base64(unpadded + b"==")
 
 
 class HmacSignature:
@@ -209,9 +206,9 @@ class HmacSignature:
     __slots__ = ("_header", "_secrets")
 
     def __init__(self, secrets: Sequence[bytes] | bytes, *, header: str | None = None) -> None:
-        self._secrets = (secrets,) if isinstance(secrets, bytes) else tuple(secrets)
-        self._header = header
-        if not self._secrets or any(len(each) < 16 for each in self._secrets):
+        self._secrets: tuple[Any, ...] = (secrets,) if isinstance(secrets, bytes) else tuple(secrets)
+        self._header = _header_name(header)
+        if not self._secrets or not all(isinstance(each, bytes) and len(each) >= 16 for each in self._secrets):
             raise ConfigurationError("HmacSignature needs a secret of at least 16 bytes, as bytes")
 
     def __repr__(self) -> str:
@@ -223,10 +220,9 @@ class HmacSignature:
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if one of the secrets made the header; else raise WebhookSignatureError."""
         header = self._header or profile.signature_header
-        text = request.only(header.lower().encode("latin-1"))
-        if text is None:
-            raise WebhookSignatureError(f"there is no header {header}")
-        given = bytes.fromhex(text) if re.fullmatch("[0-9A-Fa-f]{64}", text) else _signature_in(request, header)
+        text = request.only(header.lower().encode())
+        in_hex = text is not None and _HEX_DIGEST.fullmatch(text)
+        given = bytes.fromhex(in_hex[0]) if in_hex else _signature_in(request, header)
         # Each secret is compared, and each in constant time, so the answer's delay tells nothing.
         matches = [hmac.compare_digest(hmac.digest(secret, request.body, sha256), given) for secret in self._secrets]
         if not any(matches):
@@ -273,12 +269,12 @@ class IpAllowList:
         address = _parsed_address(request.peer)
         if address is None or not _within(address, self._proxies):
             return address
-        hops = [value.decode("latin-1") for name, value in request.headers if name == b"x-forwarded-for"]
-        for hop in reversed(",".join(hops).split(",")):
+        hops = b",".join(value for name, value in request.headers if name == b"x-forwarded-for")
+        for hop in reversed(hops.decode("latin-1").rsplit(",", _MOST_HOPS)):
             address = _parsed_address(hop.strip())
             if address is None or not _within(address, self._proxies):
                 return address
-        return address
+        return None  # Nobody but our own proxies is named.
 
 
 def _parsed_networks(networks: Iterable[str]) -> tuple[_Network, ...]:
@@ -286,13 +282,13 @@ def _parsed_networks(networks: Iterable[str]) -> tuple[_Network, ...]:
         raise ConfigurationError(f"give a list of networks, not the text {shown(networks)}")
     try:
         return tuple(ip_network(each) for each in networks)
-    except ValueError as wrong:
+    except (TypeError, ValueError) as wrong:
         raise ConfigurationError(f"{wrong}; write an address or a network such as 198.51.100.0/24") from None
 
 
-def _parsed_address(text: str | None) -> _Address | None:
+def _parsed_address(text: object) -> _Address | None:
     try:
-        address = ip_address(text or "")
+        address = ip_address(text if isinstance(text, str) else "")  # A number would be an address too.
     except ValueError:
         return None
     # A server that listens on both families shows 192.0.2.7 as ::ffff:192.0.2.7.
@@ -312,6 +308,9 @@ class AllOf:
     def __init__(self, *authenticators: Authenticator) -> None:
         if not authenticators:
             raise ConfigurationError("AllOf needs at least one authenticator: AllOf() would accept every call")
+        for each in authenticators:
+            if isinstance(each, type) or not callable(getattr(each, "authenticate", None)):
+                raise TypeError(f"AllOf is made of authenticators, not of {shown(each)}")
         self._authenticators = authenticators
 
     def __repr__(self) -> str:

@@ -5,14 +5,23 @@ The body is authenticated first, as the raw bytes it came in, then parsed, then 
 to the log and to ``on_call``, never into the reply.
 """
 
+import inspect
 import logging
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, WebhookSignatureError, shown
-from game_operator.models.webhooks import DepositCall, Reply, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import (
+    BalanceCall,
+    DepositCall,
+    Reply,
+    RollbackCall,
+    WebhookCall,
+    WithdrawCall,
+)
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import (
     BATCH_PATHS,
@@ -25,13 +34,25 @@ from game_operator.protocol.webhook import (
     read_call_and_oddities,
 )
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
+from game_operator.webhooks.budget import OverBudget
+from game_operator.webhooks.story import tell
 
 __all__ = ["DepositBatch", "Gate", "HttpReply", "Instances", "Refusal"]
 
 _LOG = logging.getLogger("game_operator.webhooks")
-_KNOWN_CODES = frozenset(WebhookErrorCode)
+_BATCH: Final = "deposit-batch"
+_CALLS: Final = (WithdrawCall, DepositCall, RollbackCall, BalanceCall)
 
+_KNOWN_CODES = frozenset(WebhookErrorCode)
+_CODE = re.compile(r"[A-Z0-9_]{1,64}")
+#: Where the account was not read, or must not be told.
+_WITHOUT_BALANCE = frozenset(
+    {WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE, WebhookErrorCode.PLAYER_NOT_FOUND}
+)
 _SYSTEM_ERROR = Reply(code=WebhookErrorCode.SYSTEM_ERROR.value)
+# Beyond both lies a mistake, such as a time in nanoseconds, and not money or a date.
+_MOST_CENTS = 10**30
+_MOST_MILLIS = 10**15
 
 #: The game instances that are this operator's, or a callable that returns them.
 Instances: TypeAlias = Collection[str] | Callable[[], Collection[str]]
@@ -48,6 +69,7 @@ class Refusal:
         status: The HTTP status of the reply.
         operation: What the path asked for; "" when it is none of ours.
         anomaly: Non-empty when a genuine call may stand behind it, which somebody should look at.
+        body: That call's bytes.
     """
 
     code: str
@@ -60,9 +82,16 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class DepositBatch:
-    """A batch of deposits, in order (assumed, docs/decisions/0010)."""
+    """
+    A batch of deposits, in order (assumed, docs/decisions/0010).
+
+    Attributes:
+        items: The deposits; an item that reaches no handler has no call.
+        refusals: For each item why it has no call, or None.
+    """
 
     items: tuple[BatchItem, ...]
+    refusals: tuple[Refusal | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +111,15 @@ class Gate:
     """
 
     def __init__(self, authenticator: Authenticator, profile: Profile, instances: Instances | None) -> None:
-        if not callable(getattr(authenticator, "authenticate", None)):
+        if isinstance(authenticator, type) or not callable(getattr(authenticator, "authenticate", None)):
             raise TypeError(
-                f"authenticator must have a method authenticate, as RsaSignature has, not {authenticator!r}"
+                f"authenticator must be an object with a method authenticate, such as RsaSignature(…), "
+                f"not {shown(authenticator)}"
             )
-        if isinstance(instances, str):
-            raise TypeError("instances must be a set of instance ids or a callable, not a str")
+        if not isinstance(profile, Profile):
+            raise TypeError(f"profile must be a Profile, not {type(profile).__name__}; Profile.from_toml reads a text")
+        if isinstance(instances, str | bytes):
+            raise TypeError("instances must be a set of instance ids or a callable that returns one, not one text")
         self.profile: Final = profile
         self._authenticator = authenticator
         self._instances = instances
@@ -109,13 +141,16 @@ class Gate:
         except MalformedCallError as malformed:
             return _malformed(operation, str(malformed), request.body)
         except Exception as failed:  # An authenticator or parser of the user's: the caller gets a reply all the same.
-            _LOG.exception("a webhook could not be read")
+            tell(_LOG, f"a webhook posted to {shown(request.path)} could not be read", failed)
             return Refusal(WebhookErrorCode.SYSTEM_ERROR, f"reading it failed: {type(failed).__name__}", 200, operation)
 
     def _operation_at(self, path: str) -> str:
+        operation = OPERATIONS.get(path)
+        if operation is not None:
+            return operation
         path = path.partition("?")[0]
         if path in BATCH_PATHS and self.profile.deposit_batch:
-            return "deposit-batch"
+            return _BATCH
         return OPERATIONS.get(path, "")
 
     def _unrouted(self, request: WebhookRequest, operation: str) -> Refusal | None:
@@ -125,44 +160,58 @@ class Gate:
         if request.method != "POST":
             reason = f"the method is {shown(request.method)}, not POST"
             return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 405, operation)
-        limit = self.max_bytes_at(request.path)
+        if type(request.body) is not bytes:
+            # Decoded text is not what was signed. The caller's own program is at fault, so the call may come again.
+            reason = f"the body was handed over as {type(request.body).__name__}; hand over the raw bytes as they came"
+            return Refusal(WebhookErrorCode.SYSTEM_ERROR, reason, 200, operation)
+        limit = self._max_bytes_of(operation)
         if len(request.body) > limit:
             reason = f"the body has more than {limit} bytes"
             return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 200, operation)
         return None
 
     def max_bytes_at(self, path: str) -> int:
-        """Return how long a body posted to *path* may be; adapters read no more than one byte beyond it."""
-        is_batch = self._operation_at(path) == "deposit-batch"
-        return self.profile.max_batch_bytes if is_batch else self.profile.max_body_bytes
+        """Return how long a body posted to *path* may be; adapters keep no more than a little beyond it."""
+        return self._max_bytes_of(self._operation_at(path))
+
+    def _max_bytes_of(self, operation: str) -> int:
+        return self.profile.max_batch_bytes if operation == _BATCH else self.profile.max_body_bytes
 
     def _opened(self, request: WebhookRequest, operation: str) -> WebhookCall | DepositBatch | Refusal:
         self._authenticator.authenticate(request, self.profile)
-        if operation == "deposit-batch":
-            items = read_batch(request.body, self.profile)
-            return DepositBatch(tuple(self._own_item(item) for item in items))
+        if operation == _BATCH:
+            return self._opened_batch(request.body)
         call, oddities = read_call_and_oddities(operation, request.body, self.profile)
+        if not isinstance(call, _CALLS):
+            raise TypeError(f"profile.parse returned {type(call).__name__}, which is no call")
         for oddity in oddities:
             _LOG.warning("%s: %s cannot be read and is kept raw: %s", operation, oddity.field, shown(oddity.value))
-        foreign = self._foreign(call)
-        if foreign:
-            return Refusal(
-                WebhookErrorCode.INVALID_REQUEST, foreign, 200, operation, anomaly="foreign_instance", body=request.body
+        return self._foreign(call, request.body) or call
+
+    def _opened_batch(self, body: bytes) -> DepositBatch:
+        items: list[BatchItem] = []
+        refusals: list[Refusal | None] = []
+        for item in read_batch(body, self.profile):
+            refusal = (
+                self._foreign(item.call, item.body) if item.call else _malformed("deposit", item.problem, item.body)
             )
-        return call
+            items.append(BatchItem(item.tx_id, None, refusal.reason, item.body) if refusal else item)
+            refusals.append(refusal)
+        return DepositBatch(tuple(items), tuple(refusals))
 
-    def _own_item(self, item: BatchItem) -> BatchItem:
-        foreign = self._foreign(item.call) if item.call else ""
-        return BatchItem(item.tx_id, None, foreign, item.body) if foreign else item
-
-    def _foreign(self, call: WebhookCall) -> str:
-        """Return why *call* is another operator's, or "". Deposits of bets and rollbacks are bound by their bet."""
+    def _foreign(self, call: WebhookCall, body: bytes) -> Refusal | None:
+        """Return the refusal of another operator's *call*. Deposits of bets and rollbacks are bound by their bet."""
         if self._instances is None:
-            return ""
+            return None
         if not isinstance(call, WithdrawCall) and not (isinstance(call, DepositCall) and call.is_claim):
-            return ""
+            return None
         ours = self._instances() if callable(self._instances) else self._instances
-        return "" if call.instance_id in ours else f"the instance {shown(call.instance_id)} is none of this operator's"
+        if isinstance(ours, str | bytes):  # In which every part of an id would be found.
+            raise TypeError("instances returned one text; return a set of instance ids")
+        if call.instance_id is not None and call.instance_id in ours:
+            return None
+        reason = f"the instance {shown(call.instance_id)} is none of this operator's"
+        return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 200, call.operation, "foreign_instance", body)
 
     def close(self, result: object, *, now_millis: int, call: WebhookCall | None = None) -> HttpReply:
         """Return the reply for *result*: a Reply, a Refusal, or what a handler raised or returned; never raises."""
@@ -171,18 +220,16 @@ class Gate:
 
     def judged(self, result: object, call: WebhookCall | None) -> tuple[Reply, int, str]:
         """Return the reply, the HTTP status, and why the call was refused or failed, for the log."""
-        match result:
-            case Reply(code=None, balance_cents=None):
-                return _SYSTEM_ERROR, 200, "the handler returned a SUCCESS without a balance; build it with success()"
-            case Reply(code=str(code)) if code not in _KNOWN_CODES and call and not isinstance(call, WithdrawCall):
-                return _SYSTEM_ERROR, 200, f"the handler answered {shown(code)}, which can refuse withdraws alone"
-            case Reply():
-                return result, 200, ""
-            case Refusal():
-                return Reply(code=str(result.code)), result.status, result.reason
-            case BaseException():
-                return _SYSTEM_ERROR, 200, f"the handler raised {type(result).__name__}"
-        return _SYSTEM_ERROR, 200, f"the handler returned {type(result).__name__}, not success(...) or error(...)"
+        if type(result) is Reply:
+            problem = _problem_of(result, call)
+            if problem:
+                return _SYSTEM_ERROR, 200, f"the handler {problem}"
+            if result.code in _WITHOUT_BALANCE:
+                return Reply(code=result.code, timestamp=result.timestamp), 200, ""
+            return result, 200, ""
+        if isinstance(result, Refusal) and call is None:
+            return Reply(code=str(result.code)), result.status, result.reason
+        return _SYSTEM_ERROR, 200, f"the handler {_told(result)}"
 
     def written(self, reply: Reply, status: int, now_millis: int) -> HttpReply:
         """Return *reply* as HTTP; its code folded as the profile says."""
@@ -209,5 +256,35 @@ def _http_reply(status: int, body: bytes) -> HttpReply:
 
 def _malformed(operation: str, reason: str, body: bytes) -> Refusal:
     # Money may be owed: a genuine deposit or rollback that cannot be read is for somebody to look at.
-    anomaly = "unreadable" if operation in ("deposit", "rollback", "deposit-batch") else ""
+    anomaly = "unreadable" if operation in ("deposit", "rollback", _BATCH) else ""
     return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 200, operation, anomaly, body)
+
+
+def _problem_of(reply: Reply, call: WebhookCall | None) -> str:
+    """Return what is wrong with a handler's *reply*, which need not come from ``success`` or ``error``, or ""."""
+    code: object = reply.code
+    cents, timestamp = reply.balance_cents, reply.timestamp
+    if timestamp is not None and not (type(timestamp) is int and 0 <= timestamp < _MOST_MILLIS):
+        return f"answered with the timestamp {shown(timestamp)}, which is no Unix time in milliseconds"
+    if cents is not None and not (type(cents) is int and -_MOST_CENTS < cents < _MOST_CENTS):
+        return f"answered with a balance of {shown(cents)}, which is no amount in whole cents"
+    if code is None:
+        return "returned a SUCCESS without a balance; build it with success()" if cents is None else ""
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        return f"answered {shown(code)}, which is no error code; build it with error()"
+    if code == WebhookErrorCode.INSUFFICIENT_BALANCE and cents is None:
+        return "answered INSUFFICIENT_BALANCE without the balance; build it with error()"
+    if code not in _KNOWN_CODES and call is not None and not isinstance(call, WithdrawCall):
+        return f"answered {shown(code)} to a {call.operation}; codes of your own can refuse withdraws alone"
+    return ""
+
+
+def _told(result: object) -> str:
+    if isinstance(result, OverBudget):
+        return f"took longer than its budget of {result.seconds:g} s: {result.how}"
+    if isinstance(result, BaseException):
+        return f"raised {type(result).__name__}"
+    if inspect.iscoroutine(result):
+        result.close()
+        return "returned a coroutine: some decorator hides that its method is async"
+    return f"returned {type(result).__name__}, not success(...) or error(...)"

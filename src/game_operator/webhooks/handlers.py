@@ -5,7 +5,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
 
-__all__ = ["AsyncWebhookHandler", "WebhookHandler", "is_async"]
+__all__ = ["METHODS", "AsyncWebhookHandler", "KindOfHandler", "WebhookHandler", "is_async"]
 
 
 @runtime_checkable
@@ -14,7 +14,11 @@ class WebhookHandler(Protocol):
     The operator's side of the four webhooks (spec §4.1).
 
     Each method returns ``success(...)`` or ``error(...)``. Whatever it raises is answered SYSTEM_ERROR, which says that
-    the outcome is unknown: undo what was begun before raising.
+    the outcome is unknown: undo what was begun before raising. (Ctrl-C and ``sys.exit`` in the caller's own thread, and
+    a task's cancellation, are no answers and pass through.)
+
+    A handler may also have ``keep_anomaly(operation, anomaly, body)``. It is given what is genuine but reaches no
+    method: ``unreadable`` deposits and rollbacks, behind which money may be owed, and calls of a ``foreign_instance``.
     """
 
     def withdraw(self, call: WithdrawCall) -> Reply:
@@ -32,7 +36,12 @@ class WebhookHandler(Protocol):
 
 @runtime_checkable
 class AsyncWebhookHandler(Protocol):
-    """The same as WebhookHandler, awaited. At its time budget a call is cancelled."""
+    """
+    The same as WebhookHandler, awaited.
+
+    At its time budget a call is cancelled: let CancelledError through, and roll back on the way. Its reply is sent when
+    it has ended, so a method that takes its time over being cancelled delays it. ``keep_anomaly`` is awaited too.
+    """
 
     async def withdraw(self, call: WithdrawCall) -> Reply:
         """Take the wager from the balance (spec §3)."""
@@ -60,13 +69,38 @@ def is_async(handler: WebhookHandler | AsyncWebhookHandler) -> TypeGuard[AsyncWe
     Return whether *handler* is to be awaited.
 
     Raises:
-        TypeError: It lacks a method, or some of its methods are async and some are not.
+        TypeError: It is a class, lacks a method, or some of its methods are async and some are not.
     """
+    if isinstance(handler, type):
+        raise TypeError(f"the handler is the class {handler.__name__}; pass an object of it")
     methods = {name: getattr(handler, name, None) for name in METHODS.values()}
     missing = [name for name, method in methods.items() if not callable(method)]
     if missing:
         raise TypeError(f"the handler {type(handler).__name__} has no method {missing[0]}")
-    kinds = {inspect.iscoroutinefunction(method) for method in methods.values()}
+    kinds = {_is_awaited(method) for method in methods.values()}
     if len(kinds) > 1:
         raise TypeError(f"the handler {type(handler).__name__} has sync and async methods: make all four alike")
     return kinds == {True}
+
+
+def _is_awaited(method: object) -> bool:
+    # An object may be callable by an async __call__.
+    called = getattr(method, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(called)
+
+
+class KindOfHandler:
+    """Remembers for the last handler whether it is awaited: looking takes as long as reading a call."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: tuple[object, bool] = (None, False)
+
+    def is_async(self, handler: WebhookHandler | AsyncWebhookHandler) -> bool:
+        """Return what ``is_async`` returns; raise what it raises."""
+        known, awaited = self._last  # One read, for threads may be at it.
+        if known is not handler:
+            awaited = is_async(handler)
+            self._last = (handler, awaited)
+        return awaited

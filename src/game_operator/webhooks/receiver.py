@@ -6,32 +6,35 @@ somebody is told what came of it.
 """
 
 import asyncio
-import contextvars
+import inspect
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import one_line, shown
+from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.profile import Profile
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
+from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner
 from game_operator.webhooks.gate import DepositBatch, Gate, HttpReply, Instances, Refusal
-from game_operator.webhooks.handlers import METHODS, AsyncWebhookHandler, WebhookHandler, is_async
+from game_operator.webhooks.handlers import METHODS, AsyncWebhookHandler, KindOfHandler, WebhookHandler
+from game_operator.webhooks.story import brief, tell
 
 __all__ = ["HandledCall", "HeadersLike", "HttpReply", "Refusal", "WebhookReceiver", "WebhookRequest"]
 
 _LOG = logging.getLogger("game_operator.webhooks")
-_BATCH_BUDGETS = 6
-_BATCH_STRIDE = 64
+_BATCH_BUDGETS: Final = 6
+#: How many deposits of a batch are handled together: as many as a ledger puts into one commit, but in threads a few.
+_AWAITED_TOGETHER: Final = 64
+_IN_THREADS_TOGETHER: Final = 8
 
 #: Headers as frameworks hand them over: a mapping, or pairs, which can show a header that is there twice.
 HeadersLike: TypeAlias = Mapping[Any, Any] | Iterable[tuple[Any, Any]]
-_Opened: TypeAlias = WebhookCall | DepositBatch | Refusal
+_Answers: TypeAlias = list[tuple[str | None, Reply]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,8 @@ class HandledCall:
         path: The path it was posted to, as it came in.
         peer: Who connected, or None.
         call: The call, or None when it was refused before there was one.
-        code: The reply's code before folding; None for SUCCESS and for a batch.
-        reason: Why it was refused or failed; "" when the handler answered.
+        code: The reply's code before folding; None for SUCCESS.
+        reason: Why it was refused or failed, on one line; "" when the handler answered.
         status: The HTTP status.
         elapsed_seconds: From the body's arrival to the reply.
     """
@@ -58,24 +61,27 @@ class HandledCall:
     elapsed_seconds: float
 
 
-class _OverBudgetError(Exception):
-    """The handler took longer than its time budget; whether it did its work is unknown."""
-
-
 class WebhookReceiver(Gate):
     """
     Turns requests into calls, calls into outcomes through a handler, and outcomes into replies.
 
+    One receiver serves any number of threads, event loops and handlers.
+
     Args:
         authenticator: Says who may call. There is no default, for a default would accept everybody.
         profile: What is assumed about bodies, signatures and replies.
-        instances: The game instances that are yours, as a collection or as a callable that returns one. With it a
-            withdraw or claim for another instance, or for none, is refused: the provider may sign for other operators
-            with the same key (assumed, docs/decisions/0011).
-        on_call: Called with a HandledCall after each call; what it raises is logged.
+        instances: The game instances that are yours, as a collection or as a callable that returns one at once (under
+            asyncio it runs in the event loop). With it a withdraw or claim for another instance, or for none, is
+            refused: the provider may sign for other operators with the same key (assumed, docs/decisions/0011).
+        on_call: Called with a HandledCall after each call, and after each deposit of a batch, before the reply is
+            sent; what it raises is logged. It must return at once.
         budget_seconds: A call that takes longer is answered SYSTEM_ERROR; a batch has six times as long.
-        warn_seconds: A call that takes longer is logged as slow.
+        warn_seconds: A call that takes so long or longer is logged as slow.
         max_threads: How many calls of a sync handler run at a time under ASGI and WSGI.
+
+    Raises:
+        TypeError: An argument is of another kind.
+        ConfigurationError: A budget is not above 0, or there is not one thread.
     """
 
     def __init__(
@@ -89,12 +95,15 @@ class WebhookReceiver(Gate):
         warn_seconds: float = 0.5,
         max_threads: int = 40,
     ) -> None:
-        super().__init__(authenticator, profile or Profile(), instances)
-        self.budget_seconds: Final = budget_seconds
-        self.max_threads: Final = max_threads
+        super().__init__(authenticator, Profile() if profile is None else profile, instances)
+        if on_call is not None and not _returns_at_once(on_call):
+            raise TypeError("on_call must be a function that returns at once, and not an async one")
+        self.budget_seconds: Final = _seconds("budget_seconds", budget_seconds)
+        self._warn_seconds = _seconds("warn_seconds", warn_seconds)
+        self.max_threads: Final = _whole("max_threads", max_threads)
         self._on_call = on_call
-        self._warn_seconds = warn_seconds
-        self._threads: ThreadPoolExecutor | None = None
+        self._budget = Budget(max_threads)
+        self._kind = KindOfHandler()
 
     def handle(
         self,
@@ -118,8 +127,12 @@ class WebhookReceiver(Gate):
             handler: A WebhookHandler.
             method: The HTTP method.
             peer: The address of whoever opened the connection, for IpAllowList.
+
+        Raises:
+            TypeError: The handler is async, or lacks a method. No path, header or body makes anything raise.
         """
-        return self._answer(_request(path, headers, body, method, peer), handler, self._call_here)
+        self._check_sync(handler)
+        return self._answer(_request(path, headers, body, method, peer), handler, self._budget.here)
 
     def handle_in_thread(
         self,
@@ -135,8 +148,12 @@ class WebhookReceiver(Gate):
         Answer one request as ``handle`` does, the handler in one of ``max_threads`` threads.
 
         Over its budget the call is answered SYSTEM_ERROR at once, and runs on in its thread.
+
+        Raises:
+            TypeError: As for ``handle``.
         """
-        return self._answer(_request(path, headers, body, method, peer), handler, self._call_in_thread)
+        self._check_sync(handler)
+        return self._answer(_request(path, headers, body, method, peer), handler, self._budget.in_thread)
 
     async def handle_async(
         self,
@@ -153,232 +170,224 @@ class WebhookReceiver(Gate):
 
         An async handler is cancelled at its time budget. A sync handler runs in one of ``max_threads`` threads and,
         over its budget, runs on there: it is logged, and holds its thread until it ends.
+
+        When the task that awaits this is cancelled, so is an async handler; a sync one that has begun is not
+        interrupted, and one that waits for a thread never begins.
+
+        Raises:
+            TypeError: The handler lacks a method, or is half async. No path, header or body makes anything raise.
         """
+        return await self.answer(_request(path, headers, body, method, peer), handler)
+
+    async def answer(self, request: WebhookRequest, handler: WebhookHandler | AsyncWebhookHandler) -> HttpReply:
+        """Answer as ``handle_async`` does; *request* must have its header names in lower case."""
         started = time.perf_counter()
-        request = _request(path, headers, body, method, peer)
+        awaited = self._kind.is_async(handler)
+        run: AsyncRunner = self._budget.awaited if awaited else self._budget.from_loop
         opened = self.open(request)
-        invoke = self._call_awaited if is_async(handler) else self._call_from_loop
         if isinstance(opened, Refusal):
-            if opened.anomaly:
-                await self._keep_async(handler, opened, invoke)
+            await self._keep_async(handler, opened, run)
             return self._closed(request, None, opened, started)
         if isinstance(opened, DepositBatch):
-            answers = await self._batch_async(handler, opened, invoke, started)
-            return self._closed_batch(request, answers, started)
-        try:
-            result: object = await invoke(handler, opened)
-        except Exception as failed:  # Whatever it is, the caller gets a reply.
-            result = failed
+            together = _AWAITED_TOGETHER if awaited else _IN_THREADS_TOGETHER
+            answers = await self._batch_async(request, handler, opened, run, together, started)
+            return self.written_batch(answers, _now_millis())
+        result = await run(self.budget_seconds, _method(handler, opened), opened)
         return self._closed(request, opened, result, started)
 
-    def _call_here(self, handler: Any, call: WebhookCall) -> object:
-        started = time.perf_counter()
-        result = getattr(handler, METHODS[call.operation])(call)
-        if time.perf_counter() - started > self.budget_seconds:
-            raise _OverBudgetError
-        return result
+    def refuse(self, path: str, reason: str, *, peer: str | None = None) -> HttpReply:
+        """Answer INVALID_REQUEST to a request that could not be read to its end; *reason* is for the log."""
+        request = WebhookRequest("POST", path, (), b"", peer, 0)
+        refusal = Refusal(WebhookErrorCode.INVALID_REQUEST, reason)
+        return self._closed(request, None, refusal, time.perf_counter())
 
-    def _call_in_thread(self, handler: Any, call: WebhookCall) -> object:
-        future = self._submitted(handler, call)
-        try:
-            return future.result(self.budget_seconds)
-        except FutureTimeoutError:
-            if not future.done():  # Else the handler itself raised it.
-                _abandon(future, call)
-                raise _OverBudgetError from None
-            raise
+    def _check_sync(self, handler: WebhookHandler) -> None:
+        if self._kind.is_async(handler):
+            raise TypeError(f"the handler {type(handler).__name__} is async: await handle_async, or use asgi_app")
 
-    async def _call_from_loop(self, handler: Any, call: WebhookCall) -> object:
-        future = self._submitted(handler, call)
-        waiting = asyncio.wrap_future(future)
-        done, _ = await asyncio.wait({waiting}, timeout=self.budget_seconds)
-        if not done:
-            _abandon(future, call)
-            raise _OverBudgetError
-        return waiting.result()
-
-    async def _call_awaited(self, handler: Any, call: WebhookCall) -> object:
-        budget = asyncio.timeout(self.budget_seconds)
-        try:
-            async with budget:
-                return await getattr(handler, METHODS[call.operation])(call)
-        except TimeoutError:
-            if budget.expired():
-                raise _OverBudgetError from None
-            raise
-
-    def _submitted(self, handler: Any, call: WebhookCall) -> "Future[object]":
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self.max_threads, thread_name_prefix="game-operator-webhook")
-        method = getattr(handler, METHODS[call.operation])
-        return self._threads.submit(contextvars.copy_context().run, method, call)
-
-    def _answer(
-        self, request: WebhookRequest, handler: WebhookHandler, invoke: Callable[[Any, WebhookCall], object]
-    ) -> HttpReply:
+    def _answer(self, request: WebhookRequest, handler: WebhookHandler, run: Runner) -> HttpReply:
         started = time.perf_counter()
         opened = self.open(request)
         if isinstance(opened, Refusal):
-            if opened.anomaly:
-                self._keep(handler, opened)
+            self._keep(handler, opened, run)
             return self._closed(request, None, opened, started)
         if isinstance(opened, DepositBatch):
-            return self._closed_batch(request, self._batch(handler, opened, invoke, started), started)
-        return self._closed(request, opened, _outcome(invoke, handler, opened), started)
+            return self.written_batch(self._batch(request, handler, opened, run, started), _now_millis())
+        result = run(self.budget_seconds, _method(handler, opened), opened)
+        return self._closed(request, opened, result, started)
 
     def _batch(
-        self,
-        handler: WebhookHandler,
-        batch: DepositBatch,
-        invoke: Callable[[Any, WebhookCall], object],
-        started: float,
-    ) -> list[tuple[str | None, Reply]]:
-        answers: list[tuple[str | None, Reply]] = []
-        for item in batch.items:
-            if time.perf_counter() - started > self.budget_seconds * _BATCH_BUDGETS:
+        self, request: WebhookRequest, handler: WebhookHandler, batch: DepositBatch, run: Runner, started: float
+    ) -> _Answers:
+        answers: _Answers = []
+        for item, refusal in zip(batch.items, batch.refusals, strict=True):
+            left = self._left_of_batch(started)
+            if left <= 0:
                 break
-            if item.call is None:
-                self._keep(handler, _item_refusal(item.problem, item.body))
-            result = _outcome(invoke, handler, item.call) if item.call else _item_refusal(item.problem, item.body)
-            self._collect(answers, item.tx_id, item.call, result)
+            result: object = refusal
+            if refusal:
+                self._keep(handler, refusal, run)
+            elif item.call:
+                result = run(left, _method(handler, item.call), item.call)
+            self._collect(answers, request, item.tx_id, item.call, result, started)
         return answers
 
     async def _batch_async(
         self,
-        handler: Any,
+        request: WebhookRequest,
+        handler: WebhookHandler | AsyncWebhookHandler,
         batch: DepositBatch,
-        invoke: Callable[[Any, WebhookCall], Awaitable[object]],
+        run: AsyncRunner,
+        together: int,
         started: float,
-    ) -> list[tuple[str | None, Reply]]:
-        answers: list[tuple[str | None, Reply]] = []
-        for first in range(0, len(batch.items), _BATCH_STRIDE):
-            if time.perf_counter() - started > self.budget_seconds * _BATCH_BUDGETS:
+    ) -> _Answers:
+        answers: _Answers = []
+        for first in range(0, len(batch.items), together):
+            left = self._left_of_batch(started)
+            if left <= 0:
                 break
             # Together, so that a ledger can put them into one commit.
-            items = batch.items[first : first + _BATCH_STRIDE]
-            calls = [item.call for item in items if item.call]
-            results = iter(await asyncio.gather(*(invoke(handler, call) for call in calls), return_exceptions=True))
-            for item in items:
-                refusal = None if item.call else _item_refusal(item.problem, item.body)
+            items = batch.items[first : first + together]
+            refusals = batch.refusals[first : first + together]
+            handled = (run(left, _method(handler, item.call), item.call) for item in items if item.call)
+            results = iter(await asyncio.gather(*handled))
+            for item, refusal in zip(items, refusals, strict=True):
                 if refusal:
-                    await self._keep_async(handler, refusal, invoke)
-                self._collect(answers, item.tx_id, item.call, refusal or next(results))
+                    await self._keep_async(handler, refusal, run)
+                self._collect(answers, request, item.tx_id, item.call, refusal or next(results), started)
         return answers
 
+    def _left_of_batch(self, started: float) -> float:
+        """Return how many seconds the next deposit of a batch may take."""
+        return min(self.budget_seconds, self.budget_seconds * _BATCH_BUDGETS - (time.perf_counter() - started))
+
     def _collect(
-        self, answers: list[tuple[str | None, Reply]], tx_id: str | None, call: WebhookCall | None, result: object
+        self,
+        answers: _Answers,
+        request: WebhookRequest,
+        tx_id: str | None,
+        call: WebhookCall | None,
+        result: object,
+        started: float,
     ) -> None:
-        reply, _, reason = self.judged(result, call)
-        if reason:
-            self._log_refusal("a deposit of a batch", reason, result)
+        reply, _ = self._judged_and_told(request, call, result, started)
         # Our own failures are left out: a missing item is sent again.
         if reply.code != WebhookErrorCode.SYSTEM_ERROR:
             answers.append((tx_id, reply))
 
     def _closed(self, request: WebhookRequest, call: WebhookCall | None, result: object, started: float) -> HttpReply:
+        reply, status = self._judged_and_told(request, call, result, started)
+        return self.written(reply, status, _now_millis())
+
+    def _judged_and_told(
+        self, request: WebhookRequest, call: WebhookCall | None, result: object, started: float
+    ) -> tuple[Reply, int]:
         reply, status, reason = self.judged(result, call)
         if reason:
-            reason = self._log_refusal(f"{shown(request.path)} from {shown(request.peer)}", reason, result)
-        written = self.written(reply, status, _now_millis())
-        self._observe(request, call, reply.code, reason, status, started)
-        return written
-
-    def _closed_batch(
-        self, request: WebhookRequest, answers: list[tuple[str | None, Reply]], started: float
-    ) -> HttpReply:
-        written = self.written_batch(answers, _now_millis())
-        self._observe(request, None, None, "", 200, started)
-        return written
-
-    def _log_refusal(self, what: str, reason: str, result: object) -> str:
-        if isinstance(result, _OverBudgetError):
-            reason = f"the handler took longer than its budget of {self.budget_seconds} s"
-            _LOG.error("%s answered SYSTEM_ERROR: %s", what, reason)
-        elif isinstance(result, Refusal):
-            _LOG.warning("%s refused with %s: %s", what, result.code, one_line(reason))
-        elif isinstance(result, Exception):
-            _LOG.error("%s answered SYSTEM_ERROR: %s", what, reason, exc_info=result)
-        else:
-            _LOG.error("%s answered SYSTEM_ERROR: %s", what, one_line(reason))
-        return reason
-
-    def _observe(
-        self,
-        request: WebhookRequest,
-        call: WebhookCall | None,
-        code: str | None,
-        reason: str,
-        status: int,
-        started: float,
-    ) -> None:
+            reason = brief(reason)
+            _log_refusal(request, reply, reason, result)
         elapsed = time.perf_counter() - started
-        if elapsed > self._warn_seconds:
+        if elapsed >= self._warn_seconds:
             _LOG.warning("%s took %.0f ms; the service gives up sooner or later", shown(request.path), elapsed * 1000)
-        if self._on_call is None:
-            return
+        if self._on_call is not None:
+            self._observe(HandledCall(request.path, request.peer, call, reply.code, reason, status, elapsed))
+        return reply, status
+
+    def _observe(self, handled: HandledCall) -> None:
         try:
-            self._on_call(HandledCall(request.path, request.peer, call, code, reason, status, elapsed))
-        except Exception:  # A look on must not change what is answered.
-            _LOG.exception("on_call raised")
+            self._on_call(handled)  # type: ignore[misc]  # It is there; the caller has looked.
+        except Exception as failed:  # A look on must not change what is answered.
+            tell(_LOG, "on_call raised", failed)
 
-    def _keep(self, handler: Any, refusal: Refusal) -> None:
-        keep = getattr(handler, "keep_anomaly", None)
+    def _keep(self, handler: WebhookHandler, refusal: Refusal, run: Runner) -> None:
+        keep = _keeper(handler, refusal)
         if keep is not None:
-            try:
-                keep(refusal.operation, refusal.anomaly, refusal.body)
-            except Exception:  # The refusal stands, whether or not it could be kept.
-                _LOG.exception("an anomaly could not be kept")
+            _tell_of_keeping(run(self.budget_seconds, keep, refusal.operation, refusal.anomaly, refusal.body))
 
-    async def _keep_async(self, handler: Any, refusal: Refusal, invoke: object) -> None:
-        if invoke != self._call_awaited:
-            await asyncio.get_running_loop().run_in_executor(self._threads, self._keep, handler, refusal)
-            return
-        keep = getattr(handler, "keep_anomaly", None)
+    async def _keep_async(
+        self, handler: WebhookHandler | AsyncWebhookHandler, refusal: Refusal, run: AsyncRunner
+    ) -> None:
+        keep = _keeper(handler, refusal)
         if keep is not None:
-            try:
-                await keep(refusal.operation, refusal.anomaly, refusal.body)
-            except Exception:  # The refusal stands, whether or not it could be kept.
-                _LOG.exception("an anomaly could not be kept")
+            _tell_of_keeping(await run(self.budget_seconds, keep, refusal.operation, refusal.anomaly, refusal.body))
 
 
-def _outcome(invoke: Callable[[Any, WebhookCall], object], handler: WebhookHandler, call: WebhookCall) -> object:
+def _method(handler: WebhookHandler | AsyncWebhookHandler, call: WebhookCall) -> Callable[..., Any]:
+    method: Callable[..., Any] = getattr(handler, METHODS[call.operation])
+    return method
+
+
+def _keeper(handler: object, refusal: Refusal) -> Callable[..., Awaitable[object]] | None:
+    """Return what keeps the anomaly of *refusal*: an awaited handler's is awaited, another's is not."""
+    return getattr(handler, "keep_anomaly", None) if refusal.anomaly else None
+
+
+def _tell_of_keeping(result: object) -> None:
+    # The refusal stands, whether or not it could be kept.
+    if isinstance(result, BaseException):
+        tell(_LOG, "an anomaly could not be kept", result)
+    elif isinstance(result, OverBudget):
+        _LOG.error("an anomaly was not kept within %g s: %s", result.seconds, result.how)
+
+
+def _log_refusal(request: WebhookRequest, reply: Reply, reason: str, result: object) -> None:
+    what = f"{shown(request.path)} from {shown(request.peer)}"
+    if isinstance(result, Refusal) and reply.code != WebhookErrorCode.SYSTEM_ERROR:
+        _LOG.warning("%s refused with %s: %s", what, reply.code, reason)
+    elif isinstance(result, BaseException):
+        tell(_LOG, f"{what} answered SYSTEM_ERROR: {reason}", result)
+    else:
+        _LOG.error("%s answered SYSTEM_ERROR: %s", what, reason)
+
+
+def _seconds(name: str, value: Any) -> float:  # Whatever the user passes.
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0:
+        return value
+    raise ConfigurationError(f"{name} must be a number of seconds above 0, not {shown(value)}.")
+
+
+def _returns_at_once(on_call: object) -> bool:
+    return callable(on_call) and not inspect.iscoroutinefunction(on_call)
+
+
+def _whole(name: str, value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise ConfigurationError(f"{name} must be a whole number above 0, not {shown(value)}.")
+    return value
+
+
+def _request(path: str, headers: HeadersLike, body: Any, method: str, peer: str | None) -> WebhookRequest:
+    raw = bytes(body) if isinstance(body, bytearray | memoryview) else body  # The gate refuses what is no bytes.
+    return WebhookRequest(_text(method), _text(path), _fields(headers), raw, peer, _now_millis())
+
+
+def _fields(headers: Any) -> tuple[tuple[bytes, bytes], ...]:
+    # Message objects of the standard library are no mappings, and iterating over them gives names alone.
     try:
-        return invoke(handler, call)
-    except Exception as failed:  # Whatever it is, the caller gets a reply.
-        return failed
+        items = getattr(headers, "items", None)
+        pairs = items() if callable(items) else headers
+        return tuple([(_bytes(name).lower(), _bytes(value)) for name, value in pairs])
+    except Exception as odd:  # Headers of no form that we know carry no signature.
+        _LOG.error(
+            "the headers cannot be read (%s): hand over a mapping, or pairs of name and value", type(odd).__name__
+        )
+        return ()
 
 
-def _item_refusal(problem: str, body: bytes) -> Refusal:
-    return Refusal(WebhookErrorCode.INVALID_REQUEST, problem, 200, "deposit", "unreadable", body)
-
-
-def _abandon(future: "Future[object]", call: WebhookCall) -> None:
-    if future.cancel():
-        return
-    started = time.perf_counter()
-
-    def tell(ended: "Future[object]") -> None:
-        failed = ended.exception()
-        how = f"raised {type(failed).__name__}" if failed else "ended"
-        seconds = time.perf_counter() - started
-        _LOG.error("a %s that was answered SYSTEM_ERROR %s %.1f s after that", call.operation, how, seconds)
-
-    future.add_done_callback(tell)
-
-
-def _request(path: str, headers: HeadersLike, body: bytes, method: str, peer: str | None) -> WebhookRequest:
-    pairs: Any = headers.items() if isinstance(headers, Mapping) else headers
+def _bytes(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    text = value if isinstance(value, str) else str(value)
     try:
-        fields = tuple((_bytes(name).lower(), _bytes(value)) for name, value in pairs)
-    except (TypeError, ValueError):  # Headers of no form that we know carry no signature.
-        fields = ()
-    return WebhookRequest(method, path, fields, bytes(body), peer, _now_millis())
+        return text.encode("latin-1")  # As servers decode them.
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
 
 
-def _bytes(text: object) -> bytes:
-    if isinstance(text, bytes):
-        return text
-    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else str(text).encode("utf-8", "replace")
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return value.decode("latin-1") if isinstance(value, bytes) else shown(value)
 
 
 def _now_millis() -> int:

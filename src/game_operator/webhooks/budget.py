@@ -1,0 +1,141 @@
+"""
+Running a handler's method within its time budget: here, in a thread, from an event loop, or awaited.
+
+Each way returns what the method returned or, as a value, what it raised; ``OverBudget`` stands for a method that took
+too long. Ctrl-C, ``sys.exit`` and a task's own cancellation are nobody's answer and pass through.
+"""
+
+import asyncio
+import contextvars
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final, TypeAlias
+
+from game_operator.webhooks.story import tell
+
+__all__ = ["AsyncRunner", "Budget", "OverBudget", "Runner"]
+
+_LOG = logging.getLogger("game_operator.webhooks")
+
+#: (seconds, method, arguments) to what came of it.
+Runner: TypeAlias = Callable[..., object]
+AsyncRunner: TypeAlias = Callable[..., Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class OverBudget:
+    """The method took longer than its *seconds*; *how* says what became of it."""
+
+    seconds: float
+    how: str
+
+
+class Budget:
+    """Runs methods within so many seconds; at most *max_threads* of them at a time in threads."""
+
+    def __init__(self, max_threads: int) -> None:
+        self.max_threads: Final = max_threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._pool_owner = 0
+        self._making_pool = Lock()
+
+    def here(self, seconds: float, method: Callable[..., object], *arguments: object) -> object:
+        """Run in this thread, where nothing can be interrupted: too long is only found out afterwards."""
+        started = time.perf_counter()
+        try:
+            result = method(*arguments)
+        except Exception as failed:  # Whatever it is, the caller gets a reply.
+            return failed
+        late = time.perf_counter() - started > seconds
+        return OverBudget(seconds, "it ended all the same") if late else result
+
+    def in_thread(self, seconds: float, method: Callable[..., object], *arguments: object) -> object:
+        """Run in one of the threads, and wait no longer than *seconds*."""
+        try:
+            future = self._submitted(method, arguments)
+        except RuntimeError as closing:  # The interpreter is on its way out and starts no thread.
+            return closing
+        try:
+            return future.result(seconds)
+        except FutureTimeoutError:
+            return self._abandoned(future, seconds, method)
+
+    async def from_loop(self, seconds: float, method: Callable[..., object], *arguments: object) -> object:
+        """Run in one of the threads, and await it no longer than *seconds*."""
+        try:
+            future = self._submitted(method, arguments)
+        except RuntimeError as closing:  # As above.
+            return closing
+        waiting = asyncio.wrap_future(future)
+        try:
+            done, _ = await asyncio.wait((waiting,), timeout=seconds)
+        except asyncio.CancelledError:
+            # Nobody waits any more: what has not begun never does, and what has begun is not interrupted.
+            future.cancel()
+            waiting.cancel()
+            raise
+        if done:
+            return waiting.result()
+        waiting.cancel()  # Else the thread would wake a loop that may be closed by then.
+        return self._abandoned(future, seconds, method)
+
+    async def awaited(self, seconds: float, method: Callable[..., Awaitable[object]], *arguments: object) -> object:
+        """Await the method, and cancel it after *seconds*."""
+        budget = asyncio.timeout(seconds)
+        try:
+            async with budget:
+                result = await method(*arguments)
+        except TimeoutError as failed:
+            return OverBudget(seconds, "it was cancelled") if budget.expired() else failed
+        except asyncio.CancelledError as cancelled:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return cancelled  # Something the handler awaited was cancelled, and not this call.
+        except Exception as failed:  # Whatever it is, the caller gets a reply.
+            return failed
+        # A handler may catch its cancellation and go on.
+        return OverBudget(seconds, "it ended all the same") if budget.expired() else result
+
+    def _submitted(self, method: Callable[..., object], arguments: tuple[object, ...]) -> "Future[object]":
+        return self._pool_here().submit(contextvars.copy_context().run, _caught, method, arguments)
+
+    def _pool_here(self) -> ThreadPoolExecutor:
+        with self._making_pool:
+            # Threads do not survive a fork: where a server forks its workers, each has a pool of its own.
+            if self._pool is None or self._pool_owner != os.getpid():
+                self._pool = ThreadPoolExecutor(self.max_threads, thread_name_prefix="game-operator-webhook")
+                self._pool_owner = os.getpid()
+            return self._pool
+
+    def _abandoned(self, future: "Future[object]", seconds: float, method: Callable[..., object]) -> OverBudget:
+        if future.cancel():
+            return OverBudget(seconds, f"it never began: all {self.max_threads} threads were busy")
+        _tell_of_the_end(future, getattr(method, "__name__", "call"))
+        return OverBudget(seconds, "it runs on in its thread")
+
+
+def _caught(method: Callable[..., object], arguments: tuple[object, ...]) -> object:
+    try:
+        return method(*arguments)
+    except BaseException as failed:
+        return failed
+
+
+def _tell_of_the_end(future: "Future[Any]", name: str) -> None:
+    since = time.perf_counter()
+
+    def ended(future: "Future[Any]") -> None:
+        result, seconds = future.result(), time.perf_counter() - since
+        if isinstance(result, BaseException):
+            tell(_LOG, f"a {name} that was answered SYSTEM_ERROR failed {seconds:.1f} s after that", result)
+        else:
+            _LOG.error("a %s that was answered SYSTEM_ERROR ended %.1f s after that", name, seconds)
+
+    future.add_done_callback(ended)

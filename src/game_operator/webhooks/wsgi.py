@@ -1,0 +1,116 @@
+"""The receiver as a WSGI application (PEP 3333), without any dependency."""
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from game_operator.webhooks._paths import normal_prefix, path_below
+from game_operator.webhooks.handlers import WebhookHandler, is_async
+from game_operator.webhooks.receiver import HttpReply, WebhookReceiver
+
+if TYPE_CHECKING:
+    from wsgiref.types import InputStream, StartResponse, WSGIApplication, WSGIEnvironment
+
+__all__ = ["wsgi_app"]
+
+_PIECE: Final = 65_536
+#: How much of a body that is too long is read all the same and thrown away, as in ``asgi``.
+_READ_AWAY: Final = 8_388_608
+
+
+class _UnreadableError(Exception):
+    """The body cannot be read to its end; the text says why, for the log."""
+
+
+def wsgi_app(
+    receiver: WebhookReceiver, handler: WebhookHandler, *, prefix: str = "", threads: bool = True
+) -> "WSGIApplication":
+    """
+    Return a WSGI application that answers the webhooks below *prefix* with *handler*.
+
+    It runs under gunicorn, waitress, uWSGI or mod_wsgi, alone or mounted beside Flask or Django. It keeps no more of a
+    body than the profile allows. How long a body may take is the server's: WSGI cannot give up on a read.
+
+    Args:
+        receiver: The receiver.
+        handler: A WebhookHandler.
+        prefix: Where the four paths stand, such as ``/wallet``.
+        threads: Whether *handler* runs in one of the receiver's threads, so that the reply leaves at the time budget.
+            With False it runs in the server's own thread, which nothing can interrupt: for a handler whose connection
+            belongs to the thread that the server opened it in, as that of Django's ORM does. (In a thread of ours the
+            ORM would open a second connection, outside the request's transaction, which nobody closes.)
+
+    Raises:
+        TypeError: The handler is async, or lacks a method.
+    """
+    if is_async(handler):
+        raise TypeError(f"the handler {type(handler).__name__} is async, and WSGI cannot await it: use asgi_app")
+    prefix = normal_prefix(prefix)
+    answer = receiver.handle_in_thread if threads else receiver.handle
+
+    def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        path, method, peer = _path(environ, prefix), environ["REQUEST_METHOD"], environ.get("REMOTE_ADDR")
+        try:
+            body = _body(environ, receiver.max_bytes_at(path))
+        except _UnreadableError as unreadable:
+            reply = receiver.refuse(path, str(unreadable), peer=peer)
+        else:
+            reply = answer(path, _headers(environ), body, handler, method=method, peer=peer)
+        return _sent(reply, method, start_response)
+
+    return application
+
+
+def _path(environ: "WSGIEnvironment", prefix: str) -> str:
+    mounted_at = environ.get("SCRIPT_NAME", "").rstrip("/")
+    return path_below(mounted_at + environ.get("PATH_INFO", ""), mounted_at, prefix)
+
+
+def _headers(environ: "WSGIEnvironment") -> list[tuple[str, str]]:
+    # A header that is there twice comes as one, joined by a comma, which no signature has.
+    return [(key[5:].replace("_", "-"), value) for key, value in environ.items() if key.startswith("HTTP_")]
+
+
+def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
+    """Return the body, or so much of it that it is too long."""
+    length = environ.get("CONTENT_LENGTH") or ""
+    stream: InputStream = environ["wsgi.input"]
+    if environ.get("wsgi.input_terminated"):
+        return _read(stream, limit, None)
+    if length:
+        # Not int() alone, which takes -5, +5, 1_0 and digits of other scripts.
+        if not (length.isascii() and length.isdigit() and len(length) < 20):
+            raise _UnreadableError("its Content-Length is no number")
+        return _read(stream, limit, int(length))
+    if environ.get("HTTP_TRANSFER_ENCODING"):
+        # Where the body ends nobody has told us, and a read too many would wait for ever.
+        raise _UnreadableError("it came in chunks, which this server does not hand on; let the proxy give it a length")
+    return b""
+
+
+def _read(stream: "InputStream", limit: int, length: int | None) -> bytes:
+    kept, seen = bytearray(), 0
+    while length is None or seen < length:
+        piece = _piece(stream, _PIECE if length is None else min(_PIECE, length - seen))
+        if not piece:
+            break
+        if len(kept) <= limit:
+            kept += piece[: limit + 1 - len(kept)]
+        seen += len(piece)
+        if seen > limit + _READ_AWAY:
+            return bytes(kept)
+    if length is not None and seen < length:
+        raise _UnreadableError(f"its body ended after {seen} of {length} bytes")
+    return bytes(kept)
+
+
+def _piece(stream: "InputStream", size: int) -> bytes:
+    try:
+        return stream.read(size)
+    except Exception as broken:  # Every server has its own errors for a client that is gone or sends nonsense.
+        raise _UnreadableError(f"its body cannot be read: {type(broken).__name__}") from None
+
+
+def _sent(reply: HttpReply, method: str, start_response: "StartResponse") -> list[bytes]:
+    start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", list(reply.headers.items()))
+    return [] if method == "HEAD" else [reply.body]
