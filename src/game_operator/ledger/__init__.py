@@ -1,1 +1,37 @@
 """Ledgers that cannot lose or double money: in memory, on SQLite, on PostgreSQL, or in your own transaction."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from game_operator.ledger.api import Account, BetRecord, Ledger, Outcome, Terms
+    from game_operator.ledger.async_ledger import AsyncSqlLedger
+    from game_operator.ledger.memory import MemoryLedger
+    from game_operator.ledger.sql_ledger import SqlLedger
+
+__all__ = ["Account", "AsyncSqlLedger", "BetRecord", "Ledger", "MemoryLedger", "Outcome", "SqlLedger", "Terms"]
+
+#: Where each name lives: whoever wants the ledger in memory loads no database driver.
+_HOMES = {
+    "Account": "api",
+    "BetRecord": "api",
+    "Ledger": "api",
+    "Outcome": "api",
+    "Terms": "api",
+    "AsyncSqlLedger": "async_ledger",
+    "MemoryLedger": "memory",
+    "SqlLedger": "sql_ledger",
+}
+
+if not TYPE_CHECKING:  # To a type checker it would make every misspelt name look defined.
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -24,6 +24,7 @@ __all__ = [
     "RunWithin",
     "Script",
     "Step",
+    "Together",
     "apply_item",
     "apply_items",
     "drive",
@@ -55,6 +56,12 @@ class Execute(NamedTuple):
     many: bool = False
 
 
+class Together(NamedTuple):
+    """Statements that need not wait for each other's rows; the rows of each are sent back."""
+
+    statements: tuple[Execute, ...]
+
+
 class Ask(NamedTuple):
     """Ask the operator whether the player may bet; the code that refuses it, or None, is sent back."""
 
@@ -84,7 +91,7 @@ class MoveAccount(NamedTuple):
     delta_cents: int
 
 
-Step: TypeAlias = Execute | Ask | RunWithin | LockAccount | MoveAccount
+Step: TypeAlias = Execute | Together | Ask | RunWithin | LockAccount | MoveAccount
 
 
 class Loaded(NamedTuple):

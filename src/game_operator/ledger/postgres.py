@@ -1,0 +1,144 @@
+"""
+A ledger's rows in PostgreSQL, by psycopg 3: rows locked in sorted order, each batch one transaction.
+
+Correctness rests on row locks and unique constraints, never on this process's memory, so any number of machines may
+share one database. An account's row is locked before bets and calls are read, each by a statement of its own: under
+READ COMMITTED they see all that was committed before the lock was ours. The clock is the server's, read row by row
+after each lock.
+"""
+
+import json
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any
+
+from game_operator.ledger.api import Account, CallRecord
+from game_operator.ledger.book import Changes, Needs
+from game_operator.ledger.rows import (
+    BET_COLUMNS,
+    CALL_COLUMNS,
+    anomaly_rows,
+    bet_of,
+    bet_rows,
+    call_rows,
+    changed_bet_rows,
+)
+from game_operator.ledger.script import ConflictError, Execute, Loaded, Step, Together
+
+__all__ = ["PostgresDialect"]
+
+_CLOCK = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
+
+
+class PostgresDialect:
+    """How rows are loaded and stored in PostgreSQL."""
+
+    def __init__(self, prefix: str) -> None:
+        # S608: the prefix was checked; all else is a parameter.
+        self._accounts = (
+            f"SELECT locked.account, locked.balance_cents, locked.at_millis, {_CLOCK} FROM "  # noqa: S608
+            f"(SELECT account, balance_cents, at_millis FROM {prefix}accounts "
+            "WHERE account = ANY(CAST(? AS text[])) ORDER BY account FOR UPDATE) AS locked"
+        )
+        self._bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ANY(CAST(? AS text[]))"  # noqa: S608
+        self._calls = (
+            f"SELECT {CALL_COLUMNS} FROM {prefix}calls "  # noqa: S608
+            "WHERE source = ? AND operation = ? AND tx_id = ANY(CAST(? AS text[]))"
+        )
+        self._parts = _parts(prefix)
+        self._upsert_anomalies = (
+            f"INSERT INTO {prefix}anomalies AS kept (source, kind, code, operation, tx_id, bet_id, player_id, body, "  # noqa: S608
+            "digest, first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
+            "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = kept.seen + 1, code = excluded.code, "
+            "last_at_millis = excluded.last_at_millis"
+        )
+
+    def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
+        """Lock the accounts in sorted order, then read bets and calls."""
+        statements = [Execute(self._accounts, (sorted(needs.accounts),))]
+        if needs.bets:
+            statements.append(Execute(self._bets, (needs.source, sorted(needs.bets))))
+        for operation, tx_ids in _by_operation(needs.calls):
+            statements.append(Execute(self._calls, (needs.source, operation, tx_ids)))
+        accounts, *others = yield Together(tuple(statements))
+        bets = others.pop(0) if needs.bets else []
+        clock_millis = max((row[3] for row in accounts), default=0)
+        if not accounts:
+            clock_millis = (yield Execute(f"SELECT {_CLOCK}", ()))[0][0]
+        return Loaded(
+            [Account(*row[:3]) for row in accounts],
+            list(map(bet_of, bets)),
+            [CallRecord(*row) for rows in others for row in rows],
+            clock_millis,
+        )
+
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+        """Write what changed in one statement; ConflictError if any of it is there already."""
+        rows: dict[str, list[Any]] = {
+            "calls": [_hexed(row, 11) for row in call_rows(changes, source)],
+            "new_bets": [_hexed(row, 14) for row in bet_rows(changes.new_bets.values(), source)],
+            "changed_bets": changed_bet_rows(changes.changed_bets.values(), source),
+            "new_accounts": list(changes.new_accounts.values()),
+            "accounts": [(*account, was[account.key].balance_cents) for account in changes.accounts.values()],
+            "postings": list(changes.postings),
+        }
+        present = [name for name in rows if rows[name]]
+        if present:
+            parts = ", ".join(f"{name} AS ({self._parts[name]} RETURNING 1)" for name in present)
+            counts = ", ".join(f"(SELECT count(*) FROM {name})" for name in present)  # noqa: S608
+            sql = f"WITH {parts} SELECT {counts}"
+            stored = yield Execute(sql, [json.dumps(rows[name]) for name in present])
+            if list(stored[0]) != [len(rows[name]) for name in present]:
+                raise ConflictError
+        if changes.anomalies:
+            in_order = sorted(anomaly_rows(changes.anomalies, source), key=lambda row: (row[1], row[3], row[8]))
+            yield Execute(self._upsert_anomalies, in_order, many=True)
+
+
+def _by_operation(calls: Iterable[tuple[str, str]]) -> Iterable[tuple[str, list[str]]]:
+    groups: dict[str, list[str]] = {}
+    for operation, tx_id in sorted(calls):
+        groups.setdefault(operation, []).append(tx_id)
+    return groups.items()
+
+
+def _hexed(row: tuple[Any, ...], index: int) -> tuple[Any, ...]:
+    value = row[index]
+    return row if value is None else (*row[:index], value.hex(), *row[index + 1 :])
+
+
+def _parts(prefix: str) -> dict[str, str]:
+    """Return the statement for each list of rows; the rows come as one JSON text, an array of arrays."""
+    return {
+        "calls": f"INSERT INTO {prefix}calls SELECT {_columns('tttttttbtbbx')} FROM {_ROWS} "  # noqa: S608
+        "ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING",
+        "new_bets": f"INSERT INTO {prefix}bets SELECT {_columns('ttttttbbtbbtttxt')} FROM {_ROWS} "  # noqa: S608
+        "ORDER BY 1 ON CONFLICT DO NOTHING",
+        "changed_bets": (
+            f"UPDATE {prefix}bets SET state = {_column(0, 't')}, won_cents = {_column(1, 'b')}, "  # noqa: S608
+            f"settled_at_millis = {_column(2, 'b')}, deposit_tx_id = {_column(3, 't')}, round_id = {_column(4, 't')} "
+            f"FROM {_ROWS} WHERE source = {_column(5, 't')} AND bet_id = {_column(6, 't')} "
+            f"AND (state IN ('OPEN', 'SPENT') OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND {_column(7, 't')} = 'CLOSED'))"
+        ),
+        "new_accounts": f"INSERT INTO {prefix}accounts SELECT {_columns('tbb')} FROM {_ROWS} ON CONFLICT DO NOTHING",  # noqa: S608
+        "accounts": (
+            f"UPDATE {prefix}accounts SET balance_cents = {_column(1, 'b')}, at_millis = {_column(2, 'b')} "  # noqa: S608
+            f"FROM {_ROWS} WHERE account = {_column(0, 't')} AND balance_cents = {_column(3, 'b')}"
+        ),
+        "postings": (
+            f"INSERT INTO {prefix}postings "  # noqa: S608
+            "(from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
+            f"SELECT {_columns('ttbtttb')} FROM {_ROWS}"
+        ),
+    }
+
+
+_ROWS = "json_array_elements(CAST(? AS json)) AS item"
+
+
+def _columns(kinds: str) -> str:
+    return ", ".join(_column(index, kind) for index, kind in enumerate(kinds))
+
+
+def _column(index: int, kind: str) -> str:
+    text = f"(item ->> {index})"
+    return {"t": text, "b": f"CAST({text} AS bigint)", "x": f"decode({text}, 'hex')"}[kind]

@@ -1,0 +1,324 @@
+"""Connections to PostgreSQL by psycopg 3, sync and async: they perform scripts, retry, and connect again."""
+
+import asyncio
+import contextlib
+import inspect
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from functools import lru_cache
+from random import uniform
+from typing import Any, TypeVar
+
+from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
+from game_operator.ledger.postgres import PostgresDialect
+from game_operator.ledger.schema import VERSION, check_version, ddl
+from game_operator.ledger.script import Ask, Execute, RunWithin, Step, Together, drive, drive_async
+
+try:
+    import psycopg
+except ImportError as missing:
+    raise ConfigurationError(
+        'PostgreSQL needs the extra "postgres": pip install "game-operator[postgres]"'
+    ) from missing
+
+__all__ = ["AsyncPostgresStore", "PostgresStore", "awaited", "for_psycopg", "migration"]
+
+T = TypeVar("T")
+
+#: Begin again: the server asks for it, and nothing was kept.
+_AGAIN = (
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.UniqueViolation,
+    psycopg.errors.LockNotAvailable,
+)
+#: The server is gone, going or coming: connect again.
+_GONE = (psycopg.OperationalError, psycopg.InterfaceError)
+
+
+@lru_cache(512)
+def for_psycopg(sql: str) -> str:
+    """Return *sql* with psycopg's placeholders."""
+    return sql.replace("%", "%%").replace("?", "%s")
+
+
+def _address(url: str) -> str:
+    """Return *url* as libpq reads it; SQLAlchemy's spelling names the driver too."""
+    scheme, _, rest = url.partition("://")
+    return f"postgresql://{rest}" if scheme.partition("+")[0] in ("postgresql", "postgres") else url
+
+
+def _settings(patience_seconds: float) -> str:
+    """Return what each connection of ours is set to."""
+    millis = max(1, int(patience_seconds * 1000))
+    # All our look-ups are by key. A plan made while a table was small must not scan it once it is large.
+    return (
+        "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; "
+        f"SET plan_cache_mode = force_generic_plan; SET lock_timeout = {millis}; "
+        f"SET statement_timeout = {2 * millis}; SET idle_in_transaction_session_timeout = {6 * millis}; "
+        "SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on; SET timezone = 'UTC'"
+    )
+
+
+def _check_encoding(rows: list[Any]) -> None:
+    if rows[0][0] != "UTF8":
+        raise SchemaError(
+            f"The database has the encoding {rows[0][0]}, and the ledger needs UTF8, for ids can hold any text. "
+            "Create the database with ENCODING 'UTF8'."
+        )
+
+
+def migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
+    """Make or migrate the tables; one process at a time."""
+    _check_encoding((yield Execute("SELECT current_setting('server_encoding')", ())))
+    yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
+    found = yield Execute("SELECT to_regclass(?) IS NOT NULL", (f"{prefix}meta",))
+    stored = None
+    if found[0][0]:
+        rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = ?", ("version",))  # noqa: S608 - a checked prefix
+        stored = rows[0][0] if rows else None
+    version = check_version(stored, prefix)
+    if version == VERSION:
+        return
+    text = ddl("postgres", prefix, after=version)
+    if not migrate:
+        raise SchemaError(f"The tables {prefix}* are missing or old. Run these statements:\n\n{text}")
+    for statement in _statements(text):
+        yield Execute(statement, ())
+
+
+def _statements(text: str) -> Iterator[str]:
+    """Split a script into its statements; a function's body between $$ holds semicolons of its own."""
+    buffer = ""
+    for line in text.splitlines(keepends=True):
+        buffer += line
+        if line.rstrip().endswith(";") and buffer.count("$$") % 2 == 0:
+            yield buffer
+            buffer = ""
+
+
+def _unavailable(failed: BaseException) -> LedgerUnavailableError:
+    # What libpq says may hold the address, but never the password.
+    reason = " ".join(str(failed).split())[:300]
+    return LedgerUnavailableError(
+        f"The ledger's PostgreSQL cannot be used: {reason}. A call under way may have been committed: its repeat tells."
+    )
+
+
+class _Patience:
+    """How long to go on trying, and how long to wait in between."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._nap = 0.005
+
+    def nap_after(self, failed: BaseException) -> float:
+        """Return how many seconds to wait before the next attempt; raise LedgerUnavailableError when there is none."""
+        if time.monotonic() + self._nap > self._until:
+            raise _unavailable(failed) from failed
+        nap = uniform(self._nap / 2, self._nap)  # noqa: S311 - spreads the attempts, hides nothing
+        self._nap = min(self._nap * 2, 0.5)
+        return nap
+
+
+class PostgresStore:
+    """One connection. Not for two threads at a time: whoever uses it holds a lock."""
+
+    def __init__(self, url: str, prefix: str, *, migrate: bool, patience_seconds: float) -> None:
+        self.dialect = PostgresDialect(prefix)
+        self._url = _address(url)
+        self._patience_seconds = patience_seconds
+        self._pid = os.getpid()
+        self._connection: psycopg.Connection[Any] | None = None
+        self.run(lambda: migration(prefix, migrate))
+
+    def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
+        patience = _Patience(self._patience_seconds)
+        while True:
+            try:
+                return self._attempt(script)
+            except _AGAIN as failed:
+                nap = patience.nap_after(failed)
+            except _GONE as failed:
+                self._drop()
+                nap = patience.nap_after(failed)
+            time.sleep(nap)
+
+    read = run
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._pid == os.getpid():
+            self._drop()
+
+    def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        connection = self._mine()
+        try:
+            with connection.pipeline():
+                connection.execute("BEGIN")
+                result = drive(script(), self._perform)
+                connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back(connection)
+            raise
+        return result
+
+    def _mine(self) -> "psycopg.Connection[Any]":
+        if self._pid != os.getpid():
+            # A connection shared by two processes after fork would mix their answers. The parent's stays its own.
+            self._pid, self._connection = os.getpid(), None
+        if self._connection is None or self._connection.closed:
+            seconds = max(2, round(self._patience_seconds))
+            self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=seconds)
+            self._connection.execute(_settings(self._patience_seconds), prepare=False)
+            self._connection.prepare_threshold = 0
+        return self._connection
+
+    def _perform(self, step: Step) -> Any:
+        connection = self._connection
+        assert connection is not None
+        match step:
+            case Execute(sql, parameters, True):
+                for row in parameters:
+                    connection.execute(for_psycopg(sql), row)
+                return len(parameters)
+            case Execute(sql, parameters):
+                return _rows(connection.execute(for_psycopg(sql), parameters or None))
+            case Together(statements):
+                cursors = [connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements]
+                return [_rows(cursor) for cursor in cursors]
+            case Ask(terms, call, account):
+                assert terms.may_bet is not None
+                return terms.may_bet(call, account)
+            case RunWithin(terms, call, outcome):
+                assert terms.within is not None
+                return terms.within(call, outcome, connection)
+        raise AssertionError(f"{type(step).__name__} is not for this store")
+
+    def _roll_back(self, connection: "psycopg.Connection[Any]") -> None:
+        try:
+            if not connection.closed:
+                connection.execute("ROLLBACK")
+        except psycopg.Error:
+            self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()
+
+
+class AsyncPostgresStore:
+    """One connection of one event loop. Not for two tasks at a time: whoever uses it holds a lock."""
+
+    def __init__(self, url: str, prefix: str, *, patience_seconds: float) -> None:
+        self.dialect = PostgresDialect(prefix)
+        self._url = _address(url)
+        self._patience_seconds = patience_seconds
+        self._connection: psycopg.AsyncConnection[Any] | None = None
+
+    async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
+        patience = _Patience(self._patience_seconds)
+        while True:
+            try:
+                return await self._attempt(script)
+            except _AGAIN as failed:
+                nap = patience.nap_after(failed)
+            except _GONE as failed:
+                await self._drop()
+                nap = patience.nap_after(failed)
+            await asyncio.sleep(nap)
+
+    read = run
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._drop()
+
+    async def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        connection = await self._connected()
+        try:
+            async with connection.pipeline():
+                await connection.execute("BEGIN")
+                result = await drive_async(script(), self._perform)
+                await connection.execute("COMMIT")
+        except asyncio.CancelledError:
+            # In the middle of an exchange the connection's state is unknown; the server rolls back when it goes.
+            await self._drop()
+            raise
+        except BaseException:
+            await self._roll_back(connection)
+            raise
+        return result
+
+    async def _connected(self) -> "psycopg.AsyncConnection[Any]":
+        if self._connection is None or self._connection.closed:
+            seconds = max(2, round(self._patience_seconds))
+            connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, connect_timeout=seconds)
+            await connection.execute(_settings(self._patience_seconds), prepare=False)
+            connection.prepare_threshold = 0
+            self._connection = connection
+        return self._connection
+
+    async def _perform(self, step: Step) -> Any:
+        connection = self._connection
+        assert connection is not None
+        match step:
+            case Execute(sql, parameters, True):
+                for row in parameters:
+                    await connection.execute(for_psycopg(sql), row)
+                return len(parameters)
+            case Execute(sql, parameters):
+                return await _rows_async(await connection.execute(for_psycopg(sql), parameters or None))
+            case Together(statements):
+                cursors = [
+                    await connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements
+                ]
+                return [await _rows_async(cursor) for cursor in cursors]
+            case Ask(terms, call, account):
+                assert terms.may_bet is not None
+                return await awaited(terms.may_bet(call, account))
+            case RunWithin(terms, call, outcome):
+                assert terms.within is not None
+                return await awaited(terms.within(call, outcome, connection))
+        raise AssertionError(f"{type(step).__name__} is not for this store")
+
+    async def _roll_back(self, connection: "psycopg.AsyncConnection[Any]") -> None:
+        try:
+            if not connection.closed:
+                await connection.execute("ROLLBACK")
+        except psycopg.Error:
+            await self._drop()
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                await connection.close()
+
+
+async def awaited(result: Any) -> Any:
+    """Return *result*, awaited if it is to be: the operator's callables may be sync or async."""
+    return await result if inspect.isawaitable(result) else result
+
+
+async def _rows_async(cursor: "psycopg.AsyncCursor[Any]") -> list[Any]:
+    try:
+        return await cursor.fetchall()
+    except psycopg.ProgrammingError as failed:
+        if type(failed) is not psycopg.ProgrammingError:  # The server's own refusals have classes of their own.
+            raise
+        return []  # A statement without rows; in a pipeline nothing tells so before.
+
+
+def _rows(cursor: "psycopg.Cursor[Any]") -> list[Any]:
+    try:
+        return cursor.fetchall()
+    except psycopg.ProgrammingError as failed:
+        if type(failed) is not psycopg.ProgrammingError:  # The server's own refusals have classes of their own.
+            raise
+        return []  # A statement without rows; in a pipeline nothing tells so before.

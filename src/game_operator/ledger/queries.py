@@ -1,0 +1,50 @@
+"""What is read from the tables, in SQL that all our databases understand."""
+
+from collections.abc import Generator
+from typing import Any
+
+from game_operator.errors import AccountNotFoundError, shown
+from game_operator.ledger.api import BetRecord
+from game_operator.ledger.rows import BET_COLUMNS, bet_of
+from game_operator.ledger.script import Execute, Step
+from game_operator.money import Cents
+
+__all__ = ["Queries"]
+
+_LAST_MILLIS = 2**62
+
+
+class Queries:
+    """Scripts that read the tables with a prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._balance = f"SELECT balance_cents FROM {prefix}accounts WHERE account = ?"  # noqa: S608 - a checked prefix
+        self._bet = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ?"  # noqa: S608
+        self._bets = (
+            f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND opened_at_millis >= ? "  # noqa: S608
+            "AND opened_at_millis < ? AND (opened_at_millis > ? OR bet_id > ?) "
+            "ORDER BY opened_at_millis, bet_id LIMIT ?"
+        )
+
+    def balance(self, account: str) -> Generator[Step, Any, Cents]:
+        """Return a balance in cents; raise AccountNotFoundError if there is none."""
+        rows = yield Execute(self._balance, (account,))
+        if not rows:
+            raise AccountNotFoundError(f"There is no account {shown(account)}. Open it with open_account() first.")
+        return Cents(rows[0][0])
+
+    def bet(self, bet_id: str, source: str) -> Generator[Step, Any, BetRecord | None]:
+        """Return a bet, or None."""
+        rows = yield Execute(self._bet, (source, bet_id))
+        return bet_of(rows[0]) if rows else None
+
+    def bets(
+        self, since_millis: int | None, until_millis: int | None, source: str, after: BetRecord | None, most: int
+    ) -> Generator[Step, Any, list[BetRecord]]:
+        """Return at most *most* bets by time and id, those that follow *after*."""
+        since = since_millis or 0
+        until = _LAST_MILLIS if until_millis is None else until_millis
+        millis, bet_id = (after.opened_at_millis, after.bet_id) if after else (-1, "")
+        # A first bound that the index can use.
+        rows = yield Execute(self._bets, (source, max(since, millis), until, millis, bet_id, most))
+        return list(map(bet_of, rows))

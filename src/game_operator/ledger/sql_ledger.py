@@ -1,0 +1,156 @@
+"""The ledger in a database, for threads: SQLite or PostgreSQL, by its address."""
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from decimal import Decimal
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from game_operator.errors import ConfigurationError, LedgerUnavailableError, shown
+from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
+from game_operator.ledger.book import Item
+from game_operator.ledger.outside import adjust, open_account
+from game_operator.ledger.queries import Queries
+from game_operator.ledger.queues import CommitQueue
+from game_operator.ledger.schema import check_prefix
+from game_operator.ledger.script import ConflictError, Result, apply_items
+from game_operator.ledger.sqlite import SqliteStore, path_of
+from game_operator.models.webhooks import WebhookCall
+from game_operator.money import Cents
+
+__all__ = ["SqlLedger"]
+
+if TYPE_CHECKING:
+    from game_operator.ledger.postgres_store import PostgresStore
+
+T = TypeVar("T")
+
+_MOST_CONFLICTS = 10
+_PAGE = 1_000
+
+
+class SqlLedger:
+    """
+    A Ledger in SQLite (``sqlite:///wallet.db``) or PostgreSQL (``postgresql://…``, extra ``postgres``).
+
+    It may be shared between threads, and the database between processes; PostgreSQL also between machines. Every call
+    is one transaction, and calls that wait share a commit.
+
+    Args:
+        url: The database.
+        migrate: Make or migrate the tables on opening; False raises SchemaError with the statements to run instead.
+        table_prefix: How the names of the tables begin.
+        patience_seconds: How long a call waits for a database that is down or locked before LedgerUnavailableError.
+
+    Raises:
+        ConfigurationError: The address or the prefix cannot be used.
+        SchemaError: The tables are newer than this program, or missing with migrate=False.
+        LedgerUnavailableError: The database cannot be reached.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        migrate: bool = True,
+        table_prefix: str = "game_operator_",
+        patience_seconds: float = 5.0,
+        clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        prefix = check_prefix(table_prefix)
+        self._mutex = RLock()
+        self._store = _store(url, prefix, migrate, patience_seconds, clock_millis)
+        self._queries = Queries(prefix)
+        self._queue = CommitQueue(self._apply_all)
+
+    def __enter__(self) -> "SqlLedger":
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._mutex:
+            self._store.close()
+
+    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
+        """
+        Apply *call* in one transaction and return what became of it, committed.
+
+        Raises:
+            LedgerUnavailableError: The database is down, locked or full. The call may have been committed: repeat it.
+        """
+        return self._queue.submit(Item(call, terms))
+
+    def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
+        """
+        Open an account with *opening* currency units; return its balance in cents.
+
+        Raises:
+            AccountExistsError: It is open already.
+            TypeError: *opening* is not a Decimal.
+            ValueError: *opening* is negative or finer than a cent, or no account can have that id.
+        """
+        return self._write(lambda: open_account(player_id, opening, self._store.dialect))
+
+    def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
+        """
+        Move *amount* currency units from outside games, once for each *reference*; return the balance in cents.
+
+        Raises:
+            AccountNotFoundError: There is no such account.
+            AdjustmentRefusedError: It would go below zero, or the reference belongs to another adjustment.
+            TypeError: *amount* is not a Decimal.
+        """
+        return self._write(lambda: adjust(player_id, amount, reference, self._store.dialect))
+
+    def balance(self, player_id: str) -> Cents:
+        """Return the balance in cents; raise AccountNotFoundError if there is no such account."""
+        return self._read(lambda: self._queries.balance(player_id))
+
+    def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
+        """Return what is known of a bet, or None."""
+        return self._read(lambda: self._queries.bet(bet_id, source))
+
+    def bets(
+        self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
+    ) -> Iterator[BetRecord]:
+        """Yield the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
+        after: BetRecord | None = None
+        while True:
+            page = self._read(lambda: self._queries.bets(since_millis, until_millis, source, after, _PAGE))  # noqa: B023 - run at once
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1]
+
+    def _apply_all(self, items: Sequence[Item]) -> list[Result]:
+        return self._write(lambda: apply_items(items, self._store.dialect))
+
+    def _write(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
+        with self._mutex:
+            for _ in range(_MOST_CONFLICTS):
+                try:
+                    return self._store.run(script)
+                except ConflictError:
+                    continue
+        raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
+
+    def _read(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
+        with self._mutex:
+            return self._store.read(script)
+
+
+def _store(
+    url: str, prefix: str, migrate: bool, patience_seconds: float, clock_millis: Callable[[], int]
+) -> "SqliteStore | PostgresStore":
+    if url.startswith("sqlite:///"):
+        return SqliteStore(
+            path_of(url), prefix, migrate=migrate, patience_seconds=patience_seconds, clock_millis=clock_millis
+        )
+    if url.partition("://")[0].partition("+")[0] in ("postgresql", "postgres"):
+        from game_operator.ledger.postgres_store import PostgresStore
+
+        return PostgresStore(url, prefix, migrate=migrate, patience_seconds=patience_seconds)
+    raise ConfigurationError(f"{shown(url)} is no database we know: use sqlite:///wallet.db or postgresql://…")

@@ -1,0 +1,301 @@
+"""
+A ledger's rows in SQLite: WAL, synchronous=FULL, one writer at a time, and the first statement a write.
+
+``BEGIN IMMEDIATE`` takes the one write lock of the file, of all threads and processes, so whatever is read after it
+stands still until COMMIT, the clock included.
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from pathlib import Path
+from random import uniform
+from typing import Any, TypeVar
+
+from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
+from game_operator.ledger.api import Account, CallRecord
+from game_operator.ledger.book import Changes, Needs
+from game_operator.ledger.rows import (
+    BET_COLUMNS,
+    CALL_COLUMNS,
+    anomaly_rows,
+    bet_of,
+    bet_rows,
+    call_rows,
+    changed_bet_rows,
+)
+from game_operator.ledger.schema import VERSION, check_version, ddl
+from game_operator.ledger.script import Ask, ConflictError, Execute, Loaded, RunWithin, Step, Together, drive
+
+__all__ = ["BusyError", "SqliteDialect", "SqliteStore", "path_of"]
+
+T = TypeVar("T")
+
+_OLDEST = (3, 38)
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_LONGEST_NAP = 0.01
+
+
+class BusyError(Exception):
+    """Somebody else is writing, and we were told not to wait."""
+
+
+class SqliteDialect:
+    """How rows are loaded and stored in SQLite."""
+
+    def __init__(self, prefix: str, clock_millis: Callable[[], int]) -> None:
+        self._clock_millis = clock_millis
+        # S608: the prefix was checked; all else is a parameter.
+        accounts = f"SELECT account, balance_cents, at_millis FROM {prefix}accounts WHERE account "  # noqa: S608
+        bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id "  # noqa: S608
+        calls = f"SELECT {CALL_COLUMNS} FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id "  # noqa: S608
+        self._account, self._accounts = accounts + "= ?", accounts + _IN_LIST
+        self._bet, self._bets = bets + "= ?", bets + _IN_LIST
+        self._call, self._calls = calls + "= ?", calls + _IN_LIST
+        self._insert_calls = _insert(prefix, "calls", 12)
+        self._insert_bets = _insert(prefix, "bets", 16)
+        self._insert_accounts = _insert(prefix, "accounts", 3)
+        self._update_bets = (
+            f"UPDATE {prefix}bets SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ? "  # noqa: S608
+            "WHERE source = ? AND bet_id = ? AND (state IN ('OPEN', 'SPENT') "
+            "OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND ? = 'CLOSED'))"
+        )
+        self._update_accounts = (
+            f"UPDATE {prefix}accounts SET balance_cents = ?, at_millis = ? WHERE account = ? AND balance_cents = ?"  # noqa: S608
+        )
+        self._insert_postings = (
+            f"INSERT INTO {prefix}postings "  # noqa: S608
+            "(from_account, to_account, amount_cents, source, operation, tx_id, at_millis) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        )
+        self._upsert_anomalies = (
+            f"INSERT INTO {prefix}anomalies (source, kind, code, operation, tx_id, bet_id, player_id, body, digest, "  # noqa: S608
+            "first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
+            "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = seen + 1, code = excluded.code, "
+            "last_at_millis = excluded.last_at_millis"
+        )
+
+    def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
+        """Read accounts, bets and calls; the write lock is ours."""
+        accounts = yield from _select(self._account, self._accounts, (), needs.accounts)
+        bets = (yield from _select(self._bet, self._bets, (needs.source,), needs.bets)) if needs.bets else ()
+        calls: list[CallRecord] = []
+        for operation, tx_ids in _by_operation(needs.calls):
+            rows = yield from _select(self._call, self._calls, (needs.source, operation), tx_ids)
+            calls += [CallRecord(*row) for row in rows]
+        return Loaded([Account(*row) for row in accounts], list(map(bet_of, bets)), calls, self._clock_millis())
+
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+        """Write what changed; ConflictError if any of it is there already."""
+        if changes.calls:
+            yield from _write(self._insert_calls, call_rows(changes, source))
+        if changes.new_bets:
+            yield from _write(self._insert_bets, bet_rows(changes.new_bets.values(), source))
+        if changes.changed_bets:
+            yield from _write(self._update_bets, changed_bet_rows(changes.changed_bets.values(), source))
+        if changes.new_accounts:
+            yield from _write(self._insert_accounts, list(changes.new_accounts.values()))
+        if changes.accounts:
+            rows = [(cents, at, key, was[key].balance_cents) for key, cents, at in changes.accounts.values()]
+            yield from _write(self._update_accounts, rows)
+        if changes.postings:
+            yield from _write(self._insert_postings, changes.postings)
+        if changes.anomalies:
+            yield Execute(self._upsert_anomalies, anomaly_rows(changes.anomalies, source), many=True)
+
+
+_IN_LIST = "IN (SELECT value FROM json_each(?))"
+
+
+def _insert(prefix: str, table: str, columns: int) -> str:
+    return f"INSERT INTO {prefix}{table} VALUES ({', '.join('?' * columns)}) ON CONFLICT DO NOTHING"  # noqa: S608
+
+
+def _select(one: str, many: str, before: tuple[Any, ...], keys: set[str]) -> Generator[Step, Any, list[Any]]:
+    if len(keys) == 1:
+        rows = yield Execute(one, (*before, *keys))
+    else:
+        rows = yield Execute(many, (*before, json.dumps(list(keys))))
+    return rows  # type: ignore[no-any-return]  # A driver sends the rows.
+
+
+def _by_operation(calls: Iterable[tuple[str, str]]) -> Iterable[tuple[str, set[str]]]:
+    groups: dict[str, set[str]] = {}
+    for operation, tx_id in calls:
+        groups.setdefault(operation, set()).add(tx_id)
+    return groups.items()
+
+
+def _write(sql: str, rows: list[Any]) -> Generator[Step, Any, None]:
+    changed = yield Execute(sql, rows, many=True)
+    if changed != len(rows):
+        raise ConflictError
+
+
+class SqliteStore:
+    """One connection to an SQLite file. Not for two threads at a time: whoever uses it holds a lock."""
+
+    def __init__(
+        self, path: str, prefix: str, *, migrate: bool, patience_seconds: float, clock_millis: Callable[[], int]
+    ) -> None:
+        self.dialect = SqliteDialect(prefix, clock_millis)
+        self._path = path
+        self._prefix = prefix
+        self._patience_seconds = patience_seconds
+        self._pid = os.getpid()
+        self._connection = self._connected(migrate)
+
+    def _connected(self, migrate: bool) -> sqlite3.Connection:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise ConfigurationError(
+                f"This Python brings SQLite {sqlite3.sqlite_version}; the ledger needs 3.38 or newer. Upgrade Python."
+            )
+        try:
+            connection = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
+            self._set_up(connection, migrate)
+        except sqlite3.Error as failed:
+            raise self._translated(failed) from failed
+        return connection
+
+    def _set_up(self, connection: sqlite3.Connection, migrate: bool) -> None:
+        connection.execute(f"PRAGMA busy_timeout = {int(self._patience_seconds * 1000)}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._migrate(connection, migrate)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA busy_timeout = 0")
+
+    def _migrate(self, connection: sqlite3.Connection, migrate: bool) -> None:
+        version = check_version(self._stored_version(connection), self._prefix)
+        if version == VERSION:
+            return
+        text = ddl("sqlite", self._prefix, after=version)
+        if not migrate:
+            raise SchemaError(f"The tables {self._prefix}* are missing or old. Run these statements:\n\n{text}")
+        for statement in _statements(text):
+            connection.execute(statement)
+
+    def _stored_version(self, connection: sqlite3.Connection) -> int | None:
+        name = f"{self._prefix}meta"
+        found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)).fetchone()
+        if not found:
+            return None
+        row = connection.execute(f"SELECT value FROM {name} WHERE name = 'version'").fetchone()  # noqa: S608 - a checked prefix
+        return None if row is None else int(row[0])
+
+    def run(self, script: Callable[[], Generator[Step, Any, T]], *, wait: bool = True) -> T:
+        """
+        Run *script* in one transaction.
+
+        Raises:
+            BusyError: Somebody else is writing, and *wait* is False.
+            LedgerUnavailableError: The file is locked for longer than our patience, full, or cannot be written.
+        """
+        connection = self._mine()
+        self._begin(connection, wait)
+        try:
+            result = drive(script(), self._perform)
+            connection.execute("COMMIT")
+        except sqlite3.Error as failed:
+            self._roll_back(connection)
+            raise self._translated(failed) from failed
+        except BaseException:
+            self._roll_back(connection)
+            raise
+        return result
+
+    def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        """Run a *script* that only reads, from one snapshot."""
+        connection = self._mine()
+        try:
+            connection.execute("BEGIN")
+            try:
+                return drive(script(), self._perform)
+            finally:
+                self._roll_back(connection)
+        except sqlite3.Error as failed:
+            raise self._translated(failed) from failed
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._pid == os.getpid():
+            self._connection.close()
+
+    def _mine(self) -> sqlite3.Connection:
+        if self._pid != os.getpid():
+            # SQLite's locks do not survive fork, so a child needs a connection of its own.
+            self._pid = os.getpid()
+            self._connection = self._connected(migrate=False)
+        return self._connection
+
+    def _begin(self, connection: sqlite3.Connection, wait: bool) -> None:
+        give_up_at = time.monotonic() + self._patience_seconds
+        nap = 0.0005
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as failed:
+                if failed.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > give_up_at:
+                    raise self._translated(failed) from failed
+            if not wait:
+                raise BusyError
+            time.sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the waiters, hides nothing
+            nap = min(nap * 1.5, _LONGEST_NAP)
+
+    def _perform(self, step: Step) -> Any:
+        match step:
+            case Execute(sql, parameters, many):
+                if many:
+                    return self._connection.executemany(sql, parameters).rowcount
+                return self._connection.execute(sql, parameters).fetchall()
+            case Together(statements):
+                return [self._perform(statement) for statement in statements]
+            case Ask(terms, call, account):
+                assert terms.may_bet is not None
+                return terms.may_bet(call, account)
+            case RunWithin(terms, call, outcome):
+                assert terms.within is not None
+                return terms.within(call, outcome, self._connection)
+        raise AssertionError(f"{type(step).__name__} is not for this store")
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):  # A full disk has rolled back by itself.
+                connection.execute("ROLLBACK")
+
+    def _translated(self, failed: sqlite3.Error) -> Exception:
+        code = getattr(failed, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return SchemaError(f"{shown(self._path)} is no SQLite database, or is damaged: {failed}.")
+        return LedgerUnavailableError(
+            f"The ledger in {shown(self._path)} cannot be used: {failed}. Nothing of this call was kept; "
+            "check the disk, its permissions, and what else holds the file."
+        )
+
+
+def _statements(text: str) -> Iterable[str]:
+    """Split a script into its statements; a trigger's body holds semicolons of its own."""
+    buffer = ""
+    for line in text.splitlines(keepends=True):
+        buffer += line
+        if sqlite3.complete_statement(buffer):
+            yield buffer
+            buffer = ""
+
+
+def path_of(url: str) -> str:
+    """Return the file that ``sqlite:///relative.db`` or ``sqlite:////absolute.db`` names."""
+    path = url.removeprefix("sqlite:///").partition("?")[0]
+    if not path:
+        raise ConfigurationError("sqlite:/// names no file: write sqlite:///wallet.db, or sqlite:////path/to/wallet.db")
+    return path if path == ":memory:" else str(Path(path))
