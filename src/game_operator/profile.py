@@ -5,25 +5,28 @@ None of this is the specification's: each field is *assumed*, names its decision
 touching this package, by ``Profile(...)``, by the same as TOML text, or by a callable that reads bodies itself.
 """
 
+import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, one_line, shown
 
 if TYPE_CHECKING:
     from game_operator.models.webhooks import WebhookCall
 
-__all__ = ["DEFAULT_FIELDS", "BodyParser", "Profile"]
+__all__ = ["DEFAULT_FIELDS", "BodyParser", "Names", "Profile"]
 
 #: Reads a body for a service whose calls look altogether different: (operation, body) to a call. The operation is
-#: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``; it raises MalformedCallError for what is no call.
+#: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, and the call must be of it; its ``body`` is filled in.
+#: What is no such call raises MalformedCallError, answered INVALID_REQUEST. Anything else that is raised or returned
+#: is a mistake of the parser's, answered SYSTEM_ERROR. Each deposit of a batch is read by it as well, on its own.
 BodyParser = Callable[[str, bytes], "WebhookCall"]
 
-#: The names under which each canonical field is looked for, in order; the first one present counts
-#: (docs/decisions/0010). A dot steps into an object. ``field.operation`` stands before ``field``.
+#: The names under which each canonical field is looked for, in order; the first one present counts, null included
+#: (docs/decisions/0010). A dot steps into an object. ``field.operation`` stands in the place of ``field``.
 DEFAULT_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "player_id": ("player_id",),
@@ -44,6 +47,41 @@ DEFAULT_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
+#: A name as it is looked for: a member of the body, and the members to step through from there.
+Path: TypeAlias = tuple[str, tuple[str, ...]]
+
+_OPERATIONS: Final = ("withdraw", "deposit", "rollback", "player-balance")
+_CANONICAL: Final = tuple(name for name in DEFAULT_FIELDS if "." not in name)
+#: Fields without which no call of these operations can be read.
+_NEEDED: Final = {
+    "player_id": _OPERATIONS,
+    "bet_id": ("withdraw", "deposit", "rollback"),
+    "amount_cents": ("withdraw", "deposit"),
+}
+_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+#: Short enough for a tx_id that is derived from it and the longest bet_id, and without the colon that joins them.
+_ACTION: Final = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """
+    Where the fields of one operation's body are looked for; worked out once for each profile.
+
+    The signature covers the body and not the path, so a body must show which call it is. Hence the last three.
+
+    Attributes:
+        paths: The paths of each canonical field, in order.
+        marks: A deposit has something under at least one of these, which no withdraw or rollback uses.
+        holders: A deposit that has one of these members has an object there, with the deposit's action in it.
+        strangers: No withdraw or rollback has one of these members, in which a deposit keeps its action.
+    """
+
+    paths: Mapping[str, tuple[Path, ...]]
+    marks: tuple[Path, ...] = ()
+    holders: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
@@ -52,7 +90,8 @@ class Profile:
 
     Attributes:
         fields: Names of the body's fields by canonical name; what is given here is laid over the defaults (0010).
-        withdraw_actions: Actions that a withdraw or rollback may have; another is refused (0010).
+            No names at all stand for a field that the service does not have.
+        withdraw_actions: Actions that a withdraw or rollback may have, ``BET`` among them; another is refused (0010).
         spent_actions: Those among them whose bet no deposit ever settles (0014).
         claim_types: Types of deposit that credit without a bet, as free bets and jackpots do (0010).
         signature_header: The header that carries the signature, in any case (0011).
@@ -68,7 +107,7 @@ class Profile:
         max_body_bytes: The longest body of a call.
         max_batch_bytes: The longest body of a batch.
         max_batch_items: The most deposits in one batch.
-        parse: Reads bodies in place of all the above.
+        parse: Reads bodies in place of ``fields``, actions and claim types; see ``BodyParser`` for what it must do.
 
     Raises:
         ConfigurationError: A value is none of those a field can have; the message lists them.
@@ -92,23 +131,41 @@ class Profile:
     max_batch_bytes: int = 1_048_576
     max_batch_items: int = 1_000
     parse: BodyParser | None = None
+    _names: Mapping[str, Names] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        hints = _hints()
-        for each in fields(self):
-            problem = _problem(each.name, getattr(self, each.name), hints[each.name])
+        for each in _settings(self):
+            problem = _problem(each.name, getattr(self, each.name))
             if problem:
                 raise ConfigurationError(problem)
-        object.__setattr__(self, "fields", MappingProxyType({**DEFAULT_FIELDS, **self.fields}))
+        for name in ("withdraw_actions", "spent_actions", "claim_types"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        merged = {**DEFAULT_FIELDS, **{name: tuple(names) for name, names in self.fields.items()}}
+        object.__setattr__(self, "fields", MappingProxyType(merged))
+        problem = _problem_of_actions(self) or _problem_of_names(self)
+        if problem:
+            raise ConfigurationError(problem)
+        names = {operation: _names(self, operation) for operation in _OPERATIONS}
+        object.__setattr__(self, "_names", MappingProxyType(names))
+
+    def __hash__(self) -> int:
+        # The one that a dataclass makes would stumble over the mapping.
+        values = (getattr(self, each.name) for each in _settings(self) if each.name != "fields")
+        return hash((*values, frozenset(self.fields.items())))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view of a mapping does not pickle.
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in _settings(self)}
         return _rebuilt, (values | {"fields": dict(self.fields)},)
+
+    def names(self, operation: str) -> Names:
+        """Return where the fields of *operation* are looked for."""
+        return self._names[operation]
 
     def names_of(self, canonical: str, operation: str) -> tuple[str, ...]:
         """Return the names under which *canonical* is looked for in a body of *operation*."""
-        return self.fields.get(f"{canonical}.{operation}") or self.fields.get(canonical, ())
+        own = self.fields.get(f"{canonical}.{operation}")
+        return self.fields.get(canonical, ()) if own is None else own
 
     @classmethod
     def from_toml(cls, text: str) -> "Profile":
@@ -120,9 +177,9 @@ class Profile:
         """
         try:
             document = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as broken:
-            raise ConfigurationError(f"The profile is no TOML: {broken}. Mend that line.") from None
-        known = {each.name for each in fields(cls)} - {"parse"}
+        except (ValueError, RecursionError) as broken:
+            raise ConfigurationError(f"The profile is no TOML: {one_line(str(broken))}. Mend that line.") from None
+        known = {each.name for each in _settings(cls)} - {"parse"}
         unknown = sorted(set(document) - known)
         if unknown:
             raise ConfigurationError(f"A profile has no {shown(unknown[0])}. It can have {', '.join(sorted(known))}.")
@@ -130,7 +187,7 @@ class Profile:
 
     def to_toml(self) -> str:
         """Return this profile as TOML text, which ``from_toml`` reads back; ``parse`` has no text and is left out."""
-        simple = [each.name for each in fields(self) if each.name not in ("fields", "parse")]
+        simple = [each.name for each in _settings(self) if each.name not in ("fields", "parse")]
         lines = [f"{name} = {_toml(getattr(self, name))}" for name in simple]
         table = [f"{_toml(name)} = {_toml(names)}" for name, names in self.fields.items()]
         return "\n".join([*lines, "", "[fields]", *table, ""])
@@ -140,17 +197,16 @@ def _rebuilt(values: dict[str, Any]) -> Profile:
     return Profile(**values)
 
 
-_CACHED_HINTS: dict[str, Any] = {}
+_HINTS: Final = get_type_hints(Profile, localns={"WebhookCall": object})
 
 
-def _hints() -> dict[str, Any]:
-    if not _CACHED_HINTS:
-        _CACHED_HINTS.update(get_type_hints(Profile, localns={"WebhookCall": object}))
-    return _CACHED_HINTS
+def _settings(profile: "Profile | type[Profile]") -> Iterator["Field[Any]"]:
+    return (each for each in fields(profile) if each.init)
 
 
-def _problem(name: str, value: object, hint: Any) -> str:
-    """Return what is wrong with *value*, or ""."""
+def _problem(name: str, value: object) -> str:
+    """Return what is wrong with *value* for the setting *name*, or ""."""
+    hint = _HINTS[name]
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         alike = any(value == choice and type(value) is type(choice) for choice in choices)
@@ -161,28 +217,101 @@ def _problem(name: str, value: object, hint: Any) -> str:
         whole = type(value) is int and value > 0
         return "" if whole else f"{name} must be a whole number above 0, not {shown(value)}."
     if hint is str:
-        plain = isinstance(value, str) and value.isascii() and bool(value.strip()) and value.isprintable()
+        plain = isinstance(value, str) and _HEADER.fullmatch(value)
         return "" if plain else f"{name} must be the name of a header, not {shown(value)}."
     if name == "parse":
         return "" if value is None or callable(value) else f"parse must be a callable, not {shown(value)}."
     if name == "fields":
         return _problem_of_fields(value)
-    return "" if _is_words(value) else f"{name} must be a sequence of words, not {shown(value)}."
+    alike = _is_words(value, _ACTION)
+    return "" if alike else f"{name} must be a sequence of words of A-Z, 0-9, _ and -, not {shown(value)}."
 
 
 def _problem_of_fields(value: object) -> str:
     if not isinstance(value, Mapping):
         return f"fields must be a table of names, not {shown(value)}."
-    for canonical, names in value.items():
-        if canonical not in DEFAULT_FIELDS and str(canonical).split(".")[0] not in DEFAULT_FIELDS:
-            return f"fields has no {shown(canonical)}. It can have {', '.join(DEFAULT_FIELDS)}."
-        if not _is_words(names):
-            return f"fields.{canonical} must be a sequence of names, not {shown(names)}."
+    for key, names in value.items():
+        if key not in DEFAULT_FIELDS and key not in _SPECIFIC:
+            return f"fields has no {shown(key)}. It can have {', '.join(_CANONICAL)}, each also as in bet_id.withdraw."
+        if isinstance(names, Mapping):
+            return f'fields.{key} must be a sequence of names. In TOML, write a key such as "{key}.withdraw" in quotes.'
+        if not _is_words(names, _NAME):
+            return f"fields.{key} must be a sequence of names, with dots between steps, not {shown(names)}."
+    for key in _CANONICAL:
+        hidden = [name for name in DEFAULT_FIELDS if name.startswith(f"{key}.") and name not in value]
+        if key in value and hidden:
+            # It would be looked up for the other calls alone, and nobody would notice.
+            return f"fields has {key}, which does not replace the default of {hidden[0]}. Give that one as well."
     return ""
 
 
-def _is_words(value: object) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(word, str) and word for word in value)
+_SPECIFIC: Final = frozenset(f"{canonical}.{operation}" for canonical in _CANONICAL for operation in _OPERATIONS)
+#: Printable, so that it stands in TOML and in a log as it is; no step of it empty.
+_NAME: Final = re.compile(r"[^.]+(?:\.[^.]+)*")
+
+
+def _is_words(value: object, pattern: re.Pattern[str]) -> bool:
+    return isinstance(value, tuple | list) and all(
+        isinstance(word, str) and word.isprintable() and pattern.fullmatch(word) for word in value
+    )
+
+
+def _problem_of_actions(profile: Profile) -> str:
+    """Return why the actions of *profile* could mistake one call for another, or ""."""
+    for name in ("withdraw_actions", "claim_types"):
+        words = [word.lower() for word in getattr(profile, name)]
+        if len(words) != len(set(words)):
+            return f"{name} has two words that differ in case alone, or not at all: their tx_ids would be the same."
+    if "BET" not in profile.withdraw_actions:
+        return "withdraw_actions must have BET, the action of a body that names none."
+    if "bet" in map(str.lower, profile.claim_types):
+        return "claim_types cannot have BET: a deposit of that type settles its bet."
+    unknown = [word for word in profile.spent_actions if word not in profile.withdraw_actions or word == "BET"]
+    return f"spent_actions can have words of withdraw_actions but BET, not {shown(unknown[0])}." if unknown else ""
+
+
+def _problem_of_names(profile: Profile) -> str:
+    """Return why no call could be read by the fields of *profile*, or ""."""
+    for canonical, operations in _NEEDED.items():
+        for operation in operations:
+            if not profile.names_of(canonical, operation):
+                return f"fields.{canonical} must have a name: a {operation} cannot do without."
+    if not _marks(profile):
+        return (
+            "fields gives a deposit no name that a withdraw lacks, so a withdraw's body could be sent to /deposit. "
+            "Give one to action.deposit or amount_cents.deposit, or pass parse=."
+        )
+    return ""
+
+
+def _names(profile: Profile, operation: str) -> Names:
+    paths = {canonical: _paths(profile.names_of(canonical, operation)) for canonical in _CANONICAL}
+    kept_in = _first_steps(profile.names_of("action", "deposit"))
+    if operation == "deposit":
+        holders = tuple(first for first, rest in paths["action"] if rest)
+        return Names(MappingProxyType(paths), marks=_marks(profile), holders=holders)
+    strangers = [first for first in kept_in if first not in _first_steps(profile.names_of("action", operation))]
+    return Names(MappingProxyType(paths), strangers=tuple(strangers))
+
+
+def _marks(profile: Profile) -> tuple[Path, ...]:
+    own = [*profile.names_of("action", "deposit"), *profile.names_of("amount_cents", "deposit")]
+    others = {
+        name
+        for canonical in ("action", "amount_cents")
+        for operation in ("withdraw", "rollback")
+        for name in profile.names_of(canonical, operation)
+    }
+    return _paths(name for name in own if name not in others)
+
+
+def _paths(names: Iterable[str]) -> tuple[Path, ...]:
+    split = (name.split(".") for name in names)
+    return tuple((first, tuple(rest)) for first, *rest in split)
+
+
+def _first_steps(names: Iterable[str]) -> list[str]:
+    return [name.partition(".")[0] for name in names]
 
 
 def _from_toml(value: Any) -> Any:

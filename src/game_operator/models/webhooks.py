@@ -2,7 +2,9 @@
 The four webhook calls and their reply (spec §2.1, §4.1, §6).
 
 The specification shows the reply and not the calls: their fields are the canonical ones of docs/decisions/0010,
-whatever the body called them. Calls are plain frozen values: nothing here knows JSON, HTTP or a ledger.
+whatever the body called them. Calls are plain frozen values: nothing here knows JSON, HTTP or a ledger. What moves
+money is checked however a call is made, from a body, by a parser of the operator's or by hand: wrong types are a
+TypeError, ids and amounts that cannot be are a ValueError.
 """
 
 import re
@@ -10,13 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import shown
 from game_operator.money import Cents, amount_from_cents, cents_rounded_down
 
 __all__ = [
+    "LONGEST_ID",
+    "LONGEST_TX_ID",
+    "MAX_AMOUNT_CENTS",
     "BalanceCall",
     "DepositCall",
     "FreeBet",
@@ -26,10 +31,52 @@ __all__ = [
     "WebhookCall",
     "WithdrawCall",
     "error",
+    "problem_of_id",
     "success",
 ]
 
-_CODE = re.compile(r"[A-Z0-9_]{1,64}")
+#: Ten trillion currency units, the most that a call may move.
+MAX_AMOUNT_CENTS: Final = 10**15
+#: How many code points player_id and bet_id may have; a derived tx_id has a prefix beside them.
+LONGEST_ID: Final = 256
+LONGEST_TX_ID: Final = 320
+
+_CODE: Final = re.compile(r"[A-Z0-9_]{1,64}", re.ASCII)
+#: What a database keeps in 64 bits.
+_MOST_BALANCE_CENTS: Final = 2**63 - 1
+#: The end of the year 9999.
+_LAST_MILLIS: Final = 253_402_300_799_999
+
+
+def problem_of_id(value: str, longest: int) -> str:
+    """Return what is wrong with *value* as an id, or "". Ids are compared bytewise, and never trimmed or folded."""
+    if not value or value.isspace():
+        return "must not be blank"
+    if len(value) > longest:
+        return f"must have at most {longest} characters, and has {len(value)}"
+    if "\0" in value:
+        return "must not hold U+0000"
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return "must not hold a lone surrogate"
+    return ""
+
+
+def _check_id(name: str, value: object, longest: int = LONGEST_ID) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__} {shown(value)}")
+    problem = problem_of_id(value, longest)
+    if problem:
+        raise ValueError(f"{name} {problem}, it is {shown(value)}")
+
+
+def _check_amount(cents: object) -> None:
+    if type(cents) is not int:
+        raise TypeError(f"amount_cents must be an int, not {type(cents).__name__} {shown(cents)}")
+    if not 0 <= cents <= MAX_AMOUNT_CENTS:
+        raise ValueError(f"amount_cents must be from 0 to {MAX_AMOUNT_CENTS}, not {shown(cents)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +118,9 @@ class BalanceCall(_Call):
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     body: bytes = field(default=b"", repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        _check_id("player_id", self.player_id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithdrawCall(_Call):
@@ -100,8 +150,13 @@ class WithdrawCall(_Call):
     body: bytes = field(default=b"", repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.tx_id:
+        _check_id("player_id", self.player_id)
+        _check_id("bet_id", self.bet_id)
+        _check_id("action", self.action)
+        _check_amount(self.amount_cents)
+        if self.tx_id == "":
             object.__setattr__(self, "tx_id", f"withdraw:{self.action.lower()}:{self.bet_id}")
+        _check_id("tx_id", self.tx_id, LONGEST_TX_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +170,7 @@ class DepositCall(_Call):
         amount_cents: What is credited.
         tx_id: Identity of the call among deposits; derived from action and bet when the body has none.
         action: ``BET`` settles a bet; ``FREE_BET_CLAIM`` and ``JACKPOT`` are claims.
-        is_claim: Whether the deposit is credited without touching any bet.
+        is_claim: Whether the deposit is credited without touching any bet: every action but ``BET``, if not said.
         wager_cents, won_cents: As told beside the amount, or None; they move nothing.
         free_bets: The free bets of a claim, as far as they could be read.
         jackpot_id: The pool that paid, or None.
@@ -140,13 +195,21 @@ class DepositCall(_Call):
     body: bytes = field(default=b"", repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        _check_id("player_id", self.player_id)
+        _check_id("action", self.action)
+        _check_amount(self.amount_cents)
         if self.is_claim is None:
             object.__setattr__(self, "is_claim", self.action != "BET")
-        if self.bet_id is None and not (self.is_claim and self.tx_id):
+        if self.is_claim and self.action == "BET":
+            raise ValueError("a deposit with the action BET settles its bet: it is no claim")
+        if self.bet_id is not None:
+            _check_id("bet_id", self.bet_id)
+        elif not (self.is_claim and self.tx_id):
             raise ValueError("a deposit needs a bet_id; only a claim with a tx_id can do without")
-        if not self.tx_id:
+        if self.tx_id == "":
             # Never from jackpot_id: a pool pays many times.
             object.__setattr__(self, "tx_id", f"deposit:{self.action.lower()}:{self.bet_id}")
+        _check_id("tx_id", self.tx_id, LONGEST_TX_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +238,13 @@ class RollbackCall(_Call):
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     body: bytes = field(default=b"", repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        _check_id("player_id", self.player_id)
+        _check_id("bet_id", self.bet_id)
+        _check_id("action", self.action)
+        if self.tx_id is not None:
+            _check_id("tx_id", self.tx_id, LONGEST_TX_ID)
+
 
 #: Any call, by its class.
 WebhookCall: TypeAlias = WithdrawCall | DepositCall | RollbackCall | BalanceCall
@@ -185,17 +255,33 @@ MovingCall: TypeAlias = WithdrawCall | DepositCall | RollbackCall
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """
-    What is answered to a webhook (spec §2.1); made by ``success`` and ``error``.
+    What is answered to a webhook (spec §2.1). Make it with ``success`` and ``error``, which know more rules.
 
     Attributes:
         code: None for SUCCESS, else the error code.
         balance_cents: The player's balance; None where an ERROR carries none.
         timestamp: Unix milliseconds; None is filled in when the reply is closed.
+
+    Raises:
+        TypeError: A value has another type.
+        ValueError: A SUCCESS has no balance, the balance does not fit 64 bits, or the time ends after the year 9999.
     """
 
     code: str | None = None
     balance_cents: Cents | None = None
     timestamp: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.code is None:
+            if self.balance_cents is None:
+                raise ValueError("a SUCCESS needs the balance (spec §2.1); build it with success()")
+        elif not isinstance(self.code, str):
+            raise TypeError(f"the code must be a str, not {type(self.code).__name__} {shown(self.code)}")
+        cents, timestamp = self.balance_cents, self.timestamp
+        if cents is not None:
+            _check_int("balance_cents", cents, least=-_MOST_BALANCE_CENTS, most=_MOST_BALANCE_CENTS)
+        if timestamp is not None:
+            _check_int("timestamp, in Unix milliseconds,", timestamp, least=0, most=_LAST_MILLIS)
 
     @property
     def type(self) -> Literal["SUCCESS", "ERROR"]:
@@ -208,6 +294,14 @@ class Reply:
         return None if self.balance_cents is None else amount_from_cents(self.balance_cents)
 
 
+def _check_int(name: str, value: object, *, least: int, most: int) -> None:
+    # A bool is an int to isinstance, and a float would be written with its noise.
+    if type(value) is not int:
+        raise TypeError(f"{name} must be an int, not {type(value).__name__} {shown(value)}")
+    if not least <= value <= most:
+        raise ValueError(f"{name} must be from {least} to {most}, not {shown(value)}")
+
+
 def success(*, balance: Decimal | None = None, balance_cents: int | None = None, timestamp: int | None = None) -> Reply:
     """
     Return a SUCCESS reply (spec §2.1) with the player's balance, in currency units or in cents.
@@ -216,11 +310,10 @@ def success(*, balance: Decimal | None = None, balance_cents: int | None = None,
 
     Raises:
         TypeError: Neither or both balances are given, or one of another type: an int is no amount, a float not exact.
-        ValueError: The balance or the timestamp is no ordinary number.
+        ValueError: The balance is not finite or does not fit 64 bits of cents, or the time is none.
     """
     if (balance is None) == (balance_cents is None):
         raise TypeError("a SUCCESS needs the balance, as balance= (Decimal) or as balance_cents= (int): exactly one")
-    _check_timestamp(timestamp)
     return Reply(balance_cents=_cents(balance, balance_cents), timestamp=timestamp)
 
 
@@ -231,34 +324,24 @@ def error(
     Return an ERROR reply (spec §2.1, §7.1) with *code*, and with the balance where it is known.
 
     Raises:
-        TypeError: Both balances are given, or one of another type than Decimal and int.
-        ValueError: The code is not made of A-Z, 0-9 and _, or INSUFFICIENT_BALANCE has no balance.
+        TypeError: Both balances are given, or something has another type than it must have.
+        ValueError: The code is not made of A-Z, 0-9 and _, INSUFFICIENT_BALANCE has no balance, or a value is out of
+            bounds, as for ``success``.
     """
     if not isinstance(code, str):
-        raise TypeError(f"the code must be a str, not {type(code).__name__}")
+        raise TypeError(f"the code must be a str, not {type(code).__name__} {shown(code)}")
     if not _CODE.fullmatch(code):
-        raise ValueError(f"{shown(str(code))} is no error code: use 1 to 64 of A-Z, 0-9 and _")
+        raise ValueError(f"{shown(code)} is no error code: use 1 to 64 of A-Z, 0-9 and _")
     if balance is not None and balance_cents is not None:
         raise TypeError("give the balance as balance= (Decimal) or as balance_cents= (int), not as both")
     cents = _cents(balance, balance_cents)
     if code == WebhookErrorCode.INSUFFICIENT_BALANCE and cents is None:
         raise ValueError("INSUFFICIENT_BALANCE needs the balance: the service shows it to the player")
-    _check_timestamp(timestamp)
     return Reply(code=str(code), balance_cents=cents, timestamp=timestamp)
 
 
 def _cents(balance: Decimal | None, balance_cents: int | None) -> Cents | None:
     if balance is not None:
         return cents_rounded_down(balance)
-    if balance_cents is not None and type(balance_cents) is not int:
-        raise TypeError(f"balance_cents must be an int, not {type(balance_cents).__name__} {shown(balance_cents)}")
+    # Its type is checked by Reply.
     return None if balance_cents is None else Cents(balance_cents)
-
-
-def _check_timestamp(timestamp: int | None) -> None:
-    if timestamp is None:
-        return
-    if type(timestamp) is not int:
-        raise TypeError(f"timestamp must be an int of Unix milliseconds, not {type(timestamp).__name__}")
-    if timestamp < 0:
-        raise ValueError(f"timestamp must be Unix milliseconds, not {timestamp}")

@@ -1,0 +1,131 @@
+"""
+JSON as a stranger sent it, read so that two readers cannot see two things in it, in bounded time.
+
+Numbers are exact, no member stands twice, nothing is deeper than 64 levels, and NaN is not JSON. Whatever the bytes
+and whatever the interpreter's settings, the time taken grows no faster than the body.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from game_operator.errors import MalformedCallError, shown
+
+__all__ = ["DEEPEST", "LONGEST_NUMBER", "Exponential", "items_with_bytes", "read_json"]
+
+#: How many levels of arrays and objects a body may have.
+DEEPEST: Final = 64
+#: How many digits a number may have in a row. Reading an integer takes time that grows with the square of its length,
+#: and whether Python itself stops at some length is a setting of the process.
+LONGEST_NUMBER: Final = 600
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_ANYTHING_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * (LONGEST_NUMBER + 1)
+_NAN = Decimal("NaN")
+_SPACE = re.compile(r"[ \t\n\r]*")
+_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
+_COMMA = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
+
+
+class Exponential(Decimal):
+    """A JSON number written with an exponent: kept exactly, and never an amount of a call."""
+
+
+def _number(text: str) -> Decimal:
+    try:
+        number = Exponential(text) if "e" in text or "E" in text else Decimal(text)
+    except InvalidOperation:  # An exponent of 19 digits and more.
+        number = _NAN
+    if not number.is_finite():  # Where the application has set no trap, that is what comes of it.
+        raise MalformedCallError(f"the number {shown(text)} is beyond all bounds")
+    return number
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        # Parsers disagree on which of the two counts, and another one may have looked at this body before us.
+        raise MalformedCallError(f"a member stands twice among {shown([name for name, _ in pairs])}")
+    return members
+
+
+def _constant(name: str) -> Any:
+    raise MalformedCallError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, parse_constant=_constant)
+
+
+def read_json(body: bytes) -> Any:
+    """
+    Return the JSON value in *body*; numbers with a point are Decimals, those with an exponent ``Exponential``.
+
+    Raises:
+        MalformedCallError: It is none.
+    """
+    if body.count(b"{") + body.count(b"[") > DEEPEST and _is_deep(body):
+        raise MalformedCallError(f"the body is more than {DEEPEST} levels deep")
+    if len(body) > LONGEST_NUMBER and _has_long_number(body):
+        raise MalformedCallError(f"the body has a number of more than {LONGEST_NUMBER} digits in a row")
+    try:
+        return _DECODER.decode(body.decode())
+    except UnicodeDecodeError as broken:
+        raise MalformedCallError(f"the body is no UTF-8 from byte {broken.start} on") from None
+    except ValueError as broken:
+        raise MalformedCallError(f"the body is no JSON: {broken}, it begins {shown(body[:40])}") from None
+
+
+def _is_deep(body: bytes) -> bool:
+    # Before it is parsed: how deep a parser gets before it fails differs between versions of Python.
+    depth = 0
+    for bracket in _STRING.sub(b"", body).translate(None, _ANYTHING_BUT_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > DEEPEST:
+            return True
+    return False
+
+
+def _has_long_number(body: bytes) -> bool:
+    # In an id, digits are only text.
+    return _has_long_row(body) and _has_long_row(_STRING.sub(b'""', body))
+
+
+def _has_long_row(body: bytes) -> bool:
+    return _LONG_NUMBER in body.translate(_DIGITS_AS_ZEROS)
+
+
+def items_with_bytes(body: bytes, items: list[Any], member: str) -> Iterator[tuple[Any, bytes]]:
+    """
+    Yield each of *items* with the very bytes it has in *body*.
+
+    *body* is one that ``read_json`` has read: an array, whose *items* these are, or an object with that array as
+    *member*.
+    """
+    text = body.decode()
+    at = _after(_SPACE, text, 0)
+    if text[at] == "{":
+        at = _start_of_member(text, at + 1, member)
+    at = _after(_SPACE, text, at + 1)
+    for item in items:
+        _, end = _DECODER.raw_decode(text, at)
+        yield item, text[at:end].encode()
+        at = _after(_COMMA, text, end)
+
+
+def _start_of_member(text: str, at: int, member: str) -> int:
+    while True:
+        name, end = _DECODER.raw_decode(text, _after(_SPACE, text, at))
+        at = _after(_COLON, text, end)
+        if name == member:
+            return at
+        at = _after(_COMMA, text, _DECODER.raw_decode(text, at)[1])
+
+
+def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    assert found is not None
+    return found.end()

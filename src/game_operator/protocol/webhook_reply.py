@@ -1,0 +1,116 @@
+"""
+The reply to a webhook on the wire, from both sides (spec §2.1, §7.1).
+
+The balance is written from whole cents, digit for digit: no amount passes through a float.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Final
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import MalformedCallError, shown
+from game_operator.models.webhooks import Reply
+from game_operator.money import Cents, cents_from_amount, json_cents
+from game_operator.profile import Profile
+from game_operator.protocol.canonical import encode_json
+from game_operator.protocol.strict_json import Exponential, read_json
+
+__all__ = ["encode_batch_reply", "encode_reply", "fold_code", "read_reply"]
+
+#: What each code becomes for a service that knows five of them and SYSTEM_ERROR (docs/decisions/0013). What is not
+#: here becomes INVALID_REQUEST: an operator's own codes too, which refuse withdraws alone.
+_FOLDED: Final = MappingProxyType(
+    {
+        WebhookErrorCode.INSUFFICIENT_BALANCE.value: WebhookErrorCode.INSUFFICIENT_BALANCE.value,
+        WebhookErrorCode.PLAYER_NOT_FOUND.value: WebhookErrorCode.PLAYER_NOT_FOUND.value,
+        WebhookErrorCode.BET_NOT_FOUND.value: WebhookErrorCode.BET_NOT_FOUND.value,
+        WebhookErrorCode.BET_ALREADY_CLOSED.value: WebhookErrorCode.BET_ALREADY_CLOSED.value,
+        WebhookErrorCode.BET_ROLLED_BACK.value: WebhookErrorCode.BET_ALREADY_CLOSED.value,
+        # Both ask for the call again, and INVALID_REQUEST would not.
+        WebhookErrorCode.INVALID_SIGNATURE.value: WebhookErrorCode.SYSTEM_ERROR.value,
+        WebhookErrorCode.SYSTEM_ERROR.value: WebhookErrorCode.SYSTEM_ERROR.value,
+    }
+)
+
+
+def fold_code(code: str, profile: Profile) -> str:
+    """Return what *code* is called on the wire: itself, or one of the core codes (assumed, docs/decisions/0013)."""
+    if profile.codes == "extended":
+        return code
+    return _FOLDED.get(code, WebhookErrorCode.INVALID_REQUEST.value)
+
+
+def encode_reply(reply: Reply, *, now_millis: int) -> bytes:
+    """Return the body of spec §2.1; *now_millis* is its time where *reply* has none."""
+    timestamp = now_millis if reply.timestamp is None else reply.timestamp
+    balance = b"" if reply.balance_cents is None else b'"balance":%b,' % json_cents(reply.balance_cents).encode()
+    if reply.code is None:
+        return b'{"type":"SUCCESS",%b"timestamp":%d}' % (balance, timestamp)
+    return b'{"type":"ERROR","code":%b,%b"timestamp":%d}' % (_text(reply.code), balance, timestamp)
+
+
+def _text(code: str) -> bytes:
+    try:
+        return encode_json(code)
+    except UnicodeEncodeError:  # A Reply made by hand can hold anything, and a reply must be JSON.
+        return encode_json(code.encode(errors="replace").decode())
+
+
+def encode_batch_reply(items: Sequence[tuple[str | None, Reply]], *, now_millis: int) -> bytes:
+    """Return the answer to a batch: (tx_id, reply) in order, as an array (assumed, docs/decisions/0010)."""
+    return b"[" + b",".join(_batch_answer(tx_id, reply, now_millis) for tx_id, reply in items) + b"]"
+
+
+def _batch_answer(tx_id: str | None, reply: Reply, now_millis: int) -> bytes:
+    return b'{"tx_id":' + encode_json(tx_id) + b"," + encode_reply(reply, now_millis=now_millis)[1:]
+
+
+def read_reply(body: bytes) -> Reply:
+    """
+    Return the reply in *body*, as the service reads it (spec §2.1); members that are not of spec §2.1 are passed over.
+
+    Raises:
+        MalformedCallError: It is not of spec §2.1, or its balance is finer than a cent or does not fit 64 bits.
+    """
+    value = read_json(body)
+    if not isinstance(value, dict):
+        raise MalformedCallError(f"a reply must be a JSON object, not {shown(value)}")
+    kind = value.get("type")
+    if kind == "SUCCESS":
+        return _reply(None, _balance_cents(value.get("balance")), _millis(value.get("timestamp")))
+    if kind != "ERROR":
+        raise MalformedCallError(f"a reply's type must be SUCCESS or ERROR, not {shown(kind)}")
+    code, balance, timestamp = value.get("code"), value.get("balance"), value.get("timestamp")
+    if not isinstance(code, str):
+        raise MalformedCallError(f"an ERROR must have a code, which is a string, not {shown(code)}")
+    # Both are optional with an ERROR, and many programs write null for what they do not have.
+    cents = None if balance is None else _balance_cents(balance)
+    return _reply(code, cents, None if timestamp is None else _millis(timestamp))
+
+
+def _reply(code: str | None, balance_cents: Cents | None, timestamp: int | None) -> Reply:
+    try:
+        return Reply(code=code, balance_cents=balance_cents, timestamp=timestamp)
+    except ValueError as wrong:
+        raise MalformedCallError(str(wrong)) from None
+
+
+def _balance_cents(value: object) -> Cents:
+    amount = Decimal(value) if type(value) is int else value
+    if not isinstance(amount, Decimal):
+        raise MalformedCallError(f"a balance must be a number in currency units, not {shown(value)}")
+    try:
+        return cents_from_amount(amount)
+    except ValueError as wrong:
+        raise MalformedCallError(f"the balance cannot be read: {wrong}") from None
+
+
+def _millis(value: object) -> int:
+    if type(value) is int:
+        return value
+    if type(value) is Decimal and value == value.to_integral_value():
+        return int(value)
+    kind = "with an exponent" if isinstance(value, Exponential) else shown(value)
+    raise MalformedCallError(f"a timestamp must be whole Unix milliseconds, not {kind}")
