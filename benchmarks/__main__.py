@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
-from benchmarks import fetch_bet, fetch_games, imports, in_flight, parsing, posts, threads, tokens
+from benchmarks import fetch_bet, fetch_games, imports, in_flight, parsing, posts, receiver, threads, tokens
 from benchmarks.measure import Finding, Race, run
 from benchmarks.report import as_json, as_table, summary
 from benchmarks.stage import Stage, set_stage
@@ -27,9 +27,10 @@ SUITES: dict[str, Callable[[Stage], Iterator[Race]]] = {
     "threads": threads.races,
     "parsing": parsing.races,
     "tokens": tokens.races,
+    "receiver": receiver.races,
 }
 
-_LIBRARIES = ("httpx", "httpx2", "httpx-aiohttp", "aiohttp", "pydantic", "cryptography", "pyjwt")
+_LIBRARIES = ("httpx", "httpx2", "httpx-aiohttp", "aiohttp", "pydantic", "cryptography", "pyjwt", "uvicorn")
 
 
 def main() -> None:

@@ -3,10 +3,13 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from game_operator.webhooks._paths import normal_prefix, path_below
 from game_operator.webhooks.authenticators import WebhookRequest
+from game_operator.webhooks.budget import begin
+from game_operator.webhooks.gate import headers_of
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import HttpReply, WebhookReceiver
 
@@ -56,8 +59,10 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
             reason = f"its body did not arrive within {receiver.budget_seconds:g} s"
             await _send(send, receiver.refuse(path, reason, peer=peer), scope, keep_alive=False)
             return
-        headers = tuple([(name.lower(), value) for name, value in scope["headers"]])
-        request = WebhookRequest(scope["method"], path, headers, body, peer, time.time_ns() // 1_000_000)
+        # ASGI servers hand over header names in lower case.
+        request = WebhookRequest(
+            scope["method"], path, tuple(scope["headers"]), body, peer, time.time_ns() // 1_000_000
+        )
         await _send(send, await receiver.answer(request, handler), scope, keep_alive=complete)
 
     return application
@@ -65,11 +70,11 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
 
 async def _body(receive: Receive, limit: int, seconds: float) -> tuple[bytes, bool]:
     """Return the body, or so much of it that it is too long, and whether it was read to its end."""
+    first = begin(receive())
+    if first.ended and first.result["type"] == "http.request" and not first.result.get("more_body"):
+        return first.result.get("body") or b"", True
     async with asyncio.timeout(seconds):
-        message = await receive()
-        if message["type"] == "http.request" and not message.get("more_body"):
-            return message.get("body") or b"", True
-        return await _rest_of_body(message, receive, limit)
+        return await _rest_of_body(first.result if first.ended else await first, receive, limit)
 
 
 async def _rest_of_body(message: Message, receive: Receive, limit: int) -> tuple[bytes, bool]:
@@ -88,7 +93,7 @@ async def _rest_of_body(message: Message, receive: Receive, limit: int) -> tuple
 
 
 async def _send(send: Send, reply: HttpReply, scope: Scope, *, keep_alive: bool) -> None:
-    headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+    headers = list(_raw_headers(reply.status, len(reply.body)))
     if not keep_alive and scope.get("http_version", "1.1").startswith("1"):
         headers.append((b"connection", b"close"))
     try:
@@ -96,6 +101,11 @@ async def _send(send: Send, reply: HttpReply, scope: Scope, *, keep_alive: bool)
         await send({"type": "http.response.body", "body": reply.body})
     except OSError:  # The client is gone: what was done is done, and its repeat finds it.
         return
+
+
+@lru_cache(maxsize=1024)
+def _raw_headers(status: int, length: int) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((name.encode(), value.encode()) for name, value in headers_of(status, length).items())
 
 
 async def _not_http(kind: str, receive: Receive, send: Send) -> None:

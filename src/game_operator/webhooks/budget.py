@@ -10,18 +10,20 @@ import contextvars
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from game_operator.webhooks.story import tell
 
-__all__ = ["AsyncRunner", "Budget", "OverBudget", "Runner"]
+__all__ = ["AsyncRunner", "Begun", "Budget", "OverBudget", "Runner", "begin"]
 
 _LOG = logging.getLogger("game_operator.webhooks")
+
+T = TypeVar("T")
 
 #: (seconds, method, arguments) to what came of it.
 Runner: TypeAlias = Callable[..., object]
@@ -34,6 +36,47 @@ class OverBudget:
 
     seconds: float
     how: str
+
+
+class Begun(Generic[T]):
+    """
+    An awaitable whose first step has been made.
+
+    What ends in its first step needs no timer, and on the way of a webhook two timers cost as much as reading the call.
+
+    Attributes:
+        ended: Whether that was all.
+        result: What came of it, if so.
+    """
+
+    __slots__ = ("_steps", "_waits_for", "ended", "result")
+    result: T
+
+    def __init__(self, steps: Generator[Any, Any, T]) -> None:
+        self._steps = steps
+        self.ended = False
+        try:
+            self._waits_for = next(steps)
+        except StopIteration as end:
+            self.ended, self.result = True, end.value
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        while True:
+            try:
+                yield self._waits_for
+                break
+            except BaseException as thrown:  # A cancellation, which belongs where the call waits.
+                try:
+                    self._waits_for = self._steps.throw(thrown)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+        return (yield from self._steps)
+
+
+def begin(awaitable: Awaitable[T]) -> Begun[T]:
+    """Make the first step of *awaitable*, and return the rest to be awaited; raise what that step raises."""
+    return Begun(awaitable.__await__())
 
 
 class Budget:
@@ -87,12 +130,9 @@ class Budget:
 
     async def awaited(self, seconds: float, method: Callable[..., Awaitable[object]], *arguments: object) -> object:
         """Await the method, and cancel it after *seconds*."""
-        budget = asyncio.timeout(seconds)
         try:
-            async with budget:
-                result = await method(*arguments)
-        except TimeoutError as failed:
-            return OverBudget(seconds, "it was cancelled") if budget.expired() else failed
+            begun = begin(method(*arguments))
+            return begun.result if begun.ended else await self._ended(begun, seconds)
         except asyncio.CancelledError as cancelled:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -100,6 +140,16 @@ class Budget:
             return cancelled  # Something the handler awaited was cancelled, and not this call.
         except Exception as failed:  # Whatever it is, the caller gets a reply.
             return failed
+
+    async def _ended(self, begun: "Begun[object]", seconds: float) -> object:
+        budget = asyncio.timeout(seconds)
+        try:
+            async with budget:
+                result = await begun
+        except TimeoutError:
+            if budget.expired():
+                return OverBudget(seconds, "it was cancelled")
+            raise
         # A handler may catch its cancellation and go on.
         return OverBudget(seconds, "it ended all the same") if budget.expired() else result
 

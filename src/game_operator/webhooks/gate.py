@@ -10,6 +10,8 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
@@ -37,7 +39,7 @@ from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
 from game_operator.webhooks.budget import OverBudget
 from game_operator.webhooks.story import tell
 
-__all__ = ["DepositBatch", "Gate", "HttpReply", "Instances", "Refusal"]
+__all__ = ["DepositBatch", "Gate", "HttpReply", "Instances", "Refusal", "headers_of"]
 
 _LOG = logging.getLogger("game_operator.webhooks")
 _BATCH: Final = "deposit-batch"
@@ -247,11 +249,15 @@ class Gate:
         return Reply(code=code, balance_cents=reply.balance_cents, timestamp=reply.timestamp)
 
 
+@lru_cache(maxsize=1024)
+def headers_of(status: int, length: int) -> Mapping[str, str]:
+    """Return the headers of a reply with a body of *length* bytes."""
+    headers = {"content-type": "application/json", "content-length": str(length), "cache-control": "no-store"}
+    return MappingProxyType(headers | {"allow": "POST"} if status == 405 else headers)
+
+
 def _http_reply(status: int, body: bytes) -> HttpReply:
-    headers = {"content-type": "application/json", "content-length": str(len(body)), "cache-control": "no-store"}
-    if status == 405:
-        headers["allow"] = "POST"
-    return HttpReply(status, headers, body)
+    return HttpReply(status, headers_of(status, len(body)), body)
 
 
 def _malformed(operation: str, reason: str, body: bytes) -> Refusal:

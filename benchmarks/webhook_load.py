@@ -1,0 +1,114 @@
+"""Signed withdraws over keep-alive connections: the load for the servers of the receiver's benchmark."""
+
+import asyncio
+import json
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+from urllib.request import urlopen
+
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from benchmarks.measure import Cost
+
+__all__ = ["WebhookLoad", "signed_requests"]
+
+
+def signed_requests(private_key: RSAPrivateKey, count: int) -> list[bytes]:
+    """Return whole requests, each another bet, signed beforehand: the load must not wait for its own signing."""
+    return [_request(private_key, _withdraw(number)) for number in range(count)]
+
+
+def _withdraw(number: int) -> bytes:
+    call = {
+        "player_id": f"player-{number % 100:03d}",
+        "amount": 5000,
+        "game": "aviator",
+        "instance_id": "instance-1",
+        "action": "BET",
+        "action_id": f"bet-{number:08d}",
+        "tx_id": f"withdraw:bet:bet-{number:08d}",
+    }
+    return json.dumps(call, separators=(",", ":")).encode()
+
+
+def _request(private_key: RSAPrivateKey, body: bytes) -> bytes:
+    signature = urlsafe_b64encode(private_key.sign(body, PKCS1v15(), SHA256())).rstrip(b"=")
+    head = (
+        b"POST /withdraw HTTP/1.1\r\nHost: wallet.example\r\nUser-Agent: game-service/1.0\r\nAccept: */*\r\n"
+        b"Content-Type: application/json\r\nSignature: %b\r\nContent-Length: %d\r\n\r\n"
+    )
+    return head % (signature, len(body)) + body
+
+
+class _Caller(asyncio.Protocol):
+    """Sends a request as soon as the one before is answered."""
+
+    def __init__(self, requests: Iterator[bytes], left: Iterator[int]) -> None:
+        self._requests = requests
+        self._left = left
+        self._received = b""
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._next()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if not self._received.endswith(b"}"):
+            return
+        answered, self._received = self._received, b""
+        if b'"SUCCESS"' in answered:
+            self._next()
+        else:
+            self._end(RuntimeError(f"answered {answered!r}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(ConnectionError(f"the server hung up: {exc}"))
+
+    def _next(self) -> None:
+        if next(self._left, None) is None:
+            self._end(None)
+        else:
+            self._transport.write(next(self._requests))
+
+    def _end(self, failed: Exception | None) -> None:
+        if self.ended.done():
+            return
+        if failed:
+            self.ended.set_exception(failed)
+        else:
+            self.ended.set_result(None)
+        self._transport.close()
+
+
+class WebhookLoad:
+    """Calls the server on *port* over *width* connections at once; the cost is the server's."""
+
+    def __init__(self, port: int, requests: Sequence[bytes], width: int) -> None:
+        self._port = port
+        self._requests = cycle(requests)
+        self._width = width
+
+    def __call__(self, calls: int) -> Cost:
+        cpu, wall = self._cpu_seconds(), time.perf_counter()
+        asyncio.run(self._call(calls))
+        ended = time.perf_counter()
+        return Cost(self._cpu_seconds() - cpu, ended - wall)
+
+    def _cpu_seconds(self) -> float:
+        with urlopen(f"http://127.0.0.1:{self._port}/cpu") as answer:
+            return int(answer.read()) / 1e9
+
+    async def _call(self, calls: int) -> None:
+        loop, left = asyncio.get_running_loop(), iter(range(calls))
+        callers = []
+        for _ in range(min(self._width, calls)):
+            _, caller = await loop.create_connection(lambda: _Caller(self._requests, left), "127.0.0.1", self._port)
+            callers.append(caller)
+        await asyncio.gather(*(caller.ended for caller in callers))
