@@ -6,10 +6,11 @@ would. It is pure: a ledger loads the rows, applies, and stores ``changes``. A M
 """
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from game_operator.codes import BetState
+from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
 from game_operator.ledger.decide import Decision, asks_may_bet, decide, identity_of
@@ -107,7 +108,7 @@ class Changes:
     claims: dict[str, bytes] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.calls or self.changed_bets or self.anomalies)
+        return bool(self.calls or self.new_bets or self.changed_bets or self.anomalies)
 
 
 class Book:
@@ -130,9 +131,12 @@ class Book:
         """Return the key of that account."""
         if isinstance(call, DepositCall) and call.is_claim:
             known = self.calls.get(("deposit", call.tx_id))
-            return known.account if known else named_account(call, terms)
+            # Not by another player's: nobody is told somebody else's balance.
+            is_own = known is not None and known.player_id == call.player_id
+            return known.account if known is not None and is_own else named_account(call, terms)
         bet = None if isinstance(call, BalanceCall) else self.bets.get(call.bet_id or "")
-        if bet is not None and bet.player_id == call.player_id:
+        # A tombstone was left by a rollback, of which no account is known for sure.
+        if bet is not None and bet.player_id == call.player_id and bet.state is not BetState.TOMBSTONE:
             return bet.account
         return named_account(call, terms)
 
@@ -167,13 +171,12 @@ class Book:
         )
 
     def _decide(self, call: WebhookCall, terms: Terms, clock_millis: int, refusal: str | None) -> Decision:
-        account = self.account_for(call, terms)
+        key = self.account_key(call, terms)
         known: CallRecord | None = None
         bet: BetRecord | None = None
         tx_owner: str | None = None
         if not isinstance(call, BalanceCall):
-            is_claim = isinstance(call, DepositCall) and call.is_claim
-            bet = None if is_claim else self.bets.get(call.bet_id or "")
+            bet = None if _is_claim(call) else self.bets.get(call.bet_id or "")
             identity = identity_of(call, bet, terms.rules)
             known = self.calls.get(identity)
             if isinstance(call, RollbackCall):
@@ -184,30 +187,33 @@ class Book:
             known=known,
             bet=bet,
             tx_owner=tx_owner,
-            account=account,
+            account=self.accounts.get(key),
+            account_key=key,
             rules=terms.rules,
             refusal=refusal,
             clock_millis=clock_millis,
         )
 
     def _note(self, call: MovingCall, terms: Terms, decision: Decision) -> None:
+        # First, for it may fail: of a call that fails nothing may be noted.
+        body = _body_of(call) if decision.anomaly or _is_claim(call) else b""
         if decision.record is not None:
-            self._note_record(call, decision, decision.record)
+            self._note_record(call, decision, decision.record, body)
         if decision.bet is not None:
             self._note_bet(decision.bet)
-        if decision.replayed:
+        if decision.replayed and not _is_claim(call):
             _log_differences(call, self.bets.get(call.bet_id or ""))
         if decision.anomaly:
-            self._note_anomaly(call, terms.rules, decision)
+            self._note_anomaly(call, terms.rules, decision, body)
 
-    def _note_record(self, call: MovingCall, decision: Decision, record: CallRecord) -> None:
+    def _note_record(self, call: MovingCall, decision: Decision, record: CallRecord, body: bytes) -> None:
         changes = self.changes
         for each in (record, decision.hold):
             if each is not None:
                 self.calls[each.operation, each.tx_id] = each
                 changes.calls.append(each)
-        if isinstance(call, DepositCall) and call.is_claim:
-            changes.claims[call.tx_id] = call.body or encode_call(call)
+        if _is_claim(call):
+            changes.claims[record.tx_id] = body
         if decision.applied:
             assert decision.balance_cents is not None
             account = Account(record.account, decision.balance_cents, decision.at_millis)
@@ -216,17 +222,32 @@ class Book:
             changes.postings.append(_posting_of(self.source, record, decision.delta_cents))
 
     def _note_bet(self, bet: BetRecord) -> None:
+        if self.source:
+            bet = bet._replace(source=self.source)
         is_new = bet.bet_id not in self.bets or bet.bet_id in self.changes.new_bets
         (self.changes.new_bets if is_new else self.changes.changed_bets)[bet.bet_id] = bet
         self.bets[bet.bet_id] = bet
 
-    def _note_anomaly(self, call: MovingCall, rules: Profile, decision: Decision) -> None:
+    def _note_anomaly(self, call: MovingCall, rules: Profile, decision: Decision, body: bytes) -> None:
         operation, tx_id = identity_of(call, self.bets.get(call.bet_id or ""), rules)
-        body = call.body or encode_call(call)
         anomaly = Anomaly(
             decision.anomaly, decision.code, operation, tx_id, call.bet_id, call.player_id, body, decision.at_millis
         )
         self.changes.anomalies.append(anomaly)
+        # Whatever is answered SYSTEM_ERROR here cannot mend itself.
+        level = logging.ERROR if decision.code == WebhookErrorCode.SYSTEM_ERROR else logging.WARNING
+        answer, bet_id = decision.code or "SUCCESS", shown(call.bet_id)
+        _LOG.log(
+            level, "%s: a %s of bet %s was answered %s; it is kept to look at", anomaly.kind, operation, bet_id, answer
+        )
+
+
+def _is_claim(call: MovingCall) -> bool:
+    return isinstance(call, DepositCall) and bool(call.is_claim)
+
+
+def _body_of(call: MovingCall) -> bytes:
+    return call.body or encode_call(call)
 
 
 def _posting_of(source: str, record: CallRecord, delta_cents: int) -> Posting:
@@ -234,10 +255,20 @@ def _posting_of(source: str, record: CallRecord, delta_cents: int) -> Posting:
 
 
 def _log_differences(call: MovingCall, bet: BetRecord | None) -> None:
-    """Log what a repeat tells otherwise and what is no content: round, game, instance."""
+    """Log what a repeat tells otherwise and what is no content: round, game, instance, and amounts told beside."""
     if bet is None or bet.state is BetState.TOMBSTONE:
         return
-    for name in ("round_id", "game", "instance_id"):
-        told, kept = getattr(call, name), getattr(bet, name)
+    for name, told, kept in _beside_content(call, bet):
         if told is not None and kept is not None and told != kept:
-            _LOG.info("a repeated %s of bet %s has %s %s, not %s", call.operation, shown(bet.bet_id), name, told, kept)
+            what = f"a repeated {call.operation} of bet {shown(bet.bet_id)}"
+            _LOG.warning("%s has %s %s, not %s: it changes nothing", what, name, shown(told), shown(kept))
+
+
+def _beside_content(call: MovingCall, bet: BetRecord) -> Iterable[tuple[str, object, object]]:
+    for name in ("round_id", "game", "instance_id"):
+        yield name, getattr(call, name), getattr(bet, name)
+    if isinstance(call, DepositCall):
+        yield "wager", call.wager_cents, bet.wager_cents
+        yield "won", call.won_cents, bet.won_cents
+    elif isinstance(call, RollbackCall):
+        yield "amount", call.amount_cents, bet.wager_cents

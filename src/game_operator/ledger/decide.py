@@ -33,10 +33,10 @@ The order of questions (docs/decisions/0014; spec §3 and §6 show none of this)
 A claim (free bets, jackpots) reads and changes no bet: it is credited once per identity.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from game_operator.codes import BetState, WebhookErrorCode
-from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord
+from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord, without_balance
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 
@@ -51,8 +51,8 @@ _DUPLICATE_TRANSACTION = WebhookErrorCode.DUPLICATE_TRANSACTION.value
 _INVALID_REQUEST = WebhookErrorCode.INVALID_REQUEST.value
 _SYSTEM_ERROR = WebhookErrorCode.SYSTEM_ERROR.value
 
-_SILENT = frozenset({_PLAYER_NOT_FOUND, _SYSTEM_ERROR})
-_DEBITED = frozenset({BetState.OPEN, BetState.SPENT})
+#: These took money from an account, and are bound to it.
+_DEBITED = frozenset({BetState.OPEN, BetState.SPENT, BetState.CLOSED, BetState.ROLLED_BACK})
 
 
 class Decision(NamedTuple):
@@ -64,7 +64,7 @@ class Decision(NamedTuple):
         balance_cents: The balance to answer with, after this call; None where none is told.
         at_millis: The time to answer with.
         delta_cents: What moves on the account: one posting, unless 0.
-        applied: Whether the call moved money or closed a bet, so that the account's time is to be stored.
+        applied: Whether the call moved money, or closed a bet, or was a claim: the account's time is to be stored.
         replayed: Whether it is a known call again.
         record: The call to store, or None.
         hold: The withdraw's identity that a tombstone keeps, to store, or None.
@@ -91,6 +91,7 @@ class _Known(NamedTuple):
     bet: BetRecord | None
     tx_owner: str | None
     account: Account | None
+    account_key: str
     rules: Profile
     clock_millis: int
 
@@ -103,6 +104,7 @@ def decide(
     tx_owner: str | None,
     account: Account | None,
     rules: Profile,
+    account_key: str | None = None,
     refusal: str | None = None,
     clock_millis: int = 0,
 ) -> Decision:
@@ -114,13 +116,15 @@ def decide(
         known: The call stored under ``identity_of(call, bet)``, or None.
         bet: The bet it names, or None; a claim is given none.
         tx_owner: For a rollback, the bet whose withdraw has the tx_id that it names, or None.
-        account: For a bet of this player, the account the bet debited; for a known claim, the account it credited;
-            else the account of the player named. None when there is none.
+        account: For a bet of this player, the account the bet debited; for a known claim of this player, the account
+            it credited; else the account of the player named. None when there is none.
         rules: The profile.
+        account_key: The key of that account, which is stored even when there is no such account.
         refusal: What the operator said to this withdraw when asked, as ``asks_may_bet`` says: a code, or None.
         clock_millis: The clock, read while the account's row is locked.
     """
-    seen = _Known(known, bet, tx_owner, account, rules, clock_millis)
+    key = account_key or (account.key if account else call.player_id)
+    seen = _Known(known, bet, tx_owner, account, key, rules, clock_millis)
     if isinstance(call, WithdrawCall):
         return _withdraw(call, seen, refusal)
     if isinstance(call, DepositCall):
@@ -153,19 +157,18 @@ def _balance(seen: _Known) -> Decision:
 
 
 def _withdraw(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision:
-    known, bet, account = seen.record, seen.bet, seen.account
+    known, bet = seen.record, seen.bet
     if known is not None and not _is_same_withdraw(call, known):
         return _refused(_DUPLICATE_TRANSACTION, seen, anomaly="conflicting_withdraw")
     replay = known is not None and not known.held
-    if account is None and not replay:
-        return _refused(_PLAYER_NOT_FOUND, seen) if bet else _declined(call, seen, _PLAYER_NOT_FOUND)
     if bet is None:
-        return _damaged(seen) if replay or known else _new_bet(call, seen, refusal)
+        return _damaged(seen) if known else _new_bet(call, seen, refusal)
+    if seen.account is None and not replay:
+        return _refused(_PLAYER_NOT_FOUND, seen)
     if bet.state in (BetState.ROLLED_BACK, BetState.TOMBSTONE):
         return _refused(_BET_ROLLED_BACK, seen, replayed=replay)
-    if not replay:
+    if known is None or known.held:
         return _refused(_DUPLICATE_TRANSACTION, seen, anomaly="second_withdraw")
-    assert known is not None
     return _repeated(seen, known)
 
 
@@ -182,11 +185,12 @@ def _is_same_withdraw(call: WithdrawCall, known: CallRecord) -> bool:
 
 def _new_bet(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision:
     account = seen.account
-    assert account is not None
+    if account is None:
+        return _declined(call, seen, _PLAYER_NOT_FOUND)
     if refusal is not None:
         return _declined(call, seen, refusal)
     # A balance below zero refuses a bet of 0 as well.
-    if account.balance_cents < max(call.amount_cents, 0):
+    if account.balance_cents < call.amount_cents:
         return _declined(call, seen, _INSUFFICIENT_BALANCE)
     balance_cents = account.balance_cents - call.amount_cents
     at_millis = _moved_at(seen)
@@ -204,14 +208,13 @@ def _new_bet(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision:
 
 def _declined(call: WithdrawCall, seen: _Known, code: str) -> Decision:
     """Refuse for good: the same withdraw is answered alike, whatever happens to the player's money."""
-    key = seen.account.key if seen.account else call.player_id
     balance_cents, at_millis = _told(seen, code), _read_at(seen)
     return Decision(
         code,
         balance_cents,
         at_millis,
-        record=_record(call, call.tx_id, key, code, balance_cents, at_millis),
-        bet=_bet(call, key, BetState.DECLINED, at_millis),
+        record=_record(call, call.tx_id, seen.account_key, code, balance_cents, at_millis),
+        bet=_bet(call, seen.account_key, BetState.DECLINED, at_millis),
     )
 
 
@@ -225,7 +228,7 @@ def _deposit(call: DepositCall, seen: _Known) -> Decision:
     if bet is None:
         return _early_deposit(seen)
     if seen.account is None:
-        return _no_account(seen, bet.player_id == call.player_id)
+        return _no_account(call, seen, bet)
     return _settled(call, seen, bet)
 
 
@@ -238,45 +241,51 @@ def _early_deposit(seen: _Known) -> Decision:
 
 
 def _settled(call: DepositCall, seen: _Known, bet: BetRecord) -> Decision:
-    own = bet.player_id == call.player_id
     match bet.state:
-        case BetState.OPEN if own:
-            return _closed(call, seen, bet)
-        case BetState.CLOSED if own and bet.deposit_tx_id is None and bet.won_cents == call.amount_cents:
-            return _adopted(call, seen, bet)
         case BetState.SPENT:
             return _refused(_BET_ALREADY_CLOSED, seen, anomaly="deposit_of_spent_bet")
         case BetState.TOMBSTONE:
             return _refused(_BET_ROLLED_BACK, seen, anomaly="deposit_after_rollback")
         case BetState.DECLINED:
             return _refused(_BET_NOT_FOUND, seen, anomaly="deposit_of_declined_bet")
-    if not own:
-        return _refused(_BET_NOT_FOUND, seen, anomaly="deposit_by_other_player")
-    if bet.state is BetState.CLOSED:
-        return _refused(_BET_ALREADY_CLOSED, seen, anomaly="second_deposit")
-    return _refused(_BET_ROLLED_BACK, seen, anomaly="deposit_after_rollback")
+        case _ if bet.player_id != call.player_id:
+            return _refused(_BET_NOT_FOUND, seen, anomaly="deposit_by_other_player")
+        case BetState.OPEN:
+            return _credited(call, seen, call.tx_id, call.amount_cents, _closed(bet, call), _odd_win(call))
+        case BetState.CLOSED if bet.deposit_tx_id is None and bet.won_cents == call.amount_cents:
+            return _adopted(call, seen, bet)
+        case BetState.CLOSED:
+            return _refused(_BET_ALREADY_CLOSED, seen, anomaly="second_deposit")
+        case BetState.ROLLED_BACK:
+            return _refused(_BET_ROLLED_BACK, seen, anomaly="deposit_after_rollback")
+    assert_never(bet.state)
 
 
-def _closed(call: DepositCall, seen: _Known, bet: BetRecord) -> Decision:
-    anomaly = "won_differs" if call.won_cents not in (None, call.amount_cents) else ""
-    return _credited(call, seen, call.tx_id, call.amount_cents, _closing(bet, call), anomaly)
-
-
-def _closing(bet: BetRecord, call: DepositCall) -> BetRecord:
+def _closed(bet: BetRecord, call: DepositCall) -> BetRecord:
     return bet._replace(
         state=BetState.CLOSED,
         won_cents=call.amount_cents,
         deposit_tx_id=call.tx_id,
-        round_id=bet.round_id or call.round_id,
+        round_id=call.round_id or bet.round_id,
     )
+
+
+def _odd_win(call: DepositCall) -> str:
+    return "won_differs" if call.won_cents not in (None, call.amount_cents) else ""
 
 
 def _adopted(call: DepositCall, seen: _Known, bet: BetRecord) -> Decision:
     """Take the first deposit after a reconciliation for the one that it stood in for."""
     assert seen.account is not None
     balance_cents, at_millis = seen.account.balance_cents, _read_at(seen)
-    record = _record(call, call.tx_id, seen.account.key, None, balance_cents, at_millis)
-    return Decision(None, balance_cents, at_millis, record=record, bet=bet._replace(deposit_tx_id=call.tx_id))
+    return Decision(
+        None,
+        balance_cents,
+        at_millis,
+        record=_record(call, call.tx_id, seen.account.key, None, balance_cents, at_millis),
+        bet=_closed(bet, call),
+        anomaly=_odd_win(call),
+    )
 
 
 def _claim(call: DepositCall, seen: _Known) -> Decision:
@@ -299,18 +308,22 @@ def _rollback(call: RollbackCall, seen: _Known) -> Decision:
         return _refused(_DUPLICATE_TRANSACTION, seen, anomaly="conflicting_rollback")
     if bet is None:
         return _early_rollback(call, seen)
-    if bet.state in (BetState.TOMBSTONE, BetState.DECLINED):
+    if bet.state not in _DEBITED:
         return _nothing_to_roll_back(seen, "rollback_of_undebited_bet")
     if seen.account is None:
-        return _no_account(seen, bet.player_id == call.player_id)
+        return _no_account(call, seen, bet)
     if not _agrees(call, bet, seen.rules):
         return _refused(_BET_NOT_FOUND, seen, anomaly="rollback_disagrees")
     if bet.state is BetState.CLOSED:
         return _refused(_BET_ALREADY_CLOSED, seen, anomaly="rollback_after_deposit")
     if bet.state is BetState.ROLLED_BACK:
         return _repeated(seen, known) if known else _unmoved(seen)._replace(replayed=True)
+    return _refunded(call, seen, bet)
+
+
+def _refunded(call: RollbackCall, seen: _Known, bet: BetRecord) -> Decision:
     anomaly = "amount_differs" if call.amount_cents not in (None, bet.wager_cents) else ""
-    refunded = bet._replace(state=BetState.ROLLED_BACK, round_id=bet.round_id or call.round_id)
+    refunded = bet._replace(state=BetState.ROLLED_BACK, round_id=call.round_id or bet.round_id)
     tx_id = identity_of(call, bet, seen.rules)[1]
     return _credited(call, seen, tx_id, bet.wager_cents, refunded, anomaly)
 
@@ -328,28 +341,31 @@ def _agrees(call: RollbackCall, bet: BetRecord, rules: Profile) -> bool:
 
 def _early_rollback(call: RollbackCall, seen: _Known) -> Decision:
     """Leave a tombstone, so that the withdraw, should it come, debits nothing."""
-    if seen.record is not None and not seen.record.held:
+    names_withdraw = seen.rules.rollback_tx_id == "withdraw"
+    if seen.record is not None or (names_withdraw and seen.tx_owner == call.bet_id):
         return _damaged(seen)
     decision = _nothing_to_roll_back(seen, "early_rollback")
-    if seen.tx_owner not in (None, call.bet_id) and seen.rules.rollback_tx_id == "withdraw":
+    if names_withdraw and seen.tx_owner is not None:
         return decision._replace(anomaly="rollback_of_another_bets_withdraw")
     tx_id = identity_of(call, None, seen.rules)[1]
-    key = seen.account.key if seen.account else call.player_id
-    record = _record(call, tx_id, key, decision.code, decision.balance_cents, decision.at_millis)
-    holds = seen.rules.rollback_tx_id == "withdraw" and seen.tx_owner is None
+    record = _record(call, tx_id, seen.account_key, decision.code, decision.balance_cents, decision.at_millis)
     return decision._replace(
         record=record,
-        hold=record._replace(operation="withdraw", action="") if holds else None,
-        bet=_tombstone(call, tx_id if holds else None, key, decision.at_millis),
+        hold=record._replace(operation="withdraw", action="") if names_withdraw else None,
+        bet=_tombstone(call, tx_id if names_withdraw else None, seen.account_key, decision.at_millis),
     )
 
 
 def _nothing_to_roll_back(seen: _Known, anomaly: str) -> Decision:
+    """Refuse, or answer SUCCESS as the profile says; an unknown player stays unknown."""
+    known = seen.record
     if seen.account is None:
-        return _refused(_PLAYER_NOT_FOUND, seen, anomaly=anomaly)
+        return _refused(_PLAYER_NOT_FOUND, seen, anomaly=anomaly, replayed=known is not None)
+    if known is not None and seen.rules.duplicate_reply == "verbatim":
+        return _verbatim(known)._replace(anomaly=anomaly if known.code else "")
     if seen.rules.unknown_rollback == "success":
-        return _unmoved(seen)
-    return _refused(_BET_NOT_FOUND, seen, anomaly=anomaly)
+        return _unmoved(seen)._replace(replayed=known is not None)
+    return _refused(_BET_NOT_FOUND, seen, anomaly=anomaly, replayed=known is not None)
 
 
 def _credited(
@@ -375,17 +391,24 @@ def _credited(
 
 def _repeated(seen: _Known, known: CallRecord) -> Decision:
     """Answer a known call again: by today's balance and time, or word for word as the profile says."""
-    if known.code == _PLAYER_NOT_FOUND:
-        return _refused(known.code, seen, replayed=True)
-    if seen.account is None:
+    if seen.account is None and known.code is None:
         return _damaged(seen)
-    if seen.rules.duplicate_reply == "verbatim":
-        return Decision(known.code, known.balance_cents, known.at_millis, replayed=True)
-    return Decision(known.code, seen.account.balance_cents, _read_at(seen), replayed=True)
+    # Without a balance nobody can say INSUFFICIENT_BALANCE: of an account that is gone, the first answer is told.
+    is_gone = seen.account is None and known.code == _INSUFFICIENT_BALANCE
+    if is_gone or seen.rules.duplicate_reply == "verbatim":
+        return _verbatim(known)
+    return Decision(known.code, _told(seen, known.code), _read_at(seen), replayed=True)
 
 
-def _no_account(seen: _Known, own_bet: bool) -> Decision:
-    return _damaged(seen) if own_bet else _refused(_PLAYER_NOT_FOUND, seen, anomaly="unknown_player")
+def _verbatim(known: CallRecord) -> Decision:
+    # The balance of then with the time of then, and never one without the other.
+    return Decision(known.code, known.balance_cents, known.at_millis, replayed=True)
+
+
+def _no_account(call: DepositCall | RollbackCall, seen: _Known, bet: BetRecord) -> Decision:
+    if bet.player_id == call.player_id and bet.state in _DEBITED:
+        return _damaged(seen)
+    return _refused(_PLAYER_NOT_FOUND, seen, anomaly="unknown_player")
 
 
 def _damaged(seen: _Known) -> Decision:
@@ -402,8 +425,8 @@ def _unmoved(seen: _Known) -> Decision:
     return Decision(None, seen.account.balance_cents, _read_at(seen))
 
 
-def _told(seen: _Known, code: str) -> int | None:
-    return None if seen.account is None or code in _SILENT else seen.account.balance_cents
+def _told(seen: _Known, code: str | None) -> int | None:
+    return None if seen.account is None or without_balance(code) else seen.account.balance_cents
 
 
 def _read_at(seen: _Known) -> int:

@@ -6,7 +6,8 @@ from decimal import Decimal
 from threading import RLock
 from typing import Any, TypeVar
 
-from game_operator.errors import AccountNotFoundError, shown
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import AccountNotFoundError, LedgerError, shown
 from game_operator.ledger.api import DEFAULT_TERMS, Account, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Anomaly, Book, Changes, Item, Needs, Posting
 from game_operator.ledger.outside import adjust, open_account
@@ -28,7 +29,7 @@ class _Tables:
         self.postings: list[Posting] = []
         self.anomalies: dict[tuple[str, str, str, bytes], Anomaly] = {}
         self.pending: list[tuple[str, Changes]] = []
-        self._clock_millis = clock_millis
+        self.now_millis = clock_millis
 
     def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
         yield from ()
@@ -37,7 +38,7 @@ class _Tables:
             [self.accounts[key] for key in needs.accounts if key in self.accounts],
             [book.bets[bet_id] for bet_id in needs.bets if bet_id in book.bets],
             [book.calls[identity] for identity in needs.calls if identity in book.calls],
-            self._clock_millis(),
+            self.now_millis(),
         )
 
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:  # noqa: ARG002 - the Protocol's
@@ -54,7 +55,6 @@ class _Tables:
             self.postings += changes.postings
             for anomaly in changes.anomalies:
                 self.anomalies.setdefault((source, anomaly.kind, anomaly.operation, anomaly.body), anomaly)
-        self.pending.clear()
 
 
 class MemoryLedger:
@@ -73,6 +73,7 @@ class MemoryLedger:
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._lock = RLock()
+        self._is_performing = False
         self._tables = _Tables(clock_millis)
         for player_id, cents in (opening or {}).items():
             self.open_account(player_id, Decimal(cents).scaleb(-2))
@@ -147,6 +148,13 @@ class MemoryLedger:
             raise result
         return result
 
+    def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "") -> None:
+        """Keep a genuine call that never became one, for somebody to look at."""
+        code = WebhookErrorCode.INVALID_REQUEST.value
+        with self._lock:
+            anomaly = Anomaly(kind, code, operation, None, None, None, body, self._tables.now_millis())
+            self._tables.anomalies.setdefault((source, kind, operation, body), anomaly)
+
     @property
     def postings(self) -> tuple[Posting, ...]:
         """All movements, oldest first."""
@@ -161,9 +169,16 @@ class MemoryLedger:
 
     def _perform(self, script: Generator[Step, Any, T]) -> T:
         with self._lock:
-            self._tables.pending.clear()
-            result = drive(script, _answer)
-            self._tables.commit()
+            if self._is_performing:
+                # The call under way has loaded its rows: what is moved now would be overwritten, or lost with it.
+                raise LedgerError("may_bet, account_of and within may read this ledger, but not move money in it.")
+            self._is_performing = True
+            try:
+                result = drive(script, _answer)
+                self._tables.commit()
+            finally:
+                self._tables.pending.clear()
+                self._is_performing = False
             return result
 
 
