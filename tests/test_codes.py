@@ -1,8 +1,8 @@
-"""The word lists of the specification, word for word (spec §2.5, §7.2)."""
+"""The word lists: those of the specification, word for word (spec §2.5, §7.2), and those that are assumed."""
 
 import pytest
 
-from game_operator.codes import GRANT_MESSAGES, GameStatus, Genre, GrantErrorCode
+from game_operator.codes import GRANT_MESSAGES, BetState, GameStatus, Genre, GrantErrorCode, WebhookErrorCode
 
 GENRES = [
     "AndarBahar",
@@ -73,11 +73,38 @@ def test_grant_errors() -> None:
     assert set(GRANT_MESSAGES) == set(GrantErrorCode)
 
 
-@pytest.mark.parametrize("code", GrantErrorCode, ids=str)
-def test_codes_are_their_own_names(code: GrantErrorCode) -> None:
-    """A code is found by the text on the wire, and compares equal to it (spec §7.2)."""
+WEBHOOK_CODES = [
+    "INSUFFICIENT_BALANCE",
+    "PLAYER_NOT_FOUND",
+    "BET_NOT_FOUND",
+    "BET_ALREADY_CLOSED",
+    "BET_ROLLED_BACK",
+    "DUPLICATE_TRANSACTION",
+    "PLAYER_BLOCKED",
+    "LIMIT_EXCEEDED",
+    "INVALID_REQUEST",
+    "INVALID_SIGNATURE",
+    "SYSTEM_ERROR",
+]
+
+
+def test_webhook_errors() -> None:
+    """Spec §7.1 shows no list of codes; these eleven are assumed (docs/decisions/0013)."""
+    assert [str(code) for code in WebhookErrorCode] == WEBHOOK_CODES
+
+
+def test_bet_states() -> None:
+    """A bet is OPEN, CLOSED or ROLLED_BACK (spec §3); NOT_FOUND is no state, and three more are the ledger's own."""
+    states = [str(state) for state in BetState]
+    assert states == ["OPEN", "SPENT", "CLOSED", "ROLLED_BACK", "TOMBSTONE", "DECLINED"]
+    assert "NOT_FOUND" not in states
+
+
+@pytest.mark.parametrize("code", [*GrantErrorCode, *WebhookErrorCode, *BetState], ids=repr)
+def test_codes_are_their_own_names(code: GrantErrorCode | WebhookErrorCode | BetState) -> None:
+    """A code is found by the text on the wire, and compares equal to it (spec §7.1, §7.2)."""
     assert code.name == code.value == str(code)
-    assert GrantErrorCode(str(code)) is code
+    assert type(code)(str(code)) is code
 
 
 def test_messages_cannot_be_changed() -> None:

@@ -1,4 +1,4 @@
-"""Money is exact: cents inside, Decimal currency units at the edges (spec §2.4, §2.7)."""
+"""Money is exact: cents inside, Decimal currency units at the edges (spec §2.1, §2.4, §2.7)."""
 
 import decimal
 import re
@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies
 
-from game_operator.money import amount_from_cents, cents_from_amount, json_number
+from game_operator.money import amount_from_cents, cents_from_amount, cents_rounded_down, json_cents, json_number
 from tests.support.wire import examples
 
 ANY_CENTS = strategies.integers(-(10**40), 10**40)
@@ -108,7 +108,7 @@ def test_finer_than_a_cent_is_refused(amount: str) -> None:
 @pytest.mark.parametrize("amount", ["NaN", "sNaN", "Infinity", "-Infinity", "1E+65", "1E-65", "1E+999999999"])
 def test_what_is_no_amount_is_refused(amount: str) -> None:
     """Neither infinities nor numbers that would fill the memory are money (spec §2.7)."""
-    for convert in (cents_from_amount, json_number):
+    for convert in (cents_from_amount, cents_rounded_down, json_number):
         with pytest.raises(ValueError, match="is not an amount of money"):
             convert(Decimal(amount))
 
@@ -125,8 +125,72 @@ def test_what_is_no_amount_is_refused(amount: str) -> None:
 )
 def test_only_decimals_are_amounts(amount: object) -> None:
     """A float, an int or text at the edge is a mistake, and named as one (spec §2.7)."""
-    with pytest.raises(TypeError, match=f"must be a Decimal in currency units, not {type(amount).__name__}"):
-        cents_from_amount(amount)  # type: ignore[arg-type]  # that is the point
+    for convert in (cents_from_amount, cents_rounded_down):
+        with pytest.raises(TypeError, match=f"must be a Decimal in currency units, not {type(amount).__name__}"):
+            convert(amount)  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize(
+    ("amount", "cents"),
+    [
+        pytest.param("12.50", 1250, id="whole cents stay"),
+        pytest.param("1.239", 123, id="down"),
+        pytest.param("1.231", 123, id="down from just above"),
+        pytest.param("1.2399999999999999999999999999999999", 123, id="down from more digits than a context has"),
+        pytest.param("0.009", 0, id="less than a cent is nothing"),
+        pytest.param("0", 0, id="nothing"),
+        pytest.param("-0", 0, id="negative zero"),
+        pytest.param("-0.001", -1, id="a debt is shown no smaller than it is"),
+        pytest.param("-0.01", -1, id="a whole debt stays"),
+        pytest.param("-1.239", -124, id="down from a debt"),
+        pytest.param("1E+64", 10**66, id="the largest exponent"),
+        pytest.param("1E-64", 0, id="the smallest exponent"),
+        pytest.param("-1E-64", -1, id="the smallest debt"),
+    ],
+)
+def test_finer_balances_are_shown_rounded_down(amount: str, cents: int) -> None:
+    """A player never sees more than there is (docs/decisions/0012)."""
+    assert cents_rounded_down(Decimal(amount)) == cents
+
+
+@given(ANY_AMOUNT)
+@examples(150)
+def test_rounding_down_takes_less_than_a_cent(amount: Decimal) -> None:
+    """What is shown is never above the balance, and less than a cent below it (docs/decisions/0012)."""
+    cents = cents_rounded_down(amount)
+    assert 0 <= Fraction(amount) * 100 - cents < 1
+
+
+@pytest.mark.parametrize(
+    ("cents", "text"),
+    [
+        pytest.param(0, "0.00", id="nothing"),
+        pytest.param(1, "0.01", id="one cent"),
+        pytest.param(10, "0.10", id="the trailing zero stays"),
+        pytest.param(100, "1.00", id="one unit"),
+        pytest.param(1999, "19.99", id="no float noise"),
+        pytest.param(-1, "-0.01", id="a cent of debt"),
+        pytest.param(-5, "-0.05", id="a debt under a unit keeps its sign"),
+        pytest.param(-100, "-1.00", id="a unit of debt"),
+        pytest.param(-12345, "-123.45", id="a debt"),
+        pytest.param(123456789012, "1234567890.12", id="scenario G03"),
+        pytest.param(2**63 - 1, "92233720368547758.07", id="64 bits"),
+        pytest.param(-(2**63) + 1, "-92233720368547758.07", id="64 bits of debt"),
+    ],
+)
+def test_cents_are_written_with_two_decimals(cents: int, text: str) -> None:
+    """A balance is a JSON number in currency units with exactly two decimals (spec §2.1; docs/decisions/0012)."""
+    assert json_cents(cents) == text
+
+
+@given(ANY_CENTS)
+@examples(150)
+def test_written_cents_are_json_numbers_of_the_same_value(cents: int) -> None:
+    """However large and whichever its sign, the balance reads back exactly (spec §2.1)."""
+    text = json_cents(cents)
+    assert _PLAIN_JSON_NUMBER.fullmatch(text)
+    assert Fraction(text) == Fraction(cents, 100)
+    assert text[-3] == "."
 
 
 @pytest.mark.parametrize(
@@ -163,6 +227,8 @@ def test_no_conversion_asks_the_decimal_context() -> None:
         assert str(amount_from_cents(1234567890123456789)) == "12345678901234567.89"
         assert cents_from_amount(long) == 1234567890123456789
         assert json_number(long) == "12345678901234567.89"
+        assert cents_rounded_down(Decimal("-12345678901234567.891")) == -1234567890123456790
+        assert json_cents(1234567890123456789) == "12345678901234567.89"
         with pytest.raises(ValueError, match="finer than a cent"):
             cents_from_amount(Decimal("0.001"))
 

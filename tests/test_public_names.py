@@ -5,65 +5,86 @@ import subprocess
 import sys
 from importlib import import_module, metadata
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import game_operator
-
-SOURCE = Path(game_operator.__file__).read_text()
+from game_operator import models
 
 ERRORS = [
+    "AccountExistsError",
+    "AccountNotFoundError",
+    "AdjustmentRefusedError",
     "ApiError",
     "AuthenticationError",
     "BadRequestError",
     "ConfigurationError",
     "FreeBetRejectedError",
     "GameOperatorError",
+    "LedgerError",
+    "LedgerUnavailableError",
+    "MalformedCallError",
     "NoAnswerError",
     "OperatorInactiveError",
     "OutcomeUnknownError",
     "RateLimitedError",
     "RequestNotSentError",
+    "SchemaError",
     "ServiceError",
     "SessionTokenError",
     "SigningKeyError",
+    "TransactionRequiredError",
     "TransportError",
     "UnexpectedResponseError",
+    "WebhookError",
+    "WebhookSignatureError",
 ]
 MODELS = [
+    "BalanceCall",
     "BetConfig",
     "BetNotFound",
     "ClosedBet",
+    "DepositCall",
+    "FreeBet",
     "GameInfo",
     "GameInstance",
     "GrantAccepted",
     "OpenBet",
+    "Reply",
+    "RollbackCall",
     "RolledBackBet",
     "RoundFound",
     "RoundNotFound",
+    "WebhookCall",
+    "WithdrawCall",
 ]
 OTHERS = [
     "AsyncOperatorClient",
     "AsyncSigner",
+    "BetState",
     "Cents",
     "Exchange",
     "GameStatus",
     "Genre",
     "GrantErrorCode",
     "OperatorClient",
+    "Profile",
     "ReadLimits",
     "RetryPolicy",
     "SessionClaims",
     "SessionTokenBuilder",
     "Signer",
+    "WebhookErrorCode",
     "__version__",
     "launch_url",
 ]
 
 
-def _type_checking_imports() -> dict[str, str]:
-    """Return each name that a type checker sees, with the module it comes from."""
-    blocks = [node for node in ast.parse(SOURCE).body if isinstance(node, ast.If)]
+def _type_checking_imports(package: ModuleType) -> dict[str, str]:
+    """Return each name that a type checker sees in *package*, with the module it comes from."""
+    source = Path(str(package.__file__)).read_text()
+    blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.asname or alias.name: str(node.module) for node in imports for alias in node.names}
 
@@ -89,8 +110,20 @@ def test_names_stand_once_and_in_order() -> None:
 def test_type_checkers_see_what_there_is() -> None:
     """The lazy names and the ones a type checker sees are the same, from the same modules."""
     lazy = {name: f"game_operator.{home}" for name, home in game_operator._HOME_OF.items()}
-    assert _type_checking_imports() == lazy
+    assert _type_checking_imports(game_operator) == lazy
     assert {*lazy, "__version__"} == set(game_operator.__all__)
+
+
+def test_the_models_are_lazy_too() -> None:
+    """The package of models has the same names for a type checker, for a program and for ``dir``."""
+    lazy = {name: f"game_operator.models.{home}" for name, home in models._HOME_OF.items()}
+    assert _type_checking_imports(models) == lazy
+    assert sorted(lazy) == models.__all__
+    assert set(lazy) <= set(dir(models))
+    for name, home in lazy.items():
+        assert getattr(models, name) is getattr(import_module(home), name)
+    with pytest.raises(AttributeError, match=r"module 'game_operator\.models' has no attribute 'OpenBets'"):
+        _ = models.OpenBets  # type: ignore[attr-defined]  # that is the point
 
 
 @pytest.mark.parametrize("name", sorted(set(game_operator.__all__) - {"__version__"}))
@@ -158,6 +191,17 @@ def test_version_is_the_distribution_s() -> None:
             "from game_operator import SessionTokenBuilder",
             "boto3 httpx starlette",
             id="tokens load no client",
+        ),
+        pytest.param(
+            "from game_operator import Profile, Reply, WithdrawCall, WebhookErrorCode, MalformedCallError",
+            "anyio asyncio cryptography httpx jwt pydantic pydantic_core ssl sqlite3",
+            id="calls, replies and the profile load nothing heavy",
+        ),
+        pytest.param(
+            "from game_operator.webhooks import WebhookReceiver, RsaSignature, asgi_app, success, error",
+            "aiohttp anyio asyncpg boto3 django fastapi flask h11 httpcore httptools httpx httpx2 jwt litestar psycopg "
+            "pydantic pydantic_core sqlalchemy sqlite3 starlette typer rich uvicorn uvloop",
+            id="a process of webhooks loads no client, database driver or framework",
         ),
     ],
 )
