@@ -26,6 +26,8 @@ from game_operator.ledger.script import ConflictError, Execute, Loaded, Step, To
 
 __all__ = ["PostgresDialect"]
 
+# Lists travel as one JSON text: one parameter of one type for every driver, and quicker to read than an array each.
+_KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
 _CLOCK = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
 
 
@@ -37,12 +39,12 @@ class PostgresDialect:
         self._accounts = (
             f"SELECT locked.account, locked.balance_cents, locked.at_millis, {_CLOCK} FROM "  # noqa: S608
             f"(SELECT account, balance_cents, at_millis FROM {prefix}accounts "
-            "WHERE account = ANY(CAST(? AS text[])) ORDER BY account FOR UPDATE) AS locked"
+            f"WHERE account = ANY({_KEYS}) ORDER BY account FOR UPDATE) AS locked"
         )
-        self._bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ANY(CAST(? AS text[]))"  # noqa: S608
+        self._bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ANY({_KEYS})"  # noqa: S608
         self._calls = (
             f"SELECT {CALL_COLUMNS} FROM {prefix}calls "  # noqa: S608
-            "WHERE source = ? AND operation = ? AND tx_id = ANY(CAST(? AS text[]))"
+            f"WHERE source = ? AND operation = ? AND tx_id = ANY({_KEYS})"
         )
         self._parts = _parts(prefix)
         self._upsert_anomalies = (
@@ -54,11 +56,11 @@ class PostgresDialect:
 
     def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
         """Lock the accounts in sorted order, then read bets and calls."""
-        statements = [Execute(self._accounts, (sorted(needs.accounts),))]
+        statements = [Execute(self._accounts, (json.dumps(sorted(needs.accounts)),))]
         if needs.bets:
-            statements.append(Execute(self._bets, (needs.source, sorted(needs.bets))))
+            statements.append(Execute(self._bets, (needs.source, json.dumps(sorted(needs.bets)))))
         for operation, tx_ids in _by_operation(needs.calls):
-            statements.append(Execute(self._calls, (needs.source, operation, tx_ids)))
+            statements.append(Execute(self._calls, (needs.source, operation, json.dumps(tx_ids))))
         accounts, *others = yield Together(tuple(statements))
         bets = others.pop(0) if needs.bets else []
         clock_millis = max((row[3] for row in accounts), default=0)
@@ -132,7 +134,7 @@ def _parts(prefix: str) -> dict[str, str]:
     }
 
 
-_ROWS = "json_array_elements(CAST(? AS json)) AS item"
+_ROWS = "jsonb_array_elements(CAST(CAST(? AS text) AS jsonb)) AS item"
 
 
 def _columns(kinds: str) -> str:
