@@ -119,7 +119,8 @@ def _parts(prefix: str) -> dict[str, str]:
             f"UPDATE {prefix}bets SET state = {_column(0, 't')}, won_cents = {_column(1, 'b')}, "  # noqa: S608
             f"settled_at_millis = {_column(2, 'b')}, deposit_tx_id = {_column(3, 't')}, round_id = {_column(4, 't')} "
             f"FROM {_ROWS} WHERE source = {_column(5, 't')} AND bet_id = {_column(6, 't')} "
-            f"AND (state IN ('OPEN', 'SPENT') OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND {_column(7, 't')} = 'CLOSED'))"
+            "AND (state IN ('OPEN', 'SPENT') "
+            f"OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND {_column(7, 't')} = 'CLOSED'))"
         ),
         "new_accounts": f"INSERT INTO {prefix}accounts SELECT {_columns('tbb')} FROM {_ROWS} ON CONFLICT DO NOTHING",  # noqa: S608
         "accounts": (
