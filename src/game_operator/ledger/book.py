@@ -235,7 +235,7 @@ class Book:
         )
         self.changes.anomalies.append(anomaly)
         # Whatever is answered SYSTEM_ERROR here cannot mend itself.
-        level = logging.ERROR if decision.code == WebhookErrorCode.SYSTEM_ERROR else logging.WARNING
+        level = logging.ERROR if decision.code == WebhookErrorCode.SYSTEM_ERROR else logging.INFO
         answer, bet_id = decision.code or "SUCCESS", shown(call.bet_id)
         _LOG.log(
             level, "%s: a %s of bet %s was answered %s; it is kept to look at", anomaly.kind, operation, bet_id, answer

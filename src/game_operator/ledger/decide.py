@@ -5,30 +5,53 @@ The order of questions (docs/decisions/0014; spec §3 and §6 show none of this)
 
 1. Is a rollback the withdraw's own bytes? INVALID_REQUEST.
 2. Is its identity known with other content, or held by another bet's tombstone? DUPLICATE_TRANSACTION.
-3. Is the player unknown? PLAYER_NOT_FOUND; a withdraw of an unseen bet is declined, a rollback leaves a tombstone.
+3. Is the player unknown? PLAYER_NOT_FOUND; a withdraw of an unseen bet is DECLINED, a rollback leaves a TOMBSTONE.
    A known repeat skips this question.
 4. The table:
 
 ::
 
-    bet          withdraw                      deposit of a bet                  rollback
-    -----------  ----------------------------  --------------------------------  -------------------------------------
-    unseen       debit: OPEN (a rain: SPENT)   BET_NOT_FOUND, no state           TOMBSTONE, BET_NOT_FOUND (*)
-                 refused: DECLINED                                               another bet's tx_id: nothing stored
-    OPEN         same: SUCCESS                 credit: CLOSED                    refund: ROLLED_BACK
-                 else DUPLICATE_TRANSACTION    other player: BET_NOT_FOUND       disagrees: BET_NOT_FOUND
-    SPENT        as OPEN                       BET_ALREADY_CLOSED                as OPEN
-    CLOSED       as OPEN                       same: SUCCESS                     BET_ALREADY_CLOSED
-                                               else BET_ALREADY_CLOSED           disagrees: BET_NOT_FOUND
-    ROLLED_BACK  BET_ROLLED_BACK               BET_ROLLED_BACK                   SUCCESS
-                                               other player: BET_NOT_FOUND       disagrees: BET_NOT_FOUND
-    TOMBSTONE    BET_ROLLED_BACK               BET_ROLLED_BACK                   BET_NOT_FOUND (*)
-    DECLINED     same: its code again          BET_NOT_FOUND                     BET_NOT_FOUND (*)
-                 else DUPLICATE_TRANSACTION
+    withdraw
+    bet            the same              its tx_id, other content  other tx_id
+    -------------  --------------------  ------------------------  -----------------------
+    unseen         debit: OPEN           debit: OPEN               debit: OPEN
+    OPEN           SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
+    SPENT          SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
+    CLOSED         SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
+    CLOSED, by us  SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
+    ROLLED_BACK    BET_ROLLED_BACK       DUPLICATE_TRANSACTION !   BET_ROLLED_BACK
+    TOMBSTONE      BET_ROLLED_BACK       BET_ROLLED_BACK           BET_ROLLED_BACK
+    DECLINED       INSUFFICIENT_BALANCE  DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
 
-    (*) SUCCESS with unknown_rollback="success".
+    deposit
+    bet            the same, or the first  other tx_id and amount  other player
+    -------------  ----------------------  ----------------------  --------------------
+    unseen         BET_NOT_FOUND !         BET_NOT_FOUND !         BET_NOT_FOUND !
+    OPEN           credit: CLOSED          credit: CLOSED          BET_NOT_FOUND !
+    SPENT          BET_ALREADY_CLOSED !    BET_ALREADY_CLOSED !    BET_ALREADY_CLOSED !
+    CLOSED         SUCCESS                 BET_ALREADY_CLOSED !    BET_NOT_FOUND !
+    CLOSED, by us  SUCCESS                 BET_ALREADY_CLOSED !    BET_NOT_FOUND !
+    ROLLED_BACK    BET_ROLLED_BACK !       BET_ROLLED_BACK !       BET_NOT_FOUND !
+    TOMBSTONE      BET_ROLLED_BACK !       BET_ROLLED_BACK !       BET_ROLLED_BACK !
+    DECLINED       BET_NOT_FOUND !         BET_NOT_FOUND !         BET_NOT_FOUND !
 
-5. Only a withdraw about to debit is asked: may the player bet, and is there enough money.
+    rollback
+    bet            its withdraw's tx_id         other tx_id                  other player
+    -------------  ---------------------------  ---------------------------  ---------------------------
+    unseen         BET_NOT_FOUND*: TOMBSTONE !  BET_NOT_FOUND*: TOMBSTONE !  BET_NOT_FOUND*: TOMBSTONE !
+    OPEN           refund: ROLLED_BACK          BET_NOT_FOUND !              BET_NOT_FOUND !
+    SPENT          refund: ROLLED_BACK          BET_NOT_FOUND !              BET_NOT_FOUND !
+    CLOSED         BET_ALREADY_CLOSED !         BET_NOT_FOUND !              BET_NOT_FOUND !
+    CLOSED, by us  BET_ALREADY_CLOSED !         BET_NOT_FOUND !              BET_NOT_FOUND !
+    ROLLED_BACK    SUCCESS                      BET_NOT_FOUND !              DUPLICATE_TRANSACTION !
+    TOMBSTONE      BET_NOT_FOUND* !             BET_NOT_FOUND* !             DUPLICATE_TRANSACTION !
+    DECLINED       BET_NOT_FOUND* !             BET_NOT_FOUND* !             BET_NOT_FOUND* !
+
+    What moves money is answered SUCCESS; a colon stands before the bet's new state. ! is kept as an anomaly.
+    * is SUCCESS with unknown_rollback="success". "CLOSED, by us" is settled by a reconciliation.
+
+5. Only a withdraw about to debit is asked: may the player bet, and is there enough money? Whatever refuses it, it is
+   DECLINED for good. A debited bet is OPEN; one that no deposit ever settles (a RAIN) is SPENT.
 
 A claim (free bets, jackpots) reads and changes no bet: it is credited once per identity.
 """

@@ -1,0 +1,46 @@
+"""Calls in few words: one player, one bet, its withdraw, deposit and rollback, and variations of them."""
+
+from typing import Any
+
+from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WithdrawCall
+
+WAGER_CENTS = 500
+WON_CENTS = 1250
+
+
+def withdraw(bet_id: str = "b1", player_id: str = "p1", amount_cents: int = WAGER_CENTS, **more: Any) -> WithdrawCall:
+    """Return the withdraw of a bet; its tx_id is derived unless given."""
+    return WithdrawCall(player_id=player_id, bet_id=bet_id, amount_cents=amount_cents, **more)
+
+
+def deposit(
+    bet_id: str | None = "b1", player_id: str = "p1", amount_cents: int = WON_CENTS, **more: Any
+) -> DepositCall:
+    """Return the deposit that settles a bet; its tx_id is derived unless given."""
+    return DepositCall(player_id=player_id, bet_id=bet_id, amount_cents=amount_cents, **more)
+
+
+def claim(
+    tx_id: str = "claim-1",
+    player_id: str = "p1",
+    amount_cents: int = 300,
+    bet_id: str | None = None,
+    action: str = "FREE_BET_CLAIM",
+    **more: Any,
+) -> DepositCall:
+    """Return a claim; it names no bet unless told to."""
+    return DepositCall(
+        player_id=player_id, bet_id=bet_id, amount_cents=amount_cents, tx_id=tx_id, action=action, **more
+    )
+
+
+def rollback(
+    bet_id: str = "b1", player_id: str = "p1", tx_id: str | None = "withdraw:bet:b1", **more: Any
+) -> RollbackCall:
+    """Return the rollback of a bet; unless told otherwise it carries the derived tx_id of b1's withdraw."""
+    return RollbackCall(player_id=player_id, bet_id=bet_id, tx_id=tx_id, **more)
+
+
+def ask_balance(player_id: str = "p1") -> BalanceCall:
+    """Return the question for a balance."""
+    return BalanceCall(player_id=player_id)
