@@ -7,6 +7,11 @@
 #   NAME.http       the request as it goes over the wire: request line, the headers of spec §5, body
 # and json-stringify.json holds what JSON.stringify writes.
 #
+# Each webhook webhooks/NAME has
+#   NAME.body       the body as the service writes it (assumed, docs/decisions/0010)
+#   NAME.signature  its signature, as above (assumed, docs/decisions/0011)
+# and each reply webhooks/NAME.reply is a body of spec §2.1.
+#
 # The tests read the files and need neither program. The key is for these files alone: it protects nothing.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -74,6 +79,37 @@ post round-by-both fetch-round-bets '{"instance_id":"i","round_no":0,"round_id":
 post grant free-bet/grant '{"player_id":"player-1","instance_id":"65f0c0ffee65f0c0ffee0003","count":5,"wager_amount_cents":100,"expire_duration_millis":86400000,"reference_id":"welcome-7"}'
 post grant-largest free-bet/grant '{"player_id":"player-1","instance_id":"i","count":50,"wager_amount_cents":1000000,"expire_duration_millis":2592000000,"reference_id":"r"}'
 post grant-unicode free-bet/grant '{"player_id":"Zoë 🎲\n\u0001\"\\/","instance_id":"é","count":1,"wager_amount_cents":1,"expire_duration_millis":1,"reference_id":"\t\u001f'$'\u007f\u2028''"}'
+
+webhook() { # NAME BODY
+    printf '%s' "$2" > "webhooks/$1.body"
+    openssl dgst -sha256 -sign "$KEY" "webhooks/$1.body" | openssl base64 -A | tr '+/' '-_' | tr -d '=' \
+        > "webhooks/$1.signature"
+}
+
+reply() { # NAME BODY
+    printf '%s' "$2" > "webhooks/$1.reply"
+}
+
+mkdir -p webhooks
+webhook withdraw '{"player_id":"p1","amount":5000,"game":"aviator","instance_id":"i1","action":"BET","action_id":"b1","tx_id":"withdraw:bet:b1"}'
+webhook withdraw-rain '{"player_id":"p1","amount":300,"game":"aviator","instance_id":"i1","action":"RAIN","action_id":"b1","tx_id":"withdraw:rain:b1"}'
+webhook withdraw-unicode '{"player_id":"Zoë 🎲","amount":1,"game":"é","instance_id":"é","action":"BET","action_id":"日本/\"7\"\\","tx_id":"t\n\u0001"}'
+webhook deposit '{"player_id":"p1","amount":15000,"game":"aviator","instance_id":"i1","action":{"type":"BET","round_id":"r1","wager":5000,"won":15000},"action_id":"b1","tx_id":"deposit:bet:b1"}'
+webhook deposit-loss '{"player_id":"p1","amount":0,"game":"aviator","instance_id":"i1","action":{"type":"BET","round_id":"r1","wager":5000,"won":0},"action_id":"b1","tx_id":"deposit:bet:b1"}'
+webhook deposit-claim '{"player_id":"p1","amount":700,"game":"aviator","instance_id":"i1","action":{"type":"FREE_BET_CLAIM","bets":[{"id":"f1","round_id":"r1","wager":100,"won":700},{"id":"f2","round_id":"r2","wager":100,"won":0}]},"action_id":"c1","tx_id":"deposit:free_bet_claim:c1"}'
+webhook deposit-jackpot '{"player_id":"p1","amount":1000000,"game":"aviator","instance_id":"i1","action":{"type":"JACKPOT","jackpot_id":"pool-1"},"action_id":"b1","tx_id":"deposit:jackpot:b1"}'
+webhook rollback '{"player_id":"p1","amount":5000,"game":"aviator","instance_id":"i1","action":"BET","action_id":"b1","tx_id":"withdraw:bet:b1","round_id":"r1"}'
+webhook player-balance '{"player_id":"p1"}'
+# What the service might write as well: other names, other order, white space, and more than is understood.
+webhook withdraw-other-names '{ "extra": {"a": [1, 2.50, null]}, "wager": 5000.0, "bet_id": "b1", "player_id": "p1" }'
+webhook deposit-other-names '{"player_id":"p1","reference_id":"b1","transaction_id":"t1","won":15000,"round_id":"r1"}'
+
+reply success '{"type":"SUCCESS","balance":100.50,"timestamp":1800000000000}'
+reply success-nothing '{"type":"SUCCESS","balance":0.00,"timestamp":1800000000000}'
+reply success-large '{"type":"SUCCESS","balance":1234567890.12,"timestamp":1800000000000}'
+reply success-debt '{"type":"SUCCESS","balance":-0.05,"timestamp":1800000000000}'
+reply error '{"type":"ERROR","code":"SYSTEM_ERROR","timestamp":1800000000000}'
+reply error-with-balance '{"type":"ERROR","code":"INSUFFICIENT_BALANCE","balance":1.00,"timestamp":1800000000000}'
 
 # Signatures alone, of what no request holds.
 printf '' > message-empty.signed && sign message-empty
