@@ -1,0 +1,295 @@
+"""JSON that strangers send: read one way alone, on every Python, in bounded time (spec §4.1; docs/decisions/0010)."""
+
+import decimal
+import json
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies
+
+from game_operator import MalformedCallError
+from game_operator.protocol.strict_json import DEEPEST, LONGEST_NUMBER, Exponential, items_with_bytes, read_json
+from tests.support.wire import JSON_VALUES, NUMBER_TEXT, examples
+from tests.test_money import hostile_context
+
+KIB64 = 65_536
+MIB = 1_048_576
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        pytest.param(b"", "is no JSON", id="nothing"),
+        pytest.param(b"  \n", "is no JSON", id="white space"),
+        pytest.param(b'{"a":1', "is no JSON", id="cut off"),
+        pytest.param(b'{"a":1}x', "is no JSON", id="something behind"),
+        pytest.param(b'{"a":1}{}', "is no JSON", id="two values"),
+        pytest.param(b"{'a':1}", "is no JSON", id="single quotes"),
+        pytest.param(b'{"a":1,}', "is no JSON", id="a comma too many"),
+        pytest.param(b'{"a":01}', "is no JSON", id="a leading zero"),
+        pytest.param(b'{"a":+1}', "is no JSON", id="a plus"),
+        pytest.param(b'{"a":.5}', "is no JSON", id="no digit before the point"),
+        pytest.param(b'{"a":5.}', "is no JSON", id="no digit behind the point"),
+        pytest.param(b'{"a":0x1}', "is no JSON", id="hexadecimal"),
+        pytest.param(b'{"a":1_0}', "is no JSON", id="an underscore"),
+        pytest.param('{"a":\u0661}'.encode(), "is no JSON", id="digits of another script"),
+        pytest.param(b'{"a":"\n"}', "is no JSON", id="a raw line's end in text"),
+        pytest.param(b'{"a":"\\x41"}', "is no JSON", id="an unknown escape"),
+        pytest.param(b'\v{"a":1}', "is no JSON", id="white space that JSON has not"),
+        pytest.param(b'/**/{"a":1}', "is no JSON", id="a comment"),
+        pytest.param(b'\xef\xbb\xbf{"a":1}', "is no JSON", id="a BOM"),
+        pytest.param('{"a":1}'.encode("utf-16"), "is no UTF-8 from byte 0", id="UTF-16"),
+        pytest.param('{"a":"é"}'.encode("latin-1"), "is no UTF-8 from byte 6", id="Latin-1"),
+        pytest.param(b'{"a":"\xed\xa0\x80"}', "is no UTF-8 from byte 6", id="a surrogate in UTF-8"),
+        pytest.param(b'{"a":"\xc0\xaf"}', "is no UTF-8 from byte 6", id="an overlong form"),
+        pytest.param(b'{"a":1}\0', "is no JSON", id="a zero byte behind"),
+        pytest.param(b'{"a":NaN}', "NaN is not JSON", id="NaN"),
+        pytest.param(b'{"a":[{"b":NaN}]}', "NaN is not JSON", id="NaN further down"),
+        pytest.param(b'{"a":Infinity}', "Infinity is not JSON", id="Infinity"),
+        pytest.param(b"-Infinity", "-Infinity is not JSON", id="minus Infinity"),
+        pytest.param(b'{"a":1,"a":1}', "stands twice", id="a member twice, alike"),
+        pytest.param(b'{"a":1,"b":2,"a":3}', "stands twice", id="a member twice, differing"),
+        pytest.param(b'{"x":[{"y":{"a":1,"a":2}}]}', "stands twice", id="a member twice further down"),
+        pytest.param(b'{"a":1,"\\u0061":2}', "stands twice", id="a member twice, once escaped"),
+        pytest.param(b'{"":1,"":2}', "stands twice", id="an empty name twice"),
+        pytest.param(b'{"a":1e9999999999999999999}', "beyond all bounds", id="an exponent of 19 digits"),
+    ],
+)
+def test_what_is_refused(body: bytes, problem: str) -> None:
+    """What two readers could take for two things is not read at all."""
+    with pytest.raises(MalformedCallError, match=problem) as refused:
+        read_json(body)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        pytest.param(b' \t\r\n{"a" : [1 , 2]} \n', {"a": [1, 2]}, id="white space"),
+        pytest.param(b'{"a":{"a":1},"A":2}', {"a": {"a": 1}, "A": 2}, id="the same name on two levels, or in capitals"),
+        pytest.param('{"é":1,"e\u0301":2}'.encode(), {"é": 1, "e\u0301": 2}, id="composed and decomposed"),
+        pytest.param(b'"\\ud83c\\udfb2"', "🎲", id="a pair of surrogates"),
+        pytest.param(b'"\\ud83c"', "\ud83c", id="a lone surrogate is text, which no id can be"),
+        pytest.param(b"null", None, id="null"),
+        pytest.param(b"[true,false]", [True, False], id="bools"),
+        pytest.param(b'"\\u0000"', "\0", id="U+0000"),
+        pytest.param(b'"NaN"', "NaN", id="NaN as text"),
+        pytest.param(b'{"a":[{"b":1},{"b":1}]}', {"a": [{"b": 1}, {"b": 1}]}, id="a member in two objects"),
+        pytest.param(b"-0", 0, id="minus nothing"),
+    ],
+)
+def test_what_is_read(body: bytes, value: object) -> None:
+    """Beside each refusal stands what is JSON after all."""
+    assert read_json(body) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        pytest.param("500", int, id="whole"),
+        pytest.param("500.0", Decimal, id="with a point"),
+        pytest.param("1234567890.12", Decimal, id="more digits than a float keeps"),
+        pytest.param("5e2", Exponential, id="an exponent"),
+        pytest.param("5E2", Exponential, id="a capital exponent"),
+        pytest.param("5.0e+2", Exponential, id="a point and an exponent"),
+        pytest.param("1e400", Exponential, id="beyond a float"),
+        pytest.param("1e-400", Exponential, id="below a float"),
+    ],
+)
+def test_numbers_are_exact_and_tell_how_they_were_written(text: str, kind: type) -> None:
+    """No number passes through a float; one with an exponent is known by its class (docs/decisions/0010)."""
+    value = read_json(text.encode())
+    assert type(value) is kind
+    assert value == Decimal(text)
+
+
+@given(NUMBER_TEXT)
+@examples(150)
+def test_any_number_is_exact(text: str) -> None:
+    """Digit for digit, whatever the thread's decimal context."""
+    with hostile_context():
+        value = read_json(text.encode())
+    assert Decimal(value) == Decimal(text)
+
+
+def test_an_application_without_traps() -> None:
+    """Where a failed conversion is set to give NaN, it is refused all the same."""
+    with decimal.localcontext(decimal.Context(traps=[])), pytest.raises(MalformedCallError, match="beyond all bounds"):
+        read_json(b"1e9999999999999999999")
+
+
+@given(JSON_VALUES)
+@examples(150)
+def test_it_agrees_with_the_standard_library(value: Any) -> None:
+    """What is read is what json.loads reads, numbers aside, which are exact here."""
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
+        assert json.loads(json.dumps(read_json(text.encode()), default=float)) == json.loads(text)
+
+
+@given(strategies.binary(max_size=60))
+@examples(200)
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    """Nothing but MalformedCallError comes out."""
+    try:
+        read_json(body)
+    except MalformedCallError:
+        return
+    json.loads(body)
+
+
+_LEVELS = [
+    pytest.param(b"[", b"]", id="arrays"),
+    pytest.param(b'{"a":', b"}", id="objects"),
+    pytest.param(b'[{"]":', b"}]", id="both"),
+]
+
+
+def _nested(opening: bytes, closing: bytes, levels: int) -> bytes:
+    return opening * (levels // len(closing)) + b"0" + closing * (levels // len(closing))
+
+
+@pytest.mark.parametrize(("opening", "closing"), _LEVELS)
+def test_64_levels_are_read(opening: bytes, closing: bytes) -> None:
+    """As deep as that, however often; brackets in text are no levels."""
+    deepest = _nested(opening, closing, DEEPEST)
+    assert DEEPEST == 64
+    read_json(deepest)
+    read_json(b"[" + b",".join([_nested(opening, closing, DEEPEST - 2)] * 50) + b"]")
+    read_json(b'["' + b"[{" * 500 + b'","\\"' + b"[{" * 500 + b'"]')
+
+
+@pytest.mark.parametrize(("opening", "closing"), _LEVELS)
+@pytest.mark.parametrize("levels", [66, 1_000, 60_000])
+def test_more_levels_are_refused(opening: bytes, closing: bytes, levels: int) -> None:
+    """Closed or not, and however deep."""
+    for body in (_nested(opening, closing, levels), opening * levels):
+        with pytest.raises(MalformedCallError, match="more than 64 levels deep"):
+            read_json(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 65 + b"]" * 65, b'{"a":' * 65 + b"1" + b"}" * 65, b"[1," + b"[" * 64 + b"]" * 65]
+)
+def test_65_levels_are_refused(body: bytes) -> None:
+    """One more than there may be."""
+    with pytest.raises(MalformedCallError, match="more than 64 levels deep"):
+        read_json(body)
+
+
+def test_the_longest_numbers() -> None:
+    """600 digits in a row are a number, 601 are a way to keep a processor busy; in text they are text."""
+    assert LONGEST_NUMBER == 600
+    assert read_json(b"9" * 600) == int("9" * 600)
+    assert read_json(b"[0.%b]" % (b"9" * 600))[0] < 1
+    assert read_json(b'{"%b":"%b"}' % (b"9" * 700, b"8" * 70_000)) == {"9" * 700: "8" * 70_000}
+    for body in (b"9" * 601, b"-" + b"9" * 601, b"0." + b"9" * 601, b"1e" + b"0" * 601, b'["a\\"",%b]' % (b"1" * 601)):
+        with pytest.raises(MalformedCallError, match="more than 600 digits in a row"):
+            read_json(body)
+
+
+HOSTILE: dict[str, Callable[[int], bytes]] = {
+    "open arrays": lambda size: b"[" * size,
+    "open objects": lambda size: b'{"a":' * (size // 5),
+    "arrays": lambda size: b"[" * (size // 2) + b"]" * (size // 2),
+    "digits": lambda size: b"1" * size,
+    "a fraction": lambda size: b"0." + b"1" * (size - 2),
+    "an exponent": lambda size: b"1e" + b"1" * (size - 2),
+    "rows of digits": lambda size: b"[" + b",".join([b"1" * 600] * (size // 601)) + b"]",
+    "fractions": lambda size: b"[" + b",".join([b"0." + b"1" * 600] * (size // 603)) + b"]",
+    "exponents": lambda size: b"[" + b",".join([b"1e9"] * (size // 4)) + b"]",
+    "white space": lambda size: b" " * size,
+    "open text": lambda size: b'"' * (size | 1),
+    "open text of quotes": lambda size: b'"' + b'\\"' * (size // 2),
+    "backslashes": lambda size: b'"' + b"\\" * (size - 1),
+    "quotes": lambda size: b"[" + b'""' * (size // 2),
+    "escapes": lambda size: b'"' + b"\\ud800" * (size // 6) + b'"',
+    "small arrays": lambda size: b"[" + b"[]," * (size // 3) + b"0]",
+    "deep arrays": lambda size: b"[" + b",".join([b"[" * 63 + b"]" * 63] * (size // 127)) + b"]",
+    "members": lambda size: b"{" + b",".join(b'"%d":0' % number for number in range(size // 11)) + b"}",
+    "the same member": lambda size: b"{" + b'"a":0,' * (size // 6) + b'"a":0}',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_time_and_memory_are_bounded(name: str) -> None:
+    """Sixteen times the bytes take about sixteen times as long, not two hundred times (docs/decisions/0010)."""
+    small, large = HOSTILE[name](KIB64), HOSTILE[name](MIB)
+    assert _seconds(small) < 0.5
+    assert _seconds(large) < 5
+    tracemalloc.start()
+    _seconds(small)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64 * KIB64 + MIB
+
+
+def _seconds(body: bytes) -> float:
+    started = time.process_time()
+    with suppress(MalformedCallError):
+        read_json(body)
+    return time.process_time() - started
+
+
+def test_bounds_do_not_depend_on_settings_of_python() -> None:
+    """A process that lifted the limit of digits, and one at the end of its stack, refuse the same."""
+    program = """
+import sys
+sys.set_int_max_str_digits(0)
+sys.setrecursionlimit(10**6)
+from game_operator.errors import MalformedCallError
+from game_operator.protocol.strict_json import read_json
+for body in (b"1" * 1_000_000, b"[" * 1_000_000, b"[" * 60_000 + b"]" * 60_000, b'{"a":' * 200_000):
+    try:
+        read_json(body)
+    except MalformedCallError as refused:
+        print(str(refused)[:40])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
+    assert (
+        done.stdout.splitlines()
+        == ["the body has a number of more than 600 d"] + ["the body is more than 64 levels deep"] * 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "items"),
+    [
+        pytest.param(b"[]", [], id="none"),
+        pytest.param(b" [ ] ", [], id="none, with blanks"),
+        pytest.param(b'[{"a":1},{"b":5e2}]', [b'{"a":1}', b'{"b":5e2}'], id="an array"),
+        pytest.param(b' [ {"a" : 1 } ,\n5.00, "x,]" ] ', [b'{"a" : 1 }', b"5.00", b'"x,]"'], id="with blanks"),
+        pytest.param(b'{"bets":[1,[2]]}', [b"1", b"[2]"], id="an object"),
+        pytest.param(
+            b'{ "x" : {"bets":[9]} , "y":"\\"bets\\":[8]", "b\\u0065ts" : [ 1 ], "z":[7] }', [b"1"], id="among others"
+        ),
+        pytest.param('["é","\\ud83c"]'.encode(), ['"é"'.encode(), b'"\\ud83c"'], id="any text"),
+    ],
+)
+def test_items_with_their_bytes(body: bytes, items: list[bytes]) -> None:
+    """Each item of a batch has the very bytes that it had in it (docs/decisions/0010)."""
+    value = read_json(body)
+    found = list(items_with_bytes(body, value["bets"] if isinstance(value, dict) else value, "bets"))
+    assert [alone for _, alone in found] == items
+    assert [read_json(alone) for _, alone in found] == [item for item, _ in found]
+
+
+@given(strategies.lists(JSON_VALUES, max_size=5), strategies.sampled_from([None, 1]), strategies.booleans())
+@examples(100)
+def test_any_items_with_their_bytes(values: list[Any], indent: int | None, is_object: bool) -> None:
+    """However the batch is written, the items read the same alone."""
+    body = json.dumps({"a": values, "bets": values, "c": 1} if is_object else values, indent=indent).encode()
+    value = read_json(body)
+    found = list(items_with_bytes(body, value["bets"] if is_object else value, "bets"))
+    assert (
+        [read_json(alone) for _, alone in found]
+        == [item for item, _ in found]
+        == read_json(json.dumps(values).encode())
+    )
