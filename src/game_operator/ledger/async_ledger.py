@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -11,7 +11,7 @@ from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
 from game_operator.ledger.outside import adjust, open_account
 from game_operator.ledger.queries import Queries
-from game_operator.ledger.queues import AsyncCommitQueue
+from game_operator.ledger.queues import AsyncCommitQueue, merged
 from game_operator.ledger.schema import check_prefix
 from game_operator.ledger.script import ConflictError, Dialect, Result, Step, apply_items
 from game_operator.ledger.sqlite import BusyError, SqliteStore, path_of
@@ -37,6 +37,8 @@ class _Store(Protocol):
 
     async def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T: ...
 
+    async def express(self, items: Sequence[Item]) -> Mapping[int, Outcome]: ...
+
     async def close(self) -> None: ...
 
 
@@ -60,6 +62,9 @@ class _SqliteOnLoop:
 
     async def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         return self._store.read(script)
+
+    async def express(self, items: Sequence[Item]) -> Mapping[int, Outcome]:
+        return self._store.express(items)
 
     async def close(self) -> None:
         self._store.close()
@@ -146,7 +151,11 @@ class AsyncSqlLedger:
             after = page[-1]
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
-        return await self._write(lambda dialect: apply_items(items, dialect))
+        async with self._mutex:
+            done = await (await self._opened()).express(items)
+        rest = [item for index, item in enumerate(items) if index not in done]
+        others = await self._write(lambda dialect: apply_items(rest, dialect)) if rest else []
+        return merged(len(items), done, others)
 
     async def _write(self, script: Callable[[Dialect], Generator[Step, Any, T]]) -> T:
         async with self._mutex:

@@ -8,11 +8,13 @@ after each lock.
 """
 
 import json
-from collections.abc import Generator, Iterable, Mapping
-from typing import Any
+from collections.abc import Generator, Iterable, Mapping, Set
+from typing import Any, Protocol
 
 from game_operator.ledger.api import Account, CallRecord
 from game_operator.ledger.book import Changes, Needs
+from game_operator.ledger.express import Express
+from game_operator.ledger.own_accounts import OwnPostgresAccounts
 from game_operator.ledger.rows import (
     BET_COLUMNS,
     CALL_COLUMNS,
@@ -22,13 +24,39 @@ from game_operator.ledger.rows import (
     call_rows,
     changed_bet_rows,
 )
-from game_operator.ledger.script import ConflictError, Execute, Loaded, Step, Together
+from game_operator.ledger.script import ConflictError, Execute, Loaded, Rows, Step
+from game_operator.ledger.sql_text import CLOCK, JSON_ROWS, json_column, json_columns
 
-__all__ = ["PostgresDialect"]
+__all__ = ["PostgresAccounts", "PostgresDialect"]
 
 # Lists travel as one JSON text: one parameter of one type for every driver, and quicker to read than an array each.
 _KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
-_CLOCK = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
+
+
+class PostgresAccounts(Protocol):
+    """How accounts are locked, read and moved in PostgreSQL: our own, or the operator's."""
+
+    @property
+    def unknown(self) -> str:
+        """What to do about an account that does not exist."""
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        """The statements that write the rows of ``rows``, for the one statement that stores a batch."""
+
+    def load(
+        self, keys: Set[str], others: tuple[Execute, ...]
+    ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
+        """Lock the accounts, then read *others*; return those that exist, the clock if it was read, and their rows."""
+
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Mapping[str, list[Any]]:
+        """Return the rows to write, as many as each of ``parts`` must change."""
+
+    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+        """Do what cannot be done by ``parts``."""
+
+    def balance(self, key: str) -> Generator[Step, Any, int | None]:
+        """Return a balance in cents as it is committed, or None if there is no such account."""
 
 
 class PostgresDialect:
@@ -46,7 +74,8 @@ class PostgresDialect:
             f"SELECT {CALL_COLUMNS} FROM {prefix}calls "  # noqa: S608
             f"WHERE source = ? AND operation = ? AND tx_id = ANY({_KEYS})"
         )
-        self._parts = _parts(prefix)
+        self._parts = {**_parts(prefix), **self.accounts.parts}
+        self.express = Express(prefix, _CLOCK)
         self._upsert_anomalies = (
             f"INSERT INTO {prefix}anomalies AS kept (source, kind, code, operation, tx_id, bet_id, player_id, body, "  # noqa: S608
             "digest, first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
@@ -61,13 +90,12 @@ class PostgresDialect:
             statements.append(Execute(self._bets, (needs.source, json.dumps(sorted(needs.bets)))))
         for operation, tx_ids in _by_operation(needs.calls):
             statements.append(Execute(self._calls, (needs.source, operation, json.dumps(tx_ids))))
-        accounts, *others = yield Together(tuple(statements))
+        accounts, clock_millis, others = yield from self.accounts.load(needs.accounts, tuple(statements))
         bets = others.pop(0) if needs.bets else []
-        clock_millis = max((row[3] for row in accounts), default=0)
-        if not accounts:
-            clock_millis = (yield Execute(f"SELECT {_CLOCK}", ()))[0][0]
+        if clock_millis is None:
+            clock_millis = (yield Execute(f"SELECT {CLOCK}", ()))[0][0]
         return Loaded(
-            [Account(*row[:3]) for row in accounts],
+            accounts,
             list(map(bet_of, bets)),
             [CallRecord(*row) for rows in others for row in rows],
             clock_millis,
@@ -79,9 +107,8 @@ class PostgresDialect:
             "calls": [_hexed(row, 11) for row in call_rows(changes, source)],
             "new_bets": [_hexed(row, 14) for row in bet_rows(changes.new_bets.values(), source)],
             "changed_bets": changed_bet_rows(changes.changed_bets.values(), source),
-            "new_accounts": list(changes.new_accounts.values()),
-            "accounts": [(*account, was[account.key].balance_cents) for account in changes.accounts.values()],
             "postings": list(changes.postings),
+            **self.accounts.rows(changes, was),
         }
         present = [name for name in rows if rows[name]]
         if present:
@@ -91,6 +118,7 @@ class PostgresDialect:
             stored = yield Execute(sql, [json.dumps(rows[name]) for name in present])
             if list(stored[0]) != [len(rows[name]) for name in present]:
                 raise ConflictError
+        yield from self.accounts.after_store(changes, was)
         if changes.anomalies:
             in_order = sorted(anomaly_rows(changes.anomalies, source), key=lambda row: (row[1], row[3], row[8]))
             yield Execute(self._upsert_anomalies, in_order, many=True)
@@ -111,37 +139,20 @@ def _hexed(row: tuple[Any, ...], index: int) -> tuple[Any, ...]:
 def _parts(prefix: str) -> dict[str, str]:
     """Return the statement for each list of rows; the rows come as one JSON text, an array of arrays."""
     return {
-        "calls": f"INSERT INTO {prefix}calls SELECT {_columns('tttttttbtbbx')} FROM {_ROWS} "  # noqa: S608
+        "calls": f"INSERT INTO {prefix}calls SELECT {json_columns('tttttttbtbbx')} FROM {JSON_ROWS} "  # noqa: S608
         "ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING",
-        "new_bets": f"INSERT INTO {prefix}bets SELECT {_columns('ttttttbbtbbtttxt')} FROM {_ROWS} "  # noqa: S608
+        "new_bets": f"INSERT INTO {prefix}bets SELECT {json_columns('ttttttbbtbbtttxt')} FROM {JSON_ROWS} "  # noqa: S608
         "ORDER BY 1 ON CONFLICT DO NOTHING",
         "changed_bets": (
-            f"UPDATE {prefix}bets SET state = {_column(0, 't')}, won_cents = {_column(1, 'b')}, "  # noqa: S608
-            f"settled_at_millis = {_column(2, 'b')}, deposit_tx_id = {_column(3, 't')}, round_id = {_column(4, 't')} "
-            f"FROM {_ROWS} WHERE source = {_column(5, 't')} AND bet_id = {_column(6, 't')} "
+            f"UPDATE {prefix}bets SET state = {json_column(0, 't')}, won_cents = {json_column(1, 'b')}, "  # noqa: S608
+            f"settled_at_millis = {json_column(2, 'b')}, deposit_tx_id = {json_column(3, 't')}, round_id = {json_column(4, 't')} "
+            f"FROM {JSON_ROWS} WHERE source = {json_column(5, 't')} AND bet_id = {json_column(6, 't')} "
             "AND (state IN ('OPEN', 'SPENT') "
-            f"OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND {_column(7, 't')} = 'CLOSED'))"
-        ),
-        "new_accounts": f"INSERT INTO {prefix}accounts SELECT {_columns('tbb')} FROM {_ROWS} ON CONFLICT DO NOTHING",  # noqa: S608
-        "accounts": (
-            f"UPDATE {prefix}accounts SET balance_cents = {_column(1, 'b')}, at_millis = {_column(2, 'b')} "  # noqa: S608
-            f"FROM {_ROWS} WHERE account = {_column(0, 't')} AND balance_cents = {_column(3, 'b')}"
+            f"OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND {json_column(7, 't')} = 'CLOSED'))"
         ),
         "postings": (
             f"INSERT INTO {prefix}postings "  # noqa: S608
             "(from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
-            f"SELECT {_columns('ttbtttb')} FROM {_ROWS}"
+            f"SELECT {json_columns('ttbtttb')} FROM {JSON_ROWS}"
         ),
     }
-
-
-_ROWS = "jsonb_array_elements(CAST(CAST(? AS text) AS jsonb)) AS item"
-
-
-def _columns(kinds: str) -> str:
-    return ", ".join(_column(index, kind) for index, kind in enumerate(kinds))
-
-
-def _column(index: int, kind: str) -> str:
-    text = f"(item ->> {index})"
-    return {"t": text, "b": f"CAST({text} AS bigint)", "x": f"decode({text}, 'hex')"}[kind]

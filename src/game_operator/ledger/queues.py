@@ -6,7 +6,7 @@ A lone call goes straight through. In a batch each call succeeds or fails alone.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from threading import Lock
 
 from game_operator.errors import LedgerUnavailableError
@@ -14,7 +14,7 @@ from game_operator.ledger.api import Outcome
 from game_operator.ledger.book import Item
 from game_operator.ledger.script import Result
 
-__all__ = ["AsyncCommitQueue", "CommitQueue"]
+__all__ = ["AsyncCommitQueue", "CommitQueue", "merged"]
 
 _MOST = 64
 Run = Callable[[Sequence[Item]], list[Result]]
@@ -89,6 +89,12 @@ class CommitQueue:
                 raise
         # One of them fails the others: each by itself, then.
         return [_alone(self._run, item) for item in items]
+
+
+def merged(count: int, done: Mapping[int, Outcome], others: Sequence[Result]) -> list[Result]:
+    """Return the results of *count* items in order: those done by index, the rest from *others* in order."""
+    rest = iter(others)
+    return [done[index] if index in done else next(rest) for index in range(count)]
 
 
 def _alone(run: Run, item: Item) -> Result:

@@ -11,7 +11,7 @@ from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
 from game_operator.ledger.outside import adjust, open_account
 from game_operator.ledger.queries import Queries
-from game_operator.ledger.queues import CommitQueue
+from game_operator.ledger.queues import CommitQueue, merged
 from game_operator.ledger.schema import check_prefix
 from game_operator.ledger.script import ConflictError, Result, apply_items
 from game_operator.ledger.sqlite import SqliteStore, path_of
@@ -126,7 +126,11 @@ class SqlLedger:
             after = page[-1]
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
-        return self._write(lambda: apply_items(items, self._store.dialect))
+        with self._mutex:
+            done = self._store.express(items)
+            rest = [item for index, item in enumerate(items) if index not in done]
+            others = self._write(lambda: apply_items(rest, self._store.dialect)) if rest else []
+        return merged(len(items), done, others)
 
     def _write(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
         with self._mutex:
