@@ -95,7 +95,7 @@ class KindOfHandler:
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        self._last: tuple[object, bool] = (None, False)
+        self._last: tuple[object, bool] = (self, False)  # No handler.
 
     def is_async(self, handler: WebhookHandler | AsyncWebhookHandler) -> bool:
         """Return what ``is_async`` returns; raise what it raises."""

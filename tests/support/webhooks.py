@@ -1,0 +1,128 @@
+"""The service's side of a webhook: genuine bodies and signatures; and handlers that remember what they were asked."""
+
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from game_operator.protocol.webhook import read_reply
+from game_operator.webhooks import HttpReply, Reply, WebhookCall, success
+
+__all__ = [
+    "BALANCE",
+    "DEPOSIT",
+    "GENUINE",
+    "ROLLBACK",
+    "WITHDRAW",
+    "AsyncHandler",
+    "Handler",
+    "code_of",
+    "encoded",
+    "signature_of",
+    "signed",
+]
+
+WITHDRAW: Mapping[str, Any] = {
+    "player_id": "p1",
+    "amount": 5000,
+    "game": "aviator",
+    "instance_id": "i1",
+    "action": "BET",
+    "action_id": "b1",
+    "tx_id": "withdraw:bet:b1",
+}
+DEPOSIT: Mapping[str, Any] = {
+    "player_id": "p1",
+    "amount": 15000,
+    "game": "aviator",
+    "instance_id": "i1",
+    "action": {"type": "BET", "round_id": "r1", "wager": 5000, "won": 15000},
+    "action_id": "b1",
+    "tx_id": "deposit:bet:b1",
+}
+ROLLBACK: Mapping[str, Any] = {
+    "player_id": "p1",
+    "game": "aviator",
+    "instance_id": "i1",
+    "action": "BET",
+    "action_id": "b1",
+    "tx_id": "withdraw:bet:b1",
+    "round_id": "r1",
+    "amount": 5000,
+}
+BALANCE: Mapping[str, Any] = {"player_id": "p1"}
+#: A genuine body for each path.
+GENUINE: Mapping[str, Mapping[str, Any]] = {
+    "/withdraw": WITHDRAW,
+    "/deposit": DEPOSIT,
+    "/rollback": ROLLBACK,
+    "/player-balance": BALANCE,
+}
+
+
+def encoded(body: object) -> bytes:
+    """Return *body* as the service writes it: compact, in UTF-8."""
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def signature_of(private_key: RSAPrivateKey, body: bytes) -> str:
+    """Return the signature header: base64url without padding."""
+    return urlsafe_b64encode(private_key.sign(body, PKCS1v15(), SHA256())).rstrip(b"=").decode()
+
+
+def signed(private_key: RSAPrivateKey, body: bytes) -> dict[str, str]:
+    """Return the headers of a genuine call."""
+    return {"Content-Type": "application/json", "Signature": signature_of(private_key, body)}
+
+
+def code_of(reply: HttpReply) -> str | None:
+    """Return the code of a reply that the service would accept; None for a SUCCESS."""
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.headers["content-length"] == str(len(reply.body))
+    return read_reply(reply.body).code
+
+
+class Handler:
+    """Remembers its calls, answers 100.00, or does what *does* says."""
+
+    def __init__(self, does: Callable[[WebhookCall], object] | None = None) -> None:
+        self.calls: list[WebhookCall] = []
+        self.anomalies: list[tuple[str, str, bytes]] = []
+        self._does = does
+
+    def _answer(self, call: WebhookCall) -> Reply:
+        self.calls.append(call)
+        result: Any = self._does(call) if self._does else success(balance_cents=10_000)  # Junk is wanted too.
+        return result  # type: ignore[no-any-return]
+
+    withdraw = deposit = rollback = player_balance = _answer
+
+    def keep_anomaly(self, operation: str, anomaly: str, body: bytes) -> None:
+        self.anomalies.append((operation, anomaly, body))
+
+
+class AsyncHandler:
+    """The same, awaited; *does* may be async."""
+
+    def __init__(self, does: Callable[[WebhookCall], Any] | None = None) -> None:
+        self.calls: list[WebhookCall] = []
+        self.anomalies: list[tuple[str, str, bytes]] = []
+        self._does = does
+
+    async def _answer(self, call: WebhookCall) -> Reply:
+        self.calls.append(call)
+        if self._does is None:
+            return success(balance_cents=10_000)
+        result: Any = self._does(call)
+        if hasattr(result, "__await__"):
+            result = await result
+        return result  # type: ignore[no-any-return]
+
+    withdraw = deposit = rollback = player_balance = _answer
+
+    async def keep_anomaly(self, operation: str, anomaly: str, body: bytes) -> None:
+        self.anomalies.append((operation, anomaly, body))

@@ -1,0 +1,402 @@
+"""Who may call (assumed: spec §5 does not show how webhooks are authenticated)."""
+
+import hmac
+import json
+import pickle
+import time
+import warnings
+from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS, PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA1, SHA256
+
+from game_operator import Profile
+from game_operator.errors import ConfigurationError, SigningKeyError, WebhookSignatureError
+from game_operator.webhooks import (
+    AcceptUnsigned,
+    AllOf,
+    Authenticator,
+    HmacSignature,
+    IpAllowList,
+    RsaSignature,
+    WebhookRequest,
+)
+from game_operator.webhooks._rewritten import other_forms
+from tests.support.webhooks import DEPOSIT, WITHDRAW, encoded, signature_of
+
+_BODY = encoded(WITHDRAW)
+
+
+def _asked(
+    authenticator: Authenticator,
+    *headers: tuple[str, str],
+    body: bytes = _BODY,
+    peer: str | None = None,
+    profile: Profile | None = None,
+) -> str:
+    """Return why the call is refused, "" when it is not."""
+    pairs = tuple((name.lower().encode(), value.encode("latin-1")) for name, value in headers)
+    try:
+        authenticator.authenticate(WebhookRequest("POST", "/withdraw", pairs, body, peer), profile or Profile())
+    except WebhookSignatureError as refused:
+        return str(refused)
+    return ""
+
+
+def _raw(private_key: RSAPrivateKey, body: bytes = _BODY) -> bytes:
+    return private_key.sign(body, PKCS1v15(), SHA256())
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(lambda raw: urlsafe_b64encode(raw).rstrip(b"="), id="E04 url-safe, unpadded"),
+        pytest.param(urlsafe_b64encode, id="E04 url-safe, padded"),
+        pytest.param(b64encode, id="E04 standard, padded"),
+        pytest.param(lambda raw: b64encode(raw).rstrip(b"="), id="E04 standard, unpadded"),
+    ],
+)
+def test_a_signature_in_either_alphabet_is_accepted(
+    written: Callable[[bytes], bytes], public_key: RSAPublicKey, private_key: RSAPrivateKey
+) -> None:
+    """E04: and another key's, written so, is not."""
+    raw = _raw(private_key)
+    assert _asked(RsaSignature(public_key), ("signature", written(raw).decode())) == ""
+    assert "none of the keys" in _asked(RsaSignature(public_key), ("signature", written(raw[::-1]).decode()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda text: "", id="E04 empty"),
+        pytest.param(lambda text: "=", id="E04 padding alone"),
+        pytest.param(lambda text: text[:-1], id="E04 cut off"),
+        pytest.param(lambda text: text + "AAAA", id="E04 too long"),
+        pytest.param(lambda text: text[:-3] + "!" + text[-2:], id="E04 another character"),
+        pytest.param(lambda text: text[:100] + "\n" + text[100:], id="E04 a line break"),
+        pytest.param(lambda text: " " + text, id="E04 a space"),
+        pytest.param(lambda text: text[:100] + "=" + text[100:], id="E04 padding inside"),
+        pytest.param(lambda text: text + "\xe9", id="E04 no ASCII"),
+        pytest.param(lambda text: "A" * 1_000_000, id="E04 a million characters"),
+        pytest.param(lambda text: urlsafe_b64decode(text + "==").hex(), id="E04 hex"),
+        pytest.param(lambda text: f"{text},{text}", id="E05 twice in one"),
+        pytest.param(lambda text: f"keyId=1,signature={text}", id="E04 another scheme"),
+    ],
+)
+def test_garbage_is_refused(change: Callable[[str], str], public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """E04: with a reason, and without the signature in it."""
+    text = signature_of(private_key, _BODY)
+    reason = _asked(RsaSignature(public_key), ("signature", change(text)))
+    assert reason
+    assert text[:40] not in reason
+    assert _asked(RsaSignature(public_key), ("signature", text)) == ""
+
+
+def test_a_signature_is_of_one_body_and_one_key(
+    public_key: RSAPublicKey, private_key: RSAPrivateKey, other_key: RSAPrivateKey
+) -> None:
+    """E02: another key, one byte changed, another request's signature, another padding, another hash."""
+    authenticator = RsaSignature(public_key)
+    for number in range(0, len(_BODY), 17):
+        changed = _BODY[:number] + bytes([_BODY[number] ^ 1]) + _BODY[number + 1 :]
+        assert _asked(authenticator, ("signature", signature_of(private_key, _BODY)), body=changed)
+    assert _asked(authenticator, ("signature", signature_of(other_key, _BODY)))
+    assert _asked(authenticator, ("signature", signature_of(private_key, encoded(DEPOSIT))))
+    pss = private_key.sign(_BODY, PSS(MGF1(SHA256()), PSS.MAX_LENGTH), SHA256())
+    sha1 = private_key.sign(_BODY, PKCS1v15(), SHA1())
+    for raw in (pss, sha1):
+        assert _asked(authenticator, ("signature", urlsafe_b64encode(raw).decode()))
+
+
+def test_a_header_is_there_once_or_not_at_all(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """E01, E05: two readers would take two different ones, so twice is refused even when both are good."""
+    good = ("Signature", signature_of(private_key, _BODY))
+    authenticator = RsaSignature(public_key)
+    assert "no header signature" in _asked(authenticator)
+    assert "no header signature" in _asked(authenticator, ("x-signature", good[1]))
+    assert "2 times" in _asked(authenticator, good, good)
+    assert "2 times" in _asked(authenticator, good, ("SIGNATURE", "x"))
+    assert _asked(authenticator, ("x-signature", "y"), good) == ""
+
+
+@pytest.mark.parametrize("where", ["profile", "authenticator"])
+def test_the_header_can_have_another_name(where: str, public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """The profile's, or the authenticator's own; the other is not looked at then."""
+    profile = Profile(signature_header="X-Sig") if where == "profile" else Profile()
+    authenticator = RsaSignature(public_key, header="X-Sig" if where == "authenticator" else None)
+    text = signature_of(private_key, _BODY)
+    assert _asked(authenticator, ("x-sig", text), profile=profile) == ""
+    assert "no header X-Sig" in _asked(authenticator, ("signature", text), profile=profile)
+
+
+@pytest.mark.parametrize("header", ["", " ", "naïve", "a\nb", 5])
+def test_a_header_must_have_a_name(header: Any, public_key: RSAPublicKey) -> None:
+    """Else no call would ever be accepted."""
+    for build in (lambda: RsaSignature(public_key, header=header), lambda: HmacSignature(b"x" * 16, header=header)):
+        with pytest.raises(ConfigurationError, match="name of a header"):
+            build()
+
+
+def test_keys_rotate(public_key: RSAPublicKey, private_key: RSAPrivateKey, other_key: RSAPrivateKey) -> None:
+    """E06: old and new are accepted during the overlap, only the new one after it."""
+    old, new = ("signature", signature_of(private_key, _BODY)), ("signature", signature_of(other_key, _BODY))
+    overlap = RsaSignature([public_key, other_key.public_key()])
+    assert (_asked(overlap, old), _asked(overlap, new)) == ("", "")
+    after = RsaSignature([other_key.public_key()])
+    assert (bool(_asked(after, old)), _asked(after, new)) == (True, "")
+
+
+def test_keys_come_as_files_and_pem(
+    public_key: RSAPublicKey, public_pem: bytes, private_pem: bytes, private_key: RSAPrivateKey, tmp_path: Path
+) -> None:
+    """One or several; a private key, an empty list and a missing file are refused."""
+    path = tmp_path / "service.pub.pem"
+    path.write_bytes(public_pem)
+    good = ("signature", signature_of(private_key, _BODY))
+    sources: tuple[Any, ...] = (
+        path,
+        public_pem,
+        public_pem.decode(),
+        public_key,
+        [path, public_pem],
+        iter([public_key]),
+    )
+    for keys in sources:
+        assert _asked(RsaSignature(keys), good) == ""
+    with pytest.raises(SigningKeyError):
+        RsaSignature(private_pem)
+    with pytest.raises(SigningKeyError):
+        RsaSignature([tmp_path / "nowhere.pem"])
+    with pytest.raises(ConfigurationError, match="ask the provider"):
+        RsaSignature([])
+
+
+def test_an_authenticator_travels_to_other_processes(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """Public keys may; a shared secret may not, and no repr shows it."""
+    copy = pickle.loads(pickle.dumps(RsaSignature([public_key], header="X-Sig")))
+    assert _asked(copy, ("x-sig", signature_of(private_key, _BODY))) == ""
+    assert repr(copy) == "RsaSignature(1 key)"
+    assert repr(RsaSignature([public_key, public_key])) == "RsaSignature(2 keys)"
+    secret = HmacSignature([b"0123456789abcdef", b"fedcba9876543210"])
+    assert repr(secret) == "HmacSignature(2 secrets)"
+    with pytest.raises(TypeError, match="does not pickle"):
+        pickle.dumps(secret)
+
+
+_SIGNED_FORM = (
+    b'{"player_id":"p/1","amount":500.0,"big":12345678901234567890.10,"a":[],"o":{},"x":{"y":[1,"\xc3\xa9"]}}'
+)
+
+
+def _rewritten(change: Callable[[Any], str]) -> bytes:
+    return change(json.loads(_SIGNED_FORM)).encode()
+
+
+@pytest.mark.parametrize(
+    "received",
+    [
+        pytest.param(_SIGNED_FORM + b"\n", id="E03 a line break added"),
+        pytest.param(b"\xef\xbb\xbf" + _SIGNED_FORM, id="E03 a BOM added"),
+        pytest.param(b" " + _SIGNED_FORM + b" ", id="E03 spaces around"),
+        pytest.param(_SIGNED_FORM.replace(b":", b": ").replace(b",", b", "), id="E03 spaced"),
+        pytest.param(_SIGNED_FORM.replace(b"\xc3\xa9", rb"\u00e9"), id="E03 escaped to ASCII"),
+        pytest.param(_SIGNED_FORM.replace(b"/", rb"\/"), id="E03 slashes escaped"),
+        pytest.param(_SIGNED_FORM.replace(b",", b",\n\t").replace(b"{", b"{\r\n"), id="E03 line breaks within"),
+    ],
+)
+def test_a_body_that_was_written_again_is_told(
+    received: bytes, public_key: RSAPublicKey, private_key: RSAPrivateKey
+) -> None:
+    """E03: the log names the cause, which is somewhere in between."""
+    signature = ("signature", signature_of(private_key, _SIGNED_FORM))
+    assert "re-serialised on the way" in _asked(RsaSignature(public_key), signature, body=received)
+    assert _asked(RsaSignature(public_key), signature, body=_SIGNED_FORM) == ""
+
+
+_NESTED = {**WITHDRAW, "a": [], "b": {}, "c": [1, [2]]}
+_COMPACT = encoded(_NESTED)
+
+
+@pytest.mark.parametrize(
+    ("signed_form", "received"),
+    [
+        pytest.param(json.dumps(_NESTED).encode(), _COMPACT, id="E03 was spaced"),
+        pytest.param(json.dumps(_NESTED, indent=2).encode(), _COMPACT, id="E03 was indented by 2"),
+        pytest.param(
+            json.dumps(_NESTED, indent=4).encode() + b"\n", _COMPACT, id="E03 was indented by 4, with a line end"
+        ),
+        pytest.param(json.dumps(_NESTED, indent="\t").encode(), _COMPACT, id="E03 was indented by tabs"),
+        pytest.param(json.dumps(_NESTED, separators=(",", ": ")).encode(), _COMPACT, id="E03 was spaced after colons"),
+        pytest.param(_COMPACT, json.dumps(_NESTED, indent=2).encode(), id="E03 was compact"),
+        pytest.param(_COMPACT + b"\n", _COMPACT, id="E03 a line end was cut off"),
+        pytest.param(_COMPACT + b"\r\n", _COMPACT, id="E03 two of them"),
+        pytest.param(b"\xef\xbb\xbf" + _COMPACT, _COMPACT, id="E03 a BOM was cut off"),
+        pytest.param(rb'{"p": "\u00e9"}', '{"p":"é"}'.encode(), id="E03 was escaped to ASCII"),
+        pytest.param(rb'{"p":"a\/b\u00e9"}', '{"p":"a/bé"}'.encode(), id="E03 PHP's way"),
+        pytest.param(r'{"p":"a\/bé"}'.encode(), '{"p":"a/bé"}'.encode(), id="E03 PHP's other way"),
+        pytest.param(b'{"a": 1, "a": 500.0}', b'{"a":1,"a":500.0}', id="E03 a member twice, a number with a point"),
+        pytest.param(b'{ "a":1e400,"b":NaN}', b'{"a": 1e400, "b": NaN}', id="E03 not that of an odd space"),
+    ],
+)
+def test_the_common_forms_are_tried(
+    signed_form: bytes, received: bytes, public_key: RSAPublicKey, private_key: RSAPrivateKey
+) -> None:
+    """E03: from what a gateway wrote back to what was signed; a form that no writer writes is not found."""
+    signature = ("signature", signature_of(private_key, signed_form))
+    reason = _asked(RsaSignature(public_key), signature, body=received)
+    assert ("re-serialised" in reason) is (b"{ " not in signed_form)
+
+
+def test_nobody_makes_us_look_for_long(public_key: RSAPublicKey, other_key: RSAPrivateKey) -> None:
+    """E03, E11: at most once in a second, and never at a long body, whatever its shape."""
+    authenticator = RsaSignature(public_key)
+    for body in (b"[" * 16_000, b'"' * 16_000, b"[" * 16 + b"1," * 8_000, b"\\" * 16_384, b"[[],{}" * 2_700):
+        began = time.process_time()
+        forms = sum(len(form) for form in other_forms(body))
+        assert forms < 50_000_000
+        assert time.process_time() - began < 3
+    assert len(list(other_forms(b"1" * 16_384))) > 5
+    assert len(list(other_forms(b"1" * 16_385))) == 5
+    spaced = json.dumps(WITHDRAW).encode()
+    signature = ("signature", signature_of(other_key, spaced))
+    known = RsaSignature(other_key.public_key())
+    reasons = [_asked(known, signature) for _ in range(50)]
+    assert "re-serialised" in reasons[0]
+    assert sum("re-serialised" in reason for reason in reasons) < 10
+    assert _asked(authenticator, signature)
+
+
+def test_a_body_that_somebody_read_before_us_is_told(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """A framework's body can be read once."""
+    reason = _asked(RsaSignature(public_key), ("signature", signature_of(private_key, _BODY)), body=b"")
+    assert "has something read it before us" in reason
+
+
+def test_a_signature_of_another_length_is_told(public_key: RSAPublicKey) -> None:
+    """Such as one of 4096 bits."""
+    reason = _asked(RsaSignature(public_key), ("signature", b64encode(b"x" * 512).decode()))
+    assert "512 bytes, which fits none of the keys" in reason
+
+
+_SECRET, _OTHER_SECRET = b"0123456789abcdef", b"another secret, long enough"
+
+
+def _mac(secret: bytes, body: bytes = _BODY) -> bytes:
+    return hmac.digest(secret, body, "sha256")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(lambda raw: raw.hex(), id="hex"),
+        pytest.param(lambda raw: raw.hex().upper(), id="upper-case hex"),
+        pytest.param(lambda raw: b64encode(raw).decode(), id="Base64"),
+        pytest.param(lambda raw: urlsafe_b64encode(raw).rstrip(b"=").decode(), id="url-safe, unpadded"),
+    ],
+)
+def test_a_shared_secret(written: Callable[[bytes], str]) -> None:
+    """Accepted for each secret during a rotation, refused for others, other bodies and garbage."""
+    rotating = HmacSignature([_SECRET, _OTHER_SECRET])
+    for secret in (_SECRET, _OTHER_SECRET):
+        assert _asked(rotating, ("signature", written(_mac(secret)))) == ""
+    alone = HmacSignature(_SECRET)
+    assert _asked(alone, ("signature", written(_mac(_SECRET)))) == ""
+    assert _asked(alone, ("signature", written(_mac(_OTHER_SECRET))))
+    assert _asked(alone, ("signature", written(_mac(_SECRET, b"other"))))
+    assert _asked(alone, ("signature", written(_mac(_SECRET))[:-2]))
+    assert _asked(alone)
+    assert "2 times" in _asked(alone, *[("signature", written(_mac(_SECRET)))] * 2)
+
+
+@pytest.mark.parametrize(
+    "secrets", [[], b"", b"x" * 15, [b"x" * 16, b"short"], "0123456789abcdef", ["0123456789abcdef"]]
+)
+def test_a_secret_must_be_one(secrets: Any) -> None:
+    """At least 16 bytes, as bytes; 16 are enough."""
+    with pytest.raises(ConfigurationError, match="16 bytes"):
+        HmacSignature(secrets)
+    HmacSignature(b"x" * 16)
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "accepted"),
+    [
+        pytest.param("192.0.2.7", None, True, id="E10 on the list"),
+        pytest.param("198.51.100.200", None, True, id="E10 in a network of the list"),
+        pytest.param("198.51.101.1", None, False, id="E10 beside it"),
+        pytest.param("::ffff:192.0.2.7", None, True, id="E10 the same, seen by a server of both families"),
+        pytest.param("2001:db8::1", None, True, id="E10 IPv6"),
+        pytest.param("2001:db9::1", None, False, id="E10 beside it, IPv6"),
+        pytest.param("203.0.113.9", "192.0.2.7", False, id="E10 a stranger who claims to be forwarded"),
+        pytest.param("192.0.2.7", "203.0.113.9", True, id="a friend's header is not read either"),
+        pytest.param("10.0.0.1", "192.0.2.7", True, id="E10 by our proxy"),
+        pytest.param("10.0.0.1", "203.0.113.9", False, id="E10 a stranger by our proxy"),
+        pytest.param("10.0.0.1", "192.0.2.7, 203.0.113.9", False, id="E10 a stranger who wrote a header himself"),
+        pytest.param("10.0.0.1", "203.0.113.9, 192.0.2.7", True, id="what stands to the left is hearsay"),
+        pytest.param("10.0.0.1", "192.0.2.7, 10.0.0.2,10.0.0.3", True, id="by three of our proxies"),
+        pytest.param("10.0.0.1", "10.0.0.2", False, id="our proxies alone"),
+        pytest.param("10.0.0.1", None, False, id="our proxy, which tells nothing"),
+        pytest.param("10.0.0.1", "192.0.2.7, unknown", False, id="nonsense"),
+        pytest.param("10.0.0.1", "192.0.2.7," + "10.0.0.2," * 5_000, False, id="thousands of hops"),
+        pytest.param(None, "192.0.2.7", False, id="nobody knows who"),
+        pytest.param("", None, False, id="a Unix socket"),
+        pytest.param("192.0.2.7:443", None, False, id="with a port"),
+        pytest.param(3221225991, None, False, id="a number"),
+    ],
+)
+def test_an_allow_list_looks_at_who_connected(peer: Any, forwarded: str | None, accepted: bool) -> None:
+    """E10: X-Forwarded-For counts from our own proxies alone, read from the right."""
+    authenticator = IpAllowList(
+        ["192.0.2.7", "198.51.100.0/24", "2001:db8::/32"], trusted_proxies=["10.0.0.0/8", "10.0.0.1"]
+    )
+    headers = [("X-Forwarded-For", forwarded)] if forwarded else []
+    assert (_asked(authenticator, *headers, peer=peer) == "") is accepted
+    assert _asked(IpAllowList(["192.0.2.7"]), *headers, peer="10.0.0.1")
+
+
+def test_forwarded_headers_may_repeat() -> None:
+    """E10: each proxy may add its own; the last one counts first."""
+    authenticator = IpAllowList(["192.0.2.7"], trusted_proxies=["10.0.0.0/8"])
+    spoofed, real = ("X-Forwarded-For", "192.0.2.7"), ("X-Forwarded-For", "203.0.113.9")
+    assert _asked(authenticator, spoofed, real, peer="10.0.0.1")
+    assert _asked(authenticator, real, spoofed, peer="10.0.0.1") == ""
+
+
+@pytest.mark.parametrize("networks", [[], "192.0.2.7", ["nonsense"], ["192.0.2.7/24"], [None]])
+def test_an_allow_list_must_be_one(networks: Any) -> None:
+    """Told when it is built; for proxies an empty one is fine."""
+    with pytest.raises(ConfigurationError):
+        IpAllowList(networks)
+    assert repr(IpAllowList(["192.0.2.7"], trusted_proxies=[])) == "IpAllowList([192.0.2.7/32])"
+
+
+def test_all_of_means_all(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """Each must accept; none at all would accept everybody."""
+    both = AllOf(IpAllowList(["192.0.2.7"]), RsaSignature(public_key))
+    good = ("signature", signature_of(private_key, _BODY))
+    assert _asked(both, good, peer="192.0.2.7") == ""
+    assert "allow-list" in _asked(both, good, peer="192.0.2.8")
+    assert "no header" in _asked(both, peer="192.0.2.7")
+    assert repr(both) == "AllOf(IpAllowList([192.0.2.7/32]), RsaSignature(1 key))"
+    with pytest.raises(ConfigurationError):
+        AllOf()
+    odd: Any = [RsaSignature, None, "x"]
+    for each in odd:
+        with pytest.raises(TypeError, match="made of authenticators"):
+            AllOf(both, each)
+
+
+def test_accepting_everybody_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process, however many are built."""
+    monkeypatch.setattr(AcceptUnsigned, "_warned", False)
+    with pytest.warns(UserWarning, match="lets anybody move"):
+        everybody = AcceptUnsigned()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert repr(AcceptUnsigned()) == "AcceptUnsigned()"
+    assert _asked(everybody) == ""

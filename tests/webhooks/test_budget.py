@@ -1,0 +1,443 @@
+"""A call has a time budget: over it the reply is SYSTEM_ERROR, and what became of the work is said (docs/webhooks.md)."""
+
+import asyncio
+import contextvars
+import gc
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator import Profile
+from game_operator.errors import GameOperatorError
+from game_operator.webhooks import HandledCall, HttpReply, Reply, RsaSignature, WebhookCall, WebhookReceiver, success
+from game_operator.webhooks.budget import begin
+from tests.support.webhooks import DEPOSIT, WITHDRAW, AsyncHandler, Handler, code_of, encoded, signed
+
+_BUDGET = 0.2
+_PATIENCE = 20.0
+
+
+class _Gate:
+    """Holds handlers back until it is opened."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self.began = threading.Semaphore(0)
+        self.ended = threading.Semaphore(0)
+
+    def wait(self, call: object) -> Reply:
+        self.began.release()
+        assert self.opened.wait(_PATIENCE)
+        self.ended.release()
+        return success(balance_cents=1)
+
+
+@pytest.fixture
+def gate() -> Iterator[_Gate]:
+    """Opened at the end, so that no thread is left behind."""
+    gate = _Gate()
+    yield gate
+    gate.opened.set()
+
+
+@pytest.fixture
+def build(public_key: RSAPublicKey) -> Callable[..., WebhookReceiver]:
+    """Build a receiver with a short budget."""
+
+    def receiver(**settings: Any) -> WebhookReceiver:
+        return WebhookReceiver(authenticator=RsaSignature(public_key), **{"budget_seconds": _BUDGET, **settings})
+
+    return receiver
+
+
+@pytest.fixture
+def headers(private_key: RSAPrivateKey) -> dict[str, str]:
+    """Those of a genuine withdraw."""
+    return signed(private_key, _BODY)
+
+
+_BODY = encoded(WITHDRAW)
+
+
+def _timed(post: Callable[[], HttpReply]) -> tuple[HttpReply, float]:
+    began = time.perf_counter()
+    reply = post()
+    return reply, time.perf_counter() - began
+
+
+def test_a_sync_handler_runs_on_in_its_thread(
+    build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    """H01: SYSTEM_ERROR at the budget; the work goes on, is counted against the threads, and its end is logged."""
+    receiver = build(max_threads=1)
+    reply, seconds = _timed(lambda: receiver.handle_in_thread("/withdraw", headers, _BODY, Handler(gate.wait)))
+    assert code_of(reply) == "SYSTEM_ERROR"
+    assert _BUDGET <= seconds < _PATIENCE
+    assert "it runs on in its thread" in caplog.text
+    waiting = Handler()
+    assert code_of(receiver.handle_in_thread("/withdraw", headers, _BODY, waiting)) == "SYSTEM_ERROR"
+    assert "it never began: all 1 threads were busy" in caplog.text
+    gate.opened.set()
+    assert gate.ended.acquire(timeout=_PATIENCE)
+    _until(lambda: "after that" in caplog.text)
+    assert code_of(receiver.handle_in_thread("/withdraw", headers, _BODY, Handler())) is None
+    assert waiting.calls == []  # What was answered before it began never begins.
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + _PATIENCE
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.005)
+
+
+@pytest.mark.anyio
+async def test_a_sync_handler_runs_on_under_asyncio(
+    build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    """H01: the same; with the queue full, calls are answered at the budget and never run. The loop is never blocked."""
+    receiver = build(max_threads=2)
+    handlers = [Handler(gate.wait) for _ in range(5)]
+    ticks = asyncio.create_task(_ticking())
+    replies = await asyncio.gather(*(receiver.handle_async("/withdraw", headers, _BODY, each) for each in handlers))
+    ticks.cancel()
+    assert [code_of(reply) for reply in replies] == ["SYSTEM_ERROR"] * 5
+    assert sorted(len(each.calls) for each in handlers) == [0, 0, 0, 1, 1]
+    gate.opened.set()
+    await asyncio.to_thread(_until, lambda: caplog.text.count("after that") == 2)
+    assert sorted(len(each.calls) for each in handlers) == [0, 0, 0, 1, 1]
+    assert code_of(await receiver.handle_async("/withdraw", headers, _BODY, Handler())) is None
+
+
+async def _ticking() -> None:
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(0.01)
+        assert time.perf_counter() - began < _PATIENCE / 2
+
+
+def test_a_failure_after_the_reply_is_logged(
+    build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With its traceback, for nobody else will hear of it."""
+
+    def fail(call: WebhookCall) -> object:
+        gate.wait(call)
+        raise RuntimeError("the disk is full")
+
+    assert code_of(build().handle_in_thread("/withdraw", headers, _BODY, Handler(fail))) == "SYSTEM_ERROR"
+    gate.opened.set()
+    _until(lambda: "the disk is full" in caplog.text)
+    assert "failed" in caplog.text
+
+
+def test_what_runs_in_this_thread_is_not_interrupted(
+    build: Callable[..., WebhookReceiver], headers: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """H01: too long is found out afterwards; its repeat finds the work done."""
+    handler = Handler(lambda call: (time.sleep(0.05), success(balance_cents=1))[1])
+    assert code_of(build(budget_seconds=0.02).handle("/withdraw", headers, _BODY, handler)) == "SYSTEM_ERROR"
+    assert "it ended all the same" in caplog.text
+    assert code_of(build(budget_seconds=_PATIENCE).handle("/withdraw", headers, _BODY, handler)) is None
+
+
+@pytest.mark.anyio
+async def test_an_async_handler_is_cancelled(
+    build: Callable[..., WebhookReceiver], headers: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """H01: it is told, and may roll back."""
+    rolled_back = []
+
+    async def hang(call: WebhookCall) -> object:
+        try:
+            await asyncio.sleep(_PATIENCE)
+        except asyncio.CancelledError:
+            rolled_back.append(call)
+            raise
+        return success(balance_cents=1)
+
+    began = time.perf_counter()
+    reply = await build().handle_async("/withdraw", headers, _BODY, AsyncHandler(hang))
+    assert code_of(reply) == "SYSTEM_ERROR"
+    assert _BUDGET <= time.perf_counter() - began < _PATIENCE / 2
+    assert len(rolled_back) == 1
+    assert "it was cancelled" in caplog.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("after", ["a reply", "an exception"])
+async def test_a_handler_that_outlives_its_cancellation_is_over_budget_all_the_same(
+    after: str, build: Callable[..., WebhookReceiver], headers: dict[str, str]
+) -> None:
+    """It delays its reply, and no cancellation is left behind in the task."""
+
+    async def stubborn(call: WebhookCall) -> object:
+        try:
+            await asyncio.sleep(_PATIENCE)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)
+            if after == "an exception":
+                raise RuntimeError("rolling back failed") from None
+        return success(balance_cents=1)
+
+    assert code_of(await build().handle_async("/withdraw", headers, _BODY, AsyncHandler(stubborn))) == "SYSTEM_ERROR"
+    task = asyncio.current_task()
+    assert task
+    assert task.cancelling() == 0
+    await asyncio.sleep(0)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_timeout_of_the_handlers_own_is_its_failure(
+    kind: str, build: Callable[..., WebhookReceiver], headers: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as its database's: it is told as what it is."""
+
+    async def late(call: WebhookCall) -> object:
+        await asyncio.sleep(0)
+        raise TimeoutError("of the database")
+
+    def late_sync(call: WebhookCall) -> object:
+        raise TimeoutError("of the database")
+
+    handler: Any = AsyncHandler(late) if kind == "async" else Handler(late_sync)
+    assert code_of(await build().handle_async("/withdraw", headers, _BODY, handler)) == "SYSTEM_ERROR"
+    assert "raised TimeoutError" in caplog.text
+    assert "budget" not in caplog.text
+
+
+@pytest.mark.anyio
+async def test_a_caller_that_is_cancelled_cancels_an_async_handler(
+    build: Callable[..., WebhookReceiver], headers: dict[str, str]
+) -> None:
+    """As when a server ends the task of a client that hung up: the cancellation goes through, both ways."""
+    began, rolled_back = asyncio.Event(), []
+
+    async def wait(call: WebhookCall) -> object:
+        began.set()
+        try:
+            await asyncio.sleep(_PATIENCE)
+        except asyncio.CancelledError:
+            rolled_back.append(call)
+            raise
+        return success(balance_cents=1)
+
+    receiver = build(budget_seconds=_PATIENCE)
+    task = asyncio.create_task(receiver.handle_async("/withdraw", headers, _BODY, AsyncHandler(wait)))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(rolled_back) == 1
+
+
+@pytest.mark.anyio
+async def test_a_caller_that_is_cancelled_leaves_no_thread_behind(
+    build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate
+) -> None:
+    """What has begun is carried through; what waits for a thread never begins."""
+    receiver = build(max_threads=1, budget_seconds=_PATIENCE)
+    begun, waiting = Handler(gate.wait), Handler()
+    tasks = [asyncio.create_task(receiver.handle_async("/withdraw", headers, _BODY, begun))]
+    assert await asyncio.to_thread(gate.began.acquire, timeout=_PATIENCE)
+    tasks.append(asyncio.create_task(receiver.handle_async("/withdraw", headers, _BODY, waiting)))
+    await asyncio.sleep(0.05)
+    for task in tasks:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(result) for result in results] == [asyncio.CancelledError] * 2
+    gate.opened.set()
+    assert await asyncio.to_thread(gate.ended.acquire, timeout=_PATIENCE)
+    assert code_of(await receiver.handle_async("/withdraw", headers, _BODY, Handler())) is None
+    assert waiting.calls == []
+
+
+def test_a_loop_that_is_gone_is_not_woken(
+    build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A thread that ends after its event loop logs its end, and no error of asyncio's."""
+    reply = asyncio.run(build().handle_async("/withdraw", headers, _BODY, Handler(gate.wait)))
+    assert code_of(reply) == "SYSTEM_ERROR"
+    gate.opened.set()
+    _until(lambda: "after that" in caplog.text)
+    gc.collect()
+    assert {record.name for record in caplog.records} == {"game_operator.webhooks"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "warned"), [pytest.param(0.03, True, id="H01 slow"), pytest.param(60.0, False, id="H01 quick")]
+)
+def test_a_slow_call_is_warned_of(
+    seconds: float, warned: bool, build: Callable[..., WebhookReceiver], headers: dict[str, str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """H01: answered, with an alarm; from 500 ms by default."""
+    told: list[HandledCall] = []
+    receiver = build(budget_seconds=_PATIENCE, warn_seconds=seconds, on_call=told.append)
+    handler = Handler(lambda call: (time.sleep(0.03), success(balance_cents=1))[1])
+    assert code_of(receiver.handle("/withdraw", headers, _BODY, handler)) is None
+    assert ("gives up sooner or later" in caplog.text) is warned
+    assert told[0].elapsed_seconds >= 0.03
+
+
+def test_the_defaults(public_key: RSAPublicKey, headers: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    """10 s, a warning from 500 ms, 40 threads."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
+    assert (receiver.budget_seconds, receiver.max_threads) == (10.0, 40)
+    for seconds, records in ((0.0, 0), (0.5, 1)):
+        handler = Handler(lambda call, seconds=seconds: (time.sleep(seconds), success(balance_cents=1))[1])
+        receiver.handle("/withdraw", headers, _BODY, handler)
+        assert len([each for each in caplog.records if each.levelno == logging.WARNING]) == records
+
+
+_WHO: contextvars.ContextVar[str] = contextvars.ContextVar("_WHO", default="nobody")
+
+
+@pytest.mark.anyio
+async def test_threads_see_the_callers_context(build: Callable[..., WebhookReceiver], headers: dict[str, str]) -> None:
+    """Tracing and log correlation travel in context variables; what the handler sets does not come back."""
+    seen = []
+
+    def look(call: WebhookCall) -> object:
+        seen.append((_WHO.get(), threading.current_thread().name.rpartition("_")[0]))
+        _WHO.set("the handler")
+        return success(balance_cents=1)
+
+    _WHO.set("request 7")
+    receiver = build(budget_seconds=_PATIENCE)
+    await receiver.handle_async("/withdraw", headers, _BODY, Handler(look))
+    receiver.handle_in_thread("/withdraw", headers, _BODY, Handler(look))
+    assert seen == [("request 7", "game-operator-webhook")] * 2
+    assert _WHO.get() == "request 7"
+
+
+def test_no_more_threads_than_said(build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate) -> None:
+    """However many callers there are, and whoever is first."""
+    receiver = build(max_threads=3, budget_seconds=_PATIENCE)
+    running, most, lock = [0], [0], threading.Lock()
+
+    def count(call: WebhookCall) -> object:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.01)
+        with lock:
+            running[0] -= 1
+        return success(balance_cents=1)
+
+    handler = Handler(count)
+    with ThreadPoolExecutor(12) as callers:
+        posts = [callers.submit(receiver.handle_in_thread, "/withdraw", headers, _BODY, handler) for _ in range(24)]
+        assert {code_of(post.result()) for post in posts} == {None}
+    assert most == [3]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_worker_has_threads_of_its_own(build: Callable[..., WebhookReceiver], headers: dict[str, str]) -> None:
+    """Servers fork after the application was loaded, and perhaps used; threads do not come along."""
+    receiver = build(budget_seconds=_PATIENCE)
+    assert code_of(receiver.handle_in_thread("/withdraw", headers, _BODY, Handler())) is None
+    child = os.fork()
+    if child == 0:
+        try:
+            answered = code_of(receiver.handle_in_thread("/withdraw", headers, _BODY, Handler())) is None
+            os._exit(0 if answered else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_an_anomaly_that_hangs_delays_its_reply_to_the_budget_and_no_longer(
+    kind: str, build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey, gate: _Gate,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """keep_anomaly has the same budget."""
+
+    async def hang(*_: object) -> None:
+        await asyncio.sleep(_PATIENCE)
+
+    handler: Any = AsyncHandler() if kind == "async" else Handler()
+    handler.keep_anomaly = hang if kind == "async" else lambda *_: gate.wait(None)
+    reply = await build().handle_async("/deposit", signed(private_key, b"{"), b"{", handler)
+    assert code_of(reply) == "INVALID_REQUEST"
+    assert "was not kept within 0.2 s" in caplog.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_batch_has_six_budgets(
+    kind: str, build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey
+) -> None:
+    """What was not reached within them is left out: a missing item is sent again."""
+    receiver = build(budget_seconds=0.05, profile=Profile(deposit_batch=True), max_threads=50)
+    items = [{**DEPOSIT, "action_id": f"b{number}", "tx_id": f"t{number}"} for number in range(1_000)]
+    body = encoded(items)
+    handler: Any = (
+        AsyncHandler(lambda call: _slowly(0.03))
+        if kind == "async"
+        else Handler(lambda call: (time.sleep(0.03), success(balance_cents=1))[1])
+    )
+    began = time.perf_counter()
+    reply = await receiver.handle_async("/deposit-batch", signed(private_key, body), body, handler)
+    assert time.perf_counter() - began < _PATIENCE / 2
+    assert reply.status == 200
+    assert 0 < len(handler.calls) < 1_000
+    assert reply.body.count(b'"SUCCESS"') <= len(handler.calls)
+    assert reply.body.startswith(b'[{"tx_id":"t0"')
+
+
+async def _slowly(seconds: float) -> Reply:
+    await asyncio.sleep(seconds)
+    return success(balance_cents=1)
+
+
+@pytest.mark.anyio
+async def test_what_is_begun_can_be_awaited_to_its_end() -> None:
+    """The first step by hand changes neither results, exceptions nor cancellations."""
+
+    async def stepwise(steps: int) -> int:
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        return steps
+
+    assert (begin(stepwise(0)).ended, begin(stepwise(0)).result) == (True, 0)
+    for steps in (1, 2, 5):
+        begun = begin(stepwise(steps))
+        assert not begun.ended
+        assert await begun == steps
+
+    async def swallow() -> str:
+        for _ in range(2):
+            try:
+                await asyncio.sleep(_PATIENCE)
+            except asyncio.CancelledError:
+                continue
+        return "twice"
+
+    async def outer() -> str:
+        return await begin(swallow())
+
+    task = asyncio.create_task(outer())
+    for _ in range(2):
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+    assert await task == "twice"
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise GameOperatorError("x")
+
+    with pytest.raises(GameOperatorError):
+        await begin(fail())

@@ -1,0 +1,509 @@
+"""What is a call and what is refused, and what a handler's result becomes (spec §2.1, §4.1, §7.1)."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from game_operator import Profile
+from game_operator.errors import MalformedCallError
+from game_operator.models.webhooks import Reply
+from game_operator.protocol.webhook import read_call, read_reply
+from game_operator.webhooks import (
+    AcceptUnsigned,
+    BalanceCall,
+    DepositBatch,
+    DepositCall,
+    Refusal,
+    RollbackCall,
+    WebhookCall,
+    WebhookReceiver,
+    WebhookRequest,
+    WithdrawCall,
+    error,
+    success,
+)
+from tests.support.webhooks import BALANCE, DEPOSIT, GENUINE, ROLLBACK, WITHDRAW, Handler, code_of, encoded
+
+_CALLS: dict[str, type[WebhookCall]] = {
+    "/withdraw": WithdrawCall,
+    "/deposit": DepositCall,
+    "/rollback": RollbackCall,
+    "/player-balance": BalanceCall,
+}
+#: What each call needs, by its canonical name and by the one in the samples.
+_PLAYER, _BET, _AMOUNT = ("player_id", "player_id"), ("bet_id", "action_id"), ("amount_cents", "amount")
+_REQUIRED = {
+    "/withdraw": (_PLAYER, _BET, _AMOUNT),
+    "/deposit": (_PLAYER, _BET, _AMOUNT),
+    "/rollback": (_PLAYER, _BET),
+    "/player-balance": (_PLAYER,),
+}
+
+
+def _gate(**profile: Any) -> WebhookReceiver:
+    return WebhookReceiver(authenticator=_nobody_asks(), profile=Profile(**profile))
+
+
+def _nobody_asks() -> AcceptUnsigned:
+    AcceptUnsigned._warned = True  # That it warns is a test of its own.
+    return AcceptUnsigned()
+
+
+def _opened(path: str, body: object, **profile: Any) -> WebhookCall | DepositBatch | Refusal:
+    raw = body if isinstance(body, bytes) else encoded(body)
+    return _gate(**profile).open(WebhookRequest("POST", path, (), raw))
+
+
+def _refused(path: str, body: object, **profile: Any) -> Refusal:
+    opened = _opened(path, body, **profile)
+    assert isinstance(opened, Refusal)
+    return opened
+
+
+@pytest.mark.parametrize("path", GENUINE)
+def test_a_genuine_body_is_a_call(path: str) -> None:
+    """Each path has its call, with the body as it came in (spec §4.1)."""
+    call = _opened(path, GENUINE[path])
+    assert isinstance(call, _CALLS[path])
+    assert call.player_id == "p1"
+    assert call.body == encoded(GENUINE[path])
+    assert call.raw == GENUINE[path]
+
+
+@pytest.mark.parametrize("query", ["?", "?a=b", "?x=/deposit"])
+def test_a_query_changes_nothing(query: str) -> None:
+    """A proxy may add one."""
+    assert isinstance(_opened("/withdraw" + query, WITHDRAW), WithdrawCall)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/", "/withdraw/", "//withdraw", "/Withdraw", "/withdraw/x", "withdraw", "/deposit-batch", "/deposit/batch",
+     "/player_balance", "/wallet/withdraw", "/\ud800", "/\x00", "/withdraw\n", "?/withdraw", "/withdraw%20"],
+)  # fmt: skip
+def test_other_paths_are_not_found(path: str) -> None:
+    """404, whatever the body: none of the four paths of spec §4.1."""
+    refusal = _refused(path, b"[" * 100_000)
+    assert (refusal.status, refusal.code, refusal.operation) == (404, "INVALID_REQUEST", "")
+    assert refusal.reason.isprintable()
+
+
+@pytest.mark.parametrize(
+    "method", ["GET", "PUT", "HEAD", "DELETE", "OPTIONS", "post", "", "POST ", "P\nST", "x" * 9999]
+)
+def test_other_methods_are_not_allowed(method: str) -> None:
+    """F10: 405, for all webhooks are POST (spec §4.1)."""
+    refusal = _gate().open(WebhookRequest(method, "/withdraw", (), encoded(WITHDRAW)))
+    assert isinstance(refusal, Refusal)
+    assert (refusal.status, refusal.code) == (405, "INVALID_REQUEST")
+    reply = _gate().close(refusal, now_millis=7)
+    assert reply.headers["allow"] == "POST"
+    assert read_reply(reply.body) == Reply(code="INVALID_REQUEST", timestamp=7)
+
+
+_F01 = {
+    "empty": b"",
+    "blank": b" \n",
+    "null": b"null",
+    "array": b"[]",
+    "text": b'"withdraw"',
+    "number": b"1",
+    "true": b"true",
+    "truncated": encoded(WITHDRAW)[:-1],
+    "BOM": b"\xef\xbb\xbf" + encoded(WITHDRAW),
+    "UTF-16": encoded(WITHDRAW).decode().encode("utf-16"),
+    "invalid UTF-8": b'{"player_id":"\xff"}',
+    "overlong UTF-8": b'{"player_id":"\xc0\xaf"}',
+    "two values": encoded(WITHDRAW) + encoded(WITHDRAW),
+    "single quotes": b"{'player_id':'p1'}",
+    "form": b"player_id=p1&amount=5000",
+    "gzip": bytes.fromhex("1f8b0800000000000003"),
+    "NaN beside": b'{"player_id":"p1","x":NaN}',
+    "Infinity beside": b'{"player_id":"p1","x":-Infinity}',
+    "huge exponent beside": b'{"player_id":"p1","x":1e99999999999999999999}',
+    "5000 digits beside": b'{"player_id":"p1","x":' + b"9" * 5000 + b"}",
+}
+
+
+@pytest.mark.parametrize("path", GENUINE)
+@pytest.mark.parametrize("body", [pytest.param(body, id=f"F01 {name}") for name, body in _F01.items()])
+def test_what_is_no_json_object_is_refused(path: str, body: bytes) -> None:
+    """F01: and nobody is told why (spec §7.1)."""
+    assert (_refused(path, body).code, _refused(path, body).status) == ("INVALID_REQUEST", 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "canonical", "field"),
+    [pytest.param(path, *names, id=f"F02 {path} {names[1]}") for path, many in _REQUIRED.items() for names in many],
+)
+def test_a_required_field_that_is_missing_is_named_in_the_log(path: str, canonical: str, field: str) -> None:
+    """F02: missing, null, empty, blank, of another type; the reply does not say which."""
+    without = {name: value for name, value in GENUINE[path].items() if name != field}
+    if path == "/deposit":
+        without["action"] = {"type": "BET"}  # Else its won would be the amount.
+    odd: tuple[Any, ...] = (None, "", "  ", {}, [], True)
+    for body in (without, *({**without, field: bad} for bad in odd)):
+        refusal = _refused(path, body)
+        assert refusal.code == "INVALID_REQUEST"
+        assert canonical in refusal.reason
+        assert field.encode() not in _gate().close(refusal, now_millis=1).body
+
+
+@pytest.mark.parametrize("path", ["/withdraw", "/deposit"])
+@pytest.mark.parametrize(
+    "amount",
+    [pytest.param(amount, id=f"F03 {amount[:20]}") for amount in
+     ('"500"', "5.5", "5e2", "5E2", "true", "false", "NaN", "Infinity", "1e400", "[]", "{}", "null", "0.001", "1e-400")]
+    + [pytest.param(amount, id=f"F04 {amount}") for amount in ("-1", "-0.5", "-1e2")]
+    + [pytest.param(amount, id=f"F05 {amount[:20]}") for amount in ("1000000000000001", "1" + "0" * 30, "9" * 4000)],
+)  # fmt: skip
+def test_an_amount_that_is_none_is_refused(path: str, amount: str) -> None:
+    """Amounts are whole cents from 0 to 10^15 (assumed)."""
+    body = encoded({**GENUINE[path], "amount": "AMOUNT"}).replace(b'"AMOUNT"', amount.encode())
+    assert _refused(path, body).code == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize(
+    ("amount", "cents"),
+    [
+        pytest.param("1", 1, id="one cent"),
+        pytest.param("500.0", 500, id="F03 with a point and no fraction"),
+        pytest.param("2147483648", 2**31, id="F05 2^31"),
+        pytest.param("1000000000000000", 10**15, id="F05 the largest"),
+        pytest.param("9007199254740993.0", None, id="F05 2^53+1 lies beyond it"),
+    ],
+)
+def test_an_amount_is_read_exactly(amount: str, cents: int | None) -> None:
+    """Beside each refusal above, what is accepted."""
+    body = encoded({**WITHDRAW, "amount": "AMOUNT"}).replace(b'"AMOUNT"', amount.encode())
+    opened = _opened("/withdraw", body)
+    assert (opened.amount_cents if isinstance(opened, WithdrawCall) else None) == cents
+
+
+def test_a_withdraw_of_nothing_is_refused_by_default() -> None:
+    """F04: and accepted by the profile's switch; a deposit of 0 is a loss (spec §4.1)."""
+    nothing = {**WITHDRAW, "amount": 0}
+    assert _refused("/withdraw", nothing).code == "INVALID_REQUEST"
+    assert isinstance(_opened("/withdraw", nothing, allow_zero_withdraw=True), WithdrawCall)
+    assert isinstance(_opened("/deposit", {**DEPOSIT, "amount": 0}), DepositCall)
+
+
+@pytest.mark.parametrize("path", GENUINE)
+def test_a_member_that_stands_twice_is_refused(path: str) -> None:
+    """F06: parsers disagree on which of the two counts; at any depth, and for fields nobody knows."""
+    body = encoded(GENUINE[path])
+    for twice in (b'"player_id":"p2",', b'"x":1,"x":1,', b'"x":{"y":1,"y":1},'):
+        assert _refused(path, b"{" + twice + body[1:]).code == "INVALID_REQUEST"
+    assert isinstance(_opened(path, b'{"x":1,"y":1,' + body[1:]), _CALLS[path])
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        pytest.param("pläyer", id="F07 composed"),
+        pytest.param("pla\u0308yer", id="F07 decomposed"),
+        pytest.param("\U0001f3b0", id="F07 emoji"),
+        pytest.param("\u202egnirts", id="F07 right to left"),
+        pytest.param("x" * 256, id="F07 256 characters"),
+        pytest.param("\U0001f3b0" * 256, id="F07 256 characters of four bytes"),
+        pytest.param(" p1 ", id="B09 spaces around"),
+        pytest.param("P1", id="B09 upper case"),
+        pytest.param("'; DROP TABLE bets;--", id="F08 SQL"),
+        pytest.param("<script>alert(1)</script>", id="F08 HTML"),
+        pytest.param('"\\', id="F08 quotes"),
+        pytest.param("p1\n2026-11-21 ERROR forged\x1b[2J", id="F08 newline"),
+    ],
+)
+def test_ids_come_through_as_they_are(identity: str) -> None:
+    """F07, F08: no trimming, folding or normalising, up to 256 code points."""
+    for field in ("player_id", "action_id", "tx_id"):
+        call = _opened("/withdraw", {**WITHDRAW, field: identity})
+        assert isinstance(call, WithdrawCall)
+        assert {"player_id": call.player_id, "action_id": call.bet_id, "tx_id": call.tx_id}[field] == identity
+
+
+@pytest.mark.parametrize(
+    ("field", "longest"), [pytest.param("player_id", 256), pytest.param("action_id", 256), pytest.param("tx_id", 320)]
+)
+def test_ids_have_a_longest_length(field: str, longest: int) -> None:
+    """F07: one more character is refused, and so is U+0000."""
+    assert isinstance(_opened("/withdraw", {**WITHDRAW, field: "x" * longest}), WithdrawCall)
+    for bad in ("x" * (longest + 1), "x" * 10_000, "a\0b"):
+        assert _refused("/withdraw", {**WITHDRAW, field: bad}).code == "INVALID_REQUEST"
+    lone = encoded({**WITHDRAW, field: "SURROGATE"}).replace(b"SURROGATE", rb"\ud800")
+    assert _refused("/withdraw", lone).code == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "profile"),
+    [
+        pytest.param("/withdraw", 65_536, {}, id="F09 a call has 64 KiB"),
+        pytest.param("/deposit-batch", 1_048_576, {"deposit_batch": True}, id="F09 a batch has 1 MiB"),
+        pytest.param("/withdraw", 1_000, {"max_body_bytes": 1_000}, id="F09 a limit of one's own"),
+    ],
+)
+def test_a_body_has_a_longest_length(path: str, size: int, profile: dict[str, Any]) -> None:
+    """F09: accepted at the limit; one byte more is refused before anything is looked at."""
+    body = encoded(WITHDRAW if path == "/withdraw" else [DEPOSIT])
+    assert not isinstance(_opened(path, body + b" " * (size - len(body)), **profile), Refusal)
+    refusal = _refused(path, body + b" " * (size + 1 - len(body)), **profile)
+    assert (refusal.code, refusal.status) == ("INVALID_REQUEST", 200)
+    assert str(size) in refusal.reason
+
+
+class _NobodyMayAsk:
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+        raise AssertionError("it was asked")
+
+
+def test_a_body_that_is_too_long_is_not_authenticated() -> None:
+    """E11, F09: 5 MB from a stranger cost a comparison."""
+    gate = WebhookReceiver(authenticator=_NobodyMayAsk())
+    refusal = gate.open(WebhookRequest("POST", "/withdraw", (), b"[" * 5_000_000))
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
+def test_nesting_is_refused_quickly(opening: bytes) -> None:
+    """F09: a depth of 1,000 and of all that fits, in bounded time; 60 levels in an unknown field are fine."""
+    for depth in (65, 1_000, 60_000 // len(opening)):
+        began = time.perf_counter()
+        assert _refused("/withdraw", b'{"x":' + opening * depth).code == "INVALID_REQUEST"
+        closing = b"".join({91: b"]", 123: b"}"}[letter] for letter in reversed(opening) if letter in b"[{")
+        whole = b'{"player_id":"p1","x":' + opening * depth + b"1" + closing * depth + b"}"
+        assert _refused("/player-balance", whole).code == "INVALID_REQUEST"
+        assert time.perf_counter() - began < 2
+    shallow = b'{"player_id":"p1","x":' + b"[" * 60 + b"]" * 60 + b"}"
+    assert isinstance(_opened("/player-balance", shallow), BalanceCall)
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [
+        pytest.param("/rollback", {"amount": "500"}, id="F11 a rollback's amount as text"),
+        pytest.param("/deposit", {"action": {"type": "BET", "wager": {"a": 1}, "won": {}}}, id="F11 objects as wager"),
+        pytest.param("/deposit", {"action": {**DEPOSIT["action"], "bets": "x"}}, id="bets as text"),
+        pytest.param("/withdraw", {"round_id": 7, "game": None, "instance_id": []}, id="odd ids that move nothing"),
+    ],
+)
+def test_what_moves_no_money_cannot_refuse_a_call(
+    path: str, change: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """F11: it is kept raw and logged (assumed)."""
+    call = _opened(path, {**GENUINE[path], **change})
+    assert isinstance(call, _CALLS[path])
+    assert change.items() <= dict(call.raw).items()
+    assert "cannot be read" in caplog.text
+
+
+def test_a_withdraws_bytes_are_no_deposit() -> None:
+    """The signature covers the body and not the path: what is a withdraw must not credit, nor the other way round."""
+    assert _refused("/deposit", WITHDRAW).code == "INVALID_REQUEST"
+    assert _refused("/withdraw", DEPOSIT).code == "INVALID_REQUEST"
+    assert _refused("/rollback", DEPOSIT).code == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize(
+    ("path", "anomaly"),
+    [("/deposit", "unreadable"), ("/rollback", "unreadable"), ("/withdraw", ""), ("/player-balance", "")],
+)
+def test_money_that_may_be_owed_is_an_anomaly(path: str, anomaly: str) -> None:
+    """A genuine deposit or rollback that cannot be read is for somebody to look at."""
+    refusal = _refused(path, b"{")
+    assert (refusal.anomaly, refusal.operation) == (anomaly, path[1:])
+
+
+_CLAIM = {**DEPOSIT, "action": {"type": "JACKPOT", "jackpot_id": "j1"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "accepted"),
+    [
+        pytest.param("/withdraw", WITHDRAW, True, id="E13 our instance"),
+        pytest.param("/withdraw", {**WITHDRAW, "instance_id": "i2"}, False, id="E13 a foreign instance"),
+        pytest.param("/withdraw", {**WITHDRAW, "instance_id": "i"}, False, id="E13 a part of ours"),
+        pytest.param("/withdraw", {k: v for k, v in WITHDRAW.items() if k != "instance_id"}, False, id="E13 none"),
+        pytest.param("/withdraw", {**WITHDRAW, "instance_id": ["i1"]}, False, id="E13 unreadable"),
+        pytest.param("/deposit", _CLAIM, True, id="E13 a claim of ours"),
+        pytest.param("/deposit", {**_CLAIM, "instance_id": "i2"}, False, id="E13 a foreign claim"),
+        pytest.param("/deposit", {**DEPOSIT, "instance_id": "i2"}, True, id="a deposit is bound by its bet"),
+        pytest.param("/rollback", {**ROLLBACK, "instance_id": "i2"}, True, id="a rollback is bound by its bet"),
+        pytest.param("/player-balance", BALANCE, True, id="a balance names no instance"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["set", "callable"])
+def test_other_operators_calls_are_refused(path: str, body: Any, accepted: bool, kind: str) -> None:
+    """E13: the provider may sign for other operators with the same key."""
+    instances: Any = {"i1"} if kind == "set" else lambda: ["i1"]
+    receiver = WebhookReceiver(authenticator=_nobody_asks(), instances=instances)
+    opened = receiver.open(WebhookRequest("POST", path, (), encoded(body)))
+    assert isinstance(opened, Refusal) is not accepted
+    if isinstance(opened, Refusal):
+        assert (opened.code, opened.anomaly) == ("INVALID_REQUEST", "foreign_instance")
+        assert opened.body == encoded(body)
+
+
+def test_instances_that_are_one_text_are_a_mistake() -> None:
+    """In a text every part of an id would be found."""
+    with pytest.raises(TypeError, match="set of instance ids"):
+        WebhookReceiver(authenticator=_nobody_asks(), instances="i1")
+    receiver = WebhookReceiver(authenticator=_nobody_asks(), instances=lambda: "i1")
+    refusal = receiver.open(WebhookRequest("POST", "/withdraw", (), encoded(WITHDRAW)))
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "SYSTEM_ERROR"
+
+
+@pytest.mark.parametrize("authenticator", [None, object(), AcceptUnsigned, "signature"])
+def test_an_authenticator_must_be_named(authenticator: Any) -> None:
+    """There is no default, and a class is none."""
+    with pytest.raises(TypeError, match="authenticat"):
+        WebhookReceiver(authenticator=authenticator)
+
+
+def _parse_as(result: object) -> Callable[[str, bytes], Any]:
+    def parse(operation: str, body: bytes) -> object:
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return parse
+
+
+@pytest.mark.parametrize(
+    ("result", "code"),
+    [
+        pytest.param(MalformedCallError("no"), "INVALID_REQUEST", id="it says that this is no call"),
+        pytest.param(KeyError("player"), "SYSTEM_ERROR", id="it fails"),
+        pytest.param(None, "SYSTEM_ERROR", id="it returns nothing"),
+        pytest.param({"player_id": "p1"}, "SYSTEM_ERROR", id="it returns something else"),
+    ],
+)
+def test_a_parser_of_ones_own_may_fail(result: object, code: str) -> None:
+    """Whatever it does, a reply goes out."""
+    assert _refused("/withdraw", b"{}", parse=_parse_as(result)).code == code
+
+
+def test_a_parser_of_ones_own_reads() -> None:
+    """Its call is the call."""
+    call = BalanceCall(player_id="p9", body=b"anything")
+    assert _opened("/player-balance", b"anything", parse=_parse_as(call)) is call
+    assert _refused("/withdraw", b"anything", parse=_parse_as(call)).code == "SYSTEM_ERROR"
+
+
+def test_a_batch_is_served_only_when_the_profile_says_so() -> None:
+    """A11: off by default; each item with its own refusal."""
+    bad = {**DEPOSIT, "amount": -1}
+    for path in ("/deposit-batch", "/deposit/batch"):
+        assert _refused(path, [DEPOSIT]).status == 404
+        batch = _opened(path, [DEPOSIT, bad], deposit_batch=True)
+        assert isinstance(batch, DepositBatch)
+        assert [item.call is not None for item in batch.items] == [True, False]
+        assert [refusal and refusal.anomaly for refusal in batch.refusals] == [None, "unreadable"]
+
+
+@pytest.mark.parametrize("body", [b"{}", b"null", b'{"bets":{}}', b"[" + b"{}," * 1000 + b"{}]"])
+def test_what_is_no_batch_is_refused(body: bytes) -> None:
+    """At most 1,000 items; and an anomaly, for money may be owed."""
+    refusal = _refused("/deposit-batch", body, deposit_batch=True)
+    assert (refusal.code, refusal.anomaly) == ("INVALID_REQUEST", "unreadable")
+
+
+_GOOD = success(balance_cents=1, timestamp=5)
+_WITHDRAW_CALL = read_call("withdraw", encoded(WITHDRAW), Profile())
+_DEPOSIT_CALL = read_call("deposit", encoded(DEPOSIT), Profile())
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        pytest.param(success(balance_cents=1_234), success(balance_cents=1_234, timestamp=7), id="SUCCESS"),
+        pytest.param(success(balance_cents=-5), success(balance_cents=-5, timestamp=7), id="in the red"),
+        pytest.param(success(balance_cents=1, timestamp=5), _GOOD, id="a timestamp of one's own"),
+        pytest.param(error("LIMIT_EXCEEDED"), Reply(code="LIMIT_EXCEEDED", timestamp=7), id="ERROR"),
+        pytest.param(error("MY_OWN"), Reply(code="MY_OWN", timestamp=7), id="a code of one's own"),
+        pytest.param(
+            error("BET_NOT_FOUND", balance_cents=3),
+            error("BET_NOT_FOUND", balance_cents=3, timestamp=7),
+            id="ERROR with the balance",
+        ),
+        *(
+            pytest.param(error(code, balance_cents=3), Reply(code=code, timestamp=7), id=f"{code} tells no balance")
+            for code in ("SYSTEM_ERROR", "PLAYER_NOT_FOUND", "INVALID_SIGNATURE")
+        ),
+    ],
+)
+def test_a_result_becomes_a_reply(result: Reply, expected: Reply) -> None:
+    """Spec §2.1: type, balance, timestamp, code."""
+    reply = _gate().close(result, now_millis=7, call=_WITHDRAW_CALL)
+    assert (reply.status, read_reply(reply.body)) == (200, expected)
+
+
+async def _coroutine() -> Reply:
+    return _GOOD
+
+
+_JUNK: dict[str, Callable[[], object]] = {
+    "nothing": lambda: None,
+    "a bool": lambda: True,
+    "a dict": lambda: {"type": "SUCCESS", "balance": 1},
+    "bytes": lambda: b"{}",
+    "the class": lambda: Reply,
+    "a code in lower case": lambda: Reply(code="no"),
+    "a code with a quote": lambda: Reply(code='X","balance":1,"y":"'),
+    "a code that is empty": lambda: Reply(code=""),
+    "a code too long": lambda: Reply(code="X" * 65),
+    "INSUFFICIENT_BALANCE without it": lambda: Reply(code="INSUFFICIENT_BALANCE"),
+    "a refusal": lambda: Refusal("INVALID_REQUEST", "mine", 404),
+    "an exception": lambda: ValueError("x"),
+    "a coroutine": _coroutine,
+}
+
+
+@pytest.mark.parametrize("junk", [pytest.param(make, id=name) for name, make in _JUNK.items()])
+def test_junk_from_a_handler_is_our_own_failure(junk: Callable[[], object]) -> None:
+    """SYSTEM_ERROR, which says that the outcome is unknown; the reason names the mistake."""
+    reply, status, reason = _gate().judged(junk(), _WITHDRAW_CALL)
+    assert (reply, status) == (Reply(code="SYSTEM_ERROR"), 200)
+    assert reason.startswith("the handler ")
+    assert read_reply(_gate().close(junk(), now_millis=1, call=_WITHDRAW_CALL).body).code == "SYSTEM_ERROR"
+
+
+def test_codes_of_ones_own_refuse_withdraws_alone() -> None:
+    """A deposit refused for a reason the service does not know might never be sent again."""
+    assert _gate().judged(error("MY_OWN"), _WITHDRAW_CALL)[0].code == "MY_OWN"
+    assert _gate().judged(error("MY_OWN"), _DEPOSIT_CALL)[0].code == "SYSTEM_ERROR"
+    assert _gate().judged(error("BET_NOT_FOUND"), _DEPOSIT_CALL)[0].code == "BET_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("code", "folded"),
+    [("BET_ROLLED_BACK", "BET_ALREADY_CLOSED"), ("MY_OWN", "INVALID_REQUEST"), ("SYSTEM_ERROR", "SYSTEM_ERROR"),
+     ("DUPLICATE_TRANSACTION", "INVALID_REQUEST"), ("INVALID_SIGNATURE", "SYSTEM_ERROR")],
+)  # fmt: skip
+def test_codes_are_folded_for_a_service_that_knows_five(code: str, folded: str) -> None:
+    """``codes="core"`` (assumed)."""
+    result = error(code, balance_cents=3)
+    assert read_reply(_gate(codes="core").close(result, now_millis=1, call=_WITHDRAW_CALL).body).code == folded
+    assert read_reply(_gate().close(result, now_millis=1, call=_WITHDRAW_CALL).body).code == code
+
+
+def test_a_body_that_is_no_bytes_is_the_programs_mistake(
+    receiver: WebhookReceiver, handler: Handler, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Decoded text is not what was signed; the log says so, and the call may come again."""
+    for body in ("{}", None, 5, {"player_id": "p1"}):
+        odd: Any = body
+        assert code_of(receiver.handle("/withdraw", {}, odd, handler)) == "SYSTEM_ERROR"
+    assert caplog.text.count("hand over the raw bytes") == 4
+    assert {record.levelno for record in caplog.records} == {logging.ERROR}
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_other_bytes_are_bytes(kind: Callable[[bytes], Any], handler: Handler) -> None:
+    """Some servers hand over a bytearray or a memoryview."""
+    assert code_of(_gate().handle("/withdraw", {}, kind(encoded(WITHDRAW)), handler)) is None
+    assert type(handler.calls[0].body) is bytes

@@ -1,0 +1,609 @@
+"""From bytes to bytes: whatever comes in, a well-formed reply goes out, and the reason to the log (spec §2.1)."""
+
+import asyncio
+import email.message
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator import Profile
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import ConfigurationError
+from game_operator.protocol.webhook import read_reply
+from game_operator.webhooks import (
+    HandledCall,
+    HttpReply,
+    IpAllowList,
+    RsaSignature,
+    WebhookCall,
+    WebhookReceiver,
+    WebhookRequest,
+    WithdrawCall,
+    error,
+    success,
+)
+from tests.support.webhooks import (
+    DEPOSIT,
+    GENUINE,
+    WITHDRAW,
+    AsyncHandler,
+    Handler,
+    code_of,
+    encoded,
+    signature_of,
+    signed,
+)
+from tests.webhooks.conftest import Post
+
+
+@pytest.mark.parametrize("path", GENUINE)
+def test_a_genuine_call_reaches_its_method(path: str, post: Post, handler: Handler) -> None:
+    """HTTP 200, type, balance and timestamp (spec §2.1, §4.1)."""
+    reply = post(path, GENUINE[path])
+    told = read_reply(reply.body)
+    assert reply.status == 200
+    assert (told.code, told.balance_cents) == (None, 10_000)
+    assert told.timestamp is not None
+    assert b'"balance":100.00' in reply.body
+    assert [call.operation for call in handler.calls] == [path[1:]]
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, "INVALID_SIGNATURE"), (401, "INVALID_SIGNATURE")])
+def test_an_unsigned_call_is_refused(
+    status: Any, code: str, public_key: RSAPublicKey, handler: Handler, caplog: pytest.LogCaptureFixture
+) -> None:
+    """E01: HTTP 200 as spec §4.1 says, 401 by the profile's switch; nothing is asked of the handler."""
+    profile = Profile(unauthenticated_status=status)
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), profile=profile)
+    reply = receiver.handle("/withdraw", {}, encoded(WITHDRAW), handler)
+    assert (reply.status, code_of(reply)) == (status, code)
+    assert "balance" not in json.loads(reply.body)
+    assert handler.calls == []
+    assert "there is no header signature" in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/deposit", "/rollback"])
+def test_an_unsigned_call_is_no_anomaly(path: str, receiver: WebhookReceiver, handler: Handler) -> None:
+    """Anybody can send one; beside it, a genuine one that cannot be read is kept with its body."""
+    receiver.handle(path, {}, b"{", handler)
+    assert handler.anomalies == []
+
+
+def test_a_genuine_call_that_cannot_be_read_is_kept(
+    receiver: WebhookReceiver, handler: Handler, private_key: RSAPrivateKey
+) -> None:
+    """Money may be owed: the handler's keep_anomaly is given the bytes."""
+    assert code_of(receiver.handle("/deposit", signed(private_key, b"{"), b"{", handler)) == "INVALID_REQUEST"
+    assert handler.anomalies == [("deposit", "unreadable", b"{")]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", [Handler, AsyncHandler])
+async def test_it_is_kept_under_asyncio_too(
+    kind: Callable[[], Any], receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """An async handler's keep_anomaly is awaited, a sync one's runs in a thread."""
+    handler = kind()
+    await receiver.handle_async("/rollback", signed(private_key, b"{"), b"{", handler)
+    assert handler.anomalies == [("rollback", "unreadable", b"{")]
+
+
+def _boom(*_: object) -> None:
+    raise RuntimeError("the disk is full")
+
+
+def test_an_anomaly_that_cannot_be_kept_changes_no_answer(
+    receiver: WebhookReceiver, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The refusal stands, and the log tells."""
+    handler: Any = Handler()
+    handler.keep_anomaly = _boom
+    assert code_of(receiver.handle("/deposit", signed(private_key, b"{"), b"{", handler)) == "INVALID_REQUEST"
+    assert "could not be kept" in caplog.text
+    assert "the disk is full" in caplog.text
+
+
+class _NoKeeper:
+    def withdraw(self, call: WebhookCall) -> Any:
+        return success(balance_cents=1)
+
+    deposit = rollback = player_balance = withdraw
+
+
+def test_a_handler_need_not_keep_anomalies(receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
+    """keep_anomaly is optional."""
+    assert code_of(receiver.handle("/deposit", signed(private_key, b"{"), b"{", _NoKeeper())) == "INVALID_REQUEST"
+
+
+class _OddHeaders:
+    def items(self) -> Iterator[tuple[str, str]]:
+        raise RuntimeError("no headers today")
+
+
+class _OddText:
+    def __str__(self) -> str:
+        raise RuntimeError("no text today")
+
+
+_ODD_HEADERS: dict[str, Any] = {
+    "nothing": None,
+    "a number": 5,
+    "a text": "signature: x",
+    "an object that fails": _OddHeaders(),
+    "pairs of three": [(1, 2, 3)],
+    "names alone": ["signature", "te"],
+    "odd values": {None: None, 5: [], "signature": 7, b"x": object()},
+    "text that fails": {"signature": _OddText()},
+    "no latin-1": {"signature": "\U0001f3b0", "\u2028": "\ud800"},
+    "line breaks": {"signature": "x\r\nx: y", "a\nb": "c"},
+    "bytes": {b"signature": b"\xff\x00"},
+    "thousands": [(f"x-{number}", "y" * 100) for number in range(5_000)],
+    "thousands alike": [("signature", "AAAA")] * 5_000,
+    "a very long one": {"signature": "A" * 1_000_000},
+}
+
+
+@pytest.mark.parametrize("headers", [pytest.param(odd, id=name) for name, odd in _ODD_HEADERS.items()])
+def test_no_header_makes_anything_raise(
+    headers: Any, receiver: WebhookReceiver, handler: Handler, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of whatever type, form and number: refused like any unsigned call."""
+    assert code_of(receiver.handle("/withdraw", headers, encoded(WITHDRAW), handler)) == "INVALID_SIGNATURE"
+    assert code_of(asyncio.run(receiver.handle_async("/withdraw", headers, encoded(WITHDRAW), handler))) is not None
+    assert handler.calls == []
+    assert all(record.getMessage().isprintable() for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "peer"),
+    [
+        pytest.param(b"/withdraw", "POST", None, id="the path as bytes"),
+        pytest.param("/\udcff\n\x1b[2J", "POST", "\n\x1b[2J", id="control characters"),
+        pytest.param(None, None, 5, id="other types"),
+        pytest.param("/withdraw", b"POST", object(), id="the method as bytes"),
+        pytest.param("/" * 100_000, "X" * 100_000, "y" * 100_000, id="very long ones"),
+    ],
+)
+def test_no_path_method_or_peer_makes_anything_raise(
+    path: Any, method: Any, peer: Any, public_key: RSAPublicKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A reply goes out, and no line of the log is forged."""
+    for authenticator in (RsaSignature(public_key), IpAllowList(["192.0.2.1"])):
+        receiver = WebhookReceiver(authenticator=authenticator)
+        reply = receiver.handle(path, {}, b"{}", Handler(), method=method, peer=peer)
+        assert code_of(reply) in ("INVALID_REQUEST", "INVALID_SIGNATURE")
+    assert all(record.getMessage().isprintable() for record in caplog.records)
+    assert all(len(record.getMessage()) < 2_000 for record in caplog.records)
+
+
+@pytest.mark.parametrize("form", ["mapping", "pairs", "bytes", "message"])
+@pytest.mark.parametrize("name", ["signature", "Signature", "SIGNATURE", "sIgNaTuRe"])
+def test_headers_come_in_many_forms(
+    form: str, name: str, receiver: WebhookReceiver, handler: Handler, private_key: RSAPrivateKey
+) -> None:
+    """E05: in any case, as frameworks and the standard library hand them over."""
+    value = signature_of(private_key, encoded(WITHDRAW))
+    message = email.message.Message()
+    message[name] = value
+    headers: Any = {
+        "mapping": {name: value},
+        "pairs": [("Host", "x"), (name, value)],
+        "bytes": [(name.encode(), value.encode())],
+        "message": message,
+    }[form]
+    assert code_of(receiver.handle("/withdraw", headers, encoded(WITHDRAW), handler)) is None
+
+
+def _raise(error: BaseException) -> Callable[[WebhookCall], object]:
+    def does(call: WebhookCall) -> object:
+        raise error
+
+    return does
+
+
+class _TellsNothingError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text either")
+
+
+_FAILURES = [
+    RuntimeError("x"),
+    KeyError("p1"),
+    StopIteration(5),
+    TimeoutError("of the database"),
+    MemoryError(),
+    RecursionError(),
+    AssertionError(),
+    ExceptionGroup("many", [ValueError("a")]),
+    _TellsNothingError(),
+]
+
+
+@pytest.mark.parametrize("failure", _FAILURES, ids=lambda failure: type(failure).__name__)
+@pytest.mark.parametrize("way", ["handle", "handle_in_thread", "sync handler, awaited", "async handler"])
+def test_a_handler_may_raise_anything(
+    failure: Exception,
+    way: str,
+    receiver: WebhookReceiver,
+    private_key: RSAPrivateKey,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """SYSTEM_ERROR, with nothing of the exception in the body and its traceback in the log."""
+    assert code_of(_by(way, receiver, private_key, _raise(failure))) == "SYSTEM_ERROR"
+    assert "raised" in caplog.text
+    assert any(record.exc_info or "|" in record.getMessage() for record in caplog.records)
+
+
+def _by(
+    way: str, receiver: WebhookReceiver, private_key: RSAPrivateKey, does: Callable[[WebhookCall], object]
+) -> HttpReply:
+    body = encoded(WITHDRAW)
+    headers = signed(private_key, body)
+    if way == "handle":
+        return receiver.handle("/withdraw", headers, body, Handler(does))
+    if way == "handle_in_thread":
+        return receiver.handle_in_thread("/withdraw", headers, body, Handler(does))
+    handler: Any = AsyncHandler(does) if way == "async handler" else Handler(does)
+    return asyncio.run(receiver.handle_async("/withdraw", headers, body, handler))
+
+
+@pytest.mark.parametrize("failure", [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), BaseException("x")])
+def test_what_ends_a_program_does_not_end_it_from_a_thread_of_ours(
+    failure: BaseException, receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """``sys.exit()`` in a handler would otherwise end the event loop that waits for it."""
+    for way in ("handle_in_thread", "sync handler, awaited"):
+        assert code_of(_by(way, receiver, private_key, _raise(failure))) == "SYSTEM_ERROR"
+    with pytest.raises(type(failure)):
+        _by("handle", receiver, private_key, _raise(failure))
+
+
+def test_a_cancellation_from_inside_is_a_failure_like_any_other(
+    receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """Something that the handler awaited was cancelled, and not the call."""
+    assert code_of(_by("async handler", receiver, private_key, _raise(asyncio.CancelledError()))) == "SYSTEM_ERROR"
+
+
+_FORGED = "p1\n2026-11-21 12:00:00 ERROR forged\x1b[2J"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(lambda: ValueError(f"no player {_FORGED}"), id="its own text"),
+        pytest.param(lambda: ExceptionGroup("many", [ValueError(_FORGED)]), id="in a group"),
+        pytest.param(lambda: _chained(ValueError(_FORGED)), id="its cause"),
+        pytest.param(lambda: _noted(_FORGED), id="a note"),
+    ],
+)
+def test_no_line_of_the_log_is_forged(
+    failure: Callable[[], Exception],
+    receiver: WebhookReceiver,
+    private_key: RSAPrivateKey,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """F08: an exception that quotes an id, as databases do, is told line by line, escaped."""
+    assert code_of(_by("handle", receiver, private_key, _raise(failure()))) == "SYSTEM_ERROR"
+    assert "forged" in caplog.text
+    assert not re.search(r"^\S*2026-11-21", caplog.text, re.MULTILINE)
+    assert "\x1b" not in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def _chained(cause: Exception) -> Exception:
+    outer = RuntimeError("plain")
+    outer.__cause__ = cause
+    return outer
+
+
+def _noted(note: str) -> Exception:
+    failure = RuntimeError("plain")
+    failure.add_note(note)
+    return failure
+
+
+def test_a_plain_failure_keeps_its_traceback_as_such(
+    receiver: WebhookReceiver, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Error trackers read exc_info."""
+    _by("handle", receiver, private_key, _raise(RuntimeError("plain")))
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [RuntimeError]
+
+
+@pytest.mark.parametrize("value", [_FORGED, "x" * 5_000])
+def test_ids_forge_no_line_when_they_are_refused(value: str, post: Post, caplog: pytest.LogCaptureFixture) -> None:
+    """F08: every line is printable and of bounded length."""
+    post("/withdraw", {**WITHDRAW, "action": value, "round_id": [value]})
+    post("/withdraw", {**WITHDRAW, "round_id": [value]})
+    assert caplog.records
+    assert all(record.getMessage().isprintable() and len(record.getMessage()) < 1_500 for record in caplog.records)
+
+
+def test_signatures_are_never_logged(
+    receiver: WebhookReceiver, handler: Handler, private_key: RSAPrivateKey, other_key: RSAPrivateKey,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """Neither a good one nor a bad one, in no refusal and no failure."""
+    caplog.set_level(logging.DEBUG)
+    body = encoded(WITHDRAW)
+    good, bad = signature_of(private_key, body), signature_of(other_key, body)
+    request = WebhookRequest("POST", "/withdraw", ((b"signature", good.encode()),), body)
+    for value in (good, bad, good[:-1], good + "!", f"{good},{good}"):
+        receiver.handle("/withdraw", {"signature": value}, body, handler)
+        receiver.handle("/deposit", {"signature": value}, body, Handler(_raise(RuntimeError("x"))))
+        receiver.handle("/x", {"signature": value}, body, handler, method="GET")
+    for secret in (good, bad):
+        assert secret[:40] not in caplog.text
+        assert secret[:40] not in repr(request)
+
+
+def test_on_call_is_told_everything(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """The call, the code, why, and how long; the reply never says why (spec §7.1)."""
+    told: list[HandledCall] = []
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), on_call=told.append)
+    body = encoded(WITHDRAW)
+    receiver.handle("/withdraw", signed(private_key, body), body, Handler(), peer="192.0.2.7")
+    receiver.handle("/withdraw", signed(private_key, b"{"), b"{", Handler())
+    receiver.handle("/withdraw", {}, body, Handler())
+    receiver.handle("/nowhere", {}, body, Handler())
+    receiver.handle("/withdraw", signed(private_key, body), body, Handler(_raise(RuntimeError("secret"))))
+    receiver.handle("/withdraw", signed(private_key, body), body, Handler(lambda call: error("LIMIT_EXCEEDED")))
+    assert [(each.status, each.code, bool(each.reason), each.call is not None) for each in told] == [
+        (200, None, False, True),
+        (200, "INVALID_REQUEST", True, False),
+        (200, "INVALID_SIGNATURE", True, False),
+        (404, "INVALID_REQUEST", True, False),
+        (200, "SYSTEM_ERROR", True, True),
+        (200, "LIMIT_EXCEEDED", False, True),
+    ]
+    assert (told[0].path, told[0].peer) == ("/withdraw", "192.0.2.7")
+    assert isinstance(told[0].call, WithdrawCall)
+    assert 0 < told[0].elapsed_seconds < 10
+
+
+def test_what_on_call_raises_changes_nothing(
+    public_key: RSAPublicKey, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A look on must not change what is answered."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), on_call=_boom)
+    body = encoded(WITHDRAW)
+    assert code_of(receiver.handle("/withdraw", signed(private_key, body), body, Handler())) is None
+    assert "on_call raised" in caplog.text
+
+
+async def _async_on_call(handled: HandledCall) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "kind", "says"),
+    [
+        pytest.param("on_call", _async_on_call, TypeError, "on_call", id="an async on_call"),
+        pytest.param("on_call", 5, TypeError, "on_call", id="an on_call that cannot be called"),
+        pytest.param("profile", "codes = 1", TypeError, "from_toml", id="a profile as text"),
+        *(
+            pytest.param(name, value, ConfigurationError, name, id=f"{name}={value}")
+            for name in ("budget_seconds", "warn_seconds")
+            for value in (0, -1, True, "5", float("nan"), float("inf"), None)
+        ),
+        *(
+            pytest.param("max_threads", value, ConfigurationError, "max_threads", id=f"max_threads={value}")
+            for value in (0, -1, True, 1.5)
+        ),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(
+    argument: str, value: Any, kind: type[Exception], says: str, public_key: RSAPublicKey
+) -> None:
+    """When the receiver is built, and not with the first call."""
+    arguments: dict[str, Any] = {argument: value}
+    with pytest.raises(kind, match=says):
+        WebhookReceiver(authenticator=RsaSignature(public_key), **arguments)
+
+
+class _Half(Handler):
+    async def deposit(self, call: WebhookCall) -> Any: ...  # type: ignore[override]  # That is the mistake.
+
+
+class _Without:
+    withdraw = deposit = rollback = Handler.withdraw
+
+
+@pytest.mark.parametrize(
+    ("handler", "says"),
+    [
+        pytest.param(_Half(), "sync and async", id="half async"),
+        pytest.param(_Without(), "no method player_balance", id="a method is missing"),
+        pytest.param(Handler, "is the class Handler", id="the class"),
+        pytest.param(None, "NoneType has no method", id="nothing"),
+    ],
+)
+def test_a_handler_that_is_none_is_told_in_words(handler: Any, says: str, receiver: WebhookReceiver) -> None:
+    """It is the program's mistake, so it raises: nothing that is sent to us can be at fault."""
+    for call in (receiver.handle, receiver.handle_in_thread):
+        with pytest.raises(TypeError, match=says):
+            call("/withdraw", {}, b"", handler)
+    with pytest.raises(TypeError, match=says):
+        asyncio.run(receiver.handle_async("/withdraw", {}, b"", handler))
+
+
+def test_an_async_handler_is_not_for_handle(receiver: WebhookReceiver) -> None:
+    """Its coroutines would never be awaited."""
+    handler: Any = AsyncHandler()
+    for call in (receiver.handle, receiver.handle_in_thread):
+        with pytest.raises(TypeError, match="handle_async"):
+            call("/withdraw", {}, b"", handler)
+
+
+class _CallableMethod:
+    async def __call__(self, call: WebhookCall) -> Any:
+        return success(balance_cents=7)
+
+
+class _OfCallables:
+    withdraw = deposit = rollback = player_balance = _CallableMethod()
+
+
+def test_methods_may_be_callables(receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
+    """Such as an object with an async __call__."""
+    handler: Any = _OfCallables()
+    body = encoded(WITHDRAW)
+    reply = asyncio.run(receiver.handle_async("/withdraw", signed(private_key, body), body, handler))
+    assert read_reply(reply.body).balance_cents == 7
+
+
+def test_an_async_method_behind_a_decorator_is_named(
+    receiver: WebhookReceiver, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sync wrapper around an async method gives a coroutine, which is no reply and is not left unawaited."""
+
+    async def hidden() -> Any: ...
+
+    assert code_of(_by("sync handler, awaited", receiver, private_key, lambda call: hidden())) == "SYSTEM_ERROR"
+    assert "some decorator hides that its method is async" in caplog.text
+
+
+@pytest.fixture
+def batch_receiver(public_key: RSAPublicKey) -> WebhookReceiver:
+    """A receiver that serves batches."""
+    return WebhookReceiver(authenticator=RsaSignature(public_key), profile=Profile(deposit_batch=True))
+
+
+def _deposit(name: str, **change: Any) -> dict[str, Any]:
+    return {**DEPOSIT, "action_id": name, "tx_id": f"deposit:bet:{name}", **change}
+
+
+def _told(reply: HttpReply) -> list[tuple[str | None, str | None]]:
+    return [(item["tx_id"], item.get("code")) for item in json.loads(reply.body)]
+
+
+def _batch_by(
+    way: str, receiver: WebhookReceiver, private_key: RSAPrivateKey, items: object, does: Callable[[Any], object] | None
+) -> tuple[HttpReply, Any]:
+    body = encoded(items)
+    headers = signed(private_key, body)
+    handler: Any = (AsyncHandler if way == "async handler" else Handler)(does)
+    if way == "handle":
+        return receiver.handle("/deposit-batch", headers, body, handler), handler
+    if way == "handle_in_thread":
+        return receiver.handle_in_thread("/deposit-batch", headers, body, handler), handler
+    return asyncio.run(receiver.handle_async("/deposit/batch", headers, body, handler)), handler
+
+
+_WAYS = ["handle", "handle_in_thread", "sync handler, awaited", "async handler"]
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_a_batch_is_answered_in_order(way: str, batch_receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
+    """A11: three deposits, one bad: two SUCCESS, one ERROR, matched by tx_id; the bad one is kept."""
+    items = [_deposit("b1"), _deposit("b2", amount=-1), _deposit("b3"), 7]
+    reply, handler = _batch_by(way, batch_receiver, private_key, items, None)
+    assert reply.status == 200
+    assert _told(reply) == [
+        ("deposit:bet:b1", None),
+        ("deposit:bet:b2", "INVALID_REQUEST"),
+        ("deposit:bet:b3", None),
+        (None, "INVALID_REQUEST"),
+    ]
+    assert [anomaly[:2] for anomaly in handler.anomalies] == [("deposit", "unreadable")] * 2
+    assert json.loads(reply.body)[0].keys() == {"tx_id", "type", "balance", "timestamp"}
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_a_long_batch_is_answered_in_order(
+    way: str, batch_receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """All 200, over several rounds, and the empty one too."""
+    items = [_deposit(f"b{number}") for number in range(200)]
+    reply, handler = _batch_by(way, batch_receiver, private_key, items, None)
+    assert [tx_id for tx_id, _ in _told(reply)] == [f"deposit:bet:b{number}" for number in range(200)]
+    assert len(handler.calls) == 200
+    assert _batch_by(way, batch_receiver, private_key, {"bets": []}, None)[0].body == b"[]"
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_our_own_failures_are_left_out_of_a_batch(
+    way: str, batch_receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """A missing item is sent again; the others stand. The same identity twice is asked twice (the ledger knows)."""
+
+    def does(call: Any) -> object:
+        if call.bet_id == "b2":
+            raise RuntimeError("x")
+        return error("BET_NOT_FOUND") if call.bet_id == "b3" else success(balance_cents=1)
+
+    items = [_deposit("b1"), _deposit("b2"), _deposit("b3"), _deposit("b1")]
+    reply, handler = _batch_by(way, batch_receiver, private_key, items, does)
+    assert _told(reply) == [("deposit:bet:b1", None), ("deposit:bet:b3", "BET_NOT_FOUND"), ("deposit:bet:b1", None)]
+    assert sorted(call.bet_id for call in handler.calls) == ["b1", "b1", "b2", "b3"]
+
+
+def test_foreign_claims_of_a_batch_are_kept_as_such(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """E13, one by one; on_call is told of each item."""
+    told: list[HandledCall] = []
+    receiver = WebhookReceiver(
+        authenticator=RsaSignature(public_key),
+        profile=Profile(deposit_batch=True),
+        instances={"i1"},
+        on_call=told.append,
+    )
+    claim = {"type": "JACKPOT"}
+    items = [_deposit("b1", action=claim), _deposit("b2", action=claim, instance_id="i2")]
+    reply, handler = _batch_by("handle", receiver, private_key, items, None)
+    assert _told(reply) == [("deposit:bet:b1", None), ("deposit:bet:b2", "INVALID_REQUEST")]
+    assert [anomaly[1] for anomaly in handler.anomalies] == ["foreign_instance"]
+    assert [(each.path, each.code) for each in told] == [
+        ("/deposit-batch", None),
+        ("/deposit-batch", "INVALID_REQUEST"),
+    ]
+
+
+def test_a_batch_of_a_stranger_is_refused_whole(batch_receiver: WebhookReceiver, handler: Handler) -> None:
+    """One ERROR of spec §2.1, for nothing in it was read."""
+    reply = batch_receiver.handle("/deposit-batch", {}, encoded([DEPOSIT]), handler)
+    assert code_of(reply) == "INVALID_SIGNATURE"
+
+
+def test_twice_the_same_bytes_are_two_calls(post: Post, handler: Handler) -> None:
+    """E07, as far as the receiver goes: it keeps nothing between calls, and leaves repeats to the ledger."""
+    for path in ("/withdraw", "/deposit"):
+        assert [code_of(post(path, GENUINE[path])) for _ in range(2)] == [None, None]
+    assert len(handler.calls) == 4
+
+
+def test_a_call_refused_by_a_mistake_of_ours_is_not_remembered(
+    public_key: RSAPublicKey, private_key: RSAPrivateKey, other_key: RSAPrivateKey, handler: Handler
+) -> None:
+    """E12: with the wrong key all calls fail; mended, the same bytes are accepted."""
+    body = encoded(WITHDRAW)
+    wrong = WebhookReceiver(authenticator=RsaSignature(other_key.public_key()))
+    assert code_of(wrong.handle("/withdraw", signed(private_key, body), body, handler)) == "INVALID_SIGNATURE"
+    mended = WebhookReceiver(authenticator=RsaSignature(public_key))
+    assert code_of(mended.handle("/withdraw", signed(private_key, body), body, handler)) is None
+    assert len(handler.calls) == 1
+
+
+def test_folding_hides_nothing_from_on_call(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """The wire has the core code, on_call the one that was meant."""
+    told: list[HandledCall] = []
+    receiver = WebhookReceiver(
+        authenticator=RsaSignature(public_key), profile=Profile(codes="core"), on_call=told.append
+    )
+    handler = Handler(lambda call: error(WebhookErrorCode.BET_ROLLED_BACK))
+    body = encoded(WITHDRAW)
+    assert code_of(receiver.handle("/withdraw", signed(private_key, body), body, handler)) == "BET_ALREADY_CLOSED"
+    assert [each.code for each in told] == ["BET_ROLLED_BACK"]
+
+
+def test_a_request_that_could_not_be_read_is_refused_in_form(
+    receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What adapters answer when a body does not end."""
+    reply = receiver.refuse("/withdraw\n", "its body\nbroke off", peer="192.0.2.7")
+    assert (reply.status, code_of(reply)) == (200, "INVALID_REQUEST")
+    assert r"its body\nbroke off" in caplog.text
