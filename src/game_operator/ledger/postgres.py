@@ -25,12 +25,9 @@ from game_operator.ledger.rows import (
     changed_bet_rows,
 )
 from game_operator.ledger.script import ConflictError, Execute, Loaded, Rows, Step
-from game_operator.ledger.sql_text import CLOCK, JSON_ROWS, json_column, json_columns
+from game_operator.ledger.sql_text import CLOCK, JSON_ROWS, KEYS, json_column, json_columns
 
 __all__ = ["PostgresAccounts", "PostgresDialect"]
-
-# Lists travel as one JSON text: one parameter of one type for every driver, and quicker to read than an array each.
-_KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
 
 
 class PostgresAccounts(Protocol):
@@ -62,20 +59,16 @@ class PostgresAccounts(Protocol):
 class PostgresDialect:
     """How rows are loaded and stored in PostgreSQL."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, *, accounts: PostgresAccounts | None = None) -> None:
+        self.accounts = accounts or OwnPostgresAccounts(prefix)
         # S608: the prefix was checked; all else is a parameter.
-        self._accounts = (
-            f"SELECT locked.account, locked.balance_cents, locked.at_millis, {_CLOCK} FROM "  # noqa: S608
-            f"(SELECT account, balance_cents, at_millis FROM {prefix}accounts "
-            f"WHERE account = ANY({_KEYS}) ORDER BY account FOR UPDATE) AS locked"
-        )
-        self._bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ANY({_KEYS})"  # noqa: S608
+        self._bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ANY({KEYS})"  # noqa: S608
         self._calls = (
             f"SELECT {CALL_COLUMNS} FROM {prefix}calls "  # noqa: S608
-            f"WHERE source = ? AND operation = ? AND tx_id = ANY({_KEYS})"
+            f"WHERE source = ? AND operation = ? AND tx_id = ANY({KEYS})"
         )
         self._parts = {**_parts(prefix), **self.accounts.parts}
-        self.express = Express(prefix, _CLOCK)
+        self.express = Express(prefix, CLOCK)
         self._upsert_anomalies = (
             f"INSERT INTO {prefix}anomalies AS kept (source, kind, code, operation, tx_id, bet_id, player_id, body, "  # noqa: S608
             "digest, first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
@@ -85,7 +78,7 @@ class PostgresDialect:
 
     def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
         """Lock the accounts in sorted order, then read bets and calls."""
-        statements = [Execute(self._accounts, (json.dumps(sorted(needs.accounts)),))]
+        statements = []
         if needs.bets:
             statements.append(Execute(self._bets, (needs.source, json.dumps(sorted(needs.bets)))))
         for operation, tx_ids in _by_operation(needs.calls):
@@ -145,7 +138,8 @@ def _parts(prefix: str) -> dict[str, str]:
         "ORDER BY 1 ON CONFLICT DO NOTHING",
         "changed_bets": (
             f"UPDATE {prefix}bets SET state = {json_column(0, 't')}, won_cents = {json_column(1, 'b')}, "  # noqa: S608
-            f"settled_at_millis = {json_column(2, 'b')}, deposit_tx_id = {json_column(3, 't')}, round_id = {json_column(4, 't')} "
+            f"settled_at_millis = {json_column(2, 'b')}, deposit_tx_id = {json_column(3, 't')}, "
+            f"round_id = {json_column(4, 't')} "
             f"FROM {JSON_ROWS} WHERE source = {json_column(5, 't')} AND bet_id = {json_column(6, 't')} "
             "AND (state IN ('OPEN', 'SPENT') "
             f"OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND {json_column(7, 't')} = 'CLOSED'))"

@@ -7,7 +7,7 @@ sent what came of them, and returns the result. A driver performs the steps and 
 
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from game_operator.errors import LedgerError, shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
@@ -20,19 +20,27 @@ __all__ = [
     "Dialect",
     "Execute",
     "Loaded",
+    "LockAccount",
+    "MoveAccount",
     "Result",
+    "Rows",
     "RunWithin",
     "Script",
     "Step",
     "Together",
+    "answered",
     "apply_item",
     "apply_items",
     "drive",
     "drive_async",
 ]
 
+if TYPE_CHECKING:
+    from game_operator.ledger.accounts import Accounts, AsyncAccounts
+
 T = TypeVar("T")
-Row: TypeAlias = tuple[Any, ...]
+#: What a driver sends back for a statement.
+Rows: TypeAlias = Sequence[Sequence[Any]]
 Result: TypeAlias = Outcome | Exception
 
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")
@@ -81,12 +89,14 @@ class RunWithin(NamedTuple):
 class LockAccount(NamedTuple):
     """Lock an account of the operator's own with ``Accounts.lock``; its balance in cents, or None, is sent back."""
 
+    accounts: "Accounts | AsyncAccounts"
     account: str
 
 
 class MoveAccount(NamedTuple):
     """Move an account of the operator's own with ``Accounts.move``; the new balance in cents is sent back."""
 
+    accounts: "Accounts | AsyncAccounts"
     account: str
     delta_cents: int
 
@@ -111,6 +121,22 @@ class Dialect(Protocol):
 
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
         """Write *changes*; raise ConflictError if any row is there already. *was* is the accounts as loaded."""
+
+
+def answered(step: Step, connection: Any) -> Any:
+    """Return what the operator's own code answers to *step*, perhaps to be awaited; it is given *connection*."""
+    match step:
+        case Ask(terms, call, account):
+            assert terms.may_bet is not None
+            return terms.may_bet(call, account)
+        case RunWithin(terms, call, outcome):
+            assert terms.within is not None
+            return terms.within(call, outcome, connection)
+        case LockAccount(accounts, key):
+            return accounts.lock(connection, key)
+        case MoveAccount(accounts, key, delta_cents):
+            return accounts.move(connection, key, delta_cents)
+    raise AssertionError(f"{type(step).__name__} is not for the operator")
 
 
 Script: TypeAlias = Generator[Step, Any, Any]

@@ -6,18 +6,18 @@ stands still until COMMIT, the clock included.
 """
 
 import contextlib
-import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from random import uniform
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
-from game_operator.ledger.api import Account, CallRecord
-from game_operator.ledger.book import Changes, Needs
+from game_operator.ledger.api import Account, CallRecord, Outcome
+from game_operator.ledger.book import Changes, Item, Needs
+from game_operator.ledger.own_accounts import OwnSqliteAccounts
 from game_operator.ledger.rows import (
     BET_COLUMNS,
     CALL_COLUMNS,
@@ -28,9 +28,10 @@ from game_operator.ledger.rows import (
     changed_bet_rows,
 )
 from game_operator.ledger.schema import VERSION, check_version, ddl
-from game_operator.ledger.script import Ask, ConflictError, Execute, Loaded, RunWithin, Step, Together, drive
+from game_operator.ledger.script import ConflictError, Execute, Loaded, Step, Together, answered, drive
+from game_operator.ledger.sql_text import IN_LIST, one_or_many
 
-__all__ = ["BusyError", "SqliteDialect", "SqliteStore", "path_of"]
+__all__ = ["BusyError", "SqliteAccounts", "SqliteDialect", "SqliteStore", "path_of"]
 
 T = TypeVar("T")
 
@@ -43,28 +44,40 @@ class BusyError(Exception):
     """Somebody else is writing, and we were told not to wait."""
 
 
+class SqliteAccounts(Protocol):
+    """How accounts are read and moved in SQLite: our own, or the operator's."""
+
+    @property
+    def unknown(self) -> str:
+        """What to do about an account that does not exist."""
+
+    def load(self, keys: Set[str]) -> Generator[Step, Any, list[Account]]:
+        """Return those of the accounts that exist; the write lock is ours."""
+
+    def store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+        """Open and move accounts; ConflictError if one is not as it was."""
+
+    def balance(self, key: str) -> Generator[Step, Any, int | None]:
+        """Return a balance in cents, or None if there is no such account."""
+
+
 class SqliteDialect:
     """How rows are loaded and stored in SQLite."""
 
-    def __init__(self, prefix: str, clock_millis: Callable[[], int]) -> None:
+    def __init__(self, prefix: str, clock_millis: Callable[[], int], *, accounts: SqliteAccounts | None = None) -> None:
         self._clock_millis = clock_millis
+        self.accounts = accounts or OwnSqliteAccounts(prefix)
         # S608: the prefix was checked; all else is a parameter.
-        accounts = f"SELECT account, balance_cents, at_millis FROM {prefix}accounts WHERE account "  # noqa: S608
         bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id "  # noqa: S608
         calls = f"SELECT {CALL_COLUMNS} FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id "  # noqa: S608
-        self._account, self._accounts = accounts + "= ?", accounts + _IN_LIST
-        self._bet, self._bets = bets + "= ?", bets + _IN_LIST
-        self._call, self._calls = calls + "= ?", calls + _IN_LIST
+        self._bet, self._bets = bets + "= ?", bets + IN_LIST
+        self._call, self._calls = calls + "= ?", calls + IN_LIST
         self._insert_calls = _insert(prefix, "calls", 12)
         self._insert_bets = _insert(prefix, "bets", 16)
-        self._insert_accounts = _insert(prefix, "accounts", 3)
         self._update_bets = (
             f"UPDATE {prefix}bets SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ? "  # noqa: S608
             "WHERE source = ? AND bet_id = ? AND (state IN ('OPEN', 'SPENT') "
             "OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND ? = 'CLOSED'))"
-        )
-        self._update_accounts = (
-            f"UPDATE {prefix}accounts SET balance_cents = ?, at_millis = ? WHERE account = ? AND balance_cents = ?"  # noqa: S608
         )
         self._insert_postings = (
             f"INSERT INTO {prefix}postings "  # noqa: S608
@@ -79,13 +92,13 @@ class SqliteDialect:
 
     def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
         """Read accounts, bets and calls; the write lock is ours."""
-        accounts = yield from _select(self._account, self._accounts, (), needs.accounts)
-        bets = (yield from _select(self._bet, self._bets, (needs.source,), needs.bets)) if needs.bets else ()
+        accounts = yield from self.accounts.load(needs.accounts)
+        bets = (yield one_or_many(self._bet, self._bets, (needs.source,), needs.bets)) if needs.bets else ()
         calls: list[CallRecord] = []
         for operation, tx_ids in _by_operation(needs.calls):
-            rows = yield from _select(self._call, self._calls, (needs.source, operation), tx_ids)
+            rows = yield one_or_many(self._call, self._calls, (needs.source, operation), tx_ids)
             calls += [CallRecord(*row) for row in rows]
-        return Loaded([Account(*row) for row in accounts], list(map(bet_of, bets)), calls, self._clock_millis())
+        return Loaded(accounts, list(map(bet_of, bets)), calls, self._clock_millis())
 
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
         """Write what changed; ConflictError if any of it is there already."""
@@ -95,30 +108,15 @@ class SqliteDialect:
             yield from _write(self._insert_bets, bet_rows(changes.new_bets.values(), source))
         if changes.changed_bets:
             yield from _write(self._update_bets, changed_bet_rows(changes.changed_bets.values(), source))
-        if changes.new_accounts:
-            yield from _write(self._insert_accounts, list(changes.new_accounts.values()))
-        if changes.accounts:
-            rows = [(cents, at, key, was[key].balance_cents) for key, cents, at in changes.accounts.values()]
-            yield from _write(self._update_accounts, rows)
+        yield from self.accounts.store(changes, was)
         if changes.postings:
             yield from _write(self._insert_postings, changes.postings)
         if changes.anomalies:
             yield Execute(self._upsert_anomalies, anomaly_rows(changes.anomalies, source), many=True)
 
 
-_IN_LIST = "IN (SELECT value FROM json_each(?))"
-
-
 def _insert(prefix: str, table: str, columns: int) -> str:
     return f"INSERT INTO {prefix}{table} VALUES ({', '.join('?' * columns)}) ON CONFLICT DO NOTHING"  # noqa: S608
-
-
-def _select(one: str, many: str, before: tuple[Any, ...], keys: set[str]) -> Generator[Step, Any, list[Any]]:
-    if len(keys) == 1:
-        rows = yield Execute(one, (*before, *keys))
-    else:
-        rows = yield Execute(many, (*before, json.dumps(list(keys))))
-    return rows  # type: ignore[no-any-return]  # A driver sends the rows.
 
 
 def _by_operation(calls: Iterable[tuple[str, str]]) -> Iterable[tuple[str, set[str]]]:
@@ -225,6 +223,10 @@ class SqliteStore:
         except sqlite3.Error as failed:
             raise self._translated(failed) from failed
 
+    def express(self, _items: Sequence[Item]) -> Mapping[int, Outcome]:
+        """Return nothing: here the long way has no round trips to save."""
+        return {}
+
     def close(self) -> None:
         """Close the connection."""
         if self._pid == os.getpid():
@@ -260,13 +262,7 @@ class SqliteStore:
                 return self._connection.execute(sql, parameters).fetchall()
             case Together(statements):
                 return [self._perform(statement) for statement in statements]
-            case Ask(terms, call, account):
-                assert terms.may_bet is not None
-                return terms.may_bet(call, account)
-            case RunWithin(terms, call, outcome):
-                assert terms.within is not None
-                return terms.within(call, outcome, self._connection)
-        raise AssertionError(f"{type(step).__name__} is not for this store")
+        return answered(step, self._connection)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
