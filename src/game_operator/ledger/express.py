@@ -90,6 +90,7 @@ def _withdraw_row(index: int, call: WithdrawCall, item: Item) -> tuple[Any, ...]
     )
 
 
+# Look-ups are scalar subqueries: NOT EXISTS becomes a join, which a plan made over empty tables would do by scanning.
 # The rows travel as one JSON text, an array of arrays in this order.
 _FIELDS = (
     ("n", "CAST({} AS bigint)"),
@@ -121,21 +122,21 @@ WITH item AS MATERIALIZED (
     ) AS each
 ), able AS MATERIALIZED (
     SELECT item.*, locked.balance_cents AS before_cents,
-        greatest(clock, at_millis + row_number() OVER (PARTITION BY account ORDER BY n)) AS at_millis,
+        greatest(clock, at_millis + 1) + row_number() OVER (PARTITION BY account ORDER BY n) - 1 AS at_millis,
         locked.balance_cents + sum(least(delta_cents, 0)) OVER (PARTITION BY account) >= 0 AS can_pay
     FROM item JOIN locked USING (account)
-    WHERE NOT EXISTS (
-        SELECT FROM {prefix}calls AS known
+    WHERE (
+        SELECT 1 FROM {prefix}calls AS known
         WHERE known.tx_id = item.tx_id AND known.operation = item.operation AND known.source = ?
-    )
+    ) IS NULL
 ), debited AS (
-    SELECT * FROM able WHERE operation = 'withdraw' AND can_pay AND NOT EXISTS (
-        SELECT FROM {prefix}bets AS seen WHERE seen.bet_id = able.bet_id AND seen.source = ?
-    )
+    SELECT * FROM able WHERE operation = 'withdraw' AND can_pay AND (
+        SELECT 1 FROM {prefix}bets AS seen WHERE seen.bet_id = able.bet_id AND seen.source = ?
+    ) IS NULL
 ), closed AS (
     UPDATE {prefix}bets AS bet
     SET state = 'CLOSED', won_cents = able.amount_cents, settled_at_millis = able.at_millis,
-        deposit_tx_id = able.tx_id, round_id = coalesce(bet.round_id, able.round_id)
+        deposit_tx_id = able.tx_id, round_id = coalesce(able.round_id, bet.round_id)
     FROM able
     WHERE able.operation = 'deposit' AND bet.bet_id = able.bet_id AND bet.source = ?
         AND bet.state = 'OPEN' AND bet.player_id = able.account AND bet.account = able.account
