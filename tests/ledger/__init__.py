@@ -1,0 +1,1 @@
+"""Tests of the ledgers and of what they rest on."""

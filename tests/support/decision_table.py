@@ -8,7 +8,7 @@ docstring of decide.py; a test holds both equal to what is generated.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from game_operator.codes import BetState
 from game_operator.ledger.api import Account, BetRecord, Outcome, Terms
@@ -54,10 +54,10 @@ STATES = (
 _Variant = Callable[[State], MovingCall]
 
 
-def _withdraw(state: State, **changed: object) -> MovingCall:
+def _withdraw(state: State, **changed: Any) -> MovingCall:
     call = state.first
     told = {name: getattr(call, name) for name in ("player_id", "bet_id", "amount_cents", "tx_id", "action")}
-    return withdraw(**(told | changed))  # type: ignore[arg-type]  # Fields of its own.
+    return withdraw(**(told | changed))
 
 
 #: For each operation its variants, by what is said of them.

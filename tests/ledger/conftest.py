@@ -1,0 +1,16 @@
+"""What the tests of ledgers share."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def quiet_ledger() -> Iterator[None]:
+    """Histories by the thousand would fill the captured log; a test that looks at it sets its own level."""
+    logger = logging.getLogger("game_operator.ledger")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)

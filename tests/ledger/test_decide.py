@@ -1,0 +1,1009 @@
+"""
+Every cell of the table of repeats and order, written out by hand from what was chosen (docs/decisions/0014).
+
+The specification names the three calls and what each must do, and leaves open repeats, order and transitions (spec §3,
+§4.1, §6).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from game_operator.codes import BetState
+from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord, Terms
+from game_operator.ledger.book import Book
+from game_operator.ledger.decide import Decision, asks_may_bet, decide, identity_of
+from game_operator.models.webhooks import MovingCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.profile import Profile
+from tests.support.calls import WAGER_CENTS, WON_CENTS, ask_balance, claim, deposit, rollback, withdraw
+from tests.support.decision_table import (
+    DECIDE,
+    NOTE,
+    OPENING_CENTS,
+    STATES,
+    TOO_MUCH_CENTS,
+    Effect,
+    State,
+    book_in,
+    effect_of,
+    written_decide,
+    written_note,
+)
+
+_STATES = {state.name: state for state in STATES}
+OPEN, SPENT, CLOSED, ROLLED_BACK = BetState.OPEN, BetState.SPENT, BetState.CLOSED, BetState.ROLLED_BACK
+TOMBSTONE, DECLINED = BetState.TOMBSTONE, BetState.DECLINED
+
+LENIENT = Profile(unknown_rollback="success")
+OWN = Profile(rollback_tx_id="own")
+VERBATIM = Profile(duplicate_reply="verbatim")
+PATIENT = Profile(early_deposit_code="SYSTEM_ERROR")
+
+RAIN = withdraw(action="RAIN", tx_id="withdraw:bet:b1")
+TOO_MUCH = withdraw(amount_cents=TOO_MUCH_CENTS)
+
+
+def row(
+    state: str,
+    call: MovingCall,
+    code: str | None,
+    *,
+    delta: int = 0,
+    to: BetState | None = None,
+    anomaly: str = "",
+    why: str,
+) -> Any:  # Any: what pytest.param returns has no public name.
+    """Return a cell of the table: *call* on a bet in *state*; *to* is its state afterwards if that changes."""
+    return pytest.param(state, call, code, delta, to, anomaly, id=f"{state}: {call.operation}: {why}")
+
+
+WITHDRAWS = [
+    row("unseen", withdraw(), None, delta=-WAGER_CENTS, to=OPEN, why="debited"),
+    row("unseen", withdraw(amount_cents=OPENING_CENTS), None, delta=-OPENING_CENTS, to=OPEN, why="all there is"),
+    row("unseen", withdraw(amount_cents=OPENING_CENTS + 1), "INSUFFICIENT_BALANCE", to=DECLINED, why="a cent too much"),
+    row("unseen", RAIN, None, delta=-WAGER_CENTS, to=SPENT, why="a rain is spent"),
+    row("unseen", withdraw(player_id="nobody"), "PLAYER_NOT_FOUND", to=DECLINED, why="unknown player"),
+    row("OPEN", withdraw(), None, why="the same"),
+    row("OPEN", withdraw(game="g", round_id="r", instance_id="i"), None, why="the same, told otherwise"),
+    row("OPEN", withdraw(tx_id="t"), "DUPLICATE_TRANSACTION", anomaly="second_withdraw", why="other tx_id"),
+    row("OPEN", withdraw(amount_cents=1), "DUPLICATE_TRANSACTION", anomaly="conflicting_withdraw", why="other amount"),
+    row("OPEN", withdraw(player_id="p2"), "DUPLICATE_TRANSACTION", anomaly="conflicting_withdraw", why="other player"),
+    row("OPEN", RAIN, "DUPLICATE_TRANSACTION", anomaly="conflicting_withdraw", why="other action"),
+    row(
+        "OPEN",
+        withdraw("b2", tx_id=withdraw().tx_id),
+        "DUPLICATE_TRANSACTION",
+        anomaly="conflicting_withdraw",
+        why="its tx_id for another bet",
+    ),
+    row("OPEN", withdraw(player_id="nobody", tx_id="t"), "PLAYER_NOT_FOUND", why="unknown player"),
+    row(
+        "OPEN",
+        withdraw(player_id="nobody"),
+        "DUPLICATE_TRANSACTION",
+        anomaly="conflicting_withdraw",
+        why="unknown player, and question 2 comes first",
+    ),
+    row("SPENT", RAIN, None, why="the same"),
+    row("SPENT", withdraw(tx_id="t"), "DUPLICATE_TRANSACTION", anomaly="second_withdraw", why="other tx_id"),
+    row("CLOSED", withdraw(), None, why="the same"),
+    row("CLOSED", withdraw(tx_id="t"), "DUPLICATE_TRANSACTION", anomaly="second_withdraw", why="other tx_id"),
+    row(
+        "CLOSED", withdraw(amount_cents=1), "DUPLICATE_TRANSACTION", anomaly="conflicting_withdraw", why="other amount"
+    ),
+    row("ROLLED_BACK", withdraw(), "BET_ROLLED_BACK", why="the same"),
+    row("ROLLED_BACK", withdraw(tx_id="t"), "BET_ROLLED_BACK", why="other tx_id"),
+    row(
+        "ROLLED_BACK",
+        withdraw(amount_cents=1),
+        "DUPLICATE_TRANSACTION",
+        anomaly="conflicting_withdraw",
+        why="other amount, and question 2 comes first",
+    ),
+    row("TOMBSTONE", withdraw(), "BET_ROLLED_BACK", why="late"),
+    row("TOMBSTONE", withdraw(tx_id="t"), "BET_ROLLED_BACK", why="late, other tx_id"),
+    row("TOMBSTONE", withdraw(player_id="p2"), "BET_ROLLED_BACK", why="late, other player"),
+    row("TOMBSTONE", withdraw(amount_cents=1), "BET_ROLLED_BACK", why="late, other amount"),
+    row("TOMBSTONE", RAIN, "BET_ROLLED_BACK", why="late, other action"),
+    row("TOMBSTONE", withdraw(player_id="nobody"), "PLAYER_NOT_FOUND", why="unknown player"),
+    row(
+        "TOMBSTONE",
+        withdraw("b2", tx_id=withdraw().tx_id),
+        "DUPLICATE_TRANSACTION",
+        anomaly="conflicting_withdraw",
+        why="the tx_id that it keeps, for another bet",
+    ),
+    row("DECLINED", TOO_MUCH, "INSUFFICIENT_BALANCE", why="the same"),
+    row(
+        "DECLINED",
+        withdraw(tx_id="t"),
+        "DUPLICATE_TRANSACTION",
+        anomaly="second_withdraw",
+        why="other tx_id, though there is money for it",
+    ),
+    row("DECLINED", withdraw(), "DUPLICATE_TRANSACTION", anomaly="conflicting_withdraw", why="other amount"),
+    row("DECLINED", withdraw(player_id="nobody", tx_id="t"), "PLAYER_NOT_FOUND", why="unknown player"),
+]
+
+DEPOSITS = [
+    row("unseen", deposit(), "BET_NOT_FOUND", anomaly="early_deposit", why="early"),
+    row("unseen", deposit(player_id="nobody"), "PLAYER_NOT_FOUND", anomaly="early_deposit", why="unknown player"),
+    row("OPEN", deposit(), None, delta=WON_CENTS, to=CLOSED, why="won"),
+    row("OPEN", deposit(amount_cents=0), None, to=CLOSED, why="lost"),
+    row(
+        "OPEN",
+        deposit(won_cents=WON_CENTS + 1),
+        None,
+        delta=WON_CENTS,
+        to=CLOSED,
+        anomaly="won_differs",
+        why="credits the amount, whatever it says was won",
+    ),
+    row("OPEN", deposit(won_cents=WON_CENTS), None, delta=WON_CENTS, to=CLOSED, why="says it was won"),
+    row("OPEN", deposit(player_id="p2"), "BET_NOT_FOUND", anomaly="deposit_by_other_player", why="other player"),
+    row("OPEN", deposit(player_id="nobody"), "PLAYER_NOT_FOUND", anomaly="unknown_player", why="unknown player"),
+    row("SPENT", deposit(), "BET_ALREADY_CLOSED", anomaly="deposit_of_spent_bet", why="no deposit settles it"),
+    row("SPENT", deposit(player_id="p2"), "BET_ALREADY_CLOSED", anomaly="deposit_of_spent_bet", why="other player"),
+    row("CLOSED", deposit(), None, why="the same"),
+    row("CLOSED", deposit(round_id="r", won_cents=1), None, why="the same, told otherwise"),
+    row("CLOSED", deposit(tx_id="t"), "BET_ALREADY_CLOSED", anomaly="second_deposit", why="other tx_id"),
+    row("CLOSED", deposit(amount_cents=1), "DUPLICATE_TRANSACTION", anomaly="conflicting_deposit", why="other amount"),
+    row("CLOSED", deposit(player_id="p2"), "DUPLICATE_TRANSACTION", anomaly="conflicting_deposit", why="its tx_id, p2"),
+    row(
+        "CLOSED",
+        deposit("b2", tx_id=deposit().tx_id),
+        "DUPLICATE_TRANSACTION",
+        anomaly="conflicting_deposit",
+        why="its tx_id for another bet",
+    ),
+    row(
+        "CLOSED",
+        deposit(player_id="p2", tx_id="t"),
+        "BET_NOT_FOUND",
+        anomaly="deposit_by_other_player",
+        why="other player",
+    ),
+    row("CLOSED, by us", deposit(tx_id="t"), None, why="the first of the same amount"),
+    row(
+        "CLOSED, by us",
+        deposit(won_cents=1),
+        None,
+        anomaly="won_differs",
+        why="the first of the same amount, which says that another was won",
+    ),
+    row("CLOSED, by us", deposit(amount_cents=1), "BET_ALREADY_CLOSED", anomaly="second_deposit", why="other amount"),
+    row(
+        "CLOSED, by us", deposit(player_id="p2"), "BET_NOT_FOUND", anomaly="deposit_by_other_player", why="other player"
+    ),
+    row("ROLLED_BACK", deposit(), "BET_ROLLED_BACK", anomaly="deposit_after_rollback", why="late"),
+    row("ROLLED_BACK", deposit(player_id="p2"), "BET_NOT_FOUND", anomaly="deposit_by_other_player", why="other player"),
+    row("TOMBSTONE", deposit(), "BET_ROLLED_BACK", anomaly="deposit_after_rollback", why="late"),
+    row("TOMBSTONE", deposit(player_id="p2"), "BET_ROLLED_BACK", anomaly="deposit_after_rollback", why="other player"),
+    row("DECLINED", deposit(), "BET_NOT_FOUND", anomaly="deposit_of_declined_bet", why="never debited"),
+    row("DECLINED", deposit(player_id="p2"), "BET_NOT_FOUND", anomaly="deposit_of_declined_bet", why="other player"),
+    row("DECLINED", deposit(player_id="nobody"), "PLAYER_NOT_FOUND", anomaly="unknown_player", why="unknown player"),
+]
+
+ROLLBACKS = [
+    row("unseen", rollback(), "BET_NOT_FOUND", to=TOMBSTONE, anomaly="early_rollback", why="early"),
+    row("unseen", rollback(tx_id=None), "BET_NOT_FOUND", to=TOMBSTONE, anomaly="early_rollback", why="no tx_id"),
+    row(
+        "unseen",
+        rollback(player_id="nobody"),
+        "PLAYER_NOT_FOUND",
+        to=TOMBSTONE,
+        anomaly="early_rollback",
+        why="unknown player",
+    ),
+    row("OPEN", rollback(), None, delta=WAGER_CENTS, to=ROLLED_BACK, why="agrees"),
+    row("OPEN", rollback(tx_id=None), None, delta=WAGER_CENTS, to=ROLLED_BACK, why="no tx_id agrees"),
+    row("OPEN", rollback(action="RAIN"), None, delta=WAGER_CENTS, to=ROLLED_BACK, why="action is no content"),
+    row(
+        "OPEN",
+        rollback(amount_cents=WAGER_CENTS + 1),
+        None,
+        delta=WAGER_CENTS,
+        to=ROLLED_BACK,
+        anomaly="amount_differs",
+        why="refunds what was taken, whatever it says",
+    ),
+    row("OPEN", rollback(amount_cents=WAGER_CENTS), None, delta=WAGER_CENTS, to=ROLLED_BACK, why="says the wager"),
+    row("OPEN", rollback(tx_id="t"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="other tx_id"),
+    row("OPEN", rollback(player_id="p2"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="other player"),
+    row("OPEN", rollback(player_id="nobody"), "PLAYER_NOT_FOUND", anomaly="unknown_player", why="unknown player"),
+    row("SPENT", rollback(), None, delta=WAGER_CENTS, to=ROLLED_BACK, why="agrees"),
+    row("SPENT", rollback(tx_id="t"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="other tx_id"),
+    row("CLOSED", rollback(), "BET_ALREADY_CLOSED", anomaly="rollback_after_deposit", why="agrees"),
+    row("CLOSED", rollback(tx_id="t"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="other tx_id"),
+    row("CLOSED", rollback(player_id="p2"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="other player"),
+    row("CLOSED, by us", rollback(), "BET_ALREADY_CLOSED", anomaly="rollback_after_deposit", why="agrees"),
+    row("ROLLED_BACK", rollback(), None, why="the same"),
+    row("ROLLED_BACK", rollback(tx_id=None), None, why="the same, no tx_id"),
+    row("ROLLED_BACK", rollback(amount_cents=1, round_id="r"), None, why="the same, told otherwise"),
+    row("ROLLED_BACK", rollback(tx_id="t"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="other tx_id"),
+    row(
+        "ROLLED_BACK",
+        rollback(player_id="p2"),
+        "DUPLICATE_TRANSACTION",
+        anomaly="conflicting_rollback",
+        why="other player",
+    ),
+    row(
+        "ROLLED_BACK",
+        rollback("b2"),
+        "DUPLICATE_TRANSACTION",
+        anomaly="conflicting_rollback",
+        why="its tx_id for another bet",
+    ),
+    row("TOMBSTONE", rollback(), "BET_NOT_FOUND", anomaly="rollback_of_undebited_bet", why="the same"),
+    row("TOMBSTONE", rollback(tx_id="t"), "BET_NOT_FOUND", anomaly="rollback_of_undebited_bet", why="other tx_id"),
+    row(
+        "TOMBSTONE",
+        rollback(player_id="p2"),
+        "DUPLICATE_TRANSACTION",
+        anomaly="conflicting_rollback",
+        why="other player",
+    ),
+    row(
+        "TOMBSTONE",
+        rollback(player_id="p2", tx_id="t"),
+        "BET_NOT_FOUND",
+        anomaly="rollback_of_undebited_bet",
+        why="other player and tx_id",
+    ),
+    row(
+        "TOMBSTONE",
+        rollback("b2"),
+        "DUPLICATE_TRANSACTION",
+        anomaly="conflicting_rollback",
+        why="its tx_id for another bet",
+    ),
+    row("DECLINED", rollback(), "BET_NOT_FOUND", anomaly="rollback_of_undebited_bet", why="never debited"),
+    row("DECLINED", rollback(tx_id="t"), "BET_NOT_FOUND", anomaly="rollback_of_undebited_bet", why="other tx_id"),
+    row("DECLINED", rollback(player_id="p2"), "BET_NOT_FOUND", anomaly="rollback_of_undebited_bet", why="other player"),
+    row(
+        "DECLINED",
+        rollback(player_id="nobody"),
+        "PLAYER_NOT_FOUND",
+        anomaly="rollback_of_undebited_bet",
+        why="unknown player",
+    ),
+]
+
+
+def after(*calls: WebhookCall, rules: Profile | None = None) -> Book:
+    """Return a book of p1 and p2 after *calls*."""
+    book = book_in(_STATES["unseen"])
+    for call in calls:
+        book.apply(call, Terms(rules=rules or Profile()), clock_millis=1_000)
+    return book
+
+
+@pytest.mark.parametrize(("state", "call", "code", "delta", "to", "anomaly"), WITHDRAWS + DEPOSITS + ROLLBACKS)
+def test_every_cell(
+    state: str, call: MovingCall, code: str | None, delta: int, to: BetState | None, anomaly: str
+) -> None:
+    """A withdraw deducts, a deposit credits, a rollback reverses, once each and in any order (spec §3)."""
+    book = book_in(_STATES[state])
+    before = book.bets["b1"].state if "b1" in book.bets else None
+    assert effect_of(book, call) == Effect(code, delta, before, to or before, anomaly)
+
+
+def test_every_refused_deposit_and_rollback_is_kept() -> None:
+    """No cell that refuses money is without an anomaly."""
+    for param in DEPOSITS + ROLLBACKS:
+        _, _, code, _, _, anomaly = param.values
+        assert (code is None) or anomaly
+
+
+@pytest.mark.parametrize("written", [written_decide, written_note], ids=["docstring", "decision note"])
+def test_the_drawn_tables_are_true(written: Any) -> None:
+    """The tables that people read are those that the code gives."""
+    text = (DECIDE if written is written_decide else NOTE).read_text()
+    assert written(text) == text
+
+
+# --- the profile's switches, each both ways -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["unseen", "TOMBSTONE", "DECLINED"])
+@pytest.mark.parametrize("tx_id", [withdraw().tx_id, "t", None])
+def test_unknown_rollback(state: str, tx_id: str | None) -> None:
+    """Of a bet that was never debited a rollback is SUCCESS if the profile says so; no money moves either way."""
+    call = rollback(tx_id=tx_id)
+    strict, lenient = effect_of(book_in(_STATES[state]), call), effect_of(book_in(_STATES[state]), call, LENIENT)
+    assert (strict.code, lenient.code) == ("BET_NOT_FOUND", None)
+    assert (strict.delta_cents, lenient.delta_cents) == (0, 0)
+    assert strict.after == lenient.after
+    assert (bool(strict.anomaly), lenient.anomaly) == (True, "")
+
+
+@pytest.mark.parametrize("state", ["unseen", "OPEN", "CLOSED", "ROLLED_BACK", "TOMBSTONE", "DECLINED"])
+def test_unknown_rollback_of_an_unknown_player(state: str) -> None:
+    """SUCCESS would need a balance: an unknown player stays PLAYER_NOT_FOUND."""
+    effect = effect_of(book_in(_STATES[state], LENIENT), rollback(player_id="nobody", tx_id="t"), LENIENT)
+    assert effect.code == "PLAYER_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("OPEN", "BET_NOT_FOUND"), ("CLOSED", "BET_NOT_FOUND"), ("ROLLED_BACK", "BET_NOT_FOUND")]
+)
+def test_unknown_rollback_does_not_reach_debited_bets(state: str, code: str) -> None:
+    """A rollback that disagrees with a debited bet is refused, however lenient the profile is."""
+    assert effect_of(book_in(_STATES[state]), rollback(tx_id="t"), LENIENT).code == code
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "delta"),
+    [("OPEN", None, WAGER_CENTS), ("CLOSED", "BET_ALREADY_CLOSED", 0), ("ROLLED_BACK", None, 0)],
+)
+def test_a_rollback_with_a_tx_id_of_its_own(state: str, code: str | None, delta: int) -> None:
+    """With ``own`` a rollback's tx_id is not compared with its withdraw's; by default it is."""
+    call = rollback(tx_id="its own")
+    effect = effect_of(book_in(_STATES[state], OWN), call, OWN)
+    assert (effect.code, effect.delta_cents) == (code, delta)
+    assert effect_of(book_in(_STATES[state]), call).code == "BET_NOT_FOUND"
+
+
+def test_a_tombstone_of_an_own_tx_id_keeps_no_withdraw() -> None:
+    """With ``own`` a rollback's tx_id says nothing of withdraws: another bet may have it, and its own is late."""
+    early = rollback(tx_id="its own")
+    book = after(early, rules=OWN)
+    assert ("withdraw", "its own") not in book.calls
+    assert effect_of(book, withdraw("b2", tx_id="its own"), OWN).delta_cents == -WAGER_CENTS
+    assert effect_of(book, withdraw(), OWN).code == "BET_ROLLED_BACK"
+    assert effect_of(after(early), withdraw("b2", tx_id="its own")).code == "DUPLICATE_TRANSACTION"
+
+
+def test_own_rollbacks_share_no_tx_id_with_withdraws() -> None:
+    """With ``own`` the tx_id of another bet's withdraw is no reason to leave out a tombstone."""
+    other = withdraw("b2", tx_id="t")
+    assert effect_of(after(other, rules=OWN), rollback(tx_id="t"), OWN).after is TOMBSTONE
+    assert effect_of(after(other), rollback(tx_id="t")).after is None
+
+
+@pytest.mark.parametrize("player_id", ["p1", "nobody"])
+def test_early_deposit_code(player_id: str) -> None:
+    """A deposit before its withdraw is answered as the profile says; nothing is stored, and nothing is told."""
+    book = after()
+    outcome = book.apply(deposit(player_id=player_id), Terms(rules=PATIENT), clock_millis=1_000)
+    assert (outcome.code, outcome.balance_cents, outcome.anomaly) == ("SYSTEM_ERROR", None, "early_deposit")
+    assert not book.calls
+    assert not book.bets
+
+
+@pytest.mark.parametrize("state", ["OPEN", "DECLINED"])
+def test_early_deposit_code_is_for_unseen_bets(state: str) -> None:
+    """Where the bet has been seen, its withdraw is not on the way."""
+    assert effect_of(book_in(_STATES[state]), deposit(player_id="p2"), PATIENT).code == "BET_NOT_FOUND"
+
+
+def test_the_withdraws_bytes_are_no_rollback() -> None:
+    """The signature covers the body and not the path: a losing bet's withdraw must not become its refund."""
+    body = b'{"the": "bytes"}'
+    first = replace(withdraw(), body=body)
+    copied = replace(rollback(), body=body)
+    book = after(first)
+    outcome = book.apply(copied, Terms(), clock_millis=1_000)
+    assert (outcome.code, outcome.anomaly) == ("INVALID_REQUEST", "withdraw_bytes_on_rollback")
+    assert outcome.balance_cents == OPENING_CENTS - WAGER_CENTS
+    assert effect_of(book, replace(rollback(), body=b"{}")).after is ROLLED_BACK
+    assert effect_of(book, copied).code == "INVALID_REQUEST"
+
+
+def test_the_withdraws_bytes_may_be_a_rollback() -> None:
+    """A service whose two bodies coincide says so in the profile."""
+    body = b'{"the": "bytes"}'
+    allowed = Profile(rollback_may_equal_withdraw=True)
+    assert (
+        effect_of(after(replace(withdraw(), body=body)), replace(rollback(), body=body), allowed).after is ROLLED_BACK
+    )
+
+
+def test_calls_without_bytes_are_no_copies() -> None:
+    """Calls made by hand have no body; two of them are not each other's bytes."""
+    assert after(withdraw()).bets["b1"].withdraw_digest is None
+    assert effect_of(after(withdraw()), rollback()).after is ROLLED_BACK
+
+
+@pytest.mark.parametrize("state", ["DECLINED", "TOMBSTONE"])
+def test_undebited_bets_keep_no_digest(state: str) -> None:
+    """Only the body that took money is compared."""
+    book = after(*(replace(call, body=b"{}") for call in _STATES[state].calls))
+    assert book.bets["b1"].withdraw_digest is None
+    assert effect_of(book, replace(rollback(), body=b"{}")).code == "BET_NOT_FOUND"
+
+
+def test_spent_actions() -> None:
+    """Which actions no deposit settles is the profile's."""
+    rules = Profile(spent_actions=())
+    book = after(withdraw(action="RAIN"), rules=rules)
+    assert book.bets["b1"].state is OPEN
+    assert effect_of(book, deposit(), rules).after is CLOSED
+
+
+# --- questions 2 and 3 ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rules", [Profile(), LENIENT], ids=["error", "success"])
+def test_a_rollback_of_another_bets_withdraw_stores_nothing(rules: Profile) -> None:
+    """A tombstone would keep the tx_id from its own bet's refund."""
+    book = after(withdraw("b2", tx_id="t"))
+    calls = dict(book.calls)
+    effect = effect_of(book, rollback(tx_id="t"), rules)
+    assert effect.code == (None if rules is LENIENT else "BET_NOT_FOUND")
+    assert (effect.after, effect.anomaly) == (None, "rollback_of_another_bets_withdraw")
+    assert book.calls == calls
+    assert effect_of(book, rollback("b2", tx_id="t"), rules).delta_cents == WAGER_CENTS
+
+
+def test_a_rollback_of_another_bets_withdraw_by_nobody() -> None:
+    """An unknown player is told so, and nothing is stored either."""
+    book = after(withdraw("b2", tx_id="t"))
+    assert effect_of(book, rollback(player_id="nobody", tx_id="t")) == Effect(
+        "PLAYER_NOT_FOUND", 0, None, None, "rollback_of_another_bets_withdraw"
+    )
+
+
+def test_a_tombstone_of_an_unknown_player_stands() -> None:
+    """When the account is opened later, the late withdraw debits nothing (C14)."""
+    book = after()
+    del book.accounts["p1"]
+    assert effect_of(book, rollback()).code == "PLAYER_NOT_FOUND"
+    book.accounts["p1"] = Account("p1", OPENING_CENTS)
+    assert effect_of(book, rollback()).code == "BET_NOT_FOUND"
+    assert effect_of(book, withdraw()) == Effect("BET_ROLLED_BACK", 0, TOMBSTONE, TOMBSTONE, "")
+
+
+def test_a_decline_of_an_unknown_player_stands() -> None:
+    """When the account is opened later, the same withdraw is refused alike, and told no balance."""
+    book = after()
+    del book.accounts["p1"]
+    assert effect_of(book, withdraw()).code == "PLAYER_NOT_FOUND"
+    assert effect_of(book, deposit()).code == "PLAYER_NOT_FOUND"
+    book.accounts["p1"] = Account("p1", OPENING_CENTS)
+    outcome = book.apply(withdraw(), Terms(), clock_millis=1_000)
+    assert (outcome.code, outcome.balance_cents, outcome.replayed) == ("PLAYER_NOT_FOUND", None, True)
+    assert effect_of(book, withdraw(tx_id="t")).code == "DUPLICATE_TRANSACTION"
+
+
+@pytest.mark.parametrize("state", ["OPEN", "SPENT", "CLOSED", "ROLLED_BACK"])
+@pytest.mark.parametrize("operation", ["withdraw", "deposit", "rollback"])
+def test_a_debited_bet_without_its_account(state: str, operation: str) -> None:
+    """A bet is ours and its account cannot be read: an alarm, and nothing moves. The call is for us to repeat."""
+    calls: dict[str, MovingCall] = {
+        "withdraw": _STATES[state].first,
+        "deposit": deposit(tx_id="t"),
+        "rollback": rollback(),
+    }
+    call = calls[operation]
+    book = book_in(_STATES[state])
+    del book.accounts["p1"]
+    effect = effect_of(book, call)
+    if (state, operation) == ("ROLLED_BACK", "withdraw"):
+        assert (effect.code, effect.anomaly) == ("BET_ROLLED_BACK", "")
+    else:
+        assert (effect.code, effect.anomaly) == ("SYSTEM_ERROR", "damaged_books")
+    assert effect.before is effect.after
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [("withdraw", "PLAYER_NOT_FOUND"), ("deposit", "PLAYER_NOT_FOUND"), ("rollback", "PLAYER_NOT_FOUND")],
+)
+def test_an_undebited_bet_without_its_account(operation: str, code: str) -> None:
+    """Nothing was taken, so nothing is owed: the player is unknown."""
+    calls: dict[str, MovingCall] = {
+        "withdraw": withdraw(tx_id="t"),
+        "deposit": deposit(),
+        "rollback": rollback(tx_id=None),
+    }
+    call = calls[operation]
+    for state in ("TOMBSTONE", "DECLINED"):
+        book = book_in(_STATES[state])
+        del book.accounts["p1"]
+        assert effect_of(book, call).code == code
+
+
+def test_a_decline_of_an_account_that_is_gone() -> None:
+    """The stored code again; INSUFFICIENT_BALANCE with the balance and the time of then, for it needs one."""
+    book = after(TOO_MUCH)
+    first = book.calls["withdraw", TOO_MUCH.tx_id]
+    del book.accounts["p1"]
+    outcome = book.apply(TOO_MUCH, Terms(), clock_millis=9_000)
+    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == ("INSUFFICIENT_BALANCE", OPENING_CENTS, 1_000)
+    assert (first.balance_cents, first.at_millis) == (OPENING_CENTS, 1_000)
+
+
+def test_a_blocking_of_an_account_that_is_gone() -> None:
+    """The stored code again, without a balance, at the time of now."""
+    book = after()
+    book.apply(withdraw(), Terms(), clock_millis=1_000, refusal="PLAYER_BLOCKED")
+    del book.accounts["p1"]
+    outcome = book.apply(withdraw(), Terms(), clock_millis=9_000)
+    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == ("PLAYER_BLOCKED", None, 9_000)
+
+
+@pytest.mark.parametrize("gone", ["bets", "accounts"])
+def test_books_that_contradict_themselves(gone: str) -> None:
+    """A known call whose bet or account is missing moves nothing and is an alarm."""
+    for call in (withdraw(), rollback()):
+        book = after(withdraw(), rollback()) if call.operation == "rollback" else after(withdraw())
+        getattr(book, gone).clear()
+        effect = effect_of(book, call)
+        assert (effect.code, effect.anomaly) == ("SYSTEM_ERROR", "damaged_books")
+
+
+def test_a_withdraw_kept_for_a_bet_that_is_missing() -> None:
+    """A rollback of an unseen bet whose own withdraw is known, or kept: damaged, and no second tombstone."""
+    for calls in ((withdraw(),), (rollback(),)):
+        book = after(*calls)
+        book.bets.clear()
+        book.calls.pop(("rollback", withdraw().tx_id), None)
+        assert effect_of(book, rollback()).anomaly == "damaged_books"
+        assert effect_of(book, withdraw()).anomaly == "damaged_books"
+
+
+# --- question 5 -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", [state.name for state in STATES])
+def test_only_a_withdraw_about_to_debit_is_asked(state: str) -> None:
+    """``may_bet`` is asked about an unseen bet of a known player, and about nothing else."""
+    book, terms = book_in(_STATES[state]), Terms(may_bet=lambda call, account: None)
+    first = _STATES[state].first
+    assert (book.asks_may_bet(first, terms) is not None) == (state == "unseen")
+    for call in (replace(first, tx_id="t"), replace(first, player_id="p2")):
+        assert (book.asks_may_bet(call, terms) is not None) == (state == "unseen")
+    assert book.asks_may_bet(replace(first, player_id="nobody"), terms) is None
+    for other in (deposit(), rollback(), claim(), ask_balance()):
+        assert book.asks_may_bet(other, terms) is None
+
+
+def test_a_kept_tx_id_is_not_asked_about() -> None:
+    """Question 2 comes before question 5."""
+    book, terms = after(rollback()), Terms(may_bet=lambda call, account: None)
+    assert book.asks_may_bet(withdraw("b2", tx_id=withdraw().tx_id), terms) is None
+    assert book.asks_may_bet(withdraw("b2"), terms) == book.accounts["p1"]
+    assert book.asks_may_bet(withdraw("b2"), Terms()) is None
+
+
+def test_asking_needs_an_account() -> None:
+    """The pure question, for a call and for none of its kind."""
+    account = Account("p1", 1)
+    assert asks_may_bet(withdraw(), known=None, bet=None, account=account)
+    assert not asks_may_bet(withdraw(), known=None, bet=None, account=None)
+    assert not asks_may_bet(deposit(), known=None, bet=None, account=account)
+    bet = after(withdraw()).bets["b1"]
+    assert not asks_may_bet(withdraw(), known=None, bet=bet, account=account)
+
+
+@pytest.mark.parametrize("code", ["PLAYER_BLOCKED", "LIMIT_EXCEEDED", "PLAYER_NOT_FOUND", "MY_OWN_7"])
+def test_what_refuses_is_stored(code: str) -> None:
+    """A refusal is final for that withdraw (C13), and comes before the question of money."""
+    book = after()
+    outcome = book.apply(TOO_MUCH, Terms(), clock_millis=1_000, refusal=code)
+    told = None if code == "PLAYER_NOT_FOUND" else OPENING_CENTS
+    assert (outcome.code, outcome.balance_cents, outcome.replayed, outcome.applied) == (code, told, False, False)
+    assert book.bets["b1"].state is DECLINED
+    repeated = book.apply(TOO_MUCH, Terms(), clock_millis=1_000)
+    assert (repeated.code, repeated.balance_cents, repeated.replayed) == (code, told, True)
+
+
+@pytest.mark.parametrize(
+    ("balance_cents", "wager_cents", "code"),
+    [
+        pytest.param(0, 0, None, id="nothing of nothing"),
+        pytest.param(-1, 0, "INSUFFICIENT_BALANCE", id="nothing of less than nothing"),
+        pytest.param(-1, 1, "INSUFFICIENT_BALANCE", id="a cent of less than nothing"),
+        pytest.param(1, 1, None, id="a cent of a cent"),
+        pytest.param(1, 2, "INSUFFICIENT_BALANCE", id="two cents of a cent"),
+        pytest.param(MAX_BALANCE_CENTS, 10**15, None, id="much of all"),
+    ],
+)
+def test_funds(balance_cents: int, wager_cents: int, code: str | None) -> None:
+    """A balance below zero refuses every withdraw, also one of 0, and is told as it is."""
+    book = after()
+    book.accounts["p1"] = Account("p1", balance_cents)
+    outcome = book.apply(withdraw(amount_cents=wager_cents), Terms(), clock_millis=1_000)
+    assert outcome.code == code
+    assert outcome.balance_cents == balance_cents - (0 if code else wager_cents)
+
+
+def test_a_withdraw_of_nothing_is_a_bet() -> None:
+    """Where the profile admits one, it is OPEN, without a posting."""
+    book = after(withdraw(amount_cents=0))
+    assert book.bets["b1"].state is OPEN
+    assert book.changes.postings == []
+    assert effect_of(book, rollback()) == Effect(None, 0, OPEN, ROLLED_BACK, "")
+
+
+@pytest.mark.parametrize("balance_cents", [-1, -10_000])
+def test_a_negative_balance_is_credited(balance_cents: int) -> None:
+    """Credits and refunds are accepted below zero."""
+    book = after(withdraw(), withdraw("b2"))
+    book.accounts["p1"] = Account("p1", balance_cents)
+    assert effect_of(book, deposit()).delta_cents == WON_CENTS
+    assert effect_of(book, rollback("b2", tx_id=None)).delta_cents == WAGER_CENTS
+    assert effect_of(book, claim()).delta_cents == 300
+
+
+@pytest.mark.parametrize("room", [0, 1])
+@pytest.mark.parametrize("call", [deposit(amount_cents=300), rollback(), claim()], ids=["deposit", "rollback", "claim"])
+def test_a_credit_beyond_64_bits_moves_nothing(call: MovingCall, room: int) -> None:
+    """The most that fits is credited; a cent more is SYSTEM_ERROR, stores nothing, and can be repeated."""
+    amount = WAGER_CENTS if call.operation == "rollback" else 300
+    book = after(withdraw())
+    book.accounts["p1"] = Account("p1", MAX_BALANCE_CENTS - amount + 1 - room)
+    calls = dict(book.calls)
+    outcome = book.apply(call, Terms(), clock_millis=1_000)
+    if room:
+        assert (outcome.code, outcome.balance_cents) == (None, MAX_BALANCE_CENTS)
+        return
+    assert (outcome.code, outcome.balance_cents, outcome.anomaly) == ("SYSTEM_ERROR", None, "balance_overflow")
+    assert book.calls == calls
+    assert book.bets["b1"].state is OPEN
+    book.accounts["p1"] = Account("p1", 0)
+    assert effect_of(book, call).delta_cents == amount
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", ["FREE_BET_CLAIM", "JACKPOT"])
+@pytest.mark.parametrize("state", [state.name for state in STATES])
+def test_a_claim_touches_no_bet(state: str, action: str) -> None:
+    """It is credited once whatever the bet's state is, even of the bet that it names (B16)."""
+    book = book_in(_STATES[state])
+    bets = dict(book.bets)
+    call = claim("", bet_id="b1", action=action)
+    assert effect_of(book, call).delta_cents == 300
+    assert effect_of(book, call)[:2] == (None, 0)
+    assert book.bets == bets
+    assert call.tx_id == f"deposit:{action.lower()}:b1"
+
+
+def test_a_claim_leaves_the_bets_own_deposit() -> None:
+    """After a jackpot on an open bet's id, the bet's own deposit is credited (B16)."""
+    book = after(withdraw(), claim("", bet_id="b1", action="JACKPOT"))
+    assert effect_of(book, deposit()) == Effect(None, WON_CENTS, OPEN, CLOSED, "")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(claim(player_id="p2"), id="other player"),
+        pytest.param(claim(action="JACKPOT"), id="other action"),
+        pytest.param(claim(amount_cents=301), id="other amount"),
+        pytest.param(deposit(tx_id="claim-1", amount_cents=300), id="the deposit of a bet"),
+    ],
+)
+def test_a_claim_with_other_content(other: MovingCall) -> None:
+    """One tx_id is one claim."""
+    book = after(withdraw(), claim())
+    outcome = book.apply(other, Terms(), clock_millis=1_000)
+    assert (outcome.code, outcome.anomaly) == ("DUPLICATE_TRANSACTION", "conflicting_deposit")
+    own = {"p1": OPENING_CENTS - WAGER_CENTS + 300, "p2": OPENING_CENTS}
+    assert outcome.balance_cents == own[other.player_id]
+
+
+def test_the_bet_of_a_claim_is_no_content() -> None:
+    """The same claim naming another bet, or none, is the same."""
+    book = after(claim(bet_id="b1"))
+    for bet_id in ("b2", None):
+        assert effect_of(book, claim(bet_id=bet_id))[:2] == (None, 0)
+
+
+def test_a_claim_of_nothing_is_recorded() -> None:
+    """Its repeat is known."""
+    book = after(claim(amount_cents=0))
+    assert book.apply(claim(amount_cents=0), Terms(), clock_millis=1_000).replayed
+    assert effect_of(book, claim(amount_cents=1)).code == "DUPLICATE_TRANSACTION"
+
+
+def test_a_claim_of_an_unknown_player_can_still_be_paid() -> None:
+    """PLAYER_NOT_FOUND to a deposit is not remembered."""
+    book = after()
+    assert effect_of(book, claim(player_id="p3")) == Effect(
+        "PLAYER_NOT_FOUND", 0, None, None, "claim_of_unknown_player"
+    )
+    book.accounts["p3"] = Account("p3", 0)
+    assert effect_of(book, claim(player_id="p3")).delta_cents == 300
+
+
+@pytest.mark.parametrize(
+    ("won", "anomaly"),
+    [
+        pytest.param((100, 200), "", id="adds up"),
+        pytest.param((100, 201), "sum_differs", id="a cent more"),
+        pytest.param((300, 0), "", id="one lost"),
+        pytest.param((100, None), "", id="one unreadable"),
+        pytest.param((), "", id="none told"),
+        pytest.param((0,), "sum_differs", id="all lost, and yet an amount"),
+    ],
+)
+def test_the_sum_of_a_claims_free_bets(won: tuple[int | None, ...], anomaly: str) -> None:
+    """The amount is credited; free bets that do not add up to it are for somebody to look at."""
+    from game_operator.models.webhooks import FreeBet
+
+    call = claim(free_bets=tuple(FreeBet(won_cents=cents) for cents in won))
+    assert effect_of(after(), call) == Effect(None, 300, None, None, anomaly)
+
+
+# --- what is told: balance and time -----------------------------------------------------------------------------------
+
+
+def test_player_balance() -> None:
+    """The balance of now at the time of now; of an unknown player neither state nor balance (spec §4.1)."""
+    book = after(withdraw())
+    known = book.apply(ask_balance(), Terms(), clock_millis=5_000)
+    assert (known.code, known.balance_cents, known.at_millis) == (None, OPENING_CENTS - WAGER_CENTS, 5_000)
+    unknown = book.apply(ask_balance("nobody"), Terms(), clock_millis=5_000)
+    assert (unknown.code, unknown.balance_cents, unknown.at_millis) == ("PLAYER_NOT_FOUND", None, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("clock_millis", "moved_at", "read_at"),
+    [
+        pytest.param(1_001, 1_001, 1_001, id="the clock runs"),
+        pytest.param(1_000, 1_001, 1_000, id="the same millisecond"),
+        pytest.param(900, 1_001, 1_000, id="the clock was set back"),
+    ],
+)
+def test_times(clock_millis: int, moved_at: int, read_at: int) -> None:
+    """A movement is later than the one before, a read never earlier: a later time has no older balance."""
+    book = after(withdraw())
+    assert book.accounts["p1"].at_millis == 1_000
+    assert book.apply(ask_balance(), Terms(), clock_millis=clock_millis).at_millis == read_at
+    assert book.apply(withdraw(), Terms(), clock_millis=clock_millis).at_millis == read_at
+    assert book.apply(deposit(tx_id="early", bet_id="b9"), Terms(), clock_millis=clock_millis).at_millis == read_at
+    declined = book.apply(withdraw("b2", amount_cents=TOO_MUCH_CENTS), Terms(), clock_millis=clock_millis)
+    assert (declined.at_millis, book.accounts["p1"].at_millis) == (read_at, 1_000)
+    assert book.apply(deposit(), Terms(), clock_millis=clock_millis).at_millis == moved_at
+    assert book.accounts["p1"].at_millis == moved_at
+    assert book.bets["b1"].settled_at_millis == moved_at
+
+
+def test_a_loss_moves_the_time_and_no_money() -> None:
+    """It closes the bet (A03), without a posting."""
+    book = after(withdraw())
+    book.changes.postings.clear()
+    outcome = book.apply(deposit(amount_cents=0), Terms(), clock_millis=1_000)
+    assert (outcome.applied, outcome.at_millis) == (True, 1_001)
+    assert book.bets["b1"].won_cents == 0
+    assert book.changes.postings == []
+
+
+@pytest.mark.parametrize(
+    ("first", "between", "code"),
+    [
+        pytest.param(withdraw(), claim(), None, id="withdraw"),
+        pytest.param(TOO_MUCH, claim(), "INSUFFICIENT_BALANCE", id="declined withdraw"),
+        pytest.param(claim("c"), claim(), None, id="claim"),
+        pytest.param(rollback(), claim(), "BET_NOT_FOUND", id="early rollback"),
+    ],
+)
+def test_a_repeat_by_now_or_word_for_word(first: MovingCall, between: MovingCall, code: str | None) -> None:
+    """Today's balance with today's time, or the old with the old: never one of each (B03)."""
+    book = after(first)
+    then = book.calls[identity_of(first, book.bets.get(first.bet_id or ""), Profile())]
+    after_between = book.apply(between, Terms(), clock_millis=2_000)
+    now = book.apply(first, Terms(), clock_millis=3_000)
+    assert (now.code, now.balance_cents, now.at_millis) == (code, after_between.balance_cents, 3_000)
+    old = book.apply(first, Terms(rules=VERBATIM), clock_millis=3_000)
+    assert (old.code, old.balance_cents, old.at_millis) == (code, then.balance_cents, then.at_millis)
+    assert then.balance_cents != after_between.balance_cents
+    assert then.at_millis == 1_000
+    assert (now.replayed, old.replayed) == (True, True)
+    assert now.anomaly == old.anomaly == ("rollback_of_undebited_bet" if first.operation == "rollback" else "")
+
+
+def test_word_for_word_is_for_settled_bets_too() -> None:
+    """A repeated deposit and a repeated rollback; and an adopted deposit is told as it was adopted."""
+    for calls in ((withdraw(), deposit()), (withdraw(), rollback())):
+        book = after(*calls, claim())
+        outcome = book.apply(calls[1], Terms(rules=VERBATIM), clock_millis=3_000)
+        settled = OPENING_CENTS - WAGER_CENTS + (WON_CENTS if calls[1].operation == "deposit" else WAGER_CENTS)
+        assert (outcome.code, outcome.balance_cents, outcome.at_millis) == (None, settled, 1_001)
+        assert outcome.replayed
+
+
+@pytest.mark.parametrize("rules", [VERBATIM, Profile()], ids=["verbatim", "current"])
+def test_nothing_is_told_of_a_player_who_was_unknown(rules: Profile) -> None:
+    """PLAYER_NOT_FOUND carries no balance, of then or of now."""
+    book = after(withdraw(player_id="p3"))
+    book.accounts["p3"] = Account("p3", 7)
+    outcome = book.apply(withdraw(player_id="p3"), Terms(rules=rules), clock_millis=3_000)
+    assert (outcome.code, outcome.balance_cents) == ("PLAYER_NOT_FOUND", None)
+    assert outcome.at_millis == (1_000 if rules is VERBATIM else 3_000)
+
+
+def test_a_lenient_success_is_repeated_word_for_word() -> None:
+    """SUCCESS to an early rollback is an answer like others."""
+    rules = Profile(unknown_rollback="success", duplicate_reply="verbatim")
+    book = after(rollback(), rules=rules)
+    book.apply(claim(), Terms(), clock_millis=2_000)
+    outcome = book.apply(rollback(), Terms(rules=rules), clock_millis=3_000)
+    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == (None, OPENING_CENTS, 1_000)
+    assert (outcome.replayed, outcome.anomaly) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("calls", "balance_cents"),
+    [
+        pytest.param([TOO_MUCH], OPENING_CENTS, id="INSUFFICIENT_BALANCE"),
+        pytest.param([withdraw(), withdraw(tx_id="t")], OPENING_CENTS - WAGER_CENTS, id="DUPLICATE_TRANSACTION"),
+        pytest.param([deposit()], OPENING_CENTS, id="BET_NOT_FOUND"),
+        pytest.param([rollback(), withdraw()], OPENING_CENTS, id="BET_ROLLED_BACK"),
+        pytest.param([withdraw(), deposit(player_id="p2")], OPENING_CENTS, id="another's balance is the other's own"),
+        pytest.param([withdraw(), withdraw(player_id="p2")], OPENING_CENTS, id="another's withdraw"),
+        pytest.param([deposit(player_id="nobody")], None, id="PLAYER_NOT_FOUND"),
+    ],
+)
+def test_refusals_tell_the_balance_of_whom_they_name(calls: list[MovingCall], balance_cents: int | None) -> None:
+    """An ERROR carries the balance of the player named, whenever there is one (spec §2.1)."""
+    book = after(*calls[:-1])
+    assert book.apply(calls[-1], Terms(), clock_millis=2_000).balance_cents == balance_cents
+
+
+@pytest.mark.parametrize(
+    ("state", "call", "applied", "replayed"),
+    [
+        pytest.param("unseen", withdraw(), True, False, id="debit"),
+        pytest.param("unseen", TOO_MUCH, False, False, id="decline"),
+        pytest.param("unseen", rollback(), False, False, id="tombstone"),
+        pytest.param("unseen", claim(), True, False, id="claim"),
+        pytest.param("OPEN", withdraw(), False, True, id="repeated withdraw"),
+        pytest.param("OPEN", deposit(), True, False, id="credit"),
+        pytest.param("OPEN", rollback(), True, False, id="refund"),
+        pytest.param("OPEN", rollback(tx_id="t"), False, False, id="refused"),
+        pytest.param("CLOSED", deposit(), False, True, id="repeated deposit"),
+        pytest.param("CLOSED, by us", deposit(), False, False, id="adopted deposit"),
+        pytest.param("ROLLED_BACK", rollback(), False, True, id="repeated rollback"),
+        pytest.param("ROLLED_BACK", withdraw(), False, True, id="repeated withdraw of a bet rolled back"),
+        pytest.param("ROLLED_BACK", withdraw(tx_id="t"), False, False, id="other withdraw of a bet rolled back"),
+        pytest.param("TOMBSTONE", withdraw(), False, False, id="late withdraw"),
+        pytest.param("TOMBSTONE", rollback(), False, True, id="repeated early rollback"),
+        pytest.param("TOMBSTONE", rollback(tx_id="t"), False, False, id="other early rollback"),
+        pytest.param("DECLINED", TOO_MUCH, False, True, id="repeated decline"),
+        pytest.param("DECLINED", rollback(), False, False, id="rollback of a decline"),
+    ],
+)
+def test_applied_and_replayed(state: str, call: MovingCall, applied: bool, replayed: bool) -> None:
+    """An outcome says whether this very call moved something, and whether it is a known one."""
+    outcome = book_in(_STATES[state]).apply(call, Terms(), clock_millis=2_000)
+    assert (outcome.applied, outcome.replayed) == (applied, replayed)
+
+
+def test_own_rollbacks_are_repeats_of_each_other() -> None:
+    """Of a bet rolled back, another rollback with an own tx_id is SUCCESS by today's balance, also word for word."""
+    rules = Profile(rollback_tx_id="own", duplicate_reply="verbatim")
+    book = after(withdraw(), rollback(tx_id="r1"), claim(), rules=rules)
+    outcome = book.apply(rollback(tx_id="r2"), Terms(rules=rules), clock_millis=3_000)
+    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == (None, OPENING_CENTS + 300, 3_000)
+    assert outcome.replayed
+
+
+# --- what is stored ---------------------------------------------------------------------------------------------------
+
+
+def test_the_record_of_a_bet() -> None:
+    """What the withdraw told, then what settled it (spec §3, §6)."""
+    first = withdraw(instance_id="i", game="g", round_id="r0", tx_id="t", body=b"{}")
+    book = after(first)
+    bet = BetRecord("b1", "p1", "p1", "i", "g", "r0", 500, None, OPEN, 1_000, None, "BET", "t", None, first.body_digest)
+    assert book.bets["b1"] == bet
+    book.apply(deposit(round_id="r1", tx_id="d"), Terms(), clock_millis=2_000)
+    closed = bet._replace(state=CLOSED, won_cents=1250, deposit_tx_id="d", round_id="r1", settled_at_millis=2_000)
+    assert book.bets["b1"] == closed
+
+
+@pytest.mark.parametrize(("told", "kept"), [("r1", "r1"), (None, "r0")])
+@pytest.mark.parametrize("settles", [deposit, rollback])
+def test_the_round_of_whoever_settles(settles: Any, told: str | None, kept: str) -> None:
+    """Deposit and rollback carry the round that can be looked up (spec §6); a withdraw's is better than none."""
+    book = after(withdraw(round_id="r0"), settles(round_id=told))
+    assert book.bets["b1"].round_id == kept
+
+
+def test_the_record_of_an_adopted_bet() -> None:
+    """Only the tx_id and the round join it: it was settled before."""
+    book = book_in(_STATES["CLOSED, by us"])
+    bet = book.bets["b1"]
+    book.apply(deposit(tx_id="d", round_id="r"), Terms(), clock_millis=9_000)
+    assert book.bets["b1"] == bet._replace(deposit_tx_id="d", round_id="r")
+    assert effect_of(book, deposit(tx_id="d"))[:2] == (None, 0)
+    assert effect_of(book, deposit(tx_id="e")).code == "BET_ALREADY_CLOSED"
+
+
+def test_the_record_of_a_tombstone() -> None:
+    """It keeps the withdraw's identity beside the rollback's, and takes no money for it."""
+    book = after(rollback(tx_id="t", instance_id="i", game="g", round_id="r", amount_cents=7))
+    assert book.bets["b1"] == BetRecord(
+        "b1", "p1", "p1", "i", "g", "r", 0, None, TOMBSTONE, 1_000, 1_000, "BET", "t", None, None
+    )
+    kept, known = book.calls["withdraw", "t"], book.calls["rollback", "t"]
+    assert (kept.held, known.held) == (True, False)
+    assert known == CallRecord("rollback", "t", "p1", "p1", "b1", "BET", 0, "BET_NOT_FOUND", OPENING_CENTS, 1_000)
+    assert kept == known._replace(operation="withdraw", action="")
+
+
+def test_the_record_of_a_decline() -> None:
+    """What was asked, and nothing taken."""
+    book = after(TOO_MUCH)
+    assert book.bets["b1"].wager_cents == TOO_MUCH_CENTS
+    assert book.bets["b1"].won_cents is None
+    assert book.calls["withdraw", TOO_MUCH.tx_id].code == "INSUFFICIENT_BALANCE"
+    assert book.accounts["p1"] == Account("p1", OPENING_CENTS)
+
+
+def test_refused_deposits_and_rollbacks_are_not_remembered() -> None:
+    """Only SUCCESS, a decline and a tombstone are stored (C05, C08, C10)."""
+    refused: list[MovingCall] = [deposit(player_id="p2"), rollback(tx_id="t"), rollback(player_id="p2"), deposit("b2")]
+    book = after(withdraw())
+    calls, bets = dict(book.calls), dict(book.bets)
+    for call in refused:
+        assert book.apply(call, Terms(), clock_millis=1_000).refused
+    assert (book.calls, book.bets) == (calls, bets)
+
+
+@pytest.mark.parametrize(
+    ("call", "bet", "rules", "identity"),
+    [
+        pytest.param(withdraw(tx_id="t"), None, Profile(), ("withdraw", "t"), id="withdraw"),
+        pytest.param(deposit(), None, Profile(), ("deposit", "deposit:bet:b1"), id="deposit"),
+        pytest.param(rollback(tx_id="t"), None, Profile(), ("rollback", "t"), id="rollback"),
+        pytest.param(rollback(tx_id=None), None, Profile(), ("rollback", "withdraw:bet:b1"), id="derived"),
+        pytest.param(
+            rollback(tx_id=None, action="RAIN"), None, Profile(), ("rollback", "withdraw:rain:b1"), id="derived, RAIN"
+        ),
+        pytest.param(rollback(tx_id=None), "t", Profile(), ("rollback", "t"), id="told by its bet"),
+        pytest.param(rollback(tx_id="u"), "t", Profile(), ("rollback", "u"), id="told by the call"),
+        pytest.param(rollback(tx_id=None), "t", OWN, ("rollback", "withdraw:bet:b1"), id="own"),
+    ],
+)
+def test_identity(call: MovingCall, bet: str | None, rules: Profile, identity: tuple[str, str]) -> None:
+    """A call is its operation and tx_id; a rollback without one has its withdraw's."""
+    record = after(withdraw(tx_id=bet)).bets["b1"] if bet else None
+    assert identity_of(call, record, rules) == identity
+
+
+def test_one_tx_id_is_one_call_of_each_operation() -> None:
+    """A rollback carries its withdraw's tx_id, and a deposit might (B05): tx_id alone is no key."""
+    book = after(withdraw("b1", tx_id="t"), withdraw("b2"))
+    assert effect_of(book, deposit("b2", tx_id="t")).delta_cents == WON_CENTS
+    assert effect_of(book, rollback(tx_id="t")).delta_cents == WAGER_CENTS
+
+
+@pytest.mark.parametrize(
+    ("bet_id", "tx_id"), [("B1", "withdraw:bet:B1"), ("b1 ", "withdraw:bet:b1 "), ("é", "t"), ("e\u0301", "u")]
+)
+def test_ids_are_compared_as_they_are(bet_id: str, tx_id: str) -> None:
+    """Never trimmed, folded or normalised (B09)."""
+    book = after(withdraw(), withdraw("\u00e9", tx_id="v") if bet_id == "e\u0301" else withdraw("e", tx_id="v"))
+    assert effect_of(book, withdraw(bet_id, tx_id=tx_id)).delta_cents == -WAGER_CENTS
+
+
+def test_decide_is_pure_and_needs_no_book() -> None:
+    """Everything it rests on is handed in; the key of an account that there is not, too."""
+    declined = decide(
+        withdraw(), known=None, bet=None, tx_owner=None, account=None, rules=Profile(), account_key="wallet-7"
+    )
+    assert isinstance(declined, Decision)
+    assert declined.record is not None
+    assert declined.bet is not None
+    assert (declined.record.account, declined.bet.account, declined.at_millis) == ("wallet-7", "wallet-7", 0)
+    plain = decide(rollback(), known=None, bet=None, tx_owner=None, account=None, rules=Profile())
+    assert plain.bet is not None
+    assert plain.bet.account == "p1"
+
+
+def test_states_are_what_their_names_say() -> None:
+    """The worlds that the table is drawn from are those it speaks of."""
+    for state in STATES:
+        book = book_in(state)
+        assert (book.bets["b1"].state if "b1" in book.bets else "unseen") == state.name.partition(",")[0]
+    assert isinstance(STATES[0], State)
+    assert isinstance(STATES[0].first, WithdrawCall)
+    assert isinstance(rollback(), RollbackCall)
