@@ -26,6 +26,7 @@ class Express:
 
     def __init__(self, prefix: str, clock: str) -> None:
         self._sql = _sql(prefix, clock)
+        self._lone_withdraw = _lone_withdraw(prefix, clock)
 
     def apply(self, items: Sequence[Item]) -> Generator[Step, Any, dict[int, Outcome]]:
         """Apply what can be applied of *items*, all of one source; return outcomes by index, committed."""
@@ -33,11 +34,24 @@ class Express:
         if not rows:
             return {}
         source = items[0].terms.source
+        if len(rows) == 1 and rows[0][1] == "withdraw":
+            return (yield from self._apply_lone_withdraw(rows[0], source))
         done = yield Execute(self._sql, (json.dumps(rows), *[source] * 6))
-        return {
-            index: Outcome(code=None, balance_cents=Cents(balance_cents), at_millis=at_millis, applied=True)
-            for index, balance_cents, at_millis in done
-        }
+        return {index: _applied(balance_cents, at_millis) for index, balance_cents, at_millis in done}
+
+    def _apply_lone_withdraw(self, row: tuple[Any, ...], source: str) -> Generator[Step, Any, dict[int, Outcome]]:
+        index, _, account, tx_id, action, bet_id, cents, _, instance_id, game, round_id, state, digest = row
+        identity = (source, tx_id, bet_id)
+        unseen = (tx_id, source, bet_id, source)
+        bet = (instance_id, game, round_id, cents, state, action, bytes.fromhex(digest) if digest else None)
+        done = yield Execute(
+            self._lone_withdraw, (*identity, cents, account, cents, *unseen, action, cents, *bet, cents)
+        )
+        return {index: _applied(*done[0])} if done else {}
+
+
+def _applied(balance_cents: int, at_millis: int) -> Outcome:
+    return Outcome(code=None, balance_cents=Cents(balance_cents), at_millis=at_millis, applied=True)
 
 
 def _rows(items: Sequence[Item]) -> list[tuple[Any, ...]]:
@@ -170,3 +184,33 @@ WITH item AS MATERIALIZED (
 )
 SELECT n, balance_cents, at_millis FROM done
 """  # noqa: S608
+
+
+def _lone_withdraw(prefix: str, clock: str) -> str:
+    """Return the same for one withdraw: no lists, no running sums, and so a third of the work."""
+    return f"""
+WITH told AS (
+    SELECT CAST(? AS text) AS source, CAST(? AS text) AS tx_id, CAST(? AS text) AS bet_id
+), moved AS (
+    UPDATE {prefix}accounts AS kept
+    SET balance_cents = kept.balance_cents - CAST(? AS bigint), at_millis = greatest({clock}, kept.at_millis + 1)
+    WHERE kept.account = ? AND kept.balance_cents >= CAST(? AS bigint)
+        AND (
+            SELECT 1 FROM {prefix}calls AS known
+            WHERE known.tx_id = ? AND known.operation = 'withdraw' AND known.source = ?
+        ) IS NULL
+        AND (SELECT 1 FROM {prefix}bets AS seen WHERE seen.bet_id = ? AND seen.source = ?) IS NULL
+    RETURNING kept.account, kept.balance_cents, kept.at_millis
+), called AS (
+    INSERT INTO {prefix}calls
+    SELECT source, 'withdraw', tx_id, account, account, bet_id, ?, ?, NULL, balance_cents, at_millis, NULL
+    FROM moved, told
+), placed AS (
+    INSERT INTO {prefix}bets
+    SELECT bet_id, account, account, ?, ?, ?, ?, NULL, ?, at_millis, NULL, ?, tx_id, NULL, ?, source FROM moved, told
+), posted AS (
+    INSERT INTO {prefix}postings (from_account, to_account, amount_cents, source, operation, tx_id, at_millis)
+    SELECT account, NULL, ?, source, 'withdraw', tx_id, at_millis FROM moved, told
+)
+SELECT balance_cents, at_millis FROM moved
+"""  # noqa: S608 - made of our own texts and a checked prefix
