@@ -20,6 +20,7 @@ from game_operator.errors import (
     AuthenticationError,
     BadRequestError,
     ConfigurationError,
+    DeliveryInDoubtError,
     FreeBetRejectedError,
     GameOperatorError,
     LedgerError,
@@ -52,6 +53,7 @@ TREE = {
     "RequestNotSentError": "TransportError",
     "NoAnswerError": "TransportError",
     "OutcomeUnknownError": "TransportError",
+    "DeliveryInDoubtError": "TransportError",
     "ApiError": "GameOperatorError",
     "BadRequestError": "ApiError",
     "FreeBetRejectedError": "BadRequestError",
@@ -99,6 +101,7 @@ ERRORS: list[GameOperatorError] = [
     RequestNotSentError("no route", attempts=3, elapsed_seconds=0.25),
     NoAnswerError("silence", attempts=1, elapsed_seconds=10.0, timed_out=True),
     OutcomeUnknownError("silence", reference_id="r-1", instance_id="i-1", attempts=2, elapsed_seconds=9.0),
+    DeliveryInDoubtError("reset", elapsed_seconds=0.5),
     ApiError("no", status_code=418, detail="More.", **ANSWER),
     BadRequestError("Invalid request", status_code=400, **ANSWER),
     FreeBetRejectedError(

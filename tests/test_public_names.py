@@ -20,6 +20,7 @@ ERRORS = [
     "AuthenticationError",
     "BadRequestError",
     "ConfigurationError",
+    "DeliveryInDoubtError",
     "FreeBetRejectedError",
     "GameOperatorError",
     "LedgerError",

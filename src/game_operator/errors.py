@@ -9,7 +9,8 @@ Every error this package raises, in one tree.
     ├── TransportError                    no usable answer arrived
     │   ├── RequestNotSentError           no attempt left us: nothing happened at the service
     │   ├── NoAnswerError                 a lookup went unanswered: safe to repeat
-    │   └── OutcomeUnknownError           a grant may have been made: look before you repeat
+    │   ├── OutcomeUnknownError           a grant may have been made: look before you repeat
+    │   └── DeliveryInDoubtError          a webhook we posted went unanswered: it may have moved money
     ├── ApiError                          the service answered, and it is not a success
     │   ├── BadRequestError               400
     │   │   └── FreeBetRejectedError      400 of free-bet/grant, with its error code
@@ -48,6 +49,7 @@ __all__ = [
     "AuthenticationError",
     "BadRequestError",
     "ConfigurationError",
+    "DeliveryInDoubtError",
     "FreeBetRejectedError",
     "GameOperatorError",
     "LedgerError",
@@ -229,6 +231,12 @@ class OutcomeUnknownError(TransportError):
             f"reference_id {shown(self.reference_id)} on instance {shown(self.instance_id)} and the same values: "
             "GrantAccepted or DUPLICATE_REFERENCE_ID then says that they exist. Never repeat it under a new one."
         )
+
+
+class DeliveryInDoubtError(TransportError):
+    """A webhook that this package posted went unanswered: the wallet may or may not have carried it out."""
+
+    advice = "Post the very same bytes again: a wallet knows a call that it has carried out, and moves nothing twice."
 
 
 class ApiError(GameOperatorError):

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import OperatorClient
-from game_operator.client import _sync
+from game_operator.client import _wire
 from game_operator.client._direct import DirectClient
 from game_operator.errors import RequestNotSentError
 from game_operator.models import OpenBet
@@ -48,7 +48,7 @@ def test_sixteen_threads_share_a_client(private_key: RSAPrivateKey, monkeypatch:
             bet_id = request.split(b" ")[1].rpartition(b"/")[2].decode()
             connection.send(response_bytes(200, wire(bet(reference_id=bet_id))))
 
-    monkeypatch.setattr(_sync, "DirectClient", Counted)
+    monkeypatch.setattr(_wire, "DirectClient", Counted)
     with (
         HostileServer(named) as server,
         OperatorClient(server.base_url, "acme", private_key, trust_env=False) as client,

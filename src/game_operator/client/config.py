@@ -86,33 +86,31 @@ DEFAULT_POLICY = RetryPolicy()
 DEFAULT_READ_LIMITS = ReadLimits()
 
 
-def base_url_of(text: str, *, allow_insecure_http: bool) -> str:
+def base_url_of(text: str, *, allow_insecure_http: bool, name: str = "base_url") -> str:
     """
-    Return the base URL without its trailing slash.
+    Return the base URL, the argument called *name*, without its trailing slash.
 
     Raises:
         ConfigurationError: It is no http(s) address, carries what does not belong there, or is plain http to
             another machine.
     """
     if not isinstance(text, str):
-        raise TypeError(f"base_url must be a str, not {type(text).__name__}")
+        raise TypeError(f"{name} must be a str, not {type(text).__name__}")
     parts = _split(text)
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError("base_url carries a user name or password. Remove it: calls are signed instead.")
+        raise ConfigurationError(f"{name} carries a user name or password. Remove it: calls are signed instead.")
     if parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
-        raise ConfigurationError(f"base_url {shown(text)} is no address. Pass one like https://api.example.com.")
+        raise ConfigurationError(f"{name} {shown(text)} is no address. Pass one like https://api.example.com.")
     if not text.isascii() or not set("?# ").isdisjoint(text):
         raise ConfigurationError(
-            f"base_url {shown(text)} carries a query, a fragment, a space or letters beyond ASCII. "
+            f"{name} {shown(text)} carries a query, a fragment, a space or letters beyond ASCII. "
             "Pass the address alone."
         )
     if text.rstrip("/").endswith("/api/v0.2"):
-        raise ConfigurationError(
-            f"base_url {shown(text)} ends in /api/v0.2, which every path begins with. Leave it out."
-        )
+        raise ConfigurationError(f"{name} {shown(text)} ends in /api/v0.2, which every path begins with. Leave it out.")
     if parts.scheme == "http" and not allow_insecure_http and not is_loopback(parts.hostname or ""):
         raise ConfigurationError(
-            f"base_url {shown(text)} is plain http to another machine: anyone on the way could read and replay signed "
+            f"{name} {shown(text)} is plain http to another machine: anyone on the way could read and replay signed "
             "requests. Use https, or pass allow_insecure_http=True if the way is private."
         )
     # Schemes are told apart by comparing text from here on, and HTTPS:// is the same as https://.
