@@ -240,6 +240,7 @@ def test_what_tells_a_deposit() -> None:
     names = Profile().names("deposit")
     assert names.marks == (("action", ("type",)), ("won", ()), ("action", ("won",)))
     assert (names.holders, names.strangers) == (("action",), ())
+    assert Profile().names("rollback").marks == Profile().names("withdraw").marks == names.marks
     assert Profile().names("withdraw").strangers == Profile().names("rollback").strangers == ()
     flat = Profile(fields={"action.deposit": ("type",), "amount_cents.deposit": ("amount", "payout")})
     assert flat.names("deposit").marks == (("type", ()), ("payout", ()))

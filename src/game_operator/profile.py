@@ -72,13 +72,14 @@ class Names:
 
     Attributes:
         paths: The paths of each canonical field, in order.
-        marks: A deposit has something under at least one of these, which no withdraw or rollback uses.
+        marks: A deposit has something under at least one of these, which withdraws and rollbacks do not use. What has
+            one of them and no action of a withdraw is no withdraw or rollback.
         holders: A deposit that has one of these members has an object there, with the deposit's action in it.
         strangers: No withdraw or rollback has one of these members, in which a deposit keeps its action.
     """
 
     paths: Mapping[str, tuple[Path, ...]]
-    marks: tuple[Path, ...] = ()
+    marks: tuple[Path, ...]
     holders: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
 
@@ -291,7 +292,7 @@ def _names(profile: Profile, operation: str) -> Names:
         holders = tuple(first for first, rest in paths["action"] if rest)
         return Names(MappingProxyType(paths), marks=_marks(profile), holders=holders)
     strangers = [first for first in kept_in if first not in _first_steps(profile.names_of("action", operation))]
-    return Names(MappingProxyType(paths), strangers=tuple(strangers))
+    return Names(MappingProxyType(paths), marks=_marks(profile), strangers=tuple(strangers))
 
 
 def _marks(profile: Profile) -> tuple[Path, ...]:

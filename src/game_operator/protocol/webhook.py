@@ -321,7 +321,7 @@ def _check_is_deposit(seen: _Body) -> None:
             raise MalformedCallError(f"a deposit's {holder} must be an object, not {shown(raw[holder])}")
         if seen.find("action") is _MISSING:
             raise MalformedCallError(f"a deposit's {holder} must say what it is; it has none of {_joined(names.marks)}")
-    if not any(_is_at(raw, mark) for mark in names.marks):
+    if not _is_marked(seen):
         raise MalformedCallError(f"a deposit must have {_joined(names.marks)}; this looks like another call")
 
 
@@ -329,6 +329,13 @@ def _check_no_deposit(seen: _Body) -> None:
     for stranger in seen.names.strangers:
         if stranger in seen.raw:
             raise MalformedCallError(f"only a deposit has {stranger}; this looks like another call")
+    # A lost bet's deposit, posted to /rollback, would give the wager back.
+    if seen.find("action") is _MISSING and _is_marked(seen):
+        raise MalformedCallError(f"without an action, {_joined(seen.names.marks)} looks like a deposit")
+
+
+def _is_marked(seen: _Body) -> bool:
+    return any(_is_at(seen.raw, mark) for mark in seen.names.marks)
 
 
 def _joined(paths: tuple[Path, ...]) -> str:
