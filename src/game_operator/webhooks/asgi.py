@@ -49,7 +49,7 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
         if scope["type"] != "http":
             await _not_http(scope["type"], receive, send)
             return
-        path = path_below(scope["path"], (scope.get("root_path") or "").rstrip("/"), prefix)
+        path = path_below(_asked_path(scope), (scope.get("root_path") or "").rstrip("/"), prefix)
         peer = scope["client"][0] if scope.get("client") else None
         try:
             body, complete = await _body(receive, receiver.max_bytes_at(path), receiver.budget_seconds)
@@ -66,6 +66,14 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
         await _send(send, await receiver.answer(request, handler), scope, keep_alive=complete)
 
     return application
+
+
+def _asked_path(scope: Scope) -> str:
+    path: str = scope["path"]
+    # Litestar's mounts put a slash behind the path, which the client did not send.
+    if path.endswith("/") and not (scope.get("raw_path") or b"/").partition(b"?")[0].endswith(b"/"):
+        return path[:-1]
+    return path
 
 
 async def _body(receive: Receive, limit: int, seconds: float) -> tuple[bytes, bool]:

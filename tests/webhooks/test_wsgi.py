@@ -1,0 +1,316 @@
+"""The WSGI application (PEP 3333) under real servers and on its own (spec §4.1)."""
+
+import io
+import json
+import socketserver
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+from wsgiref.simple_server import WSGIServer
+from wsgiref.util import setup_testing_defaults
+from wsgiref.validate import validator
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.serving import make_server
+from werkzeug.test import Client
+
+from game_operator import Profile
+from game_operator.protocol.webhook import read_reply
+from game_operator.webhooks import IpAllowList, Reply, RsaSignature, WebhookCall, WebhookReceiver, success, wsgi_app
+from tests.support.servers import PATIENCE_SECONDS, RawClient, reply_to, request_bytes, wsgi_server
+from tests.support.webhooks import GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, signed
+
+_BODY = encoded(WITHDRAW)
+
+
+class _Threaded(socketserver.ThreadingMixIn, WSGIServer):
+    """A thread for each connection, as gunicorn's gthread and waitress have."""
+
+
+@pytest.fixture
+def receiver(public_key: RSAPublicKey) -> WebhookReceiver:
+    """With the defaults."""
+    return WebhookReceiver(authenticator=RsaSignature(public_key))
+
+
+@pytest.fixture(params=["wsgiref, validated", "werkzeug"])
+def served(request: pytest.FixtureRequest, receiver: WebhookReceiver) -> Iterator[tuple[int, Handler]]:
+    """A running server and its handler."""
+    handler = Handler()
+    app = wsgi_app(receiver, handler, prefix="/wallet")
+    if request.param == "werkzeug":
+        server = make_server("127.0.0.1", 0, app, threaded=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield server.port, handler
+        server.shutdown()
+        thread.join(PATIENCE_SECONDS)
+        server.server_close()
+    else:
+        with wsgi_server(validator(app), _Threaded) as port:
+            yield port, handler
+
+
+def _told(reply: tuple[int, dict[str, str], bytes]) -> tuple[int, str | None]:
+    status, headers, body = reply
+    assert headers["content-type"] == "application/json"
+    return status, read_reply(body).code
+
+
+def test_the_four_calls_over_http(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
+    """HTTP 200 with the reply of spec §2.1, below the prefix; unsigned ones are refused, other paths not found."""
+    port, handler = served
+    for path, call in GENUINE.items():
+        body = encoded(call)
+        assert _told(reply_to(port, request_bytes(f"/wallet{path}", body, signed(private_key, body)))) == (200, None)
+        assert _told(reply_to(port, request_bytes(f"/wallet{path}", body, {}))) == (200, "INVALID_SIGNATURE")
+        assert _told(reply_to(port, request_bytes(path, body, {})))[0] == 404
+    assert [call.operation for call in handler.calls] == [path[1:] for path in GENUINE]
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_other_methods(method: str, served: tuple[int, Handler]) -> None:
+    """F10: 405 with a JSON body; HEAD without."""
+    reply = reply_to(served[0], request_bytes("/wallet/withdraw", b"", {}, method=method))
+    assert (_told(reply), reply[1]["allow"]) == ((405, "INVALID_REQUEST"), "POST")
+    head = reply_to(served[0], request_bytes("/wallet/withdraw", b"", {}, method="HEAD"), has_body=False)
+    assert (head[0], head[2]) == (405, b"")
+
+
+def test_a_header_sent_twice_is_refused(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
+    """E05: servers join the two by a comma, which no signature has."""
+    good = signed(private_key, _BODY)
+    twice = {**good, "SIGNATURE": good["Signature"]}
+    assert _told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, twice))) == (200, "INVALID_SIGNATURE")
+
+
+def test_five_megabytes_from_a_stranger(served: tuple[int, Handler]) -> None:
+    """E11: read away and answered."""
+    data = request_bytes("/wallet/withdraw", b"[" * 5_000_000, {})
+    assert _told(reply_to(served[0], data)) == (200, "INVALID_REQUEST")
+
+
+def test_a_client_that_hangs_up(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
+    """In its body, or before its reply: the next one is served."""
+    data = request_bytes("/wallet/withdraw", _BODY, signed(private_key, _BODY))
+    for cut in (len(data) - 5, len(data)):
+        client = RawClient(served[0])
+        client.send(data[:cut])
+        client.reset()
+    assert _told(reply_to(served[0], data)) == (200, None)
+
+
+def _environ(**change: Any) -> dict[str, Any]:
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/withdraw",
+        "SCRIPT_NAME": "",
+        "CONTENT_LENGTH": str(len(_BODY)),
+        "wsgi.input": io.BytesIO(_BODY),
+        "REMOTE_ADDR": "127.0.0.1",
+        **change,
+    }
+    setup_testing_defaults(environ)
+    return {name: value for name, value in environ.items() if value is not None}
+
+
+def _called(app: Any, environ: dict[str, Any]) -> tuple[str, dict[str, str], bytes]:
+    started: list[Any] = []
+    body = b"".join(app(environ, lambda status, headers: started.extend((status, dict(headers)))))
+    return started[0], started[1], body
+
+
+def _code(app: Any, environ: dict[str, Any]) -> str | None:
+    status, _, body = _called(app, environ)
+    assert status == "200 OK"
+    return read_reply(body).code
+
+
+class _Body(io.BytesIO):
+    """Remembers how much of it was asked for."""
+
+    asked = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        assert size is not None
+        assert 0 <= size <= 65_536, "an unbounded read"
+        self.asked += size
+        return super().read(size)
+
+
+@pytest.mark.parametrize(
+    ("length", "code"),
+    [
+        pytest.param(None, "INVALID_SIGNATURE", id="absent"),
+        pytest.param("", "INVALID_SIGNATURE", id="empty"),
+        pytest.param("0", "INVALID_SIGNATURE", id="zero"),
+        pytest.param("-1", "INVALID_REQUEST", id="negative"),
+        pytest.param("+5", "INVALID_REQUEST", id="with a sign"),
+        pytest.param("1_0", "INVALID_REQUEST", id="with an underscore"),
+        pytest.param(" 5", "INVALID_REQUEST", id="with a space"),
+        pytest.param("٥", "INVALID_REQUEST", id="digits of another script"),
+        pytest.param("x", "INVALID_REQUEST", id="garbage"),
+        pytest.param("5,5", "INVALID_REQUEST", id="twice"),
+        pytest.param("9" * 5_000, "INVALID_REQUEST", id="5,000 digits"),
+        pytest.param(str(len(_BODY) + 1), "INVALID_REQUEST", id="more than comes"),
+        pytest.param(str(10**15), "INVALID_REQUEST", id="much more than comes"),
+        pytest.param(str(len(_BODY) - 1), "INVALID_SIGNATURE", id="less than comes"),
+        pytest.param(str(len(_BODY)), None, id="the truth"),
+        pytest.param(f"000{len(_BODY)}", None, id="the truth, with zeros before it"),
+    ],
+)
+def test_what_a_content_length_may_claim(
+    length: str | None, code: str | None, receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """Absent, garbage, negative, a lie: answered, and never read beyond."""
+    stream = _Body(_BODY)
+    app = wsgi_app(receiver, Handler())
+    headers = {"HTTP_SIGNATURE": signed(private_key, _BODY)["Signature"]}
+    assert _code(app, _environ(CONTENT_LENGTH=length, **{"wsgi.input": stream}, **headers)) == code
+    assert code == "INVALID_REQUEST" or stream.tell() <= int(length or 0)
+
+
+def test_chunks_are_read_where_the_server_ends_them(receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
+    """With ``wsgi.input_terminated`` a body needs no length; without, nobody knows where it ends."""
+    headers = {
+        "HTTP_SIGNATURE": signed(private_key, _BODY)["Signature"],
+        "HTTP_TRANSFER_ENCODING": "chunked",
+        "CONTENT_LENGTH": None,
+    }
+    app = wsgi_app(receiver, Handler())
+    assert _code(app, _environ(**headers, **{"wsgi.input": _Body(_BODY), "wsgi.input_terminated": True})) is None
+    stream = _Body(_BODY)
+    assert _code(app, _environ(**headers, **{"wsgi.input": stream})) == "INVALID_REQUEST"
+    assert stream.asked == 0
+
+
+class _Endless:
+    """A body without end."""
+
+    def __init__(self) -> None:
+        self.read_so_far = 0
+
+    def read(self, size: int) -> bytes:
+        self.read_so_far += size
+        return b"x" * size
+
+
+def test_an_endless_body_is_not_read_to_its_end(receiver: WebhookReceiver) -> None:
+    """E11: nor kept."""
+    for claim in ({"wsgi.input_terminated": True}, {"CONTENT_LENGTH": str(10**12)}):
+        stream = _Endless()
+        assert _code(wsgi_app(receiver, Handler()), _environ(**{"wsgi.input": stream, **claim})) == "INVALID_REQUEST"
+        assert stream.read_so_far < 10_000_000
+
+
+class _Broken:
+    def read(self, size: int) -> bytes:
+        raise OSError("the client is gone")
+
+
+def test_a_body_that_cannot_be_read(receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture) -> None:
+    """Every server has its own errors for it."""
+    environ = _environ(**{"wsgi.input": _Broken()})
+    assert _code(wsgi_app(receiver, Handler()), environ) == "INVALID_REQUEST"
+    assert "cannot be read: OSError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("script", "path", "prefix", "status"),
+    [
+        pytest.param("", "/withdraw", "", "200 OK", id="alone"),
+        pytest.param("/wallet", "/withdraw", "", "200 OK", id="mounted"),
+        pytest.param("/wallet", "/withdraw", "/wallet", "200 OK", id="mounted, with the prefix given too"),
+        pytest.param("/api", "/wallet/withdraw", "wallet/", "200 OK", id="both"),
+        pytest.param("", "/wallet/withdraw", "/wallet", "200 OK", id="the prefix alone"),
+        pytest.param("", "/withdraw", "/wallet", "404 Not Found", id="without the prefix"),
+        pytest.param("", "/withdraw/", "", "404 Not Found", id="a trailing slash"),
+        pytest.param("/wallet", None, "", "404 Not Found", id="no path at all"),
+        pytest.param("", "/\xff\x00\n", "", "404 Not Found", id="any bytes"),
+    ],
+)
+def test_where_it_is_mounted(
+    script: str, path: str | None, prefix: str, status: str, receiver: WebhookReceiver
+) -> None:
+    """SCRIPT_NAME and PATH_INFO, as servers and dispatchers split them."""
+    environ = _environ(SCRIPT_NAME=script)
+    environ["PATH_INFO"] = path
+    if path is None:
+        del environ["PATH_INFO"]
+    assert _called(wsgi_app(receiver, Handler(), prefix=prefix), environ)[0] == status
+
+
+def test_beside_another_application(receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
+    """Werkzeug's dispatcher, as Flask uses it."""
+    outer = DispatcherMiddleware(_not_ours, {"/wallet": wsgi_app(receiver, Handler())})
+    client = Client(outer)
+    reply = client.post("/wallet/withdraw", data=_BODY, headers=signed(private_key, _BODY))
+    assert json.loads(reply.data)["type"] == "SUCCESS"
+    assert client.post("/other", data=_BODY).status_code == 418
+
+
+def _not_ours(environ: Any, start_response: Any) -> list[bytes]:
+    start_response("418 I'm a teapot", [])
+    return []
+
+
+def test_the_peer_is_who_connected(private_key: RSAPrivateKey) -> None:
+    """E10: REMOTE_ADDR, and no header."""
+    receiver = WebhookReceiver(authenticator=IpAllowList(["192.0.2.7"]))
+    app = wsgi_app(receiver, Handler())
+    assert _code(app, _environ(REMOTE_ADDR="192.0.2.7")) is None
+    assert _code(app, _environ(REMOTE_ADDR="192.0.2.8", HTTP_X_FORWARDED_FOR="192.0.2.7")) == "INVALID_SIGNATURE"
+    assert _code(app, _environ(REMOTE_ADDR=None)) == "INVALID_SIGNATURE"
+
+
+def _where(seen: list[str]) -> Handler:
+    def look(call: WebhookCall) -> Reply:
+        seen.append(threading.current_thread().name)
+        return success(balance_cents=1)
+
+    return Handler(look)
+
+
+def test_the_handler_runs_in_a_thread_of_ours_or_in_the_servers(
+    receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """``threads=False`` is for connections that belong to the thread, as Django's do."""
+    headers = {"HTTP_SIGNATURE": signed(private_key, _BODY)["Signature"]}
+    for threads, expected in ((True, "game-operator-webhook_0"), (False, threading.current_thread().name)):
+        seen: list[str] = []
+        assert _code(wsgi_app(receiver, _where(seen), threads=threads), _environ(**headers)) is None
+        assert seen == [expected]
+
+
+def test_the_reply_leaves_at_the_budget(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """H01: SYSTEM_ERROR, the work goes on in its thread."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), budget_seconds=0.1)
+    held = threading.Event()
+    handler = Handler(lambda call: held.wait(PATIENCE_SECONDS))
+    headers = {"HTTP_SIGNATURE": signed(private_key, _BODY)["Signature"]}
+    began = time.perf_counter()
+    try:
+        assert _code(wsgi_app(receiver, handler), _environ(**headers)) == "SYSTEM_ERROR"
+        assert time.perf_counter() - began < PATIENCE_SECONDS / 2
+    finally:
+        held.set()
+
+
+def test_async_handlers_are_refused(receiver: WebhookReceiver) -> None:
+    """When the application is built."""
+    handler: Any = AsyncHandler()
+    with pytest.raises(TypeError, match="use asgi_app"):
+        wsgi_app(receiver, handler)
+    nothing: Any = object()
+    with pytest.raises(TypeError, match="no method withdraw"):
+        wsgi_app(receiver, nothing)
+
+
+def test_401_by_the_profile(public_key: RSAPublicKey) -> None:
+    """E01: the status line has its phrase."""
+    profile = Profile(unauthenticated_status=401)
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), profile=profile)
+    assert _called(wsgi_app(receiver, Handler()), _environ())[0] == "401 Unauthorized"
