@@ -135,6 +135,7 @@ class PostgresStore:
         self._patience_seconds = patience_seconds
         self._pid = os.getpid()
         self._connection: psycopg.Connection[Any] | None = None
+        self._cursor: psycopg.Cursor[Any] | None = None
         self.run(lambda: migration(prefix, migrate))
 
     def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
@@ -189,6 +190,7 @@ class PostgresStore:
             self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=seconds)
             self._connection.execute(_settings(self._patience_seconds), prepare=False)
             self._connection.prepare_threshold = 0
+            self._cursor = self._connection.cursor()
         return self._connection
 
     def _perform(self, step: Step) -> Any:
@@ -200,7 +202,8 @@ class PostgresStore:
                     connection.execute(for_psycopg(sql), row)
                 return len(parameters)
             case Execute(sql, parameters):
-                return _rows(connection.execute(for_psycopg(sql), parameters or None))
+                assert self._cursor is not None
+                return _rows(self._cursor.execute(for_psycopg(sql), parameters or None))
             case Together(statements):
                 cursors = [connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements]
                 return [_rows(cursor) for cursor in cursors]
