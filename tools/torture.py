@@ -4,6 +4,7 @@ Run what takes too long for `make check`: more generated examples, the long test
 A Python that this machine does not have is named and left out; everything else must pass.
 """
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -11,11 +12,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NEWER = ("3.12", "3.13")
+FUZZ_SECONDS = 600
 
 
 def main() -> int:
     """Run all parts and return the number of those that failed."""
-    failed = [name for name, passed in (_here(), *map(_on, NEWER)) if not passed]
+    failed = [name for name, passed in (_here(), *map(_on, NEWER), _fuzzed()) if not passed]
     print(f"torture: {'failed on ' + ', '.join(failed) if failed else 'all passed'}")  # noqa: T201
     return len(failed)
 
@@ -36,6 +38,15 @@ def _on(version: str) -> tuple[str, bool]:
     _run(str(interpreter), "-m", "pip", "install", "--quiet", "pip>=25.1")
     _run(str(interpreter), "-m", "pip", "install", "--quiet", *constraints, "--editable", ".[all]", "--group", "dev")
     return version, _pytest(interpreter, "-m", "not torture")
+
+
+def _fuzzed() -> tuple[str, bool]:
+    """Feed the receiver with made-up bytes for a while, where the fuzzer is installed."""
+    if importlib.util.find_spec("atheris") is None:
+        print("torture: atheris is not installed; the receiver is not fuzzed")  # noqa: T201
+        return "fuzzing", True
+    command = [sys.executable, str(ROOT / "tools" / "fuzz_receiver.py"), str(FUZZ_SECONDS)]
+    return "fuzzing", subprocess.run(command, cwd=ROOT, check=False).returncode == 0  # noqa: S603
 
 
 def _find(version: str) -> str | None:

@@ -1,0 +1,137 @@
+"""Whatever bytes come in, a reply of spec §2.1 goes out: bytes at random, and genuine bodies changed a little."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from game_operator import Profile
+from game_operator.protocol.webhook import read_reply
+from game_operator.webhooks import AcceptUnsigned, HttpReply, RsaSignature, WebhookReceiver
+from tests.support.webhooks import DEPOSIT, GENUINE, AsyncHandler, Handler, encoded, signature_of
+
+_SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_PATHS = [*GENUINE, "/deposit-batch", "/deposit/batch"]
+_PROFILE = Profile(deposit_batch=True)
+
+_TEXT = st.text(max_size=40) | st.sampled_from(["p1", "", " ", "BET", "JACKPOT", "x" * 257, "a\0b", "\u202e"])
+_NUMBERS = st.integers() | st.floats(allow_nan=True) | st.sampled_from([0, -1, 10**15, 10**15 + 1, 10**400, 0.5])
+_JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | _NUMBERS | _TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+_FIELDS = sorted({name for body in GENUINE.values() for name in body} | {"wager", "won", "bet_id", "transaction_id"})
+
+
+def _changed(body: dict[str, Any], changes: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    return {**body, **dict(changes)}
+
+
+_BODIES = st.builds(
+    _changed,
+    st.sampled_from([dict(body) for body in GENUINE.values()]),
+    st.lists(st.tuples(st.sampled_from(_FIELDS), _JSON), max_size=4),
+)
+
+
+def _damaged(body: bytes, at: int, with_: bytes, cut: int) -> bytes:
+    at %= len(body) + 1
+    return body[:at] + with_ + body[at + cut :]
+
+
+_GENUINE_BYTES = st.sampled_from([encoded(body) for body in GENUINE.values()])
+_BYTES = st.one_of(
+    st.binary(max_size=200),
+    _BODIES.map(lambda body: json.dumps(body).encode("utf-8", "surrogatepass")),
+    st.lists(_BODIES, max_size=4).map(lambda items: json.dumps(items).encode("utf-8", "surrogatepass")),
+    st.builds(_damaged, _GENUINE_BYTES, st.integers(0, 300), st.binary(max_size=6), st.integers(0, 9)),
+)
+
+
+def _check(reply: HttpReply, path: str) -> None:
+    assert reply.status in (200, 404, 405)
+    assert reply.headers["content-length"] == str(len(reply.body))
+    if path in GENUINE or not reply.body.startswith(b"["):
+        told = read_reply(reply.body)
+        assert told.timestamp is not None
+        return
+    for item in json.loads(reply.body):
+        del item["tx_id"]
+        read_reply(json.dumps(item).encode())
+
+
+@pytest.fixture(scope="module")
+def everybody() -> WebhookReceiver:
+    """A receiver that takes every call, so that all of it is read."""
+    AcceptUnsigned._warned = True
+    return WebhookReceiver(authenticator=AcceptUnsigned(), profile=_PROFILE)
+
+
+@_SETTINGS
+@given(path=st.sampled_from(_PATHS), body=_BYTES)
+def test_any_body_is_answered(path: str, body: bytes, everybody: WebhookReceiver) -> None:
+    """F01 to F11: no exception, and a reply that the service can read."""
+    handler = Handler()
+    _check(everybody.handle(path, {}, body, handler), path)
+    for call in handler.calls:
+        assert call.player_id.encode()
+        assert getattr(call, "amount_cents", 0) is None or 0 <= getattr(call, "amount_cents", 0) <= 10**15
+
+
+@settings(_SETTINGS, max_examples=60)
+@given(path=st.sampled_from(_PATHS), body=_BYTES)
+def test_any_body_is_answered_when_it_is_signed(
+    path: str, body: bytes, public_key: RSAPublicKey, private_key: RSAPrivateKey
+) -> None:
+    """The same, through the real key and under asyncio; unsigned it reaches nobody."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), profile=_PROFILE, instances={"i1"})
+    headers = {"signature": signature_of(private_key, body)}
+    _check(asyncio.run(receiver.handle_async(path, headers, body, AsyncHandler())), path)
+    handler = Handler()
+    reply = receiver.handle(path, {"signature": headers["signature"]}, body + b" ", handler)
+    assert read_reply(reply.body).code == "INVALID_SIGNATURE"
+    assert handler.calls == []
+
+
+@_SETTINGS
+@given(
+    path=st.text(max_size=30) | st.sampled_from(_PATHS),
+    method=st.text(max_size=10) | st.just("POST"),
+    headers=st.lists(
+        st.tuples(st.text(max_size=20) | st.just("signature"), st.text(max_size=400) | st.binary(max_size=400)),
+        max_size=6,
+    ),
+    peer=st.none() | st.text(max_size=40),
+    body=st.binary(max_size=60),
+)
+def test_any_request_is_answered(
+    path: str, method: str, headers: list[tuple[str, str]], peer: str | None, body: bytes, public_key: RSAPublicKey
+) -> None:
+    """No path, method, header or peer makes anything raise."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), profile=_PROFILE)
+    handler = Handler()
+    reply = receiver.handle(path, headers, body, handler, method=method, peer=peer)
+    assert read_reply(reply.body).code in ("INVALID_REQUEST", "INVALID_SIGNATURE")
+    assert handler.calls == []
+
+
+@settings(_SETTINGS, max_examples=60)
+@given(result=st.builds(object) | _JSON | st.builds(ValueError, _TEXT) | st.binary())
+def test_any_result_is_answered(result: object, everybody: WebhookReceiver) -> None:
+    """A handler may return or raise anything."""
+
+    def raising(call: object) -> object:
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    ways: tuple[Callable[[object], object], ...] = (lambda call: result, raising)
+    for does in ways:
+        reply = everybody.handle("/deposit", {}, encoded(DEPOSIT), Handler(does))
+        assert read_reply(reply.body).code == "SYSTEM_ERROR"
