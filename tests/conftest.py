@@ -1,9 +1,13 @@
-"""Keys that all tests share: made once, for a key costs a good part of a second."""
+"""What all tests share: keys and a database server, made once, for each costs a good part of a second."""
+
+from collections.abc import Iterator
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from hypothesis import settings
+
+from tests.support.postgres import PostgresServer
 
 # For `make torture`; tests that set their own number of examples keep it.
 settings.register_profile("torture", max_examples=2_000, deadline=None)
@@ -31,3 +35,18 @@ def private_pem(private_key: RSAPrivateKey) -> bytes:
 def public_pem(public_key: RSAPublicKey) -> bytes:
     """The registered key as PEM."""
     return public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server, started by the first test that asks; its commits wait for no disk."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """The URL of a fresh, empty database, dropped afterwards."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
