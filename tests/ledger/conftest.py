@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest.register_assert_rewrite("tests.ledger_contract")
+
 
 @pytest.fixture(autouse=True)
 def quiet_ledger() -> Iterator[None]:
