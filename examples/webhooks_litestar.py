@@ -1,0 +1,56 @@
+"""Mount the webhooks in a Litestar application."""
+
+import logging
+import sys
+from base64 import urlsafe_b64encode
+from decimal import Decimal
+
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from litestar import Litestar, asgi
+from litestar.testing import TestClient
+
+from game_operator.ledger import MemoryLedger
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+
+# Why a call is refused goes to the log, and never into the reply.
+logging.basicConfig(stream=sys.stdout, format="    log: %(message)s")
+
+service_key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
+receiver = WebhookReceiver(authenticator=RsaSignature(service_key.public_key()))
+ledger = MemoryLedger()
+ledger.open_account("p1", Decimal("100.00"))
+
+webhooks = asgi("/wallet", is_mount=True, copy_scope=True)(asgi_app(receiver, Wallet(ledger)))
+app = Litestar([webhooks], logging_config=None)
+
+
+def signed(body: bytes) -> dict[str, str]:
+    """Play the service: its signature is over the raw body."""
+    signature = urlsafe_b64encode(service_key.sign(body, PKCS1v15(), SHA256())).rstrip(b"=").decode()
+    return {"Content-Type": "application/json", "Signature": signature}
+
+
+CALLS = {
+    "/wallet/withdraw": b'{"player_id":"p1","amount":4000,"action":"BET","action_id":"b1","instance_id":"i1"}',
+    "/wallet/deposit": b'{"player_id":"p1","amount":1250,"action":{"type":"BET","round_id":"r1"},"action_id":"b1"}',
+    "/wallet/rollback": b'{"player_id":"p1","action":"BET","action_id":"b1","round_id":"r1"}',
+    "/wallet/player-balance": b'{"player_id":"p1"}',
+}
+
+with TestClient(app) as client:
+    for path, body in CALLS.items():
+        reply = client.post(path, content=body, headers=signed(body))
+        print(path, reply.status_code, reply.text.partition(',"timestamp"')[0])
+    reply = client.post("/wallet/withdraw", content=CALLS["/wallet/withdraw"])
+    print("/wallet/withdraw", reply.status_code, reply.text.partition(',"timestamp"')[0])
+
+# Prints:
+# /wallet/withdraw 200 {"type":"SUCCESS","balance":60.00
+# /wallet/deposit 200 {"type":"SUCCESS","balance":72.50
+# /wallet/rollback 200 {"type":"ERROR","code":"BET_ALREADY_CLOSED","balance":72.50
+# /wallet/player-balance 200 {"type":"SUCCESS","balance":72.50
+#     log: '/withdraw' from 'testclient' refused with INVALID_SIGNATURE: there is no header signature
+# /wallet/withdraw 200 {"type":"ERROR","code":"INVALID_SIGNATURE"
