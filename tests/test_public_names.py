@@ -31,6 +31,7 @@ ERRORS = [
     "OutcomeUnknownError",
     "RateLimitedError",
     "RequestNotSentError",
+    "RetryRefusedError",
     "SchemaError",
     "ServiceError",
     "SessionTokenError",

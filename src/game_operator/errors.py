@@ -27,6 +27,7 @@ Every error this package raises, in one tree.
         ├── AccountNotFoundError          no such account
         ├── AccountExistsError            the account is open already
         ├── AdjustmentRefusedError        the adjustment would go below zero, or its reference is taken
+        ├── RetryRefusedError             the anomaly is none that can be applied again
         ├── SchemaError                   the tables are missing, newer than this program, or not as they should be
         ├── TransactionRequiredError      connection= without an open transaction
         └── LedgerUnavailableError        the database is down, locked or full: repeat the call
@@ -60,6 +61,7 @@ __all__ = [
     "OutcomeUnknownError",
     "RateLimitedError",
     "RequestNotSentError",
+    "RetryRefusedError",
     "SchemaError",
     "ServiceError",
     "SessionTokenError",
@@ -150,6 +152,10 @@ class AccountExistsError(LedgerError):
 
 class AdjustmentRefusedError(LedgerError):
     """The adjustment would take the balance below zero, or its reference belongs to another adjustment."""
+
+
+class RetryRefusedError(LedgerError):
+    """There is no such anomaly, or its call cannot be applied again; the message says why, and what to do instead."""
 
 
 class SchemaError(LedgerError):

@@ -4,12 +4,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from game_operator.ledger.anomalies import AnomalyRecord
     from game_operator.ledger.api import Account, BetRecord, Ledger, Outcome, Terms
     from game_operator.ledger.async_ledger import AsyncSqlLedger
+    from game_operator.ledger.history import AccountHistory, BetHistory, Movement
     from game_operator.ledger.memory import MemoryLedger
+    from game_operator.ledger.prune import PruneReport
     from game_operator.ledger.sql_ledger import SqlLedger
+    from game_operator.ledger.verify import BooksReport, Finding
 
-__all__ = ["Account", "AsyncSqlLedger", "BetRecord", "Ledger", "MemoryLedger", "Outcome", "SqlLedger", "Terms"]
+__all__ = [
+    "Account",
+    "AccountHistory",
+    "AnomalyRecord",
+    "AsyncSqlLedger",
+    "BetHistory",
+    "BetRecord",
+    "BooksReport",
+    "Finding",
+    "Ledger",
+    "MemoryLedger",
+    "Movement",
+    "Outcome",
+    "PruneReport",
+    "SqlLedger",
+    "Terms",
+]
 
 #: Where each name lives: whoever wants the ledger in memory loads no database driver.
 _HOMES = {
@@ -18,6 +38,13 @@ _HOMES = {
     "Ledger": "api",
     "Outcome": "api",
     "Terms": "api",
+    "AccountHistory": "history",
+    "AnomalyRecord": "anomalies",
+    "BetHistory": "history",
+    "BooksReport": "verify",
+    "Finding": "verify",
+    "Movement": "history",
+    "PruneReport": "prune",
     "AsyncSqlLedger": "async_ledger",
     "MemoryLedger": "memory",
     "SqlLedger": "sql_ledger",

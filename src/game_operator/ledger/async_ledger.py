@@ -6,11 +6,16 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequenc
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from game_operator.errors import ConfigurationError, LedgerUnavailableError, shown
+from game_operator.errors import LedgerUnavailableError
+from game_operator.ledger.accounts import AccountsSpec
+from game_operator.ledger.address import is_postgres, unknown_database
+from game_operator.ledger.admin import AsyncSqlAdmin
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
+from game_operator.ledger.dialects import AnyDialect, Kind, check_accounts, check_own, dialect_for, set_based
+from game_operator.ledger.joined import Joiner
 from game_operator.ledger.outside import adjust, open_account
-from game_operator.ledger.queries import Queries
+from game_operator.ledger.queries import Queries, balance_of
 from game_operator.ledger.queues import AsyncCommitQueue, merged
 from game_operator.ledger.schema import check_prefix
 from game_operator.ledger.script import ConflictError, Dialect, Result, Step, apply_items
@@ -31,7 +36,7 @@ _PAGE = 1_000
 
 class _Store(Protocol):
     @property
-    def dialect(self) -> Dialect: ...
+    def dialect(self) -> AnyDialect: ...
 
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T: ...
 
@@ -70,7 +75,7 @@ class _SqliteOnLoop:
         self._store.close()
 
 
-class AsyncSqlLedger:
+class AsyncSqlLedger(AsyncSqlAdmin):
     """
     SqlLedger for asyncio: the same names and arguments, awaited.
 
@@ -82,6 +87,7 @@ class AsyncSqlLedger:
         self,
         url: str,
         *,
+        accounts: AccountsSpec = None,
         migrate: bool = True,
         table_prefix: str = "game_operator_",
         patience_seconds: float = 5.0,
@@ -90,10 +96,15 @@ class AsyncSqlLedger:
         prefix = check_prefix(table_prefix)
         self._url, self._prefix, self._migrate = url, prefix, migrate
         self._patience_seconds, self._clock_millis = patience_seconds, clock_millis
+        check_accounts(accounts)
+        self._accounts = accounts
+        self._joiner = Joiner(prefix, accounts, clock_millis)
         self._store: _Store | None = None
+        self._dialect: AnyDialect | None = None
         self._queries = Queries(prefix)
         self._mutex = asyncio.Lock()
-        self._queue = AsyncCommitQueue(self._apply_all)
+        # An object of the operator's is asked one call at a time.
+        self._queue = AsyncCommitQueue(self._apply_all, most=64 if set_based(accounts) else 1)
 
     async def __aenter__(self) -> "AsyncSqlLedger":
         async with self._mutex:
@@ -110,26 +121,37 @@ class AsyncSqlLedger:
             if store is not None:
                 await store.close()
 
-    async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
+    async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Any = None) -> Outcome:
         """
         Apply *call* in one transaction and return what became of it, committed.
 
+        With *connection* it is the transaction that you have opened on it, as ``SqlLedger.apply`` describes; taken are
+        psycopg's AsyncConnection and SQLAlchemy's AsyncConnection and AsyncSession. The ledger need not be open, but
+        must have been once on that database, to make its tables.
+
         Raises:
             LedgerUnavailableError: The database is down, locked or full. The call may have been committed: repeat it.
+            TransactionRequiredError: *connection* has no open transaction.
+            SchemaError: The tables are not in the database of *connection*.
+            TypeError: *connection* is none that we know.
         """
+        if connection is not None:
+            return await self._joiner.apply_async(Item(call, terms), connection)
         return await self._queue.submit(Item(call, terms))
 
     async def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
         """Open an account, as ``SqlLedger.open_account`` does."""
+        check_own(self._accounts, "open_account")
         return await self._write(lambda dialect: open_account(player_id, opening, dialect))
 
     async def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
         """Move money from outside games, as ``SqlLedger.adjust`` does."""
+        check_own(self._accounts, "adjust")
         return await self._write(lambda dialect: adjust(player_id, amount, reference, dialect))
 
     async def balance(self, player_id: str) -> Cents:
         """Return the balance in cents; raise AccountNotFoundError if there is no such account."""
-        return await self._read(lambda: self._queries.balance(player_id))
+        return await self._read(lambda: balance_of(player_id, self._fit.accounts))
 
     async def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""
@@ -151,8 +173,10 @@ class AsyncSqlLedger:
             after = page[-1]
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
-        async with self._mutex:
-            done = await (await self._opened()).express(items)
+        done: Mapping[int, Outcome] = {}
+        if self._accounts is None:
+            async with self._mutex:
+                done = await (await self._opened()).express(items)
         rest = [item for index, item in enumerate(items) if index not in done]
         others = await self._write(lambda dialect: apply_items(rest, dialect)) if rest else []
         return merged(len(items), done, others)
@@ -162,7 +186,7 @@ class AsyncSqlLedger:
             store = await self._opened()
             for _ in range(_MOST_CONFLICTS):
                 try:
-                    return await store.run(lambda: script(store.dialect))
+                    return await store.run(lambda: script(self._fit))
                 except ConflictError:
                     continue
         raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
@@ -171,10 +195,28 @@ class AsyncSqlLedger:
         async with self._mutex:
             return await (await self._opened()).read(script)
 
+    @property
+    def _fit(self) -> AnyDialect:
+        """The dialect for the accounts we were given; the store is open."""
+        assert self._dialect is not None
+        return self._dialect
+
     async def _opened(self) -> _Store:
         if self._store is None:
-            self._store = await self._open()
+            store = await self._open()
+            try:
+                self._dialect = await self._fitted(store)
+            except BaseException:
+                await store.close()
+                raise
+            self._store = store
         return self._store
+
+    async def _fitted(self, store: _Store) -> AnyDialect:
+        if self._accounts is None:
+            return store.dialect
+        kind: Kind = "sqlite" if isinstance(store, _SqliteOnLoop) else "postgres"
+        return await store.read(lambda: dialect_for(kind, self._prefix, self._accounts, self._clock_millis))
 
     async def _open(self) -> _Store:
         if self._url.startswith("sqlite:///"):
@@ -187,11 +229,9 @@ class AsyncSqlLedger:
                 clock_millis=self._clock_millis,
             )
             return _SqliteOnLoop(store)
-        if self._url.partition("://")[0].partition("+")[0] in ("postgresql", "postgres"):
+        if is_postgres(self._url):
             return await self._open_postgres()
-        raise ConfigurationError(
-            f"{shown(self._url)} is no database we know: use sqlite:///wallet.db or postgresql://…"
-        )
+        raise unknown_database(self._url)
 
     async def _open_postgres(self) -> "AsyncPostgresStore":
         from game_operator.ledger.postgres_store import AsyncPostgresStore, migration

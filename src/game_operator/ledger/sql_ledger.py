@@ -6,14 +6,19 @@ from decimal import Decimal
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from game_operator.errors import ConfigurationError, LedgerUnavailableError, shown
+from game_operator.errors import LedgerUnavailableError
+from game_operator.ledger.accounts import AccountsSpec
+from game_operator.ledger.address import is_postgres, unknown_database
+from game_operator.ledger.admin import SqlAdmin
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
+from game_operator.ledger.dialects import AnyDialect, Kind, check_accounts, check_own, dialect_for, set_based
+from game_operator.ledger.joined import Joiner
 from game_operator.ledger.outside import adjust, open_account
-from game_operator.ledger.queries import Queries
+from game_operator.ledger.queries import Queries, balance_of
 from game_operator.ledger.queues import CommitQueue, merged
 from game_operator.ledger.schema import check_prefix
-from game_operator.ledger.script import ConflictError, Result, apply_items
+from game_operator.ledger.script import ConflictError, Dialect, Result, apply_items
 from game_operator.ledger.sqlite import SqliteStore, path_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
@@ -29,7 +34,7 @@ _MOST_CONFLICTS = 10
 _PAGE = 1_000
 
 
-class SqlLedger:
+class SqlLedger(SqlAdmin):
     """
     A Ledger in SQLite (``sqlite:///wallet.db``) or PostgreSQL (``postgresql://…``, extra ``postgres``).
 
@@ -38,13 +43,16 @@ class SqlLedger:
 
     Args:
         url: The database.
+        accounts: Where balances live: None for a table of our own, a TableAccounts for a table of yours, or any object
+            with the methods of Accounts.
         migrate: Make or migrate the tables on opening; False raises SchemaError with the statements to run instead.
         table_prefix: How the names of the tables begin.
         patience_seconds: How long a call waits for a database that is down or locked before LedgerUnavailableError.
 
     Raises:
         ConfigurationError: The address or the prefix cannot be used.
-        SchemaError: The tables are newer than this program, or missing with migrate=False.
+        SchemaError: The tables are newer than this program, or missing with migrate=False; or the columns of a
+            TableAccounts are not there, not unique or not exact.
         LedgerUnavailableError: The database cannot be reached.
     """
 
@@ -52,16 +60,22 @@ class SqlLedger:
         self,
         url: str,
         *,
+        accounts: AccountsSpec = None,
         migrate: bool = True,
         table_prefix: str = "game_operator_",
         patience_seconds: float = 5.0,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        prefix = check_prefix(table_prefix)
+        self._url, self._prefix = url, (prefix := check_prefix(table_prefix))
+        check_accounts(accounts)
+        self._accounts = accounts
+        self._joiner = Joiner(prefix, accounts, clock_millis)
         self._mutex = RLock()
         self._store = _store(url, prefix, migrate, patience_seconds, clock_millis)
         self._queries = Queries(prefix)
-        self._queue = CommitQueue(self._apply_all)
+        self._dialect = self._fitted(prefix, clock_millis)
+        # An object of the operator's is asked one call at a time.
+        self._queue = CommitQueue(self._apply_all, most=64 if set_based(accounts) else 1)
 
     def __enter__(self) -> "SqlLedger":
         return self
@@ -74,13 +88,23 @@ class SqlLedger:
         with self._mutex:
             self._store.close()
 
-    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
+    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Any = None) -> Outcome:
         """
         Apply *call* in one transaction and return what became of it, committed.
 
+        With *connection* it is the transaction that you have opened on it, and you who commit; the database's own
+        errors pass through unchanged. **Commit whatever the outcome**: a refusal stores a decline or a tombstone, and
+        if it is rolled back, a late withdraw debits. Taken are ``sqlite3``, psycopg, SQLAlchemy's Connection and
+        Session, and ``django.db.connection``.
+
         Raises:
             LedgerUnavailableError: The database is down, locked or full. The call may have been committed: repeat it.
+            TransactionRequiredError: *connection* has no open transaction.
+            SchemaError: The tables are not in the database of *connection*.
+            TypeError: *connection* is none that we know.
         """
+        if connection is not None:
+            return self._joiner.apply(Item(call, terms), connection)
         return self._queue.submit(Item(call, terms))
 
     def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
@@ -91,8 +115,10 @@ class SqlLedger:
             AccountExistsError: It is open already.
             TypeError: *opening* is not a Decimal.
             ValueError: *opening* is negative or finer than a cent, or no account can have that id.
+            ConfigurationError: The accounts are not the ledger's own.
         """
-        return self._write(lambda: open_account(player_id, opening, self._store.dialect))
+        check_own(self._accounts, "open_account")
+        return self._write(lambda: open_account(player_id, opening, self._dialect))
 
     def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
         """
@@ -102,12 +128,14 @@ class SqlLedger:
             AccountNotFoundError: There is no such account.
             AdjustmentRefusedError: It would go below zero, or the reference belongs to another adjustment.
             TypeError: *amount* is not a Decimal.
+            ConfigurationError: The accounts are not the ledger's own.
         """
-        return self._write(lambda: adjust(player_id, amount, reference, self._store.dialect))
+        check_own(self._accounts, "adjust")
+        return self._write(lambda: adjust(player_id, amount, reference, self._dialect))
 
     def balance(self, player_id: str) -> Cents:
         """Return the balance in cents; raise AccountNotFoundError if there is no such account."""
-        return self._read(lambda: self._queries.balance(player_id))
+        return self._read(lambda: balance_of(player_id, self._dialect.accounts))
 
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""
@@ -127,10 +155,25 @@ class SqlLedger:
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._mutex:
-            done = self._store.express(items)
+            done = self._store.express(items) if self._accounts is None else {}
             rest = [item for index, item in enumerate(items) if index not in done]
-            others = self._write(lambda: apply_items(rest, self._store.dialect)) if rest else []
+            others = self._write(lambda: apply_items(rest, self._dialect)) if rest else []
         return merged(len(items), done, others)
+
+    @property
+    def _dialect(self) -> Dialect:
+        return self._store.dialect
+
+    def _fitted(self, prefix: str, clock_millis: Callable[[], int]) -> AnyDialect:
+        """Return the store's own dialect, or one for the operator's accounts."""
+        if self._accounts is None:
+            return self._store.dialect
+        kind: Kind = "sqlite" if isinstance(self._store, SqliteStore) else "postgres"
+        try:
+            return self._store.read(lambda: dialect_for(kind, prefix, self._accounts, clock_millis))
+        except BaseException:
+            self._store.close()
+            raise
 
     def _write(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
         with self._mutex:
@@ -153,8 +196,8 @@ def _store(
         return SqliteStore(
             path_of(url), prefix, migrate=migrate, patience_seconds=patience_seconds, clock_millis=clock_millis
         )
-    if url.partition("://")[0].partition("+")[0] in ("postgresql", "postgres"):
+    if is_postgres(url):
         from game_operator.ledger.postgres_store import PostgresStore
 
         return PostgresStore(url, prefix, migrate=migrate, patience_seconds=patience_seconds)
-    raise ConfigurationError(f"{shown(url)} is no database we know: use sqlite:///wallet.db or postgresql://…")
+    raise unknown_database(url)

@@ -70,6 +70,9 @@ CREATE TABLE {prefix}postings (
     CHECK ((from_account IS NULL) <> (to_account IS NULL))
 ) STRICT;
 
+-- What prune has folded, once for each account.
+CREATE UNIQUE INDEX {prefix}postings_carried ON {prefix}postings (tx_id) WHERE operation = 'carry';
+
 CREATE TRIGGER {prefix}postings_stay BEFORE UPDATE ON {prefix}postings
 BEGIN
     SELECT RAISE(ABORT, 'postings are never changed');

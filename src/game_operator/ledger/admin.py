@@ -1,0 +1,236 @@
+"""What an operator's staff needs of a ledger beside calls: anomalies, histories, checked books and pruning."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from game_operator.ledger.address import is_postgres
+from game_operator.ledger.anomalies import Anomalies, AnomalyRecord, keep_anomaly, retried
+from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
+from game_operator.ledger.history import AccountHistory, BetHistory, Histories
+from game_operator.ledger.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
+from game_operator.ledger.script import Dialect, Step
+from game_operator.ledger.survey import has_own_snapshot, survey
+from game_operator.ledger.verify import BooksReport, Verify
+from game_operator.models.webhooks import WebhookCall
+
+__all__ = ["AsyncSqlAdmin", "SqlAdmin"]
+
+T = TypeVar("T")
+
+_PAGE = 100
+
+
+class _Tables:
+    """The scripts for one ledger's tables, made when staff first asks."""
+
+    def __init__(self, url: str, prefix: str) -> None:
+        self.url = url
+        self.prefix = prefix
+        self.anomalies = Anomalies(prefix)
+        self.histories = Histories(prefix)
+        self.verify = Verify(prefix)
+
+    def prune(self) -> Prune:
+        """Return a new run of ``prune``."""
+        in_order = "tx_id, operation, source" if is_postgres(self.url) else "source, operation, tx_id"
+        return Prune(self.prefix, identity=in_order)
+
+
+class SqlAdmin:
+    """What SqlLedger does for staff."""
+
+    _url: str
+    _prefix: str
+
+    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
+        """Apply *call*; the ledger itself says how."""
+        raise NotImplementedError
+
+    @property
+    def _dialect(self) -> Dialect:
+        raise NotImplementedError
+
+    def _read(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
+        raise NotImplementedError
+
+    def _write(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
+        raise NotImplementedError
+
+    @property
+    def _tables(self) -> _Tables:
+        return _Tables(self._url, self._prefix)
+
+    def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        return survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
+
+    def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "") -> None:
+        """Keep a genuine call that was refused before it was a call; the same body again is counted."""
+        self._write(lambda: keep_anomaly(operation, kind, body, source, self._dialect))
+
+    def anomalies(
+        self, *, source: str | None = None, resolved: bool | None = False, since_millis: int = 0
+    ) -> Iterator[AnomalyRecord]:
+        """
+        Yield the anomalies, oldest first.
+
+        Args:
+            source: Those of one source; None for all.
+            resolved: Those to be looked at (False), those resolved (True), or both (None).
+            since_millis: Those that came at this time or later.
+        """
+        page = partial(self._tables.anomalies.page, source, resolved, since_millis)
+        after = 0
+        while records := self._read(partial(page, after, _PAGE)):
+            yield from records
+            after = records[-1].id
+
+    def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
+        """
+        Apply the call of an anomaly again, by the same rules; resolve the anomaly if it is answered SUCCESS.
+
+        Args:
+            anomaly_id: Its number.
+            terms: The profile its body is read by, and the rules it is applied by; the source is the anomaly's own.
+            accept_foreign: Apply also what the receiver refused because it names another operator's game instance.
+
+        Raises:
+            RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
+        """
+        record = self._read(lambda: self._tables.anomalies.one(anomaly_id))
+        call, its_terms = retried(record, terms, accept_foreign=accept_foreign)
+        outcome = self.apply(call, terms=its_terms)
+        if not outcome.refused:
+            self.resolve(anomaly_id)
+        return outcome
+
+    def resolve(self, anomaly_id: int) -> None:
+        """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
+        self._read(lambda: self._tables.anomalies.one(anomaly_id))
+        self._write(lambda: self._tables.anomalies.resolve(anomaly_id, self._dialect))
+
+    def history(self, bet_id: str, *, source: str = "") -> BetHistory:
+        """Return all that is known of a bet; it reads whole tables, so it is for people."""
+        return self._survey(lambda: self._tables.histories.of_bet(bet_id, source))
+
+    def account_history(self, player_id: str, *, most: int = 50) -> AccountHistory:
+        """
+        Return an account, its *most* latest movements and open bets; it reads whole tables, so it is for people.
+
+        Raises:
+            AccountNotFoundError: There is no such account.
+        """
+        return self._survey(lambda: self._tables.histories.of_account(player_id, most))
+
+    def verify(self) -> BooksReport:
+        """Check the books from one snapshot, while calls go on; what is wrong is in the report and never raised."""
+        return self._survey(self._tables.verify.report)
+
+    def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
+        """
+        Drop old details: bodies and replies of calls, and postings folded into one for each account.
+
+        Identities, bets with their final states, and digests stay for ever, and so does everything of an open bet. It
+        works in many small transactions while calls go on; one that was stopped is finished by the next.
+
+        Args:
+            older_than: A timedelta, or milliseconds; at least 90 days.
+            now_millis: The time it is, instead of the clock's: SQLite's is this machine's, PostgreSQL's the server's.
+
+        Raises:
+            TypeError, ValueError: *older_than* is none, or under 90 days.
+        """
+        age, run = age_millis(older_than), self._tables.prune()
+        for work in self._write(lambda: run.begin(age, now_millis, self._dialect)):
+            position = work.start
+            while position is not None:
+                dropped, position = self._write(partial(work.batch, position))
+                run.count(work, dropped)
+                time.sleep(PAUSE_SECONDS)
+        return run.report
+
+
+class AsyncSqlAdmin:
+    """What AsyncSqlLedger does for staff: the same names and arguments, awaited."""
+
+    _url: str
+    _prefix: str
+
+    async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
+        """Apply *call*; the ledger itself says how."""
+        raise NotImplementedError
+
+    async def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        raise NotImplementedError
+
+    async def _write(self, script: Callable[[Dialect], Generator[Step, Any, T]]) -> T:
+        raise NotImplementedError
+
+    @property
+    def _tables(self) -> _Tables:
+        return _Tables(self._url, self._prefix)
+
+    async def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        if not has_own_snapshot(self._url):
+            return await self._read(script)
+        await self._read(_nothing)  # It makes the tables, should nobody have done so yet.
+        return await asyncio.to_thread(survey, self._url, script)
+
+    async def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "") -> None:
+        """Keep a genuine call that was refused, as ``SqlLedger.keep_anomaly`` does."""
+        await self._write(lambda dialect: keep_anomaly(operation, kind, body, source, dialect))
+
+    async def anomalies(
+        self, *, source: str | None = None, resolved: bool | None = False, since_millis: int = 0
+    ) -> AsyncIterator[AnomalyRecord]:
+        """Yield the anomalies, as ``SqlLedger.anomalies`` does."""
+        page = partial(self._tables.anomalies.page, source, resolved, since_millis)
+        after = 0
+        while records := await self._read(partial(page, after, _PAGE)):
+            for record in records:
+                yield record
+            after = records[-1].id
+
+    async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
+        """Apply the call of an anomaly again, as ``SqlLedger.retry`` does."""
+        record = await self._read(lambda: self._tables.anomalies.one(anomaly_id))
+        call, its_terms = retried(record, terms, accept_foreign=accept_foreign)
+        outcome = await self.apply(call, terms=its_terms)
+        if not outcome.refused:
+            await self.resolve(anomaly_id)
+        return outcome
+
+    async def resolve(self, anomaly_id: int) -> None:
+        """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
+        await self._read(lambda: self._tables.anomalies.one(anomaly_id))
+        await self._write(lambda dialect: self._tables.anomalies.resolve(anomaly_id, dialect))
+
+    async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
+        """Return all that is known of a bet, as ``SqlLedger.history`` does."""
+        return await self._survey(lambda: self._tables.histories.of_bet(bet_id, source))
+
+    async def account_history(self, player_id: str, *, most: int = 50) -> AccountHistory:
+        """Return an account with its movements, as ``SqlLedger.account_history`` does."""
+        return await self._survey(lambda: self._tables.histories.of_account(player_id, most))
+
+    async def verify(self) -> BooksReport:
+        """Check the books, as ``SqlLedger.verify`` does."""
+        return await self._survey(self._tables.verify.report)
+
+    async def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
+        """Drop old details, as ``SqlLedger.prune`` does."""
+        age, run = age_millis(older_than), self._tables.prune()
+        for work in await self._write(lambda dialect: run.begin(age, now_millis, dialect)):
+            position = work.start
+            while position is not None:
+                dropped, position = await self._write(lambda _: work.batch(position))  # noqa: B023 - run at once
+                run.count(work, dropped)
+                await asyncio.sleep(PAUSE_SECONDS)
+        return run.report
+
+
+def _nothing() -> Generator[Step, Any, None]:
+    yield from ()

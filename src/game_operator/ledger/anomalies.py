@@ -1,0 +1,136 @@
+"""Anomalies: what a person should look at, each kept once with the body it came in, and applied again on request."""
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import MalformedCallError, RetryRefusedError
+from game_operator.ledger.api import Terms
+from game_operator.ledger.book import Anomaly, Changes, Item, Needs
+from game_operator.ledger.script import Dialect, Execute, Step
+from game_operator.protocol.webhook import read_call
+
+__all__ = ["Anomalies", "AnomalyRecord", "keep_anomaly", "retried"]
+
+#: What can be applied again: money that may be owed. A late withdraw would debit for a bet that was never played.
+_RETRIED = frozenset({"deposit", "rollback"})
+
+
+class AnomalyRecord(NamedTuple):
+    """
+    Something that a person should look at (docs/ledger.md says what to do about each kind).
+
+    Attributes:
+        id: Its number, in the order in which anomalies came.
+        source: The service and environment it belongs to.
+        kind: What is odd, such as ``early_deposit`` or ``unreadable``.
+        code: What the call was last answered; None for SUCCESS.
+        operation: The path it was posted to: ``deposit``, ``rollback``, ``withdraw`` or ``deposit-batch``.
+        tx_id, bet_id, player_id: As the call told, or None where it could not be read.
+        body: The body as it came in; ``b""`` once it was resolved and pruned.
+        first_at_millis, last_at_millis: When the same body came first and last.
+        seen: How often it came.
+        resolved_at_millis: When it was resolved, or None.
+    """
+
+    id: int
+    source: str
+    kind: str
+    code: str | None
+    operation: str
+    tx_id: str | None
+    bet_id: str | None
+    player_id: str | None
+    body: bytes
+    first_at_millis: int
+    last_at_millis: int
+    seen: int
+    resolved_at_millis: int | None
+
+
+def record_of(row: Any) -> AnomalyRecord:
+    """Return the anomaly in a row of its columns; some drivers give a body as a memoryview."""
+    return AnomalyRecord._make([*row[:8], bytes(row[8]), *row[9:]])
+
+
+class Anomalies:
+    """Scripts that read and resolve the anomalies in the tables with a prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        # S608: the prefix was checked; all else is a parameter.
+        self._select = f"SELECT {', '.join(AnomalyRecord._fields)} FROM {prefix}anomalies WHERE "  # noqa: S608
+        self._resolve = (
+            f"UPDATE {prefix}anomalies SET resolved_at_millis = ? WHERE id = ? AND resolved_at_millis IS NULL"  # noqa: S608
+        )
+
+    def page(
+        self, source: str | None, resolved: bool | None, since_millis: int, after: int, most: int
+    ) -> Generator[Step, Any, list[AnomalyRecord]]:
+        """Return at most *most* anomalies with ids above *after*, those that came at *since_millis* or later."""
+        conditions, parameters = ["id > ?", "last_at_millis >= ?"], [after, since_millis]
+        if resolved is not None:
+            conditions.append(f"resolved_at_millis IS {'NOT ' if resolved else ''}NULL")
+        more: list[Any] = [*parameters]
+        if source is not None:
+            conditions.append("source = ?")
+            more.append(source)
+        rows = yield Execute(f"{self._select}{' AND '.join(conditions)} ORDER BY id LIMIT ?", (*more, most))
+        return list(map(record_of, rows))
+
+    def one(self, anomaly_id: int) -> Generator[Step, Any, AnomalyRecord]:
+        """Return an anomaly; raise RetryRefusedError if there is none."""
+        rows = yield Execute(f"{self._select}id = ?", (anomaly_id,))
+        if not rows:
+            raise RetryRefusedError(f"There is no anomaly {anomaly_id}. List them with anomalies().")
+        return record_of(rows[0])
+
+    def resolve(self, anomaly_id: int, dialect: Dialect) -> Generator[Step, Any, None]:
+        """Mark an anomaly as resolved now, unless it is already."""
+        loaded = yield from dialect.load(Needs(""))
+        yield Execute(self._resolve, [(loaded.clock_millis, anomaly_id)], many=True)
+
+
+def keep_anomaly(operation: str, kind: str, body: bytes, source: str, dialect: Dialect) -> Generator[Step, Any, None]:
+    """Keep a genuine call that was refused before it was a call; the same body again is counted."""
+    loaded = yield from dialect.load(Needs(source))
+    code = WebhookErrorCode.INVALID_REQUEST.value
+    anomaly = Anomaly(kind, code, operation, None, None, None, body, loaded.clock_millis)
+    yield from dialect.store(source, Changes(anomalies=[anomaly]), was={})
+
+
+def retried(record: AnomalyRecord, terms: Terms, *, accept_foreign: bool) -> Item:
+    """
+    Return the call of an anomaly and the terms to apply it by: the anomaly's own source, and the profile given.
+
+    Raises:
+        RetryRefusedError: It cannot be applied again, or should not be.
+    """
+    problem = _problem(record, accept_foreign=accept_foreign)
+    if problem:
+        raise RetryRefusedError(f"The anomaly {record.id} cannot be retried: {problem}")
+    try:
+        call = read_call(record.operation, record.body, terms.rules)
+    except MalformedCallError as malformed:
+        raise RetryRefusedError(
+            f"The anomaly {record.id} cannot be retried: its body cannot be read ({malformed}). Read it yourself, move "
+            "what is owed with adjust(), and mark it with resolve()."
+        ) from malformed
+    return Item(call, replace(terms, source=record.source))
+
+
+def _problem(record: AnomalyRecord, *, accept_foreign: bool) -> str:
+    if record.resolved_at_millis is not None:
+        return "it is resolved. What its call did stands in the bet's history."
+    if record.operation == "withdraw":
+        return (
+            "a withdraw would debit now for a bet that was refused then. Leave it refused, and mark it with resolve()."
+        )
+    if record.operation not in _RETRIED:
+        return f"a {record.operation} is no single deposit or rollback. Look at its body, and mark it with resolve()."
+    if record.kind == "foreign_instance" and not accept_foreign:
+        return (
+            "it names a game instance that is none of yours, and crediting it would pay for another operator. If the "
+            "instance is yours after all, repeat with accept_foreign=True."
+        )
+    return ""

@@ -1,0 +1,191 @@
+"""
+Dropping old details: kept bodies and replies go, and old postings are folded into one for each account.
+
+What tells a call from a new one stays for ever, with the bet's final state and the digest of its withdraw: a captured
+claim would otherwise be paid again. The work is done in many small transactions, so that calls go on in between.
+"""
+
+from collections.abc import Callable, Generator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from game_operator.errors import shown
+from game_operator.ledger.book import Needs, posting
+from game_operator.ledger.script import Dialect, Execute, Step
+
+__all__ = ["LEAST_AGE", "PAUSE_SECONDS", "Prune", "PruneReport", "Work", "age_millis"]
+
+#: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
+LEAST_AGE = timedelta(days=90)
+#: Between two batches: longer than whoever waits for SQLite's one write lock sleeps before looking again.
+PAUSE_SECONDS = 0.02
+
+_BATCH = 1_000
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class PruneReport(NamedTuple):
+    """
+    What ``prune`` dropped.
+
+    Attributes:
+        before_millis: Everything older was looked at; details of open bets were kept.
+        calls: Calls that lost their body and their stored balance.
+        postings: Postings that were folded.
+        anomalies: Resolved anomalies that lost their body.
+    """
+
+    before_millis: int
+    calls: int
+    postings: int
+    anomalies: int
+
+
+def age_millis(older_than: timedelta | int) -> int:
+    """
+    Return an age in milliseconds.
+
+    Raises:
+        TypeError: It is neither a timedelta nor an int of milliseconds.
+        ValueError: It is under 90 days.
+    """
+    if isinstance(older_than, bool) or not isinstance(older_than, timedelta | int):
+        raise TypeError(f"older_than must be a timedelta, or an int of milliseconds, not {type(older_than).__name__}")
+    millis = older_than // _MILLISECOND if isinstance(older_than, timedelta) else older_than
+    if millis < LEAST_AGE // _MILLISECOND:
+        raise ValueError(
+            f"older_than is {shown(str(older_than))}, and nothing is dropped before 90 days: calls may come again for "
+            "that long. Pass timedelta(days=90) or more."
+        )
+    return millis
+
+
+class Work(NamedTuple):
+    """
+    One kind of batch: *batch*, given a position, returns how much it dropped and the next position.
+
+    It is done from *start* until there is no next position. A batch may be run again, if it was not committed.
+    """
+
+    name: str
+    start: Any
+    batch: Callable[[Any], Generator[Step, Any, tuple[int, Any]]]
+
+
+class Prune:
+    """
+    One run of ``prune``: ``begin`` and then every batch of every work, each in a transaction of its own.
+
+    It may be stopped after any batch and begun again later: each batch leaves the books sound.
+    """
+
+    def __init__(self, prefix: str, *, identity: str) -> None:
+        """*identity* is the columns of the primary key of calls, in the key's order."""
+        with_table = ", ".join(f"c.{column}" for column in identity.split(", "))
+        parts = {"p": prefix, "identity": identity, "c_identity": with_table}
+        self._sql = {name: text.format(**parts) for name, text in _STATEMENTS.items()}
+        self._last_posting = 0
+        self._before = 0
+        self._dropped = {"postings": 0, "calls": 0, "anomalies": 0}
+
+    @property
+    def report(self) -> PruneReport:
+        """What was dropped so far."""
+        return PruneReport(self._before, **self._dropped)
+
+    def count(self, work: Work, dropped: int) -> None:
+        """Add what a batch has dropped, once it is committed."""
+        self._dropped[work.name] += dropped
+
+    def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Generator[Step, Any, list[Work]]:
+        """Note how far this run goes, before anything is dropped, so that what is missing is never a riddle."""
+        if now_millis is None:
+            now_millis = (yield from dialect.load(Needs(""))).clock_millis
+        self._before = now_millis - age
+        if self._before <= 0:
+            return []
+        yield Execute(self._sql["note"], [("pruned_before", self._before)], many=True)
+        first, last = (yield Execute(self._sql["bounds"], ()))[0]
+        self._last_posting = last or 0
+        return [
+            Work("postings", (first or 1) - 1, self._fold),
+            Work("calls", ("", "", ""), self._drop_replies),
+            Work("anomalies", 0, self._drop_bodies),
+        ]
+
+    def _fold(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
+        """Fold what is old among the next postings."""
+        until = min(after + _BATCH, self._last_posting)
+        found = yield Execute(self._sql["old"], (after, until, self._before))
+        if found:
+            # Whoever else prunes waits here. What it has folded meanwhile is not there any more when looked at again.
+            yield Execute(self._sql["unlock"], [(1,)], many=True)
+            found = yield Execute(self._sql["old"], (after, until, self._before))
+            carried = yield Execute(self._sql["carried"], (after, until))
+            yield from self._replace(carried, found)
+            yield Execute(self._sql["unlock"], [(0,)], many=True)
+        return len(found), until if until < self._last_posting else None
+
+    def _replace(self, carried: list[Any], found: list[Any]) -> Generator[Step, Any, None]:
+        accounts = {row[1] for row in found}
+        gone = [*found, *(row for row in carried if row[1] in accounts)]
+        if not gone:
+            return
+        folded: dict[str, tuple[int, int, int]] = {}
+        for number, account, cents, at_millis in gone:
+            last, total, latest = folded.get(account, (0, 0, 0))
+            folded[account] = (max(last, number), total + cents, max(latest, at_millis))
+        yield Execute(self._sql["delete"], [(row[0],) for row in gone], many=True)
+        # It takes the number of the last one folded, so that an account's postings stay in the order of their times.
+        kept = [
+            (number, *posting(account, cents, "", "carry", account, at_millis))
+            for account, (number, cents, at_millis) in folded.items()
+            if cents
+        ]
+        if kept:
+            yield Execute(self._sql["insert"], kept, many=True)
+
+    def _drop_replies(self, after: tuple[str, ...]) -> Generator[Step, Any, tuple[int, tuple[str, ...] | None]]:
+        """Drop bodies and balances of the next calls."""
+        rows = yield Execute(self._sql["calls"], (*after, _BATCH))
+        old = [row[:3] for row in rows if row[3] < self._before and row[4] and row[5] != "OPEN"]
+        if old:
+            yield Execute(self._sql["drop_reply"], old, many=True)
+        return len(old), tuple(rows[-1][:3]) if len(rows) == _BATCH else None
+
+    def _drop_bodies(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
+        """Drop the bodies of the next anomalies that are resolved."""
+        rows = yield Execute(self._sql["anomalies"], (after, self._before, _BATCH))
+        if rows:
+            yield Execute(self._sql["drop_body"], [(b"", row[0]) for row in rows], many=True)
+        return len(rows), rows[-1][0] if len(rows) == _BATCH else None
+
+
+_ROW = """p.id, COALESCE(p.to_account, p.from_account),
+    CASE WHEN p.to_account IS NULL THEN -p.amount_cents ELSE p.amount_cents END, p.at_millis"""
+
+_STATEMENTS = {
+    "note": "INSERT INTO {p}meta AS kept VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value "
+    "WHERE kept.value < excluded.value",
+    "bounds": "SELECT MIN(id), MAX(id) FROM {p}postings",
+    # A posting without its call stays: folded, the books would seem sound.
+    "old": f"SELECT {_ROW} FROM {{p}}postings AS p "  # noqa: S608 - our own texts
+    "JOIN {p}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id "
+    "LEFT JOIN {p}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw' "
+    "WHERE p.id > ? AND p.id <= ? AND p.at_millis < ? AND (b.state IS NULL OR b.state <> 'OPEN')",
+    "carried": f"SELECT {_ROW} FROM {{p}}postings AS p WHERE p.operation = 'carry' AND p.tx_id IN "  # noqa: S608
+    "(SELECT COALESCE(to_account, from_account) FROM {p}postings WHERE id > ? AND id <= ?)",
+    "unlock": "UPDATE {p}meta SET value = ? WHERE name = 'pruning'",
+    "delete": "DELETE FROM {p}postings WHERE id = ?",
+    "insert": "INSERT INTO {p}postings (id, from_account, to_account, amount_cents, source, operation, tx_id, "
+    "at_millis) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    "calls": "SELECT {c_identity}, c.at_millis, "
+    "CASE WHEN c.body IS NULL AND c.balance_cents IS NULL THEN 0 ELSE 1 END, b.state "
+    "FROM {p}calls AS c LEFT JOIN {p}bets AS b "
+    "ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw' "
+    "WHERE ({c_identity}) > (?, ?, ?) ORDER BY {c_identity} LIMIT ?",
+    "drop_reply": "UPDATE {p}calls SET body = NULL, balance_cents = NULL WHERE ({identity}) = (?, ?, ?)",
+    "anomalies": "SELECT id FROM {p}anomalies WHERE id > ? AND resolved_at_millis IS NOT NULL AND last_at_millis < ? "
+    "AND length(body) > 0 ORDER BY id LIMIT ?",
+    "drop_body": "UPDATE {p}anomalies SET body = ? WHERE id = ?",
+}
