@@ -14,7 +14,9 @@ from game_operator.sandbox import Sandbox
 from tests.cli.support import COMMAND, CannedService, Reply, Run, clean_environment, command, started, stopped
 from tests.support.wire import game, wire
 
-COMMANDS = ("demo", "keygen", "doctor", "games", "bet", "round", "grant", "sandbox", "token")
+COMMANDS = ("demo", "keygen", "doctor", "games", "bet", "round", "grant", "sandbox", "token", "profile")
+#: Commands that are groups, with what is in them.
+PARTS = ("token build", "token decode", "profile check", "profile show")
 
 #: A call of each command that asks the service, without the settings.
 CALLS = (
@@ -34,15 +36,15 @@ def test_help_names_every_command(run: Run) -> None:
     assert all(f"│ {name} " in told.out for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, "token build", "token decode"])
+@pytest.mark.parametrize("name", [*COMMANDS, *PARTS])
 def test_every_command_explains_itself_and_takes_json(run: Run, name: str) -> None:
-    """Help is complete: what the command does, and --json everywhere but on the group of token commands."""
+    """Help is complete: what the command does, and --json everywhere but on the groups of commands."""
     told = run(*name.split(), "--help")
     assert (told.code, told.err) == (0, "")
-    assert ("--json" in told.out) == (name != "token")
+    assert ("--json" in told.out) == (name not in {"token", "profile"})
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS, "token build", "token decode"])
+@pytest.mark.parametrize("name", ["", *COMMANDS, *PARTS])
 def test_help_at_80_columns_cuts_no_option_and_gives_flags_no_value(
     run: Run, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -91,6 +93,7 @@ def test_nothing_at_all_shows_the_help_and_is_wrong_usage(run: Run) -> None:
         pytest.param(("grant", "--count", "many"), "Invalid value for '--count'", id="a number that is none"),
         pytest.param(("round", "--instance", "i"), "Pass --id or --no", id="a round without a key"),
         pytest.param(("token",), "Missing command.", id="a group without a command"),
+        pytest.param(("profile", "check"), "Missing argument 'SAMPLE'.", id="a group's missing argument"),
     ],
 )
 def test_wrong_usage_is_2(run: Run, args: tuple[str, ...], problem: str) -> None:

@@ -20,6 +20,7 @@ from game_operator.cli.games import games
 from game_operator.cli.grant import LONG_NAMES, grant
 from game_operator.cli.keygen import keygen
 from game_operator.cli.lookups import bet, round_
+from game_operator.cli.profile import profiles
 from game_operator.cli.sandbox import sandbox
 from game_operator.cli.session_token import tokens
 from game_operator.errors import GameOperatorError
@@ -66,6 +67,7 @@ app.callback(help=_unwrapped(game_operator))(game_operator)
 for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox):
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
 app.add_typer(tokens, name="token")
+app.add_typer(profiles, name="profile")
 
 
 def run(args: list[str]) -> int:

@@ -1,0 +1,280 @@
+"""`game-operator profile`: how webhooks are understood (spec §4.1; assumed, docs/decisions/0010 to 0014)."""
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from game_operator import Profile
+from tests.cli.support import Run
+from tests.support.documents import ROOT
+from tests.support.wire import wire
+
+VECTORS = ROOT / "tests" / "vectors" / "webhooks"
+
+BODIES = sorted(path.stem for path in VECTORS.glob("*.body"))
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Any:
+    """Writes a body to a file."""
+
+    def write(body: object) -> Path:
+        path = tmp_path / "sample.json"
+        path.write_bytes(body if isinstance(body, bytes) else wire(body))
+        return path
+
+    return write
+
+
+def fields(document: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Return what the document says of each field."""
+    return {
+        each["field"]: (each["found_under"], each["in_body"], each["read_as"], each["note"])
+        for each in document["fields"]
+    }
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_every_sample_is_understood_and_guessed(run: Run, name: str) -> None:
+    """The operation is told from the shape, and the guess is said to be one (spec §4.1)."""
+    operation = "player-balance" if name == "player-balance" else name.partition("-")[0]
+    path = VECTORS / f"{name}.body"
+    told, document = run("profile", "check", path), run("profile", "check", path, "--json").document
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith(f"Looks like a {operation}: ")
+    assert "pass --operation" in told.out.splitlines()[0]
+    assert (document["operation"], document["guessed"], document["accepted"]) == (operation, True, True)
+    assert (document["code"], document["problem"]) == (None, "")
+    assert document["why"]
+    assert json.loads(path.read_bytes())["player_id"] == fields(document)["player_id"][2]
+
+
+def test_each_field_of_a_withdraw(run: Run) -> None:
+    """The canonical name, the name in the body, its value, and what it is read as."""
+    path = VECTORS / "withdraw-other-names.body"
+    told = run("profile", "check", path, "--operation", "withdraw")
+    document = run("profile", "check", path, "--operation", "withdraw", "--json").document
+    assert fields(document) == {
+        "player_id": ("player_id", "p1", "p1", ""),
+        "bet_id": ("bet_id", "b1", "b1", ""),
+        "tx_id": (None, None, "withdraw:bet:b1", "absent: derived"),
+        "amount_cents": ("wager", 5000.0, 5000, ""),
+        "action": (None, None, "BET", "absent: assumed"),
+        "round_id": (None, None, None, "absent"),
+        "instance_id": (None, None, None, "absent"),
+        "game": (None, None, None, "absent"),
+    }
+    assert (document["guessed"], document["why"], document["unknown"]) == (False, "", ["extra"])
+    assert "Looks like" not in told.out
+    assert re.search(r"│ amount_cents │ wager +│ 5000.0 +│ 50.00 \(5000 cents\) │ ", told.out)
+    assert "Not understood, kept raw: extra" in told.out
+    assert "assumed: docs/decisions/0010" in told.out
+
+
+def test_what_is_odd_about_a_deposit(run: Run, sample: Any) -> None:
+    """Unreadable and differing values move nothing and are pointed out (docs/decisions/0010)."""
+    body = {
+        "player_id": "p1",
+        "amount": 700,
+        "bet_id": "b1",
+        "action": {"type": "BET", "wager": {"amount": 5}, "won": 900, "round_id": 5, "bets": [{"won": 1}]},
+    }
+    told, document = run("profile", "check", sample(body)), run("profile", "check", sample(body), "--json").document
+    found = fields(document)
+    unreadable = "cannot be read: kept raw, and moves no money"
+    anomaly = "differs from the amount, which is what is credited: an anomaly"
+    assert found["wager_cents"] == ("action.wager", {"amount": 5}, None, unreadable)
+    assert found["round_id"] == ("action.round_id", 5, None, unreadable)
+    assert found["won_cents"] == ("action.won", 900, 900, anomaly)
+    assert found["free_bets"][2:] == (
+        [{"id": None, "round_id": None, "wager_cents": None, "won_cents": 1}],
+        anomaly,
+    )
+    assert (told.code, document["accepted"]) == (0, True)
+    assert told.out.count(unreadable) == told.out.count(anomaly) == 2
+    assert re.search("│ 1 free bet +│", told.out)
+
+
+def test_claims_and_rollbacks_explain_themselves(run: Run, sample: Any) -> None:
+    """A claim may name no bet; a rollback's amount moves nothing (docs/decisions/0010)."""
+    claim = {"player_id": "p1", "amount": 1, "tx_id": "t1", "action": {"type": "JACKPOT"}}
+    found = fields(run("profile", "check", sample(claim), "--json").document)
+    assert found["bet_id"] == (None, None, None, "absent: a claim may name no bet")
+    assert found["action"][2:] == ("JACKPOT", "a claim: credited without touching any bet")
+    assert "0.01 (1 cent)" in run("profile", "check", sample(claim)).out
+    whole = fields(run("profile", "check", VECTORS / "deposit-claim.body", "--json").document)
+    assert whole["free_bets"][3] == whole["won_cents"][3].replace("absent", "") == ""
+    rollback = {"player_id": "p1", "bet_id": "b1", "round_id": "r1", "amount": 5}
+    found = fields(run("profile", "check", sample(rollback), "--json").document)
+    assert found["tx_id"] == (None, None, None, "absent: its withdraw's, whatever that is")
+    assert found["amount_cents"][2:] == (5, "moves nothing: what is refunded is the wager that was taken")
+
+
+@pytest.mark.parametrize(
+    ("body", "operation", "problem"),
+    [
+        pytest.param(
+            {"player_id": "p1", "amount": "5"}, "withdraw", "amount_cents (amount or wager) must", id="amount"
+        ),
+        pytest.param({"player_id": "p1", "amount": 5}, "withdraw", "bet_id (action_id or bet_id", id="no bet"),
+        pytest.param({"player_id": " "}, "player-balance", "player_id must not be blank", id="blank"),
+        pytest.param({}, "player-balance", "player_id is missing", id="nothing"),
+        pytest.param(
+            {"player_id": "p1", "action": {}}, "deposit", "a deposit's action must say what", id="a deposit of no type"
+        ),
+        pytest.param({"player_id": "p1", "won": 5}, "deposit", "bet_id (action_id", id="a deposit by its won field"),
+        pytest.param(
+            {"player_id": "p1", "bet_id": "b1", "amount": 1, "action": "X", "won": 5},
+            "withdraw",
+            "action must be",
+            id="an action",
+        ),
+    ],
+)
+def test_a_body_that_would_be_refused_is_1(run: Run, sample: Any, body: object, operation: str, problem: str) -> None:
+    """Why, and where each field was found; what cannot be read has no meaning (docs/decisions/0010)."""
+    told, document = run("profile", "check", sample(body)), run("profile", "check", sample(body), "--json")
+    assert (told.code, told.err, document.code) == (1, "", 1)
+    assert f"Looks like a {operation}: " in told.out
+    assert f"Refused with INVALID_REQUEST: {problem}" in told.out
+    found = document.document
+    assert (found["accepted"], found["code"], found["operation"]) == (False, "INVALID_REQUEST", operation)
+    assert found["problem"].startswith(problem)
+    assert all(each["read_as"] is None for each in found["fields"])
+    assert "│" not in told.out
+    assert ("player_id = player_id" in told.out) == ("player_id" in dict(body))  # type: ignore[call-overload]  # a dict
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        pytest.param(b"", "the body is no JSON", id="empty"),
+        pytest.param(b"\xff", "the body is no UTF-8", id="no text"),
+        pytest.param(b'{"a":1,"a":1}', "stands twice", id="a member twice"),
+        pytest.param(b"5", "the body must be a JSON object", id="a number"),
+        pytest.param(b"[{}]", "this looks like a batch", id="a batch"),
+        pytest.param(b'{"bets":[]}', "this looks like a batch", id="the other batch"),
+        pytest.param(b'{"a":"' + b"x" * 65_536 + b'"}', "the body has more than 65536 bytes", id="too long"),
+    ],
+)
+def test_what_is_no_call_at_all_is_1(run: Run, sample: Any, body: bytes, problem: str) -> None:
+    """There is nothing to guess from."""
+    told = run("profile", "check", sample(body))
+    assert (told.code, told.err) == (1, "")
+    assert told.out.startswith("Refused with INVALID_REQUEST: ")
+    assert problem in told.out
+    document = run("profile", "check", sample(body), "--json").document
+    assert (document["operation"], document["guessed"], document["fields"]) == (None, False, [])
+    named = run("profile", "check", sample(body), "--operation", "deposit", "--json").document
+    assert (named["operation"], named["accepted"]) == ("deposit", False)
+
+
+def test_the_same_bytes_as_another_call(run: Run) -> None:
+    """--operation stands: a withdraw's body is no deposit (docs/decisions/0011)."""
+    told = run("profile", "check", VECTORS / "withdraw.body", "--operation", "deposit")
+    assert told.code == 1
+    assert "a deposit's action must be an object" in told.out
+    assert "Looks like" not in told.out
+
+
+def test_a_profile_of_ones_own(run: Run, sample: Any, tmp_path: Path) -> None:
+    """Names, bounds and actions come from the file; the guess goes by them (docs/decisions/0010)."""
+    profile = tmp_path / "profile.toml"
+    profile.write_text(
+        """
+        max_body_bytes = 70
+        [fields]
+        player_id = ["user.id"]
+        "action.deposit" = ["type"]
+        "amount_cents.deposit" = ["payout"]
+        """
+    )
+    body = {"user": {"id": "p1"}, "type": "BET", "payout": 7, "bet_id": "b1"}
+    document = run("profile", "check", sample(body), "--profile", profile, "--json").document
+    assert (document["operation"], fields(document)["player_id"][:3]) == ("deposit", ("user.id", "p1", "p1"))
+    assert fields(document)["amount_cents"][0] == "payout"
+    told = run("profile", "check", sample(body | {"more": "x"}), "--profile", profile)
+    assert (told.code, "more than 70 bytes" in told.out) == (1, True)
+
+
+def test_a_sample_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body can be piped in."""
+    stdin = io.TextIOWrapper(io.BytesIO((VECTORS / "deposit.body").read_bytes()))
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert run("profile", "check", "-", "--json").document["operation"] == "deposit"
+
+
+@pytest.mark.parametrize("command", ["check", "show"])
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param(None, "cannot be read: No such file or directory", id="no file"),
+        pytest.param(b"codes = ", "The profile is no TOML", id="broken"),
+        pytest.param(b"codes = 'all'", "codes must be one of 'extended', 'core'", id="a wrong value"),
+        pytest.param(b"colour = 1", "A profile has no 'colour'", id="unknown"),
+        pytest.param(b"# \xff", "is no UTF-8", id="no text"),
+        pytest.param(b"[fields]\nbet_id = []", "fields.bet_id must have a name", id="a field without a name"),
+    ],
+)
+def test_a_profile_that_cannot_be_is_2(
+    run: Run, tmp_path: Path, command: str, content: bytes | None, problem: str
+) -> None:
+    """The message names the key, and what it can be."""
+    profile = tmp_path / "profile.toml"
+    if content is not None:
+        profile.write_bytes(content)
+    args = ["profile", command, *([VECTORS / "deposit.body"] if command == "check" else []), "--profile", profile]
+    told, error = run(*args), run(*args, "--json").error
+    assert (told.code, told.out) == (2, "")
+    assert problem in told.err
+    assert (error["type"], error["exit_code"]) == ("ConfigurationError", 2)
+    assert problem in error["message"]
+
+
+@pytest.mark.parametrize("name", ["nowhere.json", "", ".", "a\0b"])
+def test_a_sample_that_is_not_there_is_2(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """An expected failure, whatever the name."""
+    monkeypatch.chdir(tmp_path)
+    told = run("profile", "check", name)
+    assert (told.code, told.out) == (2, "")
+    assert "cannot be read: " in told.err
+
+
+def test_an_unknown_operation_is_2(run: Run) -> None:
+    """The four are named (spec §4.1)."""
+    told = run("profile", "check", VECTORS / "deposit.body", "--operation", "balance")
+    assert (told.code, told.out) == (2, "")
+    assert "'withdraw', 'deposit', 'rollback', 'player-balance'" in told.err
+
+
+def test_the_defaults_as_toml(run: Run) -> None:
+    """What is printed is a profile: it reads back as the same, and each setting has its note."""
+    told = run("profile", "show")
+    assert (told.code, told.err) == (0, "")
+    assert Profile.from_toml(told.out) == Profile()
+    lines = told.out.splitlines()
+    above = dict(zip(lines[1:], lines, strict=False))
+    settings = [line for line in lines if " = " in line and not line.startswith(("#", '"'))] + ["[fields]"]
+    assert len(settings) == len(Profile().to_toml().split("\n\n")[0].splitlines()) + 1
+    for line in settings:
+        assert re.match(r"# 00(10|11|12|13|14): ", above[line]), line
+    assert "assumed" in lines[0]
+
+
+def test_a_file_s_profile_as_toml(run: Run, tmp_path: Path) -> None:
+    """What the file leaves out is filled in."""
+    profile = tmp_path / "profile.toml"
+    profile.write_text('codes = "core"\n[fields]\nround_id = ["r🎲\\\\"]\n')
+    told = run("profile", "show", "--profile", profile)
+    assert Profile.from_toml(told.out) == Profile(codes="core", fields={"round_id": ("r🎲\\",)})
+
+
+def test_a_profile_as_json(run: Run) -> None:
+    """One document, with every setting."""
+    profile = run("profile", "show", "--json").document["profile"]
+    assert Profile(**profile) == Profile()
+    assert {*profile, "parse"} == {name for name in Profile.__dataclass_fields__ if not name.startswith("_")}
