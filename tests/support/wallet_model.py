@@ -1,0 +1,164 @@
+"""
+A tiny wallet, written from the decision note and not from the code: what each call must be answered, and no more.
+
+It knows no times, records or anomalies. Bets are small dictionaries, and money is a number for each player.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall, WithdrawCall
+
+__all__ = ["WalletModel", "is_final"]
+
+
+@dataclass
+class WalletModel:
+    """Players by name with their cents; everything else begins empty."""
+
+    money: dict[str, int]
+    lenient: bool = False
+    own_tx_ids: bool = False
+    bets: dict[str, dict[str, Any]] = field(default_factory=dict)  # Any: facts of several types about a bet.
+    #: Withdraws and deposits by (operation, tx_id): their content, and what they were answered.
+    seen: dict[tuple[str, str], tuple[tuple[Any, ...], str | None]] = field(default_factory=dict)
+    #: The tx_ids that tombstones keep: of which bet.
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def copy(self) -> "WalletModel":
+        """Return a wallet that goes its own way."""
+        bets = {bet_id: dict(bet) for bet_id, bet in self.bets.items()}
+        money, seen, kept = dict(self.money), dict(self.seen), dict(self.kept)
+        return WalletModel(money, self.lenient, self.own_tx_ids, bets, seen, kept)
+
+    def answer(self, call: MovingCall) -> str | None:
+        """Apply *call* and return its code, or None for SUCCESS."""
+        if isinstance(call, WithdrawCall):
+            return self._withdraw(call)
+        if isinstance(call, RollbackCall):
+            return self._rollback(call)
+        return self._claim(call) if call.is_claim else self._deposit(call)
+
+    def _withdraw(self, call: WithdrawCall) -> str | None:
+        key, content = ("withdraw", call.tx_id), (call.player_id, call.bet_id, call.action, call.amount_cents)
+        # Question 2.
+        if key in self.seen and self.seen[key][0] != content:
+            return "DUPLICATE_TRANSACTION"
+        if self.kept.get(call.tx_id, call.bet_id) != call.bet_id:
+            return "DUPLICATE_TRANSACTION"
+        # Question 3, which a known repeat skips.
+        if key not in self.seen and call.player_id not in self.money:
+            if call.bet_id not in self.bets:
+                self._decline(call, key, content, "PLAYER_NOT_FOUND")
+            return "PLAYER_NOT_FOUND"
+        # The table.
+        bet = self.bets.get(call.bet_id)
+        if bet is not None:
+            if bet["state"] in ("ROLLED_BACK", "TOMBSTONE"):
+                return "BET_ROLLED_BACK"
+            return self.seen[key][1] if key in self.seen else "DUPLICATE_TRANSACTION"
+        # Question 5.
+        if self.money[call.player_id] < call.amount_cents:
+            return self._decline(call, key, content, "INSUFFICIENT_BALANCE")
+        self.money[call.player_id] -= call.amount_cents
+        self.seen[key] = (content, None)
+        state = "SPENT" if call.action == "RAIN" else "OPEN"
+        self.bets[call.bet_id] = {
+            "state": state,
+            "player": call.player_id,
+            "tx_id": call.tx_id,
+            "wager": call.amount_cents,
+        }
+        return None
+
+    def _decline(self, call: WithdrawCall, key: tuple[str, str], content: tuple[Any, ...], code: str) -> str:
+        self.seen[key] = (content, code)
+        self.bets[call.bet_id] = {"state": "DECLINED", "player": call.player_id, "tx_id": call.tx_id, "wager": 0}
+        return code
+
+    def _deposit(self, call: DepositCall) -> str | None:
+        key, content = ("deposit", call.tx_id), (call.player_id, call.bet_id, call.action, call.amount_cents)
+        if key in self.seen:
+            return None if self.seen[key][0] == content else "DUPLICATE_TRANSACTION"
+        if call.player_id not in self.money:
+            return "PLAYER_NOT_FOUND"
+        bet = self.bets.get(call.bet_id or "")
+        if bet is None or bet["state"] == "DECLINED":
+            return "BET_NOT_FOUND"
+        if bet["state"] == "SPENT":
+            return "BET_ALREADY_CLOSED"
+        if bet["state"] == "TOMBSTONE":
+            return "BET_ROLLED_BACK"
+        if bet["player"] != call.player_id:
+            return "BET_NOT_FOUND"
+        if bet["state"] == "CLOSED":
+            return "BET_ALREADY_CLOSED"
+        if bet["state"] == "ROLLED_BACK":
+            return "BET_ROLLED_BACK"
+        bet["state"] = "CLOSED"
+        self.seen[key] = (content, None)
+        self.money[call.player_id] += call.amount_cents
+        return None
+
+    def _claim(self, call: DepositCall) -> str | None:
+        key, content = ("deposit", call.tx_id), (call.player_id, call.action, call.amount_cents)
+        if key in self.seen:
+            known = self.seen[key][0]
+            return (
+                None if (known[0], *known[-2:]) == content and len(known) == len(content) else "DUPLICATE_TRANSACTION"
+            )
+        if call.player_id not in self.money:
+            return "PLAYER_NOT_FOUND"
+        self.seen[key] = (content, None)
+        self.money[call.player_id] += call.amount_cents
+        return None
+
+    def _rollback(self, call: RollbackCall) -> str | None:
+        bet = self.bets.get(call.bet_id)
+        tx_id = call.tx_id
+        if tx_id is None:
+            tx_id = f"withdraw:{call.action.lower()}:{call.bet_id}"
+            if bet is not None and bet["tx_id"] and not self.own_tx_ids:
+                tx_id = bet["tx_id"]
+        key, content = ("rollback", tx_id), (call.player_id, call.bet_id)
+        if key in self.seen and self.seen[key][0] != content:
+            return "DUPLICATE_TRANSACTION"
+        nothing = None if self.lenient else "BET_NOT_FOUND"
+        if call.player_id not in self.money:
+            nothing = "PLAYER_NOT_FOUND"
+        if bet is None:
+            return self._tombstone(call, key, content, nothing)
+        if bet["state"] in ("TOMBSTONE", "DECLINED"):
+            return nothing
+        if call.player_id not in self.money:
+            return "PLAYER_NOT_FOUND"
+        agrees = call.player_id == bet["player"] and (self.own_tx_ids or call.tx_id in (None, bet["tx_id"]))
+        if not agrees:
+            return "BET_NOT_FOUND"
+        if bet["state"] == "CLOSED":
+            return "BET_ALREADY_CLOSED"
+        if bet["state"] in ("OPEN", "SPENT"):
+            bet["state"] = "ROLLED_BACK"
+            self.seen[key] = (content, None)
+            self.money[call.player_id] += bet["wager"]
+        return None
+
+    def _tombstone(
+        self, call: RollbackCall, key: tuple[str, str], content: tuple[Any, ...], code: str | None
+    ) -> str | None:
+        is_anothers = ("withdraw", key[1]) in self.seen
+        if is_anothers and not self.own_tx_ids:
+            return code
+        self.seen[key] = (content, code)
+        if not self.own_tx_ids:
+            self.kept[key[1]] = call.bet_id
+        withdraws = None if self.own_tx_ids else key[1]
+        self.bets[call.bet_id] = {"state": "TOMBSTONE", "player": call.player_id, "tx_id": withdraws, "wager": 0}
+        return code
+
+
+def is_final(call: MovingCall, code: str | None) -> bool:
+    """Return whether *code* promises that *call*, unchanged, will never move money."""
+    if code is None or code == "SYSTEM_ERROR":
+        return False
+    return not (isinstance(call, DepositCall) and code in ("BET_NOT_FOUND", "PLAYER_NOT_FOUND"))
