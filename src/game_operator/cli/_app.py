@@ -22,6 +22,7 @@ from game_operator.cli.keygen import keygen
 from game_operator.cli.lookups import bet, round_
 from game_operator.cli.profile import profiles
 from game_operator.cli.sandbox import sandbox
+from game_operator.cli.serve import serve
 from game_operator.cli.session_token import tokens
 from game_operator.errors import GameOperatorError
 
@@ -64,7 +65,7 @@ def game_operator(
 
 
 app.callback(help=_unwrapped(game_operator))(game_operator)
-for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox):
+for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve):
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
 app.add_typer(tokens, name="token")
 app.add_typer(profiles, name="profile")

@@ -7,7 +7,15 @@ from enum import IntEnum
 
 from game_operator.cli._output import say, write_document
 from game_operator.cli._wording import told
-from game_operator.errors import ApiError, ConfigurationError, GameOperatorError, OutcomeUnknownError, TransportError
+from game_operator.errors import (
+    ApiError,
+    ConfigurationError,
+    GameOperatorError,
+    LedgerUnavailableError,
+    OutcomeUnknownError,
+    SchemaError,
+    TransportError,
+)
 
 __all__ = ["ExitCode", "GrantInterruptedError", "exit_code_of", "grant_in_doubt", "tell", "tell_interrupted_grant"]
 __all__ += ["tell_usage"]
@@ -72,14 +80,15 @@ def exit_code_of(error: GameOperatorError) -> ExitCode:
     """Return the exit code for *error*."""
     if isinstance(error, ConfigurationError):
         return ExitCode.USAGE
-    return ExitCode.UNREACHABLE if isinstance(error, TransportError) else ExitCode.SAID_NO
+    out_of_reach = isinstance(error, TransportError | LedgerUnavailableError)
+    return ExitCode.UNREACHABLE if out_of_reach else ExitCode.SAID_NO
 
 
 def tell(error: GameOperatorError, *, as_json: bool) -> ExitCode:
     """Tell about *error*, and return the exit code."""
     code = exit_code_of(error)
     if not as_json:
-        say(f"Error: {told(error)}", style="red", error=True)
+        _say_error(error)
         if isinstance(error, OutcomeUnknownError):
             say("Here that means: run this very command once more, unchanged.", error=True)
         return code
@@ -88,6 +97,13 @@ def tell(error: GameOperatorError, *, as_json: bool) -> ExitCode:
         facts["service_message"] = error.message
     _document(type(error).__name__, told(error), code, facts)
     return code
+
+
+def _say_error(error: GameOperatorError) -> None:
+    text = f"Error: {told(error)}"
+    # Statements to run, which are ours, stand in lines; anything else is one line, whatever it quotes.
+    for line in text.splitlines() if isinstance(error, SchemaError) else [text]:
+        say(line, style="red", error=True)
 
 
 def tell_usage(problem: str, advice: str, *, as_json: bool, code: ExitCode = ExitCode.USAGE) -> ExitCode:

@@ -15,6 +15,7 @@ import typer
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import PASSPHRASE, AsJson
 from game_operator.cli._output import say, show_details, write_document
+from game_operator.cli._stopping import when_stdin_ends
 from game_operator.cli._stream import lost_output
 from game_operator.errors import ConfigurationError
 
@@ -73,15 +74,8 @@ def _stop_signals(*, with_stdin: bool) -> threading.Event:
         signal.signal(number, lambda *_: stopped.set())
     if with_stdin:
         # Who started us holds the other end, and lets go of it even when it is killed.
-        threading.Thread(target=_wait_for_end_of_stdin, args=(stopped,), daemon=True).start()
+        when_stdin_ends(stopped.set)
     return stopped
-
-
-def _wait_for_end_of_stdin(stopped: threading.Event) -> None:
-    # Not sys.stdin.read(): a thread inside it holds a lock that the interpreter needs to end.
-    while os.read(0, 1024):
-        pass
-    stopped.set()
 
 
 @contextmanager

@@ -1,0 +1,401 @@
+"""`game-operator serve`: the ready wallet in a process of its own, on both databases, from its start to its stop."""
+
+import json
+import logging
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import (
+    BalanceCall,
+    BetState,
+    DepositCall,
+    Profile,
+    RollbackCall,
+    TransportError,
+    WebhookCall,
+    WithdrawCall,
+)
+from game_operator.caller import Delivery, WebhookCaller
+from game_operator.cli import _serving
+from game_operator.cli._keys import KeyFiles, write_pair
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from tests.cli.support import COMMAND, Run, clean_environment, started, stopped
+
+PASSWORD = "pa55-of-the-wallet"
+
+
+@contextmanager
+def serving(*args: object, **environ: str) -> "Iterator[tuple[str, subprocess.Popen[str]]]":
+    """Start ``game-operator serve`` on a free port, and yield where it answers."""
+    with started("serve", "--port", "0", "--json", *map(str, args), **environ) as process:
+        try:
+            assert process.stdout is not None
+            document = json.loads(process.stdout.readline())
+            assert document.keys() == {"url", "pid"}, document
+            assert document["pid"] == process.pid
+            yield document["url"], process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
+    """The service's key pair."""
+    return write_pair(tmp_path_factory.mktemp("service") / "service.pem", bits=2048)
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'wallet.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty database of either kind."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+def opened(database: str, **balances: str) -> None:
+    """Open accounts, as the operator does beside the server."""
+    with SqlLedger(database) as ledger:
+        for player_id, balance in balances.items():
+            ledger.open_account(player_id, Decimal(balance))
+
+
+def withdraw(bet_id: str = "b1", cents: int = 500, **fields: Any) -> WithdrawCall:
+    return WithdrawCall(player_id="p1", bet_id=bet_id, amount_cents=cents, **fields)
+
+
+def told(delivery: Delivery) -> tuple[int, str | None, Decimal | None]:
+    """Return status, code and balance."""
+    assert delivery.reply is not None, delivery.problem
+    return delivery.status, delivery.reply.code, delivery.reply.balance
+
+
+def test_the_four_webhooks_on_either_database(database: str, keys: KeyFiles, private_key: RSAPrivateKey) -> None:
+    """Signed calls move money, each once; a stranger's is refused and logged with the reason (spec §3, §4.1)."""
+    calls: list[tuple[WebhookCall, str | None, str]] = [
+        (withdraw(), None, "95.00"),
+        (DepositCall(player_id="p1", bet_id="b1", amount_cents=1250, round_id="r1"), None, "107.50"),
+        (withdraw("b2", 750), None, "100.00"),
+        (withdraw("b2", 750), None, "100.00"),
+        (RollbackCall(player_id="p1", bet_id="b2", round_id="r1"), None, "107.50"),
+        (withdraw("b3", 10_751), "INSUFFICIENT_BALANCE", "107.50"),
+        (BalanceCall(player_id="p1"), None, "107.50"),
+    ]
+    with serving("--database", database, "--service-key", keys.public) as (url, process):
+        opened(database, p1="100.00")
+        with WebhookCaller(url, keys.private) as service:
+            for call, code, balance in calls:
+                assert told(service.send(call)) == (200, code, Decimal(balance))
+        with WebhookCaller(url, private_key) as stranger:
+            assert told(stranger.send(withdraw("b4"))) == (200, "INVALID_SIGNATURE", None)
+        ended = stopped(process, signal.SIGTERM)
+    assert (ended.code, ended.out) == (0, "")
+    # One line for the refusal, and none for the calls: the access log is off.
+    assert re.fullmatch(r"\S+ \S+ WARNING .*'/withdraw' .*refused with INVALID_SIGNATURE: .*\n", ended.err), ended.err
+    with SqlLedger(database, migrate=False) as ledger:
+        assert ledger.balance("p1") == 10_750
+        assert {bet.bet_id: bet.state for bet in ledger.bets()} == {
+            "b1": BetState.CLOSED,
+            "b2": BetState.ROLLED_BACK,
+            "b3": BetState.DECLINED,
+        }
+
+
+def test_every_option_reaches_the_wallet(tmp_path: Path, sqlite_url: str, keys: KeyFiles) -> None:
+    """Two keys, a prefix, a profile, instances, a source and an allow-list (docs/decisions/0011, 0013)."""
+    next_keys = write_pair(tmp_path / "next.pem", bits=2048)
+    profile = tmp_path / "profile.toml"
+    profile.write_text('signature_header = "X-Sig"\ncodes = "core"\nallow_zero_withdraw = true\n')
+    options = ("--prefix", "wallet/", "--profile", profile, "--instances", "i1, i2", "--source", "live")
+    both = ("--service-key", keys.public, "--service-key", next_keys.public)
+    opened(sqlite_url, p1="100.00")
+    with serving("--database", sqlite_url, *both, *options, "--allow-ip", "127.0.0.0/8") as (url, process):
+        assert url.endswith("/wallet")
+        profile_of_service = Profile(signature_header="X-Sig")
+        with WebhookCaller(url, keys.private, profile=profile_of_service) as service:
+            assert told(service.send(withdraw(instance_id="i2"))) == (200, None, Decimal("95.00"))
+            # Folded to the core: an instance of another operator, and a bet that is settled.
+            assert service.send(withdraw("b2", instance_id="i3")).code == "INVALID_REQUEST"
+            assert service.send(withdraw("b3", cents=0, instance_id="i1")).code is None
+            assert service.send(RollbackCall(player_id="p1", bet_id="b1")).code is None
+            assert service.send(DepositCall(player_id="p1", bet_id="b1", amount_cents=1)).code == "BET_ALREADY_CLOSED"
+        with WebhookCaller(url, next_keys.private, profile=profile_of_service) as service:
+            assert service.send(BalanceCall(player_id="p1")).code is None
+        with WebhookCaller(url, keys.private) as service:  # The other header, whose code is folded.
+            assert service.send(BalanceCall(player_id="p1")).code == "SYSTEM_ERROR"
+        with WebhookCaller(url.removesuffix("/wallet"), keys.private) as service:
+            assert service.send(BalanceCall(player_id="p1")).status == 404
+        assert stopped(process, signal.SIGTERM).code == 0
+    with SqlLedger(sqlite_url) as ledger:
+        assert {bet.bet_id for bet in ledger.bets(source="live")} == {"b1", "b3"}
+        assert list(ledger.bets()) == []
+
+
+def test_a_caller_off_the_allow_list_is_refused(sqlite_url: str, keys: KeyFiles) -> None:
+    """However well it signs; only a proxy that was named may speak for another address (scenario E10)."""
+    key = ("--service-key", keys.public)
+    forwarded = {"X-Forwarded-For": "192.0.2.7"}
+    body = b'{"player_id":"p1"}'
+    opened(sqlite_url, p1="100.00")
+    listed = ("--database", sqlite_url, *key, "--allow-ip", "192.0.2.7", "--trusted-proxy", "127.0.0.1")
+    with serving(*listed) as (url, _), WebhookCaller(url, keys.private) as service:
+        assert service.post("/player-balance", body, forwarded).code is None
+        assert service.post("/player-balance", body).code == "INVALID_SIGNATURE"
+        assert service.post("/player-balance", body, {"X-Forwarded-For": "192.0.2.8"}).code == "INVALID_SIGNATURE"
+
+
+def test_unsigned_calls_on_this_machine_and_a_loud_warning(sqlite_url: str, private_key: RSAPrivateKey) -> None:
+    """For work on one's own machine; --access-log has a line for the call."""
+    opened(sqlite_url, p1="100.00")
+    with serving("--database", sqlite_url, "--insecure-accept-unsigned", "--access-log") as (url, process):
+        with WebhookCaller(url, private_key) as anybody:
+            assert anybody.post("/player-balance", b'{"player_id":"p1"}', signed=False).code is None
+        ended = stopped(process, signal.SIGTERM)
+    assert "WARNING: calls are accepted WITHOUT A SIGNATURE." in ended.err
+    assert '"POST /player-balance HTTP/1.1" 200' in ended.err
+
+
+def test_what_people_see_and_never_a_password(postgres_url: str, keys: KeyFiles) -> None:
+    """Where it answers and where its ledger is; the database's address comes from the environment, with a password."""
+    address = postgres_url.replace("postgresql:///", f"postgresql://postgres:{PASSWORD}@/")
+    assert PASSWORD in address
+    with started("serve", "--port", "0", "--service-key", str(keys.public), GAME_OPERATOR_DATABASE=address) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline(), process.stdout.readline()]
+        ended = stopped(process, signal.SIGINT)
+    assert re.fullmatch(r"The wallet answers at http://127\.0\.0\.1:\d+, process \d+, until Ctrl-C\.\n", said[0])
+    assert said[1].startswith("Its ledger is in postgresql://postgres:***@")
+    assert (ended.code, ended.out, ended.err) == (0, "", "The wallet has stopped.\n")
+    assert PASSWORD not in "".join(said)
+
+
+def test_a_call_under_way_is_answered_before_it_stops(tmp_path: Path, sqlite_url: str, keys: KeyFiles) -> None:
+    """A withdraw that waits for the database when the signal comes is applied and answered; then the process ends."""
+    opened(sqlite_url, p1="100.00")
+    with serving("--database", sqlite_url, "--service-key", keys.public) as (url, process):
+        busy = sqlite3.connect(tmp_path / "wallet.db", isolation_level=None)
+        busy.execute("BEGIN IMMEDIATE")
+        with WebhookCaller(url, keys.private) as service, ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(service.send, withdraw())
+            time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            assert not answer.done()
+            assert process.poll() is None
+            busy.execute("ROLLBACK")
+            busy.close()
+            assert told(answer.result(20)) == (200, None, Decimal("95.00"))
+        assert process.wait(20) == 0
+    with SqlLedger(sqlite_url) as ledger:
+        assert ledger.balance("p1") == 9_500
+
+
+def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) -> None:
+    """What was answered is in the ledger; what was not is settled by its repeat (spec §3)."""
+    opened(database, p1="1000.00")
+    answered: list[str] = []
+    doubtful: list[str] = []
+
+    def play(service: WebhookCaller, player: int) -> None:
+        for number in range(10_000):
+            bet_id = f"{player}-{number}"
+            try:
+                assert service.send(withdraw(bet_id, cents=1)).code is None
+                answered.append(bet_id)
+            except TransportError:
+                doubtful.append(bet_id)
+                return
+
+    options = ("--database", database, "--service-key", keys.public)
+    with serving(*options) as (url, process), WebhookCaller(url, keys.private) as service:
+        players = [threading.Thread(target=play, args=(service, number)) for number in range(8)]
+        for player in players:
+            player.start()
+        while len(answered) < 100:
+            time.sleep(0.01)
+        assert stopped(process, signal.SIGINT).code == 0
+        for player in players:
+            player.join(30)
+    with SqlLedger(database) as ledger:
+        kept = {bet.bet_id for bet in ledger.bets()}
+        assert set(answered) <= kept <= {*answered, *doubtful}
+        assert ledger.balance("p1") == 100_000 - len(kept)
+        for bet_id in (*doubtful, answered[0]):
+            assert ledger.apply(withdraw(bet_id, cents=1)).code is None
+        assert ledger.balance("p1") == 100_000 - len({*answered, *doubtful})
+
+
+def test_several_processes_serve_one_database(sqlite_url: str, keys: KeyFiles) -> None:
+    """The same call at two processes at once is one debit (scenario D06)."""
+    opened(sqlite_url, p1="100.00")
+    options = ("--database", sqlite_url, "--service-key", keys.public)
+    calls = [withdraw(f"b{number}", cents=100) for number in range(20)]
+    with (
+        serving(*options) as (first, _),
+        serving(*options) as (second, _),
+        WebhookCaller(first, keys.private) as one,
+        WebhookCaller(second, keys.private) as other,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        answers = [pool.submit(service.send, call) for call in calls for service in (one, other, one)]
+        assert {answer.result(30).code for answer in answers} == {None}
+    with SqlLedger(sqlite_url) as ledger:
+        assert ledger.balance("p1") == 8_000
+
+
+def test_it_ends_with_who_started_it(sqlite_url: str, keys: KeyFiles) -> None:
+    """Hidden, for the demo: when the other end of its stdin goes, even by a kill, so does the wallet."""
+    options = ("--port", "0", "--json", "--stop-with-stdin", "--database", sqlite_url)
+    with subprocess.Popen(
+        [*COMMAND, "serve", *options, "--service-key", str(keys.public)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment({}),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["pid"] == process.pid
+        process.stdin.close()
+        assert process.wait(20) == 0
+
+
+def test_a_port_that_is_taken_is_2(run: Run, sqlite_url: str, keys: KeyFiles, tmp_path: Path) -> None:
+    """A sentence, no traceback, and no database made."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        error = run("serve", "--database", sqlite_url, "--service-key", keys.public, "--port", port, "--json").error
+    assert error["exit_code"] == 2
+    assert f"cannot listen on port {port} of '127.0.0.1'" in error["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_tables_are_made_or_told(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
+    """With --no-migrate the statements are printed line by line, to be run as they stand, and nothing is made."""
+    options = ("--database", sqlite_url, "--service-key", keys.public, "--port", 0)
+    refused = run("serve", *options, "--no-migrate")
+    assert (refused.code, refused.out) == (1, "")
+    script = refused.err.partition("Run these statements:")[2]
+    path = sqlite_url.removeprefix("sqlite:///")
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+        connection.executescript(script)
+    with SqlLedger(sqlite_url, migrate=False) as ledger:
+        assert ledger.open_account("p1", Decimal("1.00")) == 100
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "problem"),
+    [
+        pytest.param(("--service-key", "{public}"), 2, "or set GAME_OPERATOR_DATABASE", id="no database"),
+        pytest.param(("--database", "{db}"), 2, "pass the service's public key as --service-key", id="no key"),
+        pytest.param(("--database", "{db}", "--service-key", "{private}"), 2, "a private key", id="private key"),
+        pytest.param(("--database", "{db}", "--service-key", "{here}/none.pem"), 2, "cannot be read", id="no key file"),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--insecure-accept-unsigned"),
+            2,
+            "exclude each other",
+            id="a key, and unsigned",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--insecure-accept-unsigned", "--host", "0.0.0.0"),
+            2,
+            "would let everybody who reaches '0.0.0.0' move your players' money",
+            id="unsigned, for everybody",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--profile", "{here}/none.toml"),
+            2,
+            "none.toml' cannot be read: No such file",
+            id="no profile",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--profile", "{public}"), 2, "no TOML", id="no TOML"
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--instances", "i1,"), 2, "an empty id", id="no id"
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--allow-ip", "here"), 2, "'here'", id="no network"
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--trusted-proxy", "127.0.0.1"),
+            2,
+            "says nothing without --allow-ip",
+            id="a proxy for nothing",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--host", "192.0.2.1"), 2, "cannot listen", id="no host"
+        ),
+        pytest.param(
+            ("--database", f"mysql://u:{PASSWORD}@h/d", "--service-key", "{public}"),
+            2,
+            "no database we know",
+            id="no database we know",
+        ),
+        pytest.param(
+            ("--database", f"postgresql://u:{PASSWORD}@127.0.0.1:1/d", "--service-key", "{public}"),
+            3,
+            "cannot be used",
+            id="nobody there",
+        ),
+        pytest.param(
+            ("--database", "sqlite:////nowhere/w.db", "--service-key", "{public}"), 3, "unable", id="no place"
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_told(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    sqlite_url: str,
+    keys: KeyFiles,
+    args: tuple[str, ...],
+    code: int,
+    problem: str,
+) -> None:
+    """One sentence and an exit code, before any call; no password in it, and no log handler left behind."""
+    places = {"db": sqlite_url, "public": keys.public, "private": keys.private, "here": tmp_path}
+    # A server that is not there yet is waited for; not as long here.
+    monkeypatch.setattr(_serving, "AsyncSqlLedger", partial(AsyncSqlLedger, patience_seconds=0.2))
+    before = list(logging.getLogger().handlers)
+    ended = run("serve", "--port", 0, *(arg.format_map(places) for arg in args))
+    assert ended.code == code, ended
+    assert ended.err.startswith("Error: ")
+    assert problem in ended.err
+    assert ended.err.count("\n") == 1
+    assert PASSWORD not in ended.err + ended.out
+    assert logging.getLogger().handlers == before
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra"), [("uvicorn", "serve"), ("httptools", "serve"), ("uvloop", "serve"), ("psycopg", "postgres")]
+)
+def test_without_its_extra_it_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch, missing: str, extra: str, keys: KeyFiles
+) -> None:
+    """The extra `cli` does not bring a web server, nor `serve` a database driver."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, "game_operator.ledger.postgres_store", raising=False)
+    error = run("serve", "--port", 0, "--database", "postgresql://h/d", "--service-key", keys.public, "--json").error
+    assert error["exit_code"] == 2
+    assert f"game-operator[{extra}]" in error["message"]
