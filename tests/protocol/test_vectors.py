@@ -138,7 +138,7 @@ def _request(name: str) -> HttpRequest:
 
 
 def test_every_file_is_a_case() -> None:
-    """No vector lies about untested, and every endpoint has some (spec §4.2)."""
+    """No vector lies about untested, and every endpoint has some (spec §1, §4.2)."""
     assert {path.stem for path in VECTORS.glob("*.http")} == set(CASES) == set(CALLS)
     assert {operation.name for operation, _ in CASES.values()} == {
         "fetch-games",

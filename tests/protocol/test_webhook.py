@@ -176,7 +176,7 @@ def service_key() -> RSAPublicKey:
 
 
 def test_the_four_paths() -> None:
-    """Withdraw, deposit, rollback and player-balance, without a version (spec §4.1, §9); batches are assumed."""
+    """Withdraw, deposit, rollback and player-balance, without a version (spec §1, §4.1, §9)."""
     assert dict(OPERATIONS) == {f"/{operation}": operation for operation in SAMPLES}
     assert frozenset({"/deposit-batch", "/deposit/batch"}) == BATCH_PATHS
     assert not any(re.search(r"v\d", path) for path in OPERATIONS)
@@ -198,6 +198,29 @@ def test_pinned_bodies_are_read(name: str, service_key: RSAPublicKey) -> None:
 def test_the_service_s_side_writes_the_pinned_bodies(name: str) -> None:
     """The sandbox and the tests send what a receiver is told to expect (docs/decisions/0010)."""
     assert encode_call(CASES[name]) == (VECTORS / "webhooks" / f"{name}.body").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("call", "body"),
+    [
+        pytest.param(
+            RollbackCall(player_id="p", bet_id="b"), b'{"player_id":"p","action":"BET","action_id":"b"}', id="no amount"
+        ),
+        pytest.param(
+            DepositCall(player_id="p", amount_cents=1, action="JACKPOT", tx_id="t"),
+            b'{"player_id":"p","amount":1,"action":{"type":"JACKPOT"},"tx_id":"t"}',
+            id="no bet",
+        ),
+        pytest.param(
+            DepositCall(player_id="p", bet_id="b", amount_cents=0, free_bets=(FreeBet(won_cents=0), FreeBet())),
+            b'{"player_id":"p","amount":0,"action":{"type":"BET","bets":[{"won":0},{}]},"action_id":"b","tx_id":"deposit:bet:b"}',
+            id="free bets that tell little",
+        ),
+    ],
+)
+def test_what_a_call_has_not_is_not_written(call: WebhookCall, body: bytes) -> None:
+    """Left out, and not null, which would count as present (docs/decisions/0010)."""
+    assert encode_call(call) == body
 
 
 def test_every_pinned_body_is_tried() -> None:

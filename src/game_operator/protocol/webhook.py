@@ -111,8 +111,6 @@ class _Body:
 
     def amount(self) -> int:
         value = self.find("amount_cents")
-        if type(value) is int:
-            return value
         if value is _MISSING:
             raise MalformedCallError(f"{self._called('amount_cents')} is missing")
         cents = _whole(value)
