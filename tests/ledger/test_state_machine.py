@@ -1,0 +1,195 @@
+"""
+Long histories made by hypothesis: calls, deposits of funds, accounts opened late and restarts, against the tiny model.
+
+The specification leaves open what repeats and late calls do (spec §3, §6); docs/decisions/0014 has what we chose.
+"""
+
+import tempfile
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from game_operator.ledger import Terms
+from game_operator.ledger.api import Outcome
+from game_operator.models.webhooks import MovingCall
+from game_operator.money import amount_from_cents
+from game_operator.profile import Profile
+from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+from tests.support.ledgers import AnyLedger, InDatabase, InMemory
+from tests.support.wallet_model import WalletModel, is_final
+
+BETS = st.sampled_from(["b1", "b2", "b3"])
+PLAYERS = st.sampled_from(["p1", "p1", "p1", "p2", "late"])
+#: Mostly what the service would send, sometimes another bet's.
+TX_IDS = st.sampled_from([None, None, None, "withdraw:bet:b1", "withdraw:bet:b2", "other"])
+WAGERS = st.sampled_from([100, 100, 100, 250, 5_000])
+WINS = st.sampled_from([0, 250, 250, 1])
+
+
+class _Machine(RuleBasedStateMachine):
+    """A ledger and the model of it, told the same."""
+
+    lenient = own_tx_ids = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = self.made()
+        self.model = WalletModel({}, self.lenient, self.own_tx_ids)
+        rules = Profile(
+            unknown_rollback="success" if self.lenient else "error",
+            rollback_tx_id="own" if self.own_tx_ids else "withdraw",
+        )
+        self.terms = Terms(rules=rules)
+        self.granted: set[MovingCall] = set()
+        self.refused: set[MovingCall] = set()
+        self.paid_in = 0
+        for player_id in ("p1", "p2"):
+            self._open(player_id, 1_000)
+
+    @abstractmethod
+    def made(self) -> AnyLedger:
+        """Return a fresh ledger."""
+
+    def teardown(self) -> None:
+        self.ledger.close()
+
+    def _open(self, player_id: str, cents: int) -> None:
+        self.ledger.open_account(player_id, amount_from_cents(cents))
+        self.model.money[player_id] = cents
+
+    def _apply(self, call: MovingCall) -> None:
+        before = dict(self.model.money)
+        outcome = self.ledger.apply(call, self.terms)
+        assert outcome.code == self.model.answer(call)
+        self._check_answer(call, outcome)
+        moved = self.model.money != before
+        assert not moved or outcome.applied
+        if call in self.granted:
+            assert not outcome.applied
+            assert self.lenient or outcome.code in (None, "BET_ROLLED_BACK")
+        if call in self.refused:
+            assert outcome.refused
+        if outcome.code is None:
+            self.granted.add(call)
+        elif is_final(call, outcome.code):
+            self.refused.add(call)
+
+    def _check_answer(self, call: MovingCall, outcome: Outcome) -> None:
+        if outcome.code == "PLAYER_NOT_FOUND":
+            assert outcome.balance_cents is None
+        else:
+            assert outcome.balance_cents == self.model.money.get(call.player_id)
+
+    @rule(bet_id=BETS, player_id=PLAYERS, cents=WAGERS, tx_id=TX_IDS, action=st.sampled_from(["BET", "BET", "RAIN"]))
+    def withdraw(self, bet_id: str, player_id: str, cents: int, tx_id: str | None, action: str) -> None:
+        """A player places a bet."""
+        self._apply(withdraw(bet_id, player_id, cents, tx_id=tx_id or "", action=action))
+
+    @rule(bet_id=BETS, player_id=PLAYERS, cents=WINS, tx_id=TX_IDS)
+    def deposit(self, bet_id: str, player_id: str, cents: int, tx_id: str | None) -> None:
+        """A bet settles."""
+        self._apply(deposit(bet_id, player_id, cents, tx_id=tx_id or ""))
+
+    @rule(bet_id=BETS, player_id=PLAYERS, tx_id=TX_IDS, carries=st.booleans())
+    def rollback(self, bet_id: str, player_id: str, tx_id: str | None, carries: bool) -> None:
+        """A bet is cancelled."""
+        derived = f"withdraw:bet:{bet_id}" if carries else None
+        self._apply(rollback(bet_id, player_id, tx_id or derived))
+
+    @rule(player_id=PLAYERS, cents=WINS, bet_id=st.none() | BETS, tx_id=st.sampled_from(["c1", "c2", "deposit:bet:b1"]))
+    def claim(self, player_id: str, cents: int, bet_id: str | None, tx_id: str) -> None:
+        """Free bets are paid."""
+        self._apply(claim(tx_id, player_id, cents, bet_id))
+
+    @rule()
+    def open_late(self) -> None:
+        """The account of an unknown player is opened, once."""
+        if "late" not in self.model.money:
+            self._open("late", 1_000)
+
+    @rule(player_id=st.sampled_from(["p1", "p2"]))
+    def pay_in(self, player_id: str) -> None:
+        """Money comes from outside games."""
+        self.paid_in += 1
+        self.ledger.adjust(player_id, amount_from_cents(400), reference=f"payment-{self.paid_in}")
+        self.model.money[player_id] += 400
+
+    @rule()
+    def restart(self) -> None:
+        """The program ends and begins again; a ledger in memory lives on."""
+        self.ledger.reopened()
+
+    @invariant()
+    def books_add_up(self) -> None:
+        """Each balance is the sum of its postings, is told, and is not below zero."""
+        for player_id, cents in self.model.money.items():
+            assert self.ledger.balance(player_id) == self.ledger.moved_cents(player_id) == cents >= 0
+            assert self.ledger.apply(ask_balance(player_id), self.terms).balance_cents == cents
+
+    @invariant()
+    def bets_stand_where_they_should(self) -> None:
+        """The states are the model's."""
+        states = {bet_id: bet["state"] for bet_id, bet in self.model.bets.items()}
+        assert {bet.bet_id: bet.state.value for bet in self.ledger.bets()} == states
+
+
+class _MemoryMachine(_Machine):
+    def made(self) -> AnyLedger:
+        return InMemory()
+
+
+class _LenientMachine(_MemoryMachine):
+    lenient = True
+
+
+class _OwnMachine(_MemoryMachine):
+    own_tx_ids = True
+
+
+class _SqliteMachine(_Machine):
+    def made(self) -> AnyLedger:
+        self.folder = tempfile.TemporaryDirectory()
+        return InDatabase(f"sqlite:///{Path(self.folder.name) / 'wallet.db'}")
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.folder.cleanup()
+
+
+_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+
+@pytest.mark.parametrize(
+    ("machine", "histories", "steps"),
+    [
+        pytest.param(_MemoryMachine, 60, 40, id="memory"),
+        pytest.param(_LenientMachine, 25, 30, id="memory, lenient"),
+        pytest.param(_OwnMachine, 25, 30, id="memory, own tx_ids"),
+        pytest.param(_SqliteMachine, 12, 30, id="sqlite"),
+    ],
+)
+def test_long_histories(machine: Any, histories: int, steps: int) -> None:  # Any: a class of machines.
+    """Whatever the history, the answers, the money and the states are those of the model."""
+    chosen = settings(max_examples=histories, stateful_step_count=steps, deadline=None, suppress_health_check=_SLOW)
+    run_state_machine_as_test(machine, settings=chosen)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize(
+    ("machine", "histories"),
+    [
+        pytest.param(_MemoryMachine, 3_000, id="memory"),
+        pytest.param(_LenientMachine, 1_000, id="memory, lenient"),
+        pytest.param(_OwnMachine, 1_000, id="memory, own tx_ids"),
+        pytest.param(_SqliteMachine, 300, id="sqlite"),
+    ],
+)
+def test_very_long_histories(machine: Any, histories: int) -> None:  # Any: a class of machines.
+    """More of them, and longer."""
+    test_long_histories(machine, histories, 80)
