@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from game_operator.ledger.accounts import Accounts, AsyncAccounts, TableAccounts
     from game_operator.ledger.anomalies import AnomalyRecord
     from game_operator.ledger.api import Account, BetRecord, Ledger, Outcome, Terms
     from game_operator.ledger.async_ledger import AsyncSqlLedger
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Account",
     "AccountHistory",
+    "Accounts",
     "AnomalyRecord",
+    "AsyncAccounts",
     "AsyncSqlLedger",
     "BetHistory",
     "BetRecord",
@@ -28,11 +31,15 @@ __all__ = [
     "Outcome",
     "PruneReport",
     "SqlLedger",
+    "TableAccounts",
     "Terms",
 ]
 
 #: Where each name lives: whoever wants the ledger in memory loads no database driver.
 _HOMES = {
+    "Accounts": "accounts",
+    "AsyncAccounts": "accounts",
+    "TableAccounts": "accounts",
     "Account": "api",
     "BetRecord": "api",
     "Ledger": "api",

@@ -100,7 +100,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         self._accounts = accounts
         self._joiner = Joiner(prefix, accounts, clock_millis)
         self._store: _Store | None = None
-        self._dialect: AnyDialect | None = None
+        self._fitting: AnyDialect | None = None
         self._queries = Queries(prefix)
         self._mutex = asyncio.Lock()
         # An object of the operator's is asked one call at a time.
@@ -198,14 +198,14 @@ class AsyncSqlLedger(AsyncSqlAdmin):
     @property
     def _fit(self) -> AnyDialect:
         """The dialect for the accounts we were given; the store is open."""
-        assert self._dialect is not None
-        return self._dialect
+        assert self._fitting is not None
+        return self._fitting
 
     async def _opened(self) -> _Store:
         if self._store is None:
             store = await self._open()
             try:
-                self._dialect = await self._fitted(store)
+                self._fitting = await self._fitted(store)
             except BaseException:
                 await store.close()
                 raise

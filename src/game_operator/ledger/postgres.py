@@ -105,8 +105,9 @@ class PostgresDialect:
         }
         present = [name for name in rows if rows[name]]
         if present:
-            parts = ", ".join(f"{name} AS ({self._parts[name]} RETURNING 1)" for name in present)
-            counts = ", ".join(f"(SELECT count(*) FROM {name})" for name in present)  # noqa: S608
+            # A dot, for the operator's own table could have any other name, and would be taken for one of these.
+            parts = ", ".join(f'"stored.{name}" AS ({self._parts[name]} RETURNING 1)' for name in present)
+            counts = ", ".join(f'(SELECT count(*) FROM "stored.{name}")' for name in present)  # noqa: S608
             sql = f"WITH {parts} SELECT {counts}"
             stored = yield Execute(sql, [json.dumps(rows[name]) for name in present])
             if list(stored[0]) != [len(rows[name]) for name in present]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import inspect
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -11,20 +10,22 @@ from random import uniform
 from typing import Any, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
+from game_operator.ledger.address import address_of, unreadable
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.book import Item
 from game_operator.ledger.postgres import PostgresDialect
 from game_operator.ledger.schema import VERSION, check_version, ddl
-from game_operator.ledger.script import Execute, Step, Together, answered, drive, drive_async
+from game_operator.ledger.script import Execute, Step, Together, answered, awaited_answer, drive, drive_async
 
 try:
     import psycopg
+    from psycopg.conninfo import conninfo_to_dict
 except ImportError as missing:
     raise ConfigurationError(
         'PostgreSQL needs the extra "postgres": pip install "game-operator[postgres]"'
     ) from missing
 
-__all__ = ["AsyncPostgresStore", "PostgresStore", "awaited", "for_psycopg", "migration"]
+__all__ = ["AsyncPostgresStore", "PostgresStore", "for_psycopg", "migration"]
 
 T = TypeVar("T")
 
@@ -48,9 +49,13 @@ def for_psycopg(sql: str) -> str:
 
 
 def _address(url: str) -> str:
-    """Return *url* as libpq reads it; SQLAlchemy's spelling names the driver too."""
-    scheme, _, rest = url.partition("://")
-    return f"postgresql://{rest}" if scheme.partition("+")[0] in ("postgresql", "postgres") else url
+    """Return *url* as libpq reads it; raise ConfigurationError if it cannot."""
+    address = address_of(url)
+    try:
+        conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
+        raise unreadable() from None
+    return address
 
 
 def _settings(patience_seconds: float) -> str:
@@ -305,7 +310,7 @@ class AsyncPostgresStore:
                     await connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements
                 ]
                 return [await _rows_async(cursor) for cursor in cursors]
-        return await awaited(answered(step, connection))
+        return await awaited_answer(step, connection)
 
     async def _roll_back(self, connection: "psycopg.AsyncConnection[Any]") -> None:
         try:
@@ -319,11 +324,6 @@ class AsyncPostgresStore:
         if connection is not None:
             with contextlib.suppress(psycopg.Error):
                 await connection.close()
-
-
-async def awaited(result: Any) -> Any:
-    """Return *result*, awaited if it is to be: the operator's callables may be sync or async."""
-    return await result if inspect.isawaitable(result) else result
 
 
 async def _rows_async(cursor: "psycopg.AsyncCursor[Any]") -> list[Any]:

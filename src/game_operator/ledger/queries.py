@@ -1,7 +1,7 @@
 """What is read from the tables, in SQL that all our databases understand."""
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Protocol
 
 from game_operator.errors import AccountNotFoundError, shown
 from game_operator.ledger.api import BetRecord
@@ -9,29 +9,36 @@ from game_operator.ledger.rows import BET_COLUMNS, bet_of
 from game_operator.ledger.script import Execute, Step
 from game_operator.money import Cents
 
-__all__ = ["Queries"]
+__all__ = ["Queries", "balance_of"]
 
 _LAST_MILLIS = 2**62
+
+
+class _Accounts(Protocol):
+    @property
+    def unknown(self) -> str: ...
+
+    def balance(self, key: str) -> Generator[Step, Any, int | None]: ...
+
+
+def balance_of(account: str, accounts: _Accounts) -> Generator[Step, Any, Cents]:
+    """Return a balance in cents; raise AccountNotFoundError if there is none."""
+    cents = yield from accounts.balance(account)
+    if cents is None:
+        raise AccountNotFoundError(f"There is no account {shown(account)}. {accounts.unknown}")
+    return Cents(cents)
 
 
 class Queries:
     """Scripts that read the tables with a prefix."""
 
     def __init__(self, prefix: str) -> None:
-        self._balance = f"SELECT balance_cents FROM {prefix}accounts WHERE account = ?"  # noqa: S608 - a checked prefix
-        self._bet = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ?"  # noqa: S608
+        self._bet = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ?"  # noqa: S608 - a checked prefix
         self._bets = (
             f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND opened_at_millis >= ? "  # noqa: S608
             "AND opened_at_millis < ? AND (opened_at_millis > ? OR bet_id > ?) "
             "ORDER BY opened_at_millis, bet_id LIMIT ?"
         )
-
-    def balance(self, account: str) -> Generator[Step, Any, Cents]:
-        """Return a balance in cents; raise AccountNotFoundError if there is none."""
-        rows = yield Execute(self._balance, (account,))
-        if not rows:
-            raise AccountNotFoundError(f"There is no account {shown(account)}. Open it with open_account() first.")
-        return Cents(rows[0][0])
 
     def bet(self, bet_id: str, source: str) -> Generator[Step, Any, BetRecord | None]:
         """Return a bet, or None."""

@@ -36,8 +36,9 @@ class _Ticket:
 class CommitQueue:
     """Lets one caller at a time commit, for itself and for those who wait."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, *, most: int = _MOST) -> None:
         self._run = run
+        self._most = most
         self._lock = Lock()
         self._waiting: deque[_Ticket] = deque()
         self._led = False
@@ -63,7 +64,7 @@ class CommitQueue:
     def _lead(self, ticket: _Ticket) -> None:
         with self._lock:
             batch = [ticket]
-            while self._waiting and _share(ticket.item, self._waiting[0].item, len(batch)):
+            while self._waiting and _share(ticket.item, self._waiting[0].item, self._most - len(batch)):
                 batch.append(self._waiting.popleft())
         try:
             results: Sequence[Result | BaseException] = self._outcomes([each.item for each in batch])
@@ -104,9 +105,9 @@ def _alone(run: Run, item: Item) -> Result:
         return raised
 
 
-def _share(first: Item, other: Item, taken: int) -> bool:
+def _share(first: Item, other: Item, room: int) -> bool:
     """Return whether *other* may join the batch of *first*; the operator's own statements commit by themselves."""
-    if taken >= _MOST or first.terms.within is not None or other.terms.within is not None:
+    if room <= 0 or first.terms.within is not None or other.terms.within is not None:
         return False
     return first.terms.source == other.terms.source
 
@@ -114,8 +115,9 @@ def _share(first: Item, other: Item, taken: int) -> bool:
 class AsyncCommitQueue:
     """The same for tasks of one event loop: what arrives during a commit is committed together."""
 
-    def __init__(self, run: AsyncRun) -> None:
+    def __init__(self, run: AsyncRun, *, most: int = _MOST) -> None:
         self._run = run
+        self._most = most
         self._waiting: deque[tuple[Item, asyncio.Future[Outcome]]] = deque()
         self._worker: asyncio.Task[None] | None = None
 
@@ -151,7 +153,7 @@ class AsyncCommitQueue:
         batch: list[tuple[Item, asyncio.Future[Outcome]]] = []
         while self._waiting:
             item, future = self._waiting[0]
-            if not future.done() and batch and not _share(batch[0][0], item, len(batch)):
+            if not future.done() and batch and not _share(batch[0][0], item, self._most - len(batch)):
                 break
             self._waiting.popleft()
             if not future.done():

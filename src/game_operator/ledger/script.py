@@ -5,6 +5,7 @@ Each script is a generator: it yields the steps it needs done (statements to exe
 sent what came of them, and returns the result. A driver performs the steps and commits or rolls back.
 """
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -31,6 +32,7 @@ __all__ = [
     "answered",
     "apply_item",
     "apply_items",
+    "awaited_answer",
     "drive",
     "drive_async",
 ]
@@ -124,7 +126,25 @@ class Dialect(Protocol):
 
 
 def answered(step: Step, connection: Any) -> Any:
-    """Return what the operator's own code answers to *step*, perhaps to be awaited; it is given *connection*."""
+    """Return what the operator's own code answers to *step*; it is given *connection*."""
+    answer = _asked(step, connection)
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise LedgerError(
+            f"The answer to {type(step).__name__} is to be awaited, and nothing awaits here: on SQLite and in a "
+            "SqlLedger, pass may_bet, within and accounts as plain functions."
+        )
+    return answer
+
+
+async def awaited_answer(step: Step, connection: Any) -> Any:
+    """Return what the operator's own code answers to *step*, awaited if it is to be."""
+    answer = _asked(step, connection)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _asked(step: Step, connection: Any) -> Any:
     match step:
         case Ask(terms, call, account):
             assert terms.may_bet is not None

@@ -73,7 +73,7 @@ class SqlLedger(SqlAdmin):
         self._mutex = RLock()
         self._store = _store(url, prefix, migrate, patience_seconds, clock_millis)
         self._queries = Queries(prefix)
-        self._dialect = self._fitted(prefix, clock_millis)
+        self._fit = self._fitted(prefix, clock_millis)
         # An object of the operator's is asked one call at a time.
         self._queue = CommitQueue(self._apply_all, most=64 if set_based(accounts) else 1)
 
@@ -118,7 +118,7 @@ class SqlLedger(SqlAdmin):
             ConfigurationError: The accounts are not the ledger's own.
         """
         check_own(self._accounts, "open_account")
-        return self._write(lambda: open_account(player_id, opening, self._dialect))
+        return self._write(lambda: open_account(player_id, opening, self._fit))
 
     def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
         """
@@ -131,11 +131,11 @@ class SqlLedger(SqlAdmin):
             ConfigurationError: The accounts are not the ledger's own.
         """
         check_own(self._accounts, "adjust")
-        return self._write(lambda: adjust(player_id, amount, reference, self._dialect))
+        return self._write(lambda: adjust(player_id, amount, reference, self._fit))
 
     def balance(self, player_id: str) -> Cents:
         """Return the balance in cents; raise AccountNotFoundError if there is no such account."""
-        return self._read(lambda: balance_of(player_id, self._dialect.accounts))
+        return self._read(lambda: balance_of(player_id, self._fit.accounts))
 
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""
@@ -157,12 +157,12 @@ class SqlLedger(SqlAdmin):
         with self._mutex:
             done = self._store.express(items) if self._accounts is None else {}
             rest = [item for index, item in enumerate(items) if index not in done]
-            others = self._write(lambda: apply_items(rest, self._dialect)) if rest else []
+            others = self._write(lambda: apply_items(rest, self._fit)) if rest else []
         return merged(len(items), done, others)
 
     @property
     def _dialect(self) -> Dialect:
-        return self._store.dialect
+        return self._fit
 
     def _fitted(self, prefix: str, clock_millis: Callable[[], int]) -> AnyDialect:
         """Return the store's own dialect, or one for the operator's accounts."""

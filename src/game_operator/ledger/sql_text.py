@@ -6,7 +6,7 @@ from typing import Any
 
 from game_operator.ledger.script import Execute
 
-__all__ = ["CLOCK", "IN_LIST", "JSON_ROWS", "KEYS", "json_column", "json_columns", "one_or_many"]
+__all__ = ["CLOCK", "IN_LIST", "JSON_ROWS", "KEYS", "clocks_part", "json_column", "json_columns", "one_or_many"]
 
 #: PostgreSQL's clock in Unix milliseconds, one for all machines.
 CLOCK = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
@@ -19,7 +19,7 @@ IN_LIST = "IN (SELECT value FROM json_each(?))"
 KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
 
 #: PostgreSQL: rows as one JSON text, an array of arrays.
-JSON_ROWS = "json_array_elements(CAST(? AS json)) AS item"
+JSON_ROWS = "json_array_elements(CAST(CAST(? AS text) AS json)) AS item"
 
 
 def one_or_many(one: str, many: str, before: tuple[Any, ...], keys: Set[Any]) -> Execute:
@@ -38,3 +38,11 @@ def json_column(index: int, kind: str) -> str:
     """Return a column of JSON_ROWS: t a text, b a bigint, x bytes in hexadecimal."""
     text = f"(item ->> {index})"
     return {"t": text, "b": f"CAST({text} AS bigint)", "x": f"decode({text}, 'hex')"}[kind]
+
+
+def clocks_part(prefix: str) -> str:
+    """Return PostgreSQL's statement that keeps when accounts of the operator's own moved last."""
+    return (
+        f"INSERT INTO {prefix}clocks (account, at_millis) SELECT {json_columns('tb')} FROM {JSON_ROWS} "  # noqa: S608
+        "ORDER BY 1 ON CONFLICT (account) DO UPDATE SET at_millis = excluded.at_millis"
+    )

@@ -1,0 +1,315 @@
+"""
+The connections that a caller may pass with its open transaction, told apart without importing their libraries.
+
+Each is given statements with ``?`` and returns rows; what the database raises passes through as the driver, SQLAlchemy
+or Django raises it.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from game_operator.errors import TransactionRequiredError
+from game_operator.ledger.dialects import Kind
+from game_operator.ledger.script import Rows
+
+__all__ = ["AsyncCaller", "Caller", "async_caller_of", "caller_of", "sqlstates"]
+
+#: The rows of a statement, and how many it changed.
+Done: TypeAlias = tuple[Rows, int]
+
+_TAKEN = """connection= takes, with a transaction open:
+- SqlLedger: sqlite3.Connection, psycopg.Connection, SQLAlchemy's Connection and Session, django.db.connection
+- AsyncSqlLedger: psycopg.AsyncConnection, SQLAlchemy's AsyncConnection and AsyncSession
+over SQLite or PostgreSQL"""
+
+
+class Caller(Protocol):
+    """A caller's connection."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its database."""
+
+    @property
+    def original(self) -> Any:
+        """What the caller passed."""
+
+    def enter(self) -> None:
+        """Make sure that a transaction is open, and is the caller's to commit; else TransactionRequiredError."""
+
+    def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
+        """Execute one statement."""
+
+
+class AsyncCaller(Protocol):
+    """A caller's connection of asyncio."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its database."""
+
+    @property
+    def original(self) -> Any:
+        """What the caller passed."""
+
+    async def enter(self) -> None:
+        """Make sure that a transaction is open, and is the caller's to commit; else TransactionRequiredError."""
+
+    async def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
+        """Execute one statement."""
+
+
+class _Sqlite3:
+    """``sqlite3.Connection``."""
+
+    kind: ClassVar[Kind] = "sqlite"
+
+    def __init__(self, connection: Any) -> None:
+        self.original = connection
+
+    def enter(self) -> None:
+        if not self.original.in_transaction:
+            raise _required('connection.execute("BEGIN IMMEDIATE") begins one, connection.commit() ends it')
+
+    def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
+        cursor = self.original.cursor()
+        cursor.row_factory = None  # The caller's own may make dicts.
+        cursor.execute(sql, parameters)
+        return cursor.fetchall(), cursor.rowcount
+
+
+class _Psycopg:
+    """``psycopg.Connection``; without autocommit the first statement begins a transaction."""
+
+    kind: ClassVar[Kind] = "postgres"
+
+    def __init__(self, connection: Any) -> None:
+        import psycopg
+
+        self.original = connection
+        # The caller's own factories may make dicts, or read other placeholders.
+        self._cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
+
+    def enter(self) -> None:
+        _check_psycopg(self.original)
+
+    def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
+        cursor = self._cursor
+        cursor.execute(_placed(sql, "format"), parameters)
+        return cursor.fetchall() if cursor.description else [], cursor.rowcount
+
+
+class _AsyncPsycopg:
+    """``psycopg.AsyncConnection``."""
+
+    kind: ClassVar[Kind] = "postgres"
+
+    def __init__(self, connection: Any) -> None:
+        import psycopg
+
+        self.original = connection
+        self._cursor = psycopg.AsyncCursor(connection, row_factory=psycopg.rows.tuple_row)
+
+    async def enter(self) -> None:
+        _check_psycopg(self.original)
+
+    async def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
+        cursor = self._cursor
+        await cursor.execute(_placed(sql, "format"), parameters)
+        return await cursor.fetchall() if cursor.description else [], cursor.rowcount
+
+
+class _Django:
+    """``django.db.connection``, or one of ``django.db.connections``."""
+
+    def __init__(self, connection: Any) -> None:
+        self.original = connection
+        self.kind = _kind(connection.vendor)
+
+    def enter(self) -> None:
+        if not self.original.in_atomic_block:
+            raise _required("with transaction.atomic(): begins one")
+
+    def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
+        with self.original.cursor() as cursor:
+            cursor.execute(_placed(sql, "format"), parameters)
+            return cursor.fetchall() if cursor.description else [], cursor.rowcount
+
+
+class _SqlAlchemy:
+    """SQLAlchemy's Connection."""
+
+    def __init__(self, connection: Any, *, original: Any = None) -> None:
+        self.original = connection if original is None else original
+        self._connection = connection
+        self.kind = _kind(connection.dialect.name)
+        self._paramstyle = connection.dialect.paramstyle
+
+    def enter(self) -> None:
+        if not self._connection.in_transaction():
+            raise _required("with engine.begin() as connection: or with connection.begin(): begins one")
+        if self.kind == "sqlite" and _sqlite_must_begin(self._connection):
+            self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
+        result = self._connection.exec_driver_sql(_placed(sql, self._paramstyle), tuple(parameters))
+        return result.fetchall() if result.returns_rows else [], result.rowcount
+
+
+class _AsyncSqlAlchemy:
+    """SQLAlchemy's AsyncConnection."""
+
+    def __init__(self, connection: Any, *, original: Any = None) -> None:
+        self.original = connection if original is None else original
+        self._connection = connection
+        self.kind = _kind(connection.dialect.name)
+        self._paramstyle = connection.dialect.paramstyle
+
+    async def enter(self) -> None:
+        if not self._connection.in_transaction():
+            raise _required("async with engine.begin() as connection: or async with connection.begin(): begins one")
+        if self.kind == "sqlite" and _sqlite_must_begin(self._connection.sync_connection):
+            await self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    async def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
+        result = await self._connection.exec_driver_sql(_placed(sql, self._paramstyle), tuple(parameters))
+        return result.fetchall() if result.returns_rows else [], result.rowcount
+
+
+def _sqlalchemy_session(session: Any) -> _SqlAlchemy:
+    # What the caller has added or changed is to be seen by our statements, as by a query of its own.
+    if session.autoflush:
+        session.flush()
+    return _SqlAlchemy(session.connection(), original=session)
+
+
+async def _sqlalchemy_async_session(session: Any) -> _AsyncSqlAlchemy:
+    if session.sync_session.autoflush:
+        await session.flush()
+    return _AsyncSqlAlchemy(await session.connection(), original=session)
+
+
+#: By module and name of the type or one of its bases.
+_SYNC: dict[tuple[str, str], Callable[[Any], Caller]] = {
+    ("sqlite3", "Connection"): _Sqlite3,
+    ("psycopg", "Connection"): _Psycopg,
+    ("sqlalchemy.engine.base", "Connection"): _SqlAlchemy,
+    ("sqlalchemy.orm.session", "Session"): _sqlalchemy_session,
+    ("sqlalchemy.orm.scoping", "scoped_session"): lambda scoped: _sqlalchemy_session(scoped()),
+    ("django.db.backends.base.base", "BaseDatabaseWrapper"): _Django,
+    ("django.utils.connection", "ConnectionProxy"): _Django,
+}
+_ASYNC: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("psycopg", "AsyncConnection"): _AsyncPsycopg,
+    ("sqlalchemy.ext.asyncio.engine", "AsyncConnection"): _AsyncSqlAlchemy,
+    ("sqlalchemy.ext.asyncio.session", "AsyncSession"): _sqlalchemy_async_session,
+    ("sqlalchemy.ext.asyncio.scoping", "async_scoped_session"): lambda scoped: _sqlalchemy_async_session(scoped()),
+}
+
+
+def caller_of(connection: Any) -> Caller:
+    """
+    Return *connection* as a Caller.
+
+    Raises:
+        TypeError: It is none that a SqlLedger takes; the message lists those.
+    """
+    make = _found(type(connection), sync=True)
+    if make is None:
+        advice = ""
+        if _found(type(connection), sync=False):
+            advice = " belongs to asyncio: give it to an AsyncSqlLedger, awaited"
+        raise _unknown(connection, advice)
+    caller: Caller = make(connection)
+    return caller
+
+
+async def async_caller_of(connection: Any) -> AsyncCaller:
+    """
+    Return *connection* as an AsyncCaller.
+
+    Raises:
+        TypeError: It is none that an AsyncSqlLedger takes; the message lists those.
+    """
+    make = _found(type(connection), sync=False)
+    if make is None:
+        advice = ""
+        if _found(type(connection), sync=True):
+            advice = " would block the event loop: give it to a SqlLedger, in the thread that uses it"
+        raise _unknown(connection, advice)
+    made = make(connection)
+    caller: AsyncCaller = await made if inspect.isawaitable(made) else made
+    return caller
+
+
+def sqlstates(failed: BaseException) -> Iterator[str]:
+    """Yield PostgreSQL's codes for *failed* as driver, SQLAlchemy or Django wrapped it."""
+    seen: BaseException | None = failed
+    while seen is not None:
+        for error in (seen, getattr(seen, "orig", None)):
+            state = getattr(error, "sqlstate", None)
+            if isinstance(state, str):
+                yield state
+        seen = seen.__cause__
+
+
+def _found(kind: type, *, sync: bool) -> Callable[[Any], Any] | None:
+    makers = _SYNC if sync else _ASYNC
+    names = [(base.__module__, base.__qualname__) for base in kind.__mro__]
+    return next((makers[name] for name in names if name in makers), None)
+
+
+def _unknown(connection: Any, advice: str) -> TypeError:
+    # No repr: an address with a password may stand in it.
+    kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    return TypeError(f"{kind}{advice or ' is no connection that a ledger can join'}.\n{_TAKEN}")
+
+
+def _required(how: str) -> TransactionRequiredError:
+    return TransactionRequiredError(
+        f"connection= has no open transaction, so the call would not be committed together with yours: {how}."
+    )
+
+
+def _kind(name: str) -> Kind:
+    if name == "sqlite":
+        return "sqlite"
+    if name == "postgresql":
+        return "postgres"
+    raise TypeError(f"connection= leads to a database of the kind {name}.\n{_TAKEN}")
+
+
+def _check_psycopg(connection: Any) -> None:
+    if connection.autocommit and connection.info.transaction_status.name == "IDLE":
+        raise _required("with connection.transaction(): begins one")
+
+
+def _sqlite_must_begin(connection: Any) -> bool:
+    """
+    Return whether SQLAlchemy's transaction has not begun in SQLite yet.
+
+    Python's sqlite3 begins before the first INSERT, UPDATE or DELETE, and not before a SAVEPOINT, whose RELEASE would
+    then commit.
+    """
+    driver = connection.connection.driver_connection
+    if driver.in_transaction:
+        return False
+    if driver.isolation_level is None or getattr(driver, "autocommit", None) is True:
+        raise _required("this engine has the isolation level AUTOCOMMIT; take it away, or begin by yourself")
+    return True
+
+
+@lru_cache(512)
+def _placed(sql: str, paramstyle: str) -> str:
+    """Return *sql* with the placeholders of *paramstyle*; no text of ours has a ``?`` that is none."""
+    if paramstyle == "qmark":
+        return sql
+    if paramstyle in ("format", "pyformat"):
+        return sql.replace("%", "%%").replace("?", "%s")
+    if paramstyle in ("numeric", "numeric_dollar"):
+        sign = ":" if paramstyle == "numeric" else "$"
+        first, *rest = sql.split("?")
+        return first + "".join(f"{sign}{number}{part}" for number, part in enumerate(rest, 1))
+    raise TypeError(f"connection= takes parameters in the style {paramstyle}, which no driver we know does.\n{_TAKEN}")

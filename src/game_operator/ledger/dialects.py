@@ -1,0 +1,69 @@
+"""The dialect for a kind of database and the accounts that a ledger was given."""
+
+from collections.abc import Callable, Generator
+from typing import Any, Literal, TypeAlias
+
+from game_operator.errors import ConfigurationError, shown
+from game_operator.ledger.accounts import AccountsSpec, TableAccounts
+from game_operator.ledger.object_accounts import ObjectPostgresAccounts, ObjectSqliteAccounts
+from game_operator.ledger.postgres import PostgresAccounts, PostgresDialect
+from game_operator.ledger.postgres_table_accounts import postgres_table_accounts
+from game_operator.ledger.script import Step
+from game_operator.ledger.sqlite import SqliteAccounts, SqliteDialect
+from game_operator.ledger.sqlite_table_accounts import sqlite_table_accounts
+
+__all__ = ["AnyDialect", "Kind", "check_accounts", "check_own", "dialect_for", "set_based"]
+
+Kind: TypeAlias = Literal["sqlite", "postgres"]
+AnyDialect: TypeAlias = SqliteDialect | PostgresDialect
+
+
+def check_accounts(accounts: AccountsSpec) -> None:
+    """Raise TypeError if *accounts* is nothing that ``accounts=`` takes."""
+    if accounts is None or isinstance(accounts, TableAccounts):
+        return
+    if isinstance(accounts, type) or not all(callable(getattr(accounts, name, None)) for name in ("lock", "move")):
+        raise TypeError(f"accounts= takes a TableAccounts or an object with lock and move, not {shown(accounts)}")
+
+
+def set_based(accounts: AccountsSpec) -> bool:
+    """Return whether a batch of calls can be applied at once."""
+    return accounts is None or isinstance(accounts, TableAccounts)
+
+
+def check_own(accounts: AccountsSpec, doing: str) -> None:
+    """Raise ConfigurationError if *accounts* are the operator's: only our own are opened and adjusted by us."""
+    if accounts is None:
+        return
+    table = isinstance(accounts, TableAccounts)
+    place = f"the table {accounts.table}" if isinstance(accounts, TableAccounts) else f"your {type(accounts).__name__}"
+    raise ConfigurationError(
+        f"{doing} is for accounts of the ledger's own. These live in {place}, which is yours: "
+        f"{'insert and update its rows' if table else 'open and adjust them'} yourself, as you do already."
+    )
+
+
+def dialect_for(
+    kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
+) -> Generator[Step, Any, AnyDialect]:
+    """
+    Return how rows are loaded and stored in a *kind* of database; a TableAccounts is looked at first.
+
+    Raises:
+        SchemaError: The columns of a TableAccounts are not there or not exact.
+    """
+    if kind == "sqlite":
+        return SqliteDialect(prefix, clock_millis, accounts=(yield from _for_sqlite(prefix, accounts)))
+    return PostgresDialect(prefix, accounts=(yield from _for_postgres(prefix, accounts)))
+
+
+def _for_sqlite(prefix: str, accounts: AccountsSpec) -> Generator[Step, Any, SqliteAccounts | None]:
+    if isinstance(accounts, TableAccounts):
+        return (yield from sqlite_table_accounts(prefix, accounts))
+    return None if accounts is None else ObjectSqliteAccounts(prefix, accounts)
+
+
+def _for_postgres(prefix: str, accounts: AccountsSpec) -> Generator[Step, Any, PostgresAccounts | None]:
+    if isinstance(accounts, TableAccounts):
+        return (yield from postgres_table_accounts(prefix, accounts))
+    return None if accounts is None else ObjectPostgresAccounts(prefix, accounts)
