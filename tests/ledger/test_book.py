@@ -1,0 +1,434 @@
+"""A page of the books: calls of one batch see each other, and what is to be written is exactly what has changed."""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from game_operator.codes import BetState
+from game_operator.ledger import Outcome, Terms
+from game_operator.ledger.api import Account, BetRecord
+from game_operator.ledger.book import Anomaly, Book, Changes, Item, Needs, Posting, posting
+from game_operator.ledger.script import Loaded, RunWithin, apply_items, drive
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import encode_call
+from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+
+TERMS = Terms()
+
+
+def book_of(**cents: int) -> Book:
+    """Return a book with these accounts."""
+    book = Book()
+    book.accounts = {key: Account(key, balance) for key, balance in cents.items()}
+    return book
+
+
+def applied(book: Book, *calls: WebhookCall, terms: Terms = TERMS) -> list[Outcome]:
+    """Apply *calls* one after another at the second second."""
+    return [book.apply(call, terms, clock_millis=2_000) for call in calls]
+
+
+def codes(outcomes: list[Outcome]) -> list[str | None]:
+    """Return their codes."""
+    return [outcome.code for outcome in outcomes]
+
+
+# --- two of one batch -------------------------------------------------------------------------------------------------
+
+
+def test_the_same_twice() -> None:
+    """The second is a repeat, as if the first had been committed (D09)."""
+    book = book_of(p1=700)
+    first, second = applied(book, withdraw(), withdraw())
+    assert (first.applied, second.applied, second.replayed) == (True, False, True)
+    assert len(book.changes.calls) == len(book.changes.postings) == len(book.changes.new_bets) == 1
+    assert book.changes.accounts == {"p1": Account("p1", 200, 2_000)}
+
+
+def test_two_bets_of_little_money() -> None:
+    """The second finds what the first has left, and no balance goes below zero."""
+    book = book_of(p1=700)
+    assert codes(applied(book, withdraw("b1"), withdraw("b2"))) == [None, "INSUFFICIENT_BALANCE"]
+    assert book.changes.accounts == {"p1": Account("p1", 200, 2_000)}
+    assert [bet.state for bet in book.changes.new_bets.values()] == [BetState.OPEN, BetState.DECLINED]
+
+
+def test_a_bet_opened_and_closed() -> None:
+    """It is written once, as it stands in the end; its two movements are both written, at two times."""
+    book = book_of(p1=700)
+    applied(book, withdraw(), deposit())
+    assert book.changes.changed_bets == {}
+    assert book.changes.new_bets["b1"].state is BetState.CLOSED
+    assert [(each.amount_cents, each.at_millis) for each in book.changes.postings] == [(500, 2_000), (1250, 2_001)]
+    assert book.changes.accounts == {"p1": Account("p1", 1_450, 2_001)}
+
+
+def test_a_bet_loaded_and_closed() -> None:
+    """A bet that was there already is changed, not new."""
+    book = book_of(p1=700)
+    applied(book, withdraw())
+    book.changes = Changes()
+    applied(book, deposit())
+    assert book.changes.new_bets == {}
+    assert book.changes.changed_bets["b1"].state is BetState.CLOSED
+
+
+def test_a_tombstone_and_its_withdraw() -> None:
+    """Never a debit beside a tombstone, in one batch either."""
+    book = book_of(p1=700)
+    assert codes(applied(book, rollback(), withdraw())) == ["BET_NOT_FOUND", "BET_ROLLED_BACK"]
+    assert book.changes.postings == []
+    assert [(call.operation, call.held) for call in book.changes.calls] == [("rollback", False), ("withdraw", True)]
+
+
+def test_claims_and_their_repeat() -> None:
+    """One claim, with its body kept."""
+    book = book_of(p1=0)
+    body = b'{"claim": 1}'
+    applied(book, claim(body=body), claim(body=b"other bytes"))
+    assert book.changes.claims == {"claim-1": body}
+    assert book.accounts["p1"].balance_cents == 300
+
+
+def test_a_claim_made_by_hand() -> None:
+    """Without a body, what the service would have written is kept."""
+    book = book_of(p1=0)
+    applied(book, claim())
+    assert book.changes.claims == {"claim-1": encode_call(claim())}
+
+
+def test_a_balance_is_never_written() -> None:
+    """Neither for a question nor for a repeat nor for a refused withdraw is there anything to write."""
+    book = book_of(p1=700)
+    applied(book, withdraw())
+    book.changes = Changes()
+    applied(book, ask_balance(), ask_balance("p9"), withdraw())
+    assert not book.changes
+
+
+@pytest.mark.parametrize(
+    ("call", "written"),
+    [
+        pytest.param(withdraw(), True, id="debit"),
+        pytest.param(withdraw(amount_cents=701), True, id="decline"),
+        pytest.param(rollback(), True, id="tombstone"),
+        pytest.param(deposit(), True, id="anomaly"),
+        pytest.param(ask_balance(), False, id="balance"),
+    ],
+)
+def test_what_has_to_be_written(call: WebhookCall, written: bool) -> None:
+    """A ledger commits only where there is something."""
+    book = book_of(p1=700)
+    applied(book, call)
+    assert bool(book.changes) is written
+
+
+@pytest.mark.parametrize("what", ["calls", "new_bets", "changed_bets", "anomalies"])
+def test_each_change_alone(what: str) -> None:
+    """Each kind of row is reason enough."""
+    changes = Changes()
+    assert not changes
+    setattr(changes, what, ["row"])
+    assert changes
+
+
+# --- what is kept to look at ------------------------------------------------------------------------------------------
+
+
+def test_an_anomaly_keeps_the_body() -> None:
+    """With all that somebody needs, and what was answered."""
+    book = book_of(p1=700)
+    applied(book, deposit(body=b'{"as": "it came"}'))
+    assert book.changes.anomalies == [
+        Anomaly("early_deposit", "BET_NOT_FOUND", "deposit", "deposit:bet:b1", "b1", "p1", b'{"as": "it came"}', 2_000)
+    ]
+
+
+def test_an_anomaly_of_a_call_made_by_hand() -> None:
+    """Its body is what the service would have written, and a rollback's tx_id is its withdraw's."""
+    book = book_of(p1=700)
+    applied(book, withdraw(tx_id="t"), deposit(tx_id="d"))
+    call = rollback(tx_id=None)
+    applied(book, call)
+    kept = book.changes.anomalies[-1]
+    assert (kept.kind, kept.tx_id, kept.body) == ("rollback_after_deposit", "t", encode_call(call))
+
+
+def test_anomalies_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """One line each; what cannot mend itself is an error, and no id forges a line."""
+    with caplog.at_level(logging.INFO, "game_operator.ledger"):
+        book = book_of(p1=700)
+        applied(book, deposit("b\n1", body=b"{}"))
+        applied(book, withdraw())
+        book.accounts.clear()
+        applied(book, deposit())
+    told = [(record.levelno, record.getMessage()) for record in caplog.records]
+    assert told == [
+        (logging.INFO, r"early_deposit: a deposit of bet 'b\n1' was answered BET_NOT_FOUND; it is kept to look at"),
+        (logging.ERROR, "damaged_books: a deposit of bet 'b1' was answered SYSTEM_ERROR; it is kept to look at"),
+    ]
+
+
+def test_an_odd_success_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A rollback of another amount is done, and told (C07)."""
+    with caplog.at_level(logging.INFO, "game_operator.ledger"):
+        applied(book_of(p1=700), withdraw(), rollback(amount_cents=1))
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        "amount_differs: a rollback of bet 'b1' was answered SUCCESS"
+    ]
+
+
+PLACED = withdraw(round_id="r1", game="g1", instance_id="i1")
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        pytest.param([PLACED, PLACED], [], id="the same"),
+        pytest.param([PLACED, withdraw()], [], id="nothing told"),
+        pytest.param([withdraw(), PLACED], [], id="nothing kept"),
+        pytest.param([PLACED, replace(PLACED, round_id="r2")], ["round_id 'r2', not 'r1'"], id="round"),
+        pytest.param([PLACED, replace(PLACED, game="g\n2")], [r"game 'g\n2', not 'g1'"], id="game"),
+        pytest.param([PLACED, replace(PLACED, instance_id="i2")], ["instance_id 'i2', not 'i1'"], id="instance"),
+        pytest.param([PLACED, deposit(), deposit(wager_cents=501)], ["wager 501, not 500"], id="wager"),
+        pytest.param([PLACED, deposit(), deposit(won_cents=1)], ["won 1, not 1250"], id="won"),
+        pytest.param([PLACED, deposit(), deposit(wager_cents=500, won_cents=1250)], [], id="wager and won"),
+        pytest.param([PLACED, rollback(), rollback(amount_cents=1)], ["amount 1, not 500"], id="amount"),
+        pytest.param([PLACED, rollback(), rollback(amount_cents=500)], [], id="the wager"),
+        pytest.param([PLACED, claim(bet_id="b1"), claim(bet_id="b1", round_id="r9")], [], id="a claim reads no bet"),
+        pytest.param([rollback(round_id="r1"), rollback(round_id="r2")], [], id="a tombstone"),
+    ],
+)
+def test_differences_beside_the_content(
+    calls: list[WebhookCall], told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A repeat that tells another round, game, instance or amount is a repeat, and is logged."""
+    with caplog.at_level(logging.WARNING, "game_operator.ledger"):
+        outcomes = applied(book_of(p1=700), *calls)
+    assert outcomes[-1].replayed
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.partition(" has ")[2] for line in lines] == [f"{each}: it changes nothing" for each in told]
+    assert all(line.startswith(f"a repeated {calls[-1].operation} of bet 'b1'") for line in lines)
+
+
+def test_a_call_that_cannot_be_noted_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails while it is noted fails before anything is."""
+
+    def fails(call: WebhookCall) -> bytes:
+        raise RuntimeError("cannot be written")
+
+    monkeypatch.setattr("game_operator.ledger.book.encode_call", fails)
+    book = book_of(p1=700)
+    for call in (claim(), deposit(), rollback()):
+        with pytest.raises(RuntimeError):
+            book.apply(call, TERMS, clock_millis=2_000)
+    assert not book.changes
+    assert (book.calls, book.bets, book.accounts) == ({}, {}, {"p1": Account("p1", 700)})
+
+
+# --- what a batch needs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "bets", "calls"),
+    [
+        pytest.param(withdraw(), {"b1"}, {("withdraw", "withdraw:bet:b1")}, id="withdraw"),
+        pytest.param(deposit(), {"b1"}, {("deposit", "deposit:bet:b1")}, id="deposit"),
+        pytest.param(claim(bet_id="b1"), set(), {("deposit", "claim-1")}, id="claim"),
+        pytest.param(rollback(tx_id="t"), {"b1"}, {("rollback", "t"), ("withdraw", "t")}, id="rollback"),
+        pytest.param(
+            rollback(tx_id=None),
+            {"b1"},
+            {("rollback", "withdraw:bet:b1"), ("withdraw", "withdraw:bet:b1")},
+            id="rollback without tx_id",
+        ),
+        pytest.param(ask_balance(), set(), set(), id="balance"),
+    ],
+)
+def test_needs(call: WebhookCall, bets: set[str], calls: set[tuple[str, str]]) -> None:
+    """Rows are named before anything is known."""
+    needs = Needs("")
+    needs.add(call, TERMS)
+    assert (needs.bets, needs.calls, needs.accounts) == (bets, calls, {"p1"})
+
+
+@pytest.mark.parametrize(
+    ("call", "account"),
+    [
+        (withdraw(), "wallet"),
+        (claim(), "wallet"),
+        (ask_balance(), "wallet"),
+        (deposit(), "p1"),
+        (rollback(), "p1"),
+    ],
+    ids=["withdraw", "claim", "balance", "deposit", "rollback"],
+)
+def test_whose_account(call: WebhookCall, account: str) -> None:
+    """``account_of`` is asked about a withdraw, a claim and a balance; the others are bound by their bet."""
+    asked: list[Any] = []  # Any: calls of three classes.
+
+    def account_of(call: Any) -> str:
+        asked.append(call)
+        return "wallet"
+
+    terms = Terms(account_of=account_of)
+    needs = Needs("")
+    needs.add(call, terms)
+    assert needs.accounts == {account}
+    assert asked == ([call] if account == "wallet" else [])
+    assert Book().account_key(call, terms) == account
+
+
+def test_a_bet_binds_its_account() -> None:
+    """Once debited, and for its player alone; a tombstone binds none."""
+    mapped = Terms(account_of=lambda call: "wallet")
+    book = book_of(p1=0, p2=0, wallet=5_000)
+    applied(book, withdraw(), terms=mapped)
+    assert book.account_key(deposit(), TERMS) == book.account_key(rollback(), TERMS) == "wallet"
+    assert book.account_key(withdraw(), TERMS) == "wallet"
+    assert book.account_key(deposit(player_id="p2"), mapped) == "p2"
+    assert book.account_key(withdraw(player_id="p2"), mapped) == "wallet"
+    applied(book, rollback("b2", tx_id=None), terms=mapped)
+    assert book.account_key(withdraw("b2"), mapped) == "wallet"
+    assert book.account_key(withdraw("b2"), TERMS) == "p1"
+
+
+def test_a_claim_keeps_its_account() -> None:
+    """For its player alone: another's balance is nobody's business."""
+    book = book_of(p1=0, p2=0, wallet=0)
+    applied(book, claim(), terms=Terms(account_of=lambda call: "wallet"))
+    assert book.account_key(claim(), TERMS) == "wallet"
+    assert book.account_key(claim(player_id="p2"), TERMS) == "p2"
+    assert book.account_for(claim(), TERMS) == Account("wallet", 300, 2_000)
+    assert book.account_for(claim(player_id="p9"), TERMS) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "rules", "told"),
+    [
+        pytest.param(rollback(tx_id=None), Profile(), {("rollback", "t"), ("withdraw", "t")}, id="told by the bet"),
+        pytest.param(rollback(tx_id="u"), Profile(), set(), id="told by the call"),
+        pytest.param(withdraw(), Profile(), set(), id="a withdraw"),
+        pytest.param(ask_balance(), Profile(), set(), id="a balance"),
+        pytest.param(
+            rollback(tx_id=None),
+            Profile(rollback_tx_id="own"),
+            {("rollback", "withdraw:bet:b1"), ("withdraw", "withdraw:bet:b1")},
+            id="own",
+        ),
+    ],
+)
+def test_what_a_bet_tells_of_its_rollback(call: WebhookCall, rules: Profile, told: set[tuple[str, str]]) -> None:
+    """A rollback without tx_id is known by its withdraw's, which only the bet can tell."""
+    book = book_of(p1=700)
+    applied(book, withdraw(tx_id="t"))
+    assert book.identities_told_by_bet(call, Terms(rules=rules)) == told
+
+
+def test_the_source_of_a_bet() -> None:
+    """A bet carries the name of its source."""
+    book = Book("staging")
+    book.accounts = {"p1": Account("p1", 700)}
+    applied(book, withdraw())
+    assert book.bets["b1"].source == book.changes.new_bets["b1"].source == "staging"
+    assert book.changes.postings == [Posting("p1", None, 500, "staging", "withdraw", "withdraw:bet:b1", 2_000)]
+
+
+@pytest.mark.parametrize(
+    ("cents", "expected"),
+    [(5, Posting(None, "p1", 5, "s", "o", "t", 7)), (-5, Posting("p1", None, 5, "s", "o", "t", 7))],
+)
+def test_posting(cents: int, expected: Posting) -> None:
+    """Every movement is from one account to another, the house or a player's, and above zero."""
+    assert posting("p1", cents, "s", "o", "t", 7) == expected
+
+
+# --- the script over a book -------------------------------------------------------------------------------------------
+
+
+class _Rows:
+    """A database that keeps its rows in a book, and counts how often it was read."""
+
+    def __init__(self, book: Book) -> None:
+        self.book = book
+        self.loads = 0
+        self.stored: list[Changes] = []
+
+    def load(self, needs: Needs) -> Any:
+        yield from ()
+        self.loads += 1
+        book = self.book
+        return Loaded(
+            [book.accounts[key] for key in needs.accounts if key in book.accounts],
+            [book.bets[key] for key in needs.bets if key in book.bets],
+            [book.calls[key] for key in needs.calls if key in book.calls],
+            2_000,
+        )
+
+    def store(self, source: str, changes: Changes, *, was: Any) -> Any:
+        yield from ()
+        self.stored.append(changes)
+
+
+def run(rows: _Rows, *items: Item, perform: Any = None) -> list[Any]:
+    """Apply *items* as one batch."""
+    return drive(apply_items(items, rows), perform or (lambda step: step))
+
+
+def test_rows_that_only_a_bet_can_name_are_loaded_too() -> None:
+    """The account of a mapped bet and the identity of a rollback without tx_id: read again until all is there."""
+    book = book_of(p1=0, wallet=5_000)
+    mapped = Terms(account_of=lambda call: "wallet")
+    applied(book, withdraw(tx_id="t"), terms=mapped)
+    applied(book, rollback(tx_id=None))
+    rows = _Rows(book)
+    [outcome] = run(rows, Item(rollback(tx_id=None), TERMS))
+    assert (outcome.code, outcome.replayed, outcome.balance_cents) == (None, True, 5_000)
+    assert rows.loads == 2
+
+
+def test_one_failing_item_fails_alone() -> None:
+    """What an operator's own code raises is one item's result; the others are applied."""
+
+    def raises(call: Any) -> str:
+        raise KeyError("who")
+
+    rows = _Rows(book_of(p1=700))
+    first, second, third = run(
+        rows, Item(withdraw("b1"), Terms(account_of=raises)), Item(withdraw("b2"), TERMS), Item(ask_balance(), TERMS)
+    )
+    assert isinstance(first, KeyError)
+    assert (second.applied, third.balance_cents) == (True, 200)
+    assert list(rows.stored[0].new_bets) == ["b2"]
+
+
+def test_nothing_to_write_is_not_written() -> None:
+    """A read stores nothing."""
+    rows = _Rows(book_of(p1=700))
+    run(rows, Item(ask_balance(), TERMS))
+    assert rows.stored == []
+
+
+def test_within_follows_the_writing() -> None:
+    """The operator's own statements find the call stored; a balance has none."""
+    rows = _Rows(book_of(p1=700))
+    seen: list[tuple[str, int]] = []
+
+    def perform(step: Any) -> None:
+        assert isinstance(step, RunWithin)
+        seen.append((step.call.operation, len(rows.stored)))
+
+    terms = Terms(within=lambda call, outcome, connection: None)
+    run(rows, Item(withdraw(), terms), perform=perform)
+    run(rows, Item(ask_balance(), terms), perform=perform)
+    assert seen == [("withdraw", 1)]
+
+
+def test_records_are_compared_by_all_fields() -> None:
+    """A bet record is a plain value."""
+    bet = BetRecord("b", "p", "p", None, None, None, 1, None, BetState.OPEN, 0)
+    assert bet == bet._replace()
+    assert bet != bet._replace(source="s")
