@@ -10,7 +10,7 @@ import pytest
 from game_operator.errors import LedgerError
 from game_operator.ledger import MemoryLedger, Outcome, Terms
 from game_operator.ledger.api import Ledger
-from game_operator.models.webhooks import Reply
+from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.money import Cents
 from game_operator.profile import Profile
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
@@ -60,7 +60,7 @@ def test_b11_a_repeat_days_later(days: int) -> None:
     """Calls are known for ever (E07)."""
     clock = Clock(1_000)
     ledger = MemoryLedger({"p1": 1_000}, clock_millis=clock)
-    calls = [withdraw(), deposit(), claim()]
+    calls: list[MovingCall] = [withdraw(), deposit(), claim()]
     for call in calls:
         ledger.apply(call)
     clock.now_millis += days * 86_400_000
@@ -86,8 +86,9 @@ def test_money_cannot_be_moved_from_a_callback(what: str, how: str) -> None:
         assert ledger.bet("b1") is None
         moves[how]()
 
+    terms: Any = {what: callback}  # Any: one of the callables of Terms.
     with pytest.raises(LedgerError, match="may read this ledger"):
-        ledger.apply(withdraw(), terms=replace(Terms(), **{what: callback}))
+        ledger.apply(withdraw(), terms=replace(Terms(), **terms))
     assert (ledger.balance("p1"), ledger.bet("b1")) == (1_000, None)
     assert ledger.apply(withdraw()).balance_cents == 500
     assert len(ledger.postings) == 2
