@@ -46,6 +46,24 @@ with psycopg.connect(server.url):
 time.sleep(600)
 """
 
+#: Forks while its server runs; the child lives until the server is closed.
+PARENT = """
+import os
+from tests.support.postgres import PostgresServer
+
+ours, childs = os.pipe()
+with PostgresServer() as server:
+    child = os.fork()
+    if child == 0:
+        os.close(childs)
+        os.read(ours, 1)
+        os._exit(0)
+    folder = server.folder
+print("left" if folder.exists() else "closed")
+os.close(childs)
+os.waitpid(child, 0)
+"""
+
 
 @pytest.fixture(scope="module")
 def durable() -> Iterator[PostgresServer]:
@@ -231,6 +249,13 @@ def test_every_postgres_on_this_machine_runs(version: Path) -> None:
     assert not folder.exists()
     _wait_until(lambda: not _is_alive(pid))
     assert closed not in _segments()
+
+
+def test_a_forked_child_does_not_keep_the_server() -> None:
+    """A child that outlives the server holds whatever pipes we had: closing waits for none of them."""
+    command = [sys.executable, "-c", PARENT]
+    said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True, timeout=50).stdout
+    assert said == "closed\n"
 
 
 def test_a_wheel_in_a_folder_of_our_own_runs(tmp_path: Path) -> None:

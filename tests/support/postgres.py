@@ -38,9 +38,10 @@ if sys.platform == "linux":
     # Recovery after a kill would otherwise sync some thousand files one by one, which takes seconds on a busy disk.
     _DURABLE["recovery_init_sync_method"] = "syncfs"
 
-# Its input names the process to stop, a line at each start and an empty one at each stop; its end is our end.
+# Its input names the process to stop, a line at each start and an empty one at each stop, and says when we close; its
+# end is our end. (Its end alone would not do to close: a forked child of ours holds it open.)
 _GUARD = """
-while read -r line; do pid=$line; done
+while read -r line && [ "$line" != close ]; do pid=$line; done
 if [ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null; then
     tries=0
     # A dead process keeps its pid until somebody buries it; the file tells sooner.
@@ -154,6 +155,7 @@ class PostgresServer:
             self.stop(immediate=True)
         finally:
             if self._guard is not None:
+                self._tell_guard("close")
                 self._guard.communicate()
                 self._guard = self._folder = None
 
@@ -267,10 +269,10 @@ class PostgresServer:
         self._process = None
         self._tell_guard("")
 
-    def _tell_guard(self, pid: str) -> None:
+    def _tell_guard(self, word: str) -> None:
         assert self._guard is not None
         assert self._guard.stdin is not None
-        self._guard.stdin.write(f"{pid}\n".encode())
+        self._guard.stdin.write(f"{word}\n".encode())
         self._guard.stdin.flush()
 
     def _release_shared_memory(self) -> None:
