@@ -51,7 +51,7 @@ $(VENV)/made:
 
 $(VENV)/runtime: $(VENV)/made pyproject.toml constraints.txt
 	@echo "installing game-operator into $(VENV) …"
-	@$(PIP) install --quiet --constraint constraints.txt --editable ".[cli,sandbox]"
+	@$(PIP) install --quiet --constraint constraints.txt --editable ".[cli,sandbox,serve]"
 	@touch $@
 
 $(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt

@@ -1,4 +1,4 @@
-"""`game-operator demo`: the whole story, and nothing left behind however it ends."""
+"""`game-operator demo`: both stories, whole, and nothing left behind however they end."""
 
 import os
 import re
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from game_operator.cli import _story
+from game_operator.cli._chapters import AmissError
 from game_operator.cli._keys import KeyFiles, write_pair
 from game_operator.cli._story import told
 from game_operator.sandbox import Sandbox
@@ -25,15 +26,15 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def pid_in(out: str) -> int:
-    """Return the sandbox's process, as the story tells it."""
-    found = re.search(r"process (\d+)", out)
-    assert found is not None, out
-    return int(found[1])
+def pids_in(out: str) -> list[int]:
+    """Return the processes of sandbox and wallet, as the stories tell them."""
+    found = [int(pid) for pid in re.findall(r"process (\d+)", out)]
+    assert found, out
+    return found
 
 
 def test_the_whole_story(tmp_path: Path) -> None:
-    """Everything the client can do (spec §2, §4.2, §5, §7.2), told in order; nothing is left behind."""
+    """What the client can do and what a wallet withstands (spec §2, §4, §5, §7), in order; nothing is left behind."""
     told = command("demo", TMPDIR=str(tmp_path))
     assert (told.code, told.err) == (0, "")
     story = iter(told.out.splitlines())
@@ -60,12 +61,41 @@ def test_the_whole_story(tmp_path: Path) -> None:
         "   HTTP 401, “Authentication failed”",
         "9. A session token",
         "   decoded for another instance: refused",
+        "10. A wallet server, in a process of its own",
+        "   opened player-1 with 100.00",
+        "11. Balances asked for (player-balance)",
+        "   player-3: PLAYER_NOT_FOUND",
+        "12. A win",
+        "   withdraw 5.00: SUCCESS, balance 95.00",
+        "   deposit 12.50: SUCCESS, balance 107.50",
+        "13. A loss",
+        "   deposit 0, which closes the bet: SUCCESS, balance 97.50",
+        "14. A cancelled bet",
+        "   rollback: SUCCESS, balance 97.50",
+        "15. A withdraw that is repeated",
+        "   the very same bytes again: SUCCESS, balance 94.50",
+        "16. A rollback that comes before its withdraw",
+        "   rollback of a bet that nobody has seen: BET_NOT_FOUND, balance 94.50",
+        "   its withdraw, late: BET_ROLLED_BACK, balance 94.50",
+        "17. A withdraw of more than there is",
+        "   withdraw 94.51: INSUFFICIENT_BALANCE, balance 94.50",
+        "18. A forged signature",
+        "   its log says why: the signature was made by none of the keys",
+        "   player-2: SUCCESS, balance 50.00",
+        "19. A withdraw's bytes, posted to /rollback",
+        "   the signed bytes of bet-4's withdraw, to /rollback: INVALID_REQUEST",
+        "20. The books",
+        "   player-1: 94.50",
+        "   verified: ",
         "All of it worked",
     ):
         assert any(line.startswith(expected) for line in story), expected
     assert max(map(len, told.out.splitlines())) <= 100
     assert list(tmp_path.iterdir()) == []
-    assert not is_running(pid_in(told.out))
+    sandbox, wallet = pids_in(told.out)
+    assert sandbox != wallet
+    assert not is_running(sandbox)
+    assert not is_running(wallet)
 
 
 def test_the_story_as_a_document(tmp_path: Path) -> None:
@@ -74,49 +104,49 @@ def test_the_story_as_a_document(tmp_path: Path) -> None:
     document = command("demo", "--json", **elsewhere, HTTP_PROXY="http://127.0.0.1:1").document
     assert document["ok"] is True
     assert document["seconds"] > 0
-    assert len(document["steps"]) == 9
+    assert len(document["steps"]) == 20
     assert all(step["lines"] and step["problem"] == "" for step in document["steps"])
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("number", "code"),
+    ("number", "code", "chapter"),
     [
-        pytest.param(signal.SIGINT, 130, id="Ctrl-C"),
-        pytest.param(signal.SIGTERM, 143, id="SIGTERM"),
+        pytest.param(signal.SIGINT, 130, 2, id="Ctrl-C while the sandbox serves"),
+        pytest.param(signal.SIGTERM, 143, 10, id="SIGTERM while the wallet serves"),
     ],
 )
-def test_stopped_in_the_middle_nothing_is_left_behind(tmp_path: Path, number: int, code: int) -> None:
-    """The sandbox ends, and the keys are gone."""
-    told, pid = interrupted(tmp_path, number)
+def test_stopped_in_the_middle_nothing_is_left_behind(tmp_path: Path, number: int, code: int, chapter: int) -> None:
+    """What it has started ends, and the keys are gone."""
+    told, pids = interrupted(tmp_path, number, chapter)
     assert told.code == code
     assert "Traceback" not in told.err
-    assert not is_running(pid)
+    assert not any(map(is_running, pids))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_killed_it_takes_the_sandbox_along(tmp_path: Path) -> None:
+def test_killed_it_takes_what_it_started_along(tmp_path: Path) -> None:
     """Nobody is left to clean up, and yet no process stays."""
-    told, pid = interrupted(tmp_path, signal.SIGKILL)
+    told, pids = interrupted(tmp_path, signal.SIGKILL, chapter=10)
     assert told.code == -signal.SIGKILL
     give_up = time.monotonic() + 20
-    while is_running(pid) and time.monotonic() < give_up:
+    while any(map(is_running, pids)) and time.monotonic() < give_up:
         time.sleep(0.05)
-    assert not is_running(pid)
+    assert not any(map(is_running, pids))
 
 
-def interrupted(tmp_path: Path, number: int) -> tuple[Told, int]:
-    """Send the signal as soon as the sandbox serves; again with a new demo if that one was over too soon."""
+def interrupted(tmp_path: Path, number: int, chapter: int) -> tuple[Told, list[int]]:
+    """Send the signal as soon as *chapter* names its process; again with a new demo if that one was over too soon."""
     for _ in range(5):
         with started("demo", TMPDIR=str(tmp_path)) as process:
             assert process.stdout is not None
             out = ""
-            while "process" not in out:
+            while f"\n{chapter}. " not in out or "process" not in out.partition(f"\n{chapter}. ")[2]:
                 out += process.stdout.readline()
             told = stopped(process, number)
         if told.code != 0:
             break
-    return told, pid_in(out)
+    return told, pids_in(out)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +205,7 @@ def test_a_step_that_goes_wrong_is_1(run: Run, tmp_path: Path, monkeypatch: pyte
 
     def amiss(stage: object) -> Iterator[str]:
         yield "so far so good"
-        raise _story._AmissError("the moon is out")
+        raise AmissError("the moon is out")
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(_story, "_SCENES", (*_story._SCENES[:2], ("A bad night", amiss)))
@@ -196,30 +226,37 @@ def test_a_step_that_goes_wrong_is_1(run: Run, tmp_path: Path, monkeypatch: pyte
         assert "   ✗ the moon is out\n" in out
         assert "All of it worked" not in out
         assert "went wrong" in ended.err
-    assert not is_running(pid_in(out))
+    assert not any(map(is_running, pids_in(out)))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
-        pytest.param("exit 1", "The sandbox did not start. Run", id="it says nothing"),
+        pytest.param("exit 1", "he sandbox did not start. Run", id="it says nothing"),
         pytest.param(
             """echo '{"error":{"message":"no web server"}}'; exit 2""",
             "The sandbox did not start: no web server",
             id="it says why",
         ),
+        pytest.param(
+            """case "$*" in *" serve "*) echo '{"error":{"message":"no loop"}}'; exit 2;; *) exec %s "$@";; esac""",
+            "The wallet did not start: no loop",
+            id="the wallet",
+        ),
     ],
 )
-def test_a_sandbox_that_does_not_start_is_2(
+def test_a_server_that_does_not_start_is_2(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, problem: str
 ) -> None:
+    """Which of the two it was, and why; nothing is left behind."""
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.write_text(f"#!/bin/sh\n{script.replace('%s', sys.executable)}\n")
     python.chmod(0o755)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     monkeypatch.setattr(sys, "executable", str(python))
-    assert problem in run("demo").err
-    assert run("demo", "--json").error["exit_code"] == 2
+    error = run("demo", "--json").error
+    assert error["exit_code"] == 2
+    assert problem in error["message"]
     assert list((tmp_path / "temporary").iterdir()) == []

@@ -1,4 +1,4 @@
-"""The demo's story: each chapter makes calls, holds the answers against what they should be, and says what it saw."""
+"""The demo's first story, what the client can do: each chapter makes calls and holds answers against what is due."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,44 +9,24 @@ from typing import Any, assert_never
 
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
+from game_operator.cli._chapters import AmissError, Chapter, hold, played
 from game_operator.cli._keys import KeyFiles, fingerprint
 from game_operator.client._sync import OperatorClient
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import (
     AuthenticationError,
     FreeBetRejectedError,
-    GameOperatorError,
     SessionTokenError,
 )
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet, RoundFound, RoundNotFound
 from game_operator.protocol.operations import AnyBet, AnyRound
 from game_operator.tokens import SessionTokenBuilder, launch_url
 
-__all__ = ["Chapter", "told"]
+__all__ = ["told"]
 
 _NO_SUCH_BET = "bet-that-never-was"
 _DAY_MILLIS = 86_400_000
 _LAUNCH_TEMPLATE = "https://play.example/?token={token}"
-
-
-@dataclass(frozen=True, slots=True)
-class Chapter:
-    """
-    A step of the demo.
-
-    Attributes:
-        title: What was done.
-        lines: What came of it.
-        problem: Why it is not as it should be; "" if it is.
-    """
-
-    title: str
-    lines: tuple[str, ...]
-    problem: str = ""
-
-
-class _AmissError(Exception):
-    """An answer is not what it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +61,7 @@ def told(keys: KeyFiles, service: dict[str, Any]) -> Iterator[Chapter]:
     """Yield the story chapter by chapter, up to its end or to the first chapter with a problem."""
     connect = partial(OperatorClient, service["base_url"], service["operator_id"], trust_env=False)
     with connect(keys.private) as client:
-        stage = _Stage(keys, service, client)
-        for title, scene in _SCENES:
-            chapter = _played(title, scene, stage)
-            yield chapter
-            if chapter.problem:
-                return
-
-
-def _played(title: str, scene: _Scene, stage: _Stage) -> Chapter:
-    lines: list[str] = []
-    problem = ""
-    try:
-        lines.extend(scene(stage))
-    except (_AmissError, GameOperatorError) as amiss:
-        problem = str(amiss)
-    return Chapter(title, tuple(lines), problem)
+        yield from played(_SCENES, _Stage(keys, service, client))
 
 
 def _keys(stage: _Stage) -> Iterator[str]:
@@ -111,7 +76,7 @@ def _process(stage: _Stage) -> Iterator[str]:
 
 def _games(stage: _Stage) -> Iterator[str]:
     games = stage.client.fetch_games()
-    _hold(len(games) >= 12, f"{len(games)} games, not at least 12")
+    hold(len(games) >= 12, f"{len(games)} games, not at least 12")
     instances = [instance for game in games for instance in game.instances]
     currencies = sorted({instance.bet_config.currency for instance in instances})
     yield (
@@ -130,7 +95,7 @@ def _bets(stage: _Stage) -> Iterator[str]:
     ids = {state: stage.service["bet_ids"][state] for state in ("OPEN", "CLOSED", "ROLLED_BACK")}
     for state, bet_id in {**ids, "NOT_FOUND": _NO_SUCH_BET}.items():
         bet = stage.client.fetch_bet(bet_id)
-        _hold(bet.status == state, f"the bet {bet_id} is {bet.status}, not {state}")
+        hold(bet.status == state, f"the bet {bet_id} is {bet.status}, not {state}")
         yield f"{state}: {_about(bet)}"
 
 
@@ -155,15 +120,15 @@ def _rounds(stage: _Stage) -> Iterator[str]:
     yield f"by id: {_bets_of(by_id)}"
     by_number = look_up(round_no=round_no)
     yield f"by number {round_no}: {_bets_of(by_number)}"
-    _hold(by_id == by_number, "the round by its number is another than by its id")
+    hold(by_id == by_number, "the round by its number is another than by its id")
     missing = look_up(round_id="round-that-never-was")
-    _hold(isinstance(missing, RoundNotFound), "a round that never was is found")
+    hold(isinstance(missing, RoundNotFound), "a round that never was is found")
     yield f"one that never was: {missing.status}"
 
 
 def _bets_of(found: AnyRound) -> str:
     if not isinstance(found, RoundFound):
-        raise _AmissError("the round is not found")
+        raise AmissError("the round is not found")
     total = sum((bet.wager_amount for bet in found.bets), Decimal(0))
     return f"{found.status}, {len(found.bets)} bets, {total} wagered in all"
 
@@ -180,12 +145,12 @@ def _refusals(stage: _Stage) -> Iterator[str]:
         try:
             stage.grant(count=count)
         except FreeBetRejectedError as rejected:
-            _hold(rejected.error_code == code, f"{label}: {rejected.error_code}, not {code}")
+            hold(rejected.error_code == code, f"{label}: {rejected.error_code}, not {code}")
             where = "by the service" if rejected.attempts else "before it was sent"
             yield f"{label}: refused {where}, {rejected.error_code}"
             yield f"   “{rejected.message}”"
         else:
-            raise _AmissError(f"{label}: granted, not refused")
+            raise AmissError(f"{label}: granted, not refused")
 
 
 def _wrong_key(stage: _Stage) -> Iterator[str]:
@@ -197,7 +162,7 @@ def _wrong_key(stage: _Stage) -> Iterator[str]:
         except AuthenticationError as refused:
             yield f"HTTP {refused.status_code}, “{refused.message}”"
         else:
-            raise _AmissError("a key that is not registered was accepted")
+            raise AmissError("a key that is not registered was accepted")
 
 
 def _session_token(stage: _Stage) -> Iterator[str]:
@@ -205,7 +170,7 @@ def _session_token(stage: _Stage) -> Iterator[str]:
     balance = Decimal("12.50")
     token = tokens.build(player_id="player-1", instance_id=stage.instance_id, balance=balance, name="Ann")
     claims = tokens.decode(token, instance_id=stage.instance_id)
-    _hold((claims.player_id, claims.balance) == ("player-1", balance), "the token does not say what was put into it")
+    hold((claims.player_id, claims.balance) == ("player-1", balance), "the token does not say what was put into it")
     minutes = (claims.expires_at - claims.issued_at).seconds // 60
     yield f"for {claims.player_id} with a balance of {claims.balance}, valid for {minutes} minutes, signed with RS256"
     yield f"launch address: {launch_url(_LAUNCH_TEMPLATE, token)[:40]}…, {len(token)} characters"
@@ -214,12 +179,7 @@ def _session_token(stage: _Stage) -> Iterator[str]:
     except SessionTokenError:
         yield "decoded for another instance: refused"
     else:
-        raise _AmissError("the token is taken for an instance that it was not made for")
-
-
-def _hold(as_it_should_be: bool, problem: str) -> None:
-    if not as_it_should_be:
-        raise _AmissError(problem)
+        raise AmissError("the token is taken for an instance that it was not made for")
 
 
 _SCENES: tuple[tuple[str, _Scene], ...] = (

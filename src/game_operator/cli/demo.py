@@ -1,16 +1,16 @@
-"""``game-operator demo``: everything the client can do, told as a short story."""
+"""``game-operator demo``: what the client can do and what a wallet must withstand, told as two short stories."""
 
 import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
@@ -18,33 +18,63 @@ from game_operator.cli._output import say, waiting, write_document
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from game_operator.cli._story import Chapter
+    from game_operator.cli._chapters import Chapter
 
 __all__ = ["demo"]
 
 _START_SECONDS = 20.0
 _STOP_SECONDS = 5.0
+_CALLED = {"sandbox": "the sandbox", "serve": "the wallet"}
 
 
 def demo(as_json: AsJson = False) -> int:
     """
-    Show everything the client can do, against a sandbox that is started for it and stopped afterwards.
+    Show what the client can do against a sandbox, and what a wallet withstands that is sent signed webhooks.
 
-    The sandbox runs in a process of its own, so every call goes over HTTP. The exit code is 1 if a step went wrong.
+    Sandbox and wallet run in processes of their own, started for it and stopped afterwards, so every call goes over
+    HTTP. The exit code is 1 if a step went wrong.
     """
+    started = time.monotonic()
+    chapters: list[Chapter] = []
+    with (
+        _cleaning_up_on_sigterm(),
+        TemporaryDirectory(prefix="game-operator-demo-") as made,
+        closing(_stories(Path(made))) as stories,
+    ):
+        for chapter in stories:
+            chapters.append(chapter)
+            if not as_json:
+                _tell(len(chapters), chapter)
+    return _end(chapters, time.monotonic() - started, as_json=as_json)
+
+
+def _stories(place: Path) -> "Generator[Chapter]":
+    """Yield the chapters of both stories, up to the first one with a problem."""
+    for story in (_client_story, _wallet_story):
+        for chapter in story(place):
+            yield chapter
+            if chapter.problem:
+                return
+
+
+def _client_story(place: Path) -> "Iterator[Chapter]":
     from game_operator.cli._keys import write_pair
     from game_operator.cli._story import told
 
-    started = time.monotonic()
-    chapters: list[Chapter] = []
-    with _cleaning_up_on_sigterm(), TemporaryDirectory(prefix="game-operator-demo-") as made:
-        keys = write_pair(Path(made) / "operator.pem", bits=2048)
-        with _service(Path(made)) as service:
-            for chapter in told(keys, service):
-                chapters.append(chapter)
-                if not as_json:
-                    _tell(len(chapters), chapter)
-    return _end(chapters, time.monotonic() - started, as_json=as_json)
+    keys = write_pair(place / "operator.pem", bits=2048)
+    with _running("sandbox", "--directory", str(place)) as service:
+        yield from told(keys, service)
+
+
+def _wallet_story(place: Path) -> "Iterator[Chapter]":
+    from game_operator.cli._keys import write_pair
+    from game_operator.cli._wallet_story import told_of_wallet
+
+    keys = write_pair(place / "service.pem", bits=2048)
+    database, log = f"sqlite:///{place / 'wallet.db'}", place / "wallet.log"
+    options = ("--port", "0", "--database", database, "--service-key", str(keys.public))
+    with log.open("wb") as standard_error, _running("serve", *options, log=standard_error) as wallet:
+        yield from told_of_wallet(keys, wallet, database, log)
 
 
 @contextmanager
@@ -58,32 +88,33 @@ def _cleaning_up_on_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def _service(place: Path) -> Iterator[dict[str, Any]]:
-    """Run ``game-operator sandbox`` with the keys in *place*, and yield what it says about itself."""
-    command = [sys.executable, "-m", "game_operator.cli", "sandbox", "--json", "--directory", str(place)]
+def _running(name: str, *options: str, log: IO[bytes] | None = None) -> Iterator[dict[str, Any]]:
+    """Run the command *name*, which serves until it is stopped, and yield what it says about itself."""
+    command = [sys.executable, "-m", "game_operator.cli", name, "--json", *options]
     # Our end of its stdin closes however we end, even killed, and that stops it.
-    child = subprocess.Popen(  # noqa: S603 - our own command, and a path we have just made
-        [*command, "--stop-with-stdin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    child = subprocess.Popen(  # noqa: S603 - our own command, and paths that we have just made
+        [*command, "--stop-with-stdin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
     )
     try:
-        with waiting("Starting the sandbox …"):
-            service = _announced(child)
+        with waiting(f"Starting {_CALLED[name]} …"):
+            service = _announced(name, child)
         yield service | {"pid": child.pid}
     finally:
         _end_child(child)
 
 
-def _announced(child: "subprocess.Popen[str]") -> dict[str, Any]:
+def _announced(name: str, child: "subprocess.Popen[str]") -> dict[str, Any]:
     too_late = Timer(_START_SECONDS, child.kill)
     too_late.start()
     assert child.stdout is not None
     line = child.stdout.readline()
     too_late.cancel()
+    problem = f"{_CALLED[name].capitalize()} did not start"
     if not line:
-        raise ConfigurationError("The sandbox did not start. Run `game-operator sandbox` to see why.")
+        raise ConfigurationError(f"{problem}. Run `game-operator {name}` to see why.")
     document: dict[str, Any] = json.loads(line)
     if "error" in document:
-        raise ConfigurationError(f"The sandbox did not start: {document['error']['message']}")
+        raise ConfigurationError(f"{problem}: {document['error']['message']}")
     return document
 
 
@@ -110,7 +141,10 @@ def _end(chapters: "list[Chapter]", seconds: float, *, as_json: bool) -> ExitCod
         steps = [{"title": chapter.title, "lines": chapter.lines, "problem": chapter.problem} for chapter in chapters]
         write_document({"ok": fine, "seconds": round(seconds, 2), "steps": steps})
     elif fine:
-        say(f"All of it worked, in {seconds:.1f} s. The sandbox has stopped and its keys are gone.", style="green")
+        say(
+            f"All of it worked, in {seconds:.1f} s. Sandbox and wallet have stopped, their keys are gone.",
+            style="green",
+        )
     else:
         say("The demo went wrong at the step marked with ✗.", style="red", error=True)
     return ExitCode.FINE if fine else ExitCode.SAID_NO

@@ -1,0 +1,236 @@
+"""The demo's story of the wallet can fail: a wallet that misbehaves is found out at its chapter (spec §3, §4.1)."""
+
+import logging
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from game_operator.cli._keys import KeyFiles, write_pair
+from game_operator.cli._wallet_story import told_of_wallet
+from game_operator.ledger import SqlLedger
+from game_operator.profile import Profile
+from game_operator.wallet import Wallet
+from game_operator.webhooks import (
+    AcceptUnsigned,
+    Authenticator,
+    DepositCall,
+    Reply,
+    RollbackCall,
+    RsaSignature,
+    WebhookReceiver,
+    WithdrawCall,
+    asgi_app,
+    error,
+    success,
+)
+from tests.support.servers import asgi_server
+
+#: Makes the handler for a ledger; the path is that of its file.
+Make = Callable[[SqlLedger, Path], Wallet]
+
+
+def honest(ledger: SqlLedger, file: Path) -> Wallet:
+    return Wallet(ledger)
+
+
+def assuming(**choices: Any) -> Make:
+    """Return what makes a wallet by another profile than the story's."""
+    return lambda ledger, file: Wallet(ledger, profile=Profile(**choices))
+
+
+class _Misbehaving(Wallet):
+    def __init__(self, ledger: SqlLedger, file: Path) -> None:
+        super().__init__(ledger)
+        self.file = file
+
+    def change(self, statement: str) -> None:
+        """Change the books behind the ledger's back."""
+        with closing(sqlite3.connect(self.file)) as connection, connection:
+            connection.execute(statement)
+
+
+class DebitsRepeats(_Misbehaving):
+    """Takes a repeated withdraw for a new one."""
+
+    seen = 0
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        self.seen += 1
+        return super().withdraw(replace(call, bet_id=f"{call.bet_id}-{self.seen}", tx_id=f"tx-{self.seen}"))
+
+
+class ForgetsRollbacks(_Misbehaving):
+    """Keeps no tombstone, so that a late withdraw debits."""
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        if self.ledger.bet(call.bet_id) is None:
+            return error("BET_NOT_FOUND", balance_cents=self.ledger.balance(call.player_id))
+        return super().rollback(call)
+
+
+class KeepsLosses(_Misbehaving):
+    """Answers a deposit of 0 without closing the bet."""
+
+    def deposit(self, call: DepositCall) -> Reply:
+        if call.amount_cents == 0:
+            return success(balance_cents=self.ledger.balance(call.player_id))
+        return super().deposit(call)
+
+
+class PaysTwice(_Misbehaving):
+    """Credits a win twice."""
+
+    def deposit(self, call: DepositCall) -> Reply:
+        reply = super().deposit(call)
+        if call.amount_cents:
+            self.change("UPDATE game_operator_accounts SET balance_cents = balance_cents + 1250")
+            reply = success(balance_cents=(reply.balance_cents or 0) + 1250)
+        return reply
+
+
+class ForgesBooks(_Misbehaving):
+    """Answers well, and changes a bet behind the ledger's back."""
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        reply = super().withdraw(call)
+        if reply.code == "INSUFFICIENT_BALANCE":
+            self.change("UPDATE game_operator_bets SET wager_cents = 1 WHERE bet_id = 'bet-1'")
+        return reply
+
+
+class ForgetsBytes(_Misbehaving):
+    """Does not know a withdraw's bytes when they come as a rollback."""
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        return super().withdraw(replace(call, body=b""))
+
+
+class DropsAnomalies(_Misbehaving):
+    """Loses what a person should look at."""
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        reply = super().rollback(call)
+        self.change("DELETE FROM game_operator_anomalies")
+        return reply
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
+    """The service's key pair."""
+    return write_pair(tmp_path_factory.mktemp("service") / "service.pem", bits=2048)
+
+
+@contextmanager
+def logged_to(file: Path) -> Iterator[None]:
+    """Write what the receiver logs to *file*, as the wallet's own process does."""
+    handler = logging.FileHandler(file)
+    logger = logging.getLogger("game_operator.webhooks")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def authenticator(keys: KeyFiles, anybody: bool) -> Authenticator:
+    if not anybody:
+        return RsaSignature(keys.public)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return AcceptUnsigned()
+
+
+@pytest.mark.parametrize(
+    ("make", "anybody", "title", "problem"),
+    [
+        pytest.param(honest, False, "The books", "", id="all is well"),
+        pytest.param(DebitsRepeats, False, "A win", "/deposit is answered BET_NOT_FOUND", id="other bets"),
+        pytest.param(PaysTwice, False, "A win", "a balance of 120.00, not 107.50", id="a win is paid twice"),
+        pytest.param(KeepsLosses, False, "A loss", "bet-2 is OPEN, not CLOSED", id="a loss does not close the bet"),
+        pytest.param(
+            ForgetsRollbacks, False, "A rollback that comes", "SUCCESS, not BET_ROLLED_BACK", id="no tombstone"
+        ),
+        pytest.param(
+            assuming(unknown_rollback="success"),
+            False,
+            "A rollback that comes",
+            "SUCCESS, not BET_NOT_FOUND",
+            id="a refund of nothing",
+        ),
+        pytest.param(honest, True, "A forged signature", "SUCCESS, not INVALID_SIGNATURE", id="anybody may call"),
+        pytest.param(
+            assuming(rollback_may_equal_withdraw=True),
+            False,
+            "A withdraw's bytes",
+            "SUCCESS, not INVALID_REQUEST",
+            id="a replayed body refunds",
+        ),
+        pytest.param(ForgetsBytes, False, "A withdraw's bytes", "SUCCESS, not INVALID_REQUEST", id="bytes forgotten"),
+        pytest.param(ForgesBooks, False, "The books", "the books do not add up: ", id="books that are forged"),
+        pytest.param(DropsAnomalies, False, "The books", "no anomaly was kept", id="nothing to look at"),
+    ],
+)
+def test_the_story_stops_where_the_wallet_goes_wrong(
+    tmp_path: Path, keys: KeyFiles, make: Make, anybody: bool, title: str, problem: str
+) -> None:
+    """The chapter with the problem is the last; without one the story ends with the books."""
+    file, log = tmp_path / "wallet.db", tmp_path / "wallet.log"
+    receiver_profile = Profile(rollback_may_equal_withdraw=True)
+    with SqlLedger(f"sqlite:///{file}") as ledger, logged_to(log):
+        receiver = WebhookReceiver(authenticator=authenticator(keys, anybody), profile=receiver_profile)
+        with asgi_server(asgi_app(receiver, make(ledger, file)), lifespan="off") as port:
+            wallet = {"url": f"http://127.0.0.1:{port}", "pid": 1}
+            chapters = list(told_of_wallet(keys, wallet, f"sqlite:///{file}", log))
+    assert chapters[-1].title.startswith(title)
+    assert problem in chapters[-1].problem
+    assert bool(chapters[-1].problem) == bool(problem)
+    assert not any(chapter.problem for chapter in chapters[:-1])
+
+
+async def _apologising(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 503, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"later"})
+
+
+async def _chatting(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+@pytest.mark.parametrize(
+    ("application", "problem"),
+    [
+        pytest.param(_apologising, "/player-balance is answered HTTP 503, not 200", id="another status"),
+        pytest.param(_chatting, "/player-balance is answered, and not with a reply", id="no reply"),
+        pytest.param(None, "The webhook never left", id="nobody there"),
+    ],
+)
+def test_what_is_no_wallet_is_found_out(tmp_path: Path, keys: KeyFiles, application: Any, problem: str) -> None:
+    """At the first call, in words, and not by a traceback."""
+    story = (f"sqlite:///{tmp_path / 'wallet.db'}", tmp_path / "wallet.log")
+    if application is None:
+        chapters = list(told_of_wallet(keys, {"url": "http://127.0.0.1:1", "pid": 1}, *story))
+    else:
+        with asgi_server(application, lifespan="off") as port:
+            chapters = list(told_of_wallet(keys, {"url": f"http://127.0.0.1:{port}", "pid": 1}, *story))
+    assert len(chapters) == 2
+    assert problem in chapters[-1].problem
+
+
+def test_a_log_that_is_silent_is_found_out(tmp_path: Path, keys: KeyFiles) -> None:
+    """Why a call was refused has to stand somewhere."""
+    file, log = tmp_path / "wallet.db", tmp_path / "wallet.log"
+    log.touch()
+    with SqlLedger(f"sqlite:///{file}") as ledger:
+        receiver = WebhookReceiver(authenticator=RsaSignature(keys.public))
+        with asgi_server(asgi_app(receiver, Wallet(ledger)), lifespan="off") as port:
+            wallet = {"url": f"http://127.0.0.1:{port}", "pid": 1}
+            *_, last = told_of_wallet(keys, wallet, f"sqlite:///{file}", log)
+    assert last.problem == "the wallet's log does not say why a call was refused with INVALID_SIGNATURE"
