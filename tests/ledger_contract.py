@@ -432,7 +432,7 @@ class LedgerContract:
 
     @pytest.mark.parametrize("order", list(permutations("WDR")), ids="".join)
     def test_c09_every_order_duplicated(self, world: World, order: tuple[str, ...]) -> None:
-        """At most one debit and one resolution, in whatever order; repeating it all moves nothing more."""
+        """At most one debit and one resolution, in whatever order; repeats move nothing more (spec §3)."""
         apply: dict[str, Callable[[], Outcome]] = {"W": world.withdraw, "D": world.deposit, "R": world.rollback}
         for operation in order:
             for _ in range(2):

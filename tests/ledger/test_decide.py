@@ -766,7 +766,7 @@ def test_times(clock_millis: int, moved_at: int, read_at: int) -> None:
 
 
 def test_a_loss_moves_the_time_and_no_money() -> None:
-    """It closes the bet (A03), without a posting."""
+    """A deposit of 0 closes the bet (A03; spec §3), without a posting."""
     book = after(withdraw())
     book.changes.postings.clear()
     outcome = book.apply(deposit(amount_cents=0), Terms(), clock_millis=1_000)
@@ -997,6 +997,11 @@ def test_decide_is_pure_and_needs_no_book() -> None:
     plain = decide(rollback(), known=None, bet=None, tx_owner=None, account=None, rules=Profile())
     assert plain.bet is not None
     assert plain.bet.account == "p1"
+
+
+def test_spec_states_are_states() -> None:
+    """OPEN, CLOSED and ROLLED_BACK are the specification's states, and the others ours; NOT_FOUND is none (spec §3)."""
+    assert [state.value for state in BetState] == ["OPEN", "SPENT", "CLOSED", "ROLLED_BACK", "TOMBSTONE", "DECLINED"]
 
 
 def test_states_are_what_their_names_say() -> None:
