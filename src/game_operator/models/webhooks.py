@@ -65,6 +65,9 @@ def problem_of_id(value: str, longest: int) -> str:
 
 
 def _check_id(name: str, value: object, longest: int = LONGEST_ID) -> None:
+    # The common case in one look, for each call has four: what fails it is looked at more closely.
+    if type(value) is str and value.isascii() and len(value) <= longest and "\0" not in value and value.strip():
+        return
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__} {shown(value)}")
     problem = problem_of_id(value, longest)

@@ -101,12 +101,16 @@ class _Body:
 
     def id(self, canonical: str) -> str:
         value = self.find(canonical)
+        if type(value) is str and value:
+            return value
         if value is _MISSING:
             raise MalformedCallError(f"{self._called(canonical)} is missing")
         return self._given(canonical, value)
 
     def optional_id(self, canonical: str) -> str | None:
         value = self.find(canonical)
+        if type(value) is str and value:
+            return value
         return None if value is _MISSING else self._given(canonical, value)
 
     def amount(self) -> int:
@@ -134,6 +138,8 @@ class _Body:
     def text(self, canonical: str, *, expected: bool = True) -> str | None:
         """Return an id that moves nothing, or None when it is absent or unreadable."""
         value = self.find(canonical)
+        if type(value) is str and not problem_of_id(value, LONGEST_ID):
+            return value
         if value is _MISSING:
             if expected:
                 self.oddities.append(Oddity(canonical, None, absent=True))

@@ -52,7 +52,7 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
         path = path_below(_asked_path(scope), (scope.get("root_path") or "").rstrip("/"), prefix)
         peer = scope["client"][0] if scope.get("client") else None
         try:
-            body, complete = await _body(receive, receiver.max_bytes_at(path), receiver.budget_seconds)
+            body, complete = await _body(receive, receiver, path)
         except _HungUpError:
             return
         except TimeoutError:
@@ -76,12 +76,13 @@ def _asked_path(scope: Scope) -> str:
     return path
 
 
-async def _body(receive: Receive, limit: int, seconds: float) -> tuple[bytes, bool]:
+async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> tuple[bytes, bool]:
     """Return the body, or so much of it that it is too long, and whether it was read to its end."""
     first = begin(receive())
     if first.ended and first.result["type"] == "http.request" and not first.result.get("more_body"):
         return first.result.get("body") or b"", True
-    async with asyncio.timeout(seconds):
+    limit = receiver.max_bytes_at(path)
+    async with asyncio.timeout(receiver.budget_seconds):
         return await _rest_of_body(first.result if first.ended else await first, receive, limit)
 
 

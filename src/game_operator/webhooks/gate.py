@@ -210,6 +210,8 @@ class Gate:
     def judged(self, result: object, call: WebhookCall | None) -> tuple[Reply, int, str]:
         """Return the reply, the HTTP status, and why the call was refused or failed, for the log."""
         if type(result) is Reply:
+            if result.code is None:
+                return result, 200, ""
             problem = _problem_of(result, call)
             if problem:
                 return _SYSTEM_ERROR, 200, f"the handler {problem}"
@@ -222,12 +224,14 @@ class Gate:
 
     def written(self, reply: Reply, status: int, now_millis: int) -> HttpReply:
         """Return *reply* as HTTP; its code folded as the profile says."""
-        return _http_reply(status, encode_reply(self._folded(reply), now_millis=now_millis))
+        body = encode_reply(reply if reply.code is None else self._folded(reply), now_millis=now_millis)
+        return HttpReply(status, headers_of(status, len(body)), body)
 
     def written_batch(self, answers: Sequence[tuple[str | None, Reply]], now_millis: int) -> HttpReply:
         """Return the answer to a batch: (tx_id, reply) in order."""
         folded = [(tx_id, self._folded(reply)) for tx_id, reply in answers]
-        return _http_reply(200, encode_batch_reply(folded, now_millis=now_millis))
+        body = encode_batch_reply(folded, now_millis=now_millis)
+        return HttpReply(200, headers_of(200, len(body)), body)
 
     def _folded(self, reply: Reply) -> Reply:
         if reply.code is None or self.profile.codes == "extended":
@@ -243,10 +247,6 @@ def headers_of(status: int, length: int) -> Mapping[str, str]:
     return MappingProxyType(headers | {"allow": "POST"} if status == 405 else headers)
 
 
-def _http_reply(status: int, body: bytes) -> HttpReply:
-    return HttpReply(status, headers_of(status, len(body)), body)
-
-
 def _malformed(operation: str, reason: str, body: bytes) -> Refusal:
     # Money may be owed: a genuine deposit or rollback that cannot be read is for somebody to look at.
     anomaly = "unreadable" if operation in ("deposit", "rollback", _BATCH) else ""
@@ -255,9 +255,7 @@ def _malformed(operation: str, reason: str, body: bytes) -> Refusal:
 
 def _problem_of(reply: Reply, call: WebhookCall | None) -> str:
     """Return what is wrong with a handler's *reply*, which need not come from ``success`` or ``error``, or ""."""
-    code = reply.code
-    if code is None:
-        return ""
+    code = str(reply.code)
     if not _CODE.fullmatch(code):
         return f"answered {shown(code)}, which is no error code; build it with error()"
     if code == WebhookErrorCode.INSUFFICIENT_BALANCE and reply.balance_cents is None:

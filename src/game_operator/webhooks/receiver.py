@@ -270,19 +270,27 @@ class WebhookReceiver(Gate):
         result: object,
         started: float,
     ) -> None:
-        reply, _ = self._judged_and_told(request, call, result, started)
+        reply, status, reason = self.judged(result, call)
+        self._tell(request, call, result, reply, status, reason, started)
         # Our own failures are left out: a missing item is sent again.
         if reply.code != WebhookErrorCode.SYSTEM_ERROR:
             answers.append((tx_id, reply))
 
     def _closed(self, request: WebhookRequest, call: WebhookCall | None, result: object, started: float) -> HttpReply:
-        reply, status = self._judged_and_told(request, call, result, started)
+        reply, status, reason = self.judged(result, call)
+        self._tell(request, call, result, reply, status, reason, started)
         return self.written(reply, status, _now_millis())
 
-    def _judged_and_told(
-        self, request: WebhookRequest, call: WebhookCall | None, result: object, started: float
-    ) -> tuple[Reply, int]:
-        reply, status, reason = self.judged(result, call)
+    def _tell(
+        self,
+        request: WebhookRequest,
+        call: WebhookCall | None,
+        result: object,
+        reply: Reply,
+        status: int,
+        reason: str,
+        started: float,
+    ) -> None:
         if reason:
             reason = brief(reason)
             _log_refusal(request, reply, reason, result)
@@ -291,7 +299,6 @@ class WebhookReceiver(Gate):
             _LOG.warning("%s took %.0f ms; the service gives up sooner or later", shown(request.path), elapsed * 1000)
         if self._on_call is not None:
             self._observe(HandledCall(request.path, request.peer, call, reply.code, reason, status, elapsed))
-        return reply, status
 
     def _observe(self, handled: HandledCall) -> None:
         try:
