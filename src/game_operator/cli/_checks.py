@@ -23,7 +23,7 @@ from game_operator.signers.keys import load_public_key, load_signer, public_key_
 
 __all__ = ["Check", "examination"]
 
-Outcome = Literal["ok", "problem", "unreachable", "skipped"]
+Outcome = Literal["ok", "problem", "unreachable", "skipped", "advice"]
 
 _MOST_SKEW_SECONDS = 30.0
 _FOR_OTHERS = stat.S_IRWXO | stat.S_IWGRP
@@ -35,6 +35,7 @@ _PADDING = "the padding of the signature, PKCS#1 v1.5"
 _KEY_LENGTH = "keys under 2048 bits are refused"
 _CLOCKS = "session tokens begin and end by the service's clock"
 _UNSIGNED = "fetch-games without a signature is answered, with 400 or 401"
+_NAMELESS = "webhooks are signed by one key for all operators, and the signature names none"
 _INACTIVE = "fetch-games answers 401 to an inactive operator"
 
 
@@ -45,7 +46,7 @@ class Check:
 
     Attributes:
         name: What was checked.
-        outcome: "unreachable" and "problem" are findings; "skipped" could not be checked.
+        outcome: "unreachable" and "problem" are findings; "skipped" could not be checked, "advice" need not be.
         found: What was found.
         todo: What to do about it; "" if nothing.
         assumed: What the check rests on that the specification does not show; "" if nothing.
@@ -78,6 +79,7 @@ def examination(environ: Mapping[str, str], registered: Path | None, deadline: f
     yield _key_pair(patient, registered)
     yield from _way(patient, deadline)
     yield _signed_call(patient, deadline)
+    yield _instances()
 
 
 def _base_url(environ: Mapping[str, str], patient: _Patient) -> Check:
@@ -240,6 +242,15 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
         return Check(name, "problem", "the service lists no games", "Ask the provider to assign games to you.")
     instances = sum(len(game.instances) for game in games)
     return Check(name, "ok", f"{len(games)} games, {instances} instances", assumed=_PADDING)
+
+
+def _instances() -> Check:
+    found = "another operator's genuine calls may carry a signature that your receiver accepts"
+    todo = (
+        "If you answer webhooks, give the receiver the ids of your instances, as fetch-games lists them: instances=, or "
+        "--instances of `game-operator serve`."
+    )
+    return Check("webhooks", "advice", found, todo, _NAMELESS)
 
 
 def _refused(name: str, refused: ApiError, patient: _Patient) -> Check:

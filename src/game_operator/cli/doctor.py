@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor"]
 
-_LOOK = {"ok": ("✓", "green"), "problem": ("✗", "red"), "unreachable": ("✗", "red"), "skipped": ("·", "dim")}
+_LOOK = {
+    "ok": ("✓", "green"),
+    "problem": ("✗", "red"),
+    "unreachable": ("✗", "red"),
+    "skipped": ("·", "dim"),
+    "advice": ("→", ""),
+}
 
 
 def doctor(
