@@ -11,14 +11,28 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
-from benchmarks import fetch_bet, fetch_games, imports, in_flight, parsing, posts, receiver, threads, tokens
+from benchmarks import (
+    fetch_bet,
+    fetch_games,
+    growth,
+    imports,
+    in_flight,
+    ledger,
+    parsing,
+    posts,
+    receiver,
+    threads,
+    tokens,
+    wallet,
+)
 from benchmarks.measure import Finding, Race, run
-from benchmarks.report import as_json, as_table, summary
+from benchmarks.rates import RateFinding, RateRace, run_rates
+from benchmarks.report import as_json, as_tables, ratio_of, summary
 from benchmarks.stage import Stage, set_stage
 
 __all__ = ["SUITES", "main"]
 
-SUITES: dict[str, Callable[[Stage], Iterator[Race]]] = {
+SUITES: dict[str, Callable[[Stage], Iterator[Race | RateRace]]] = {
     "fetch-bet": fetch_bet.races,
     "fetch-games": fetch_games.races,
     "imports": imports.races,
@@ -28,8 +42,13 @@ SUITES: dict[str, Callable[[Stage], Iterator[Race]]] = {
     "parsing": parsing.races,
     "tokens": tokens.races,
     "receiver": receiver.races,
+    "ledger": ledger.races,
+    "wallet": wallet.races,
+    "growth": growth.races,
 }
 
+#: Filling a ledger with a million calls takes minutes: by name only.
+_BY_DEFAULT = [name for name in SUITES if name != "growth"]
 _LIBRARIES = ("httpx", "httpx2", "httpx-aiohttp", "aiohttp", "pydantic", "cryptography", "pyjwt", "uvicorn")
 
 
@@ -37,23 +56,23 @@ def main() -> None:
     """Measure and print."""
     arguments = _parser().parse_args()
     findings = []
-    for finding in _findings(arguments.names or list(SUITES), quick=arguments.quick):
+    for finding in _findings(arguments.names or _BY_DEFAULT, quick=arguments.quick):
         findings.append(finding)
-        print(f"{finding.what}: {finding.cpu_ratio.median:.2f} {finding.verdict}", file=sys.stderr, flush=True)
-    print(as_json(findings) if arguments.json else f"{_machine()}\n\n{as_table(findings)}\n\n{summary(findings)}")
+        print(f"{finding.what}: {ratio_of(finding).median:.2f} {finding.verdict}", file=sys.stderr, flush=True)
+    print(as_json(findings) if arguments.json else f"{_machine()}\n\n{as_tables(findings)}\n\n{summary(findings)}")
 
 
-def _findings(names: list[str], *, quick: bool) -> Iterator[Finding]:
+def _findings(names: list[str], *, quick: bool) -> Iterator[Finding | RateFinding]:
     with set_stage() as stage:
         for name in names:
             for race in SUITES[name](stage):
-                yield from run(race, quick=quick)
+                yield from run(race, quick=quick) if isinstance(race, Race) else run_rates(race, quick=quick)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed beside what one writes by hand.")
     names = ", ".join(SUITES)
-    parser.add_argument("names", nargs="*", type=_suite, metavar="NAME", help=f"of {names}; all by default")
+    parser.add_argument("names", nargs="*", type=_suite, metavar="NAME", help=f"of {names}; all but growth by default")
     parser.add_argument("--quick", action="store_true", help="one round of one call, which shows that all is in order")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     return parser

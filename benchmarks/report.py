@@ -5,16 +5,36 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from benchmarks.measure import Finding, Spread
+from benchmarks.rates import RateFinding
 
-__all__ = ["as_json", "as_table", "summary"]
+__all__ = ["as_json", "as_table", "as_tables", "ratio_of", "summary"]
 
+_RATE_HEADINGS = ("what", "beside", "ratio of rates", "goal", "", "ours", "theirs")
 _HEADINGS = ("what", "beside", "CPU ratio", "wall ratio", "goal", "", "ours", "theirs")
 
 
 def as_table(findings: Sequence[Finding]) -> str:
     """Return a Markdown table: ratios are medians of the rounds, with the lowest and the highest round."""
-    rows = [_HEADINGS, *map(_row, findings)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    return _table([_HEADINGS, *map(_row, findings)])
+
+
+def as_tables(findings: Sequence[Finding | RateFinding]) -> str:
+    """Return a table of costs and a table of rates, as far as there are any."""
+    costs = [finding for finding in findings if isinstance(finding, Finding)]
+    rates = [finding for finding in findings if isinstance(finding, RateFinding)]
+    tables = [as_table(costs)] if costs else []
+    if rates:
+        tables.append(_table([_RATE_HEADINGS, *map(_rate_row, rates)]))
+    return "\n\n".join(tables)
+
+
+def ratio_of(finding: Finding | RateFinding) -> Spread:
+    """Return what is held against the goal."""
+    return finding.cpu_ratio if isinstance(finding, Finding) else finding.ratio
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
     ]
@@ -22,7 +42,7 @@ def as_table(findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[Finding | RateFinding]) -> str:
     """Return in a sentence whether the goals were met."""
     missed = [finding.what for finding in findings if finding.verdict == "MISSED"]
     if missed:
@@ -30,7 +50,7 @@ def summary(findings: Sequence[Finding]) -> str:
     return "Every goal is met." if any(finding.verdict for finding in findings) else "Nothing here has a goal."
 
 
-def as_json(findings: Sequence[Finding]) -> str:
+def as_json(findings: Sequence[Finding | RateFinding]) -> str:
     """Return the findings as one JSON document."""
     return json.dumps([asdict(finding) | {"verdict": finding.verdict} for finding in findings], indent=2)
 
@@ -45,6 +65,18 @@ def _row(finding: Finding) -> tuple[str, ...]:
         finding.verdict,
         _seconds(finding.cpu_seconds),
         _seconds(finding.peer_cpu_seconds),
+    )
+
+
+def _rate_row(finding: RateFinding) -> tuple[str, ...]:
+    return (
+        finding.what,
+        finding.peer,
+        _spread(finding.ratio),
+        "" if finding.at_least is None else f">= {finding.at_least:.2f}",
+        finding.verdict,
+        f"{finding.rate:,.0f}/s",
+        f"{finding.peer_rate:,.0f}/s",
     )
 
 

@@ -5,6 +5,7 @@ import json
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Sequence
+from http.client import HTTPConnection
 from itertools import cycle
 from urllib.request import urlopen
 
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from benchmarks.measure import Cost
 
-__all__ = ["WebhookLoad", "signed_requests"]
+__all__ = ["WebhookLoad", "call_once", "signed_requests"]
 
 
 def signed_requests(private_key: RSAPrivateKey, count: int) -> list[bytes]:
@@ -112,3 +113,16 @@ class WebhookLoad:
             _, caller = await loop.create_connection(lambda: _Caller(self._requests, left), "127.0.0.1", self._port)
             callers.append(caller)
         await asyncio.gather(*(caller.ended for caller in callers))
+
+
+def call_once(port: int, withdraws: Sequence[Sequence[str]]) -> float:
+    """Post each (signature, body) once, one after another over one connection; return calls a second."""
+    connection = HTTPConnection("127.0.0.1", port)
+    began = time.perf_counter()
+    for signature, body in withdraws:
+        connection.request("POST", "/withdraw", body, {"Signature": signature, "Content-Type": "application/json"})
+        answered = connection.getresponse().read()
+        if b'"SUCCESS"' not in answered:
+            raise RuntimeError(f"answered {answered!r}")
+    connection.close()
+    return len(withdraws) / (time.perf_counter() - began)
