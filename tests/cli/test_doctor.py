@@ -39,12 +39,14 @@ def test_all_is_well(run: Run, settings: dict[str, str]) -> None:
     found = checks(told.document)
     assert outcomes(told.document) == {}
     assumed = {name: check["assumed"] for name, check in found.items() if check["assumed"]}
-    assert assumed.keys() == {"private key", "reachability", "clock", "signed fetch-games"}
+    assert assumed.keys() == {"private key", "reachability", "clock", "signed fetch-games", "webhooks"}
     assert not any("docs/" in text for text in assumed.values())
     text = run("doctor")
     assert (text.code, text.err) == (0, "")
     lines = text.out.splitlines()
-    assert [line.partition(":")[0] for line in lines if line.startswith("✓")] == [f"✓ {name}" for name in found]
+    marks = ["→" if check["outcome"] == "advice" else "✓" for check in found.values()]
+    told_of = [line.partition(":")[0] for line in lines if not line.startswith(" ")]
+    assert told_of == [f"{mark} {name}" for mark, name in zip(marks, found, strict=True)]
     assert sum(line.startswith("    assumed: ") for line in lines) == len(assumed)
 
 
@@ -299,6 +301,7 @@ def test_instances_are_advised(run: Run, settings: dict[str, str]) -> None:
     assert "the signature names none" in advice["assumed"]
     for_people = run("doctor").out
     assert "→ webhooks: another operator's" in for_people
+    assert "    advice: if you answer webhooks" in for_people
     assert "    assumed: webhooks are signed" in for_people
 
 

@@ -247,7 +247,7 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
 def _instances() -> Check:
     found = "another operator's genuine calls may carry a signature that your receiver accepts"
     todo = (
-        "If you answer webhooks, give the receiver the ids of your instances, as fetch-games lists them: instances=, or "
+        "if you answer webhooks, give the receiver the ids of your instances, which fetch-games lists: instances=, or "
         "--instances of `game-operator serve`."
     )
     return Check("webhooks", "advice", found, todo, _NAMELESS)

@@ -68,7 +68,7 @@ def _tell(check: "Check") -> None:
     mark, style = _LOOK[check.outcome]
     say(f"{mark} {check.name}: {check.found}", style=style)
     if check.todo:
-        say(f"    to do: {check.todo}")
+        say(f"    {'advice' if check.outcome == 'advice' else 'to do'}: {check.todo}")
     if check.assumed:
         say(f"    assumed: {check.assumed}", style="dim")
 
