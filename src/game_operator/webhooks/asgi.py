@@ -49,7 +49,9 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
         if scope["type"] != "http":
             await _not_http(scope["type"], receive, send)
             return
-        path = path_below(_asked_path(scope), (scope.get("root_path") or "").rstrip("/"), prefix)
+        path, mounted_at = scope["path"], scope.get("root_path")
+        if mounted_at or prefix or path.endswith("/"):
+            path = path_below(_asked_path(scope), (mounted_at or "").rstrip("/"), prefix)
         peer = scope["client"][0] if scope.get("client") else None
         try:
             body, complete = await _body(receive, receiver, path)
