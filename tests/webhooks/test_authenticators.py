@@ -277,6 +277,12 @@ def test_a_body_that_somebody_read_before_us_is_told(public_key: RSAPublicKey, p
     assert "has something read it before us" in reason
 
 
+def test_a_signature_has_a_longest_length(public_key: RSAPublicKey) -> None:
+    """E04: what no key has made is not decoded."""
+    assert "fits none of the keys" in _asked(RsaSignature(public_key), ("signature", "A" * 2048))
+    assert "is no Base64, it has 2052 characters" in _asked(RsaSignature(public_key), ("signature", "A" * 2052))
+
+
 def test_a_signature_of_another_length_is_told(public_key: RSAPublicKey) -> None:
     """Such as one of 4096 bits."""
     reason = _asked(RsaSignature(public_key), ("signature", b64encode(b"x" * 512).decode()))
@@ -339,10 +345,12 @@ def test_a_secret_must_be_one(secrets: Any) -> None:
         pytest.param("10.0.0.1", "192.0.2.7, 203.0.113.9", False, id="E10 a stranger who wrote a header himself"),
         pytest.param("10.0.0.1", "203.0.113.9, 192.0.2.7", True, id="what stands to the left is hearsay"),
         pytest.param("10.0.0.1", "192.0.2.7, 10.0.0.2,10.0.0.3", True, id="by three of our proxies"),
+        pytest.param("10.0.0.1", "192.0.2.7" + ",10.0.0.2" * 32, True, id="as many hops as are looked at"),
+        pytest.param("10.0.0.1", "192.0.2.7" + ",10.0.0.2" * 33, False, id="one more"),
         pytest.param("10.0.0.1", "10.0.0.2", False, id="our proxies alone"),
         pytest.param("10.0.0.1", None, False, id="our proxy, which tells nothing"),
         pytest.param("10.0.0.1", "192.0.2.7, unknown", False, id="nonsense"),
-        pytest.param("10.0.0.1", "192.0.2.7," + "10.0.0.2," * 5_000, False, id="thousands of hops"),
+        pytest.param("10.0.0.1", "192.0.2.7" + ",10.0.0.2" * 5_000, False, id="thousands of hops"),
         pytest.param(None, "192.0.2.7", False, id="nobody knows who"),
         pytest.param("", None, False, id="a Unix socket"),
         pytest.param("192.0.2.7:443", None, False, id="with a port"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from game_operator import Profile
-from game_operator.errors import MalformedCallError
+from game_operator.errors import MalformedCallError, WebhookSignatureError
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.webhook import read_call, read_reply
 from game_operator.webhooks import (
@@ -470,6 +470,37 @@ def test_junk_from_a_handler_is_our_own_failure(junk: Callable[[], object]) -> N
     assert (reply, status) == (Reply(code="SYSTEM_ERROR"), 200)
     assert reason.startswith("the handler ")
     assert read_reply(_gate().close(junk(), now_millis=1, call=_WITHDRAW_CALL).body).code == "SYSTEM_ERROR"
+
+
+def test_a_time_of_ones_own_is_kept() -> None:
+    """Where a balance is taken out, and where a code is folded."""
+    told = error("PLAYER_NOT_FOUND", balance_cents=3, timestamp=5)
+    assert read_reply(_gate().close(told, now_millis=7).body) == Reply(code="PLAYER_NOT_FOUND", timestamp=5)
+    folded = _gate(codes="core").close(error("BET_ROLLED_BACK", balance_cents=3, timestamp=5), now_millis=7)
+    assert read_reply(folded.body) == error("BET_ALREADY_CLOSED", balance_cents=3, timestamp=5)
+
+
+def test_an_authenticator_may_look_at_the_time() -> None:
+    """Given to ``open``, or as the request has it."""
+
+    class Late:
+        def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+            raise WebhookSignatureError(f"at {request.at_millis}")
+
+    gate = WebhookReceiver(authenticator=Late())
+    request = WebhookRequest("POST", "/withdraw", (), b"{}", None, 5)
+    reasons = [getattr(gate.open(request, now_millis=now), "reason", "") for now in (None, 7)]
+    assert reasons == ["at 5", "at 7"]
+
+
+def test_what_is_absent_is_told_quietly(caplog: pytest.LogCaptureFixture) -> None:
+    """A rollback carries its round (spec §6); one without is accepted, and mentioned at INFO."""
+    caplog.set_level(logging.INFO)
+    body = {name: value for name, value in ROLLBACK.items() if name != "round_id"}
+    assert isinstance(_opened("/rollback", body), RollbackCall)
+    assert [(each.levelno, each.getMessage()) for each in caplog.records] == [
+        (logging.INFO, "rollback: round_id is absent")
+    ]
 
 
 def test_codes_of_ones_own_refuse_withdraws_alone() -> None:
