@@ -105,13 +105,14 @@ class _Body:
             return value
         if value is _MISSING:
             raise MalformedCallError(f"{self._called(canonical)} is missing")
-        return self._given(canonical, value)
+        # Blank ones here, for a call made by hand may leave out what a body may not leave empty. The call checks more.
+        raise MalformedCallError(f"{self._called(canonical)} must be a string and not empty, not {shown(value)}")
 
     def optional_id(self, canonical: str) -> str | None:
         value = self.find(canonical)
         if type(value) is str and value:
             return value
-        return None if value is _MISSING else self._given(canonical, value)
+        return None if value is _MISSING else self.id(canonical)
 
     def amount(self) -> int:
         value = self.find("amount_cents")
@@ -127,13 +128,11 @@ class _Body:
 
     def action(self, admitted: tuple[str, ...]) -> str:
         value = self.find("action")
+        if isinstance(value, str) and value in admitted:
+            return value
         if value is _MISSING:
             return "BET"
-        if not isinstance(value, str) or value not in admitted:
-            raise MalformedCallError(
-                f"{self._called('action')} must be one of {', '.join(admitted)}, not {shown(value)}"
-            )
-        return value
+        raise MalformedCallError(f"{self._called('action')} must be one of {', '.join(admitted)}, not {shown(value)}")
 
     def text(self, canonical: str, *, expected: bool = True) -> str | None:
         """Return an id that moves nothing, or None when it is absent or unreadable."""
@@ -179,12 +178,6 @@ class _Body:
         if cents is None:
             self.oddities.append(Oddity(field, value))
         return cents
-
-    def _given(self, canonical: str, value: object) -> str:
-        # Blank ones here, for a call made by hand may leave out what a body may not leave empty. The call checks more.
-        if not isinstance(value, str) or not value:
-            raise MalformedCallError(f"{self._called(canonical)} must be a string and not empty, not {shown(value)}")
-        return value
 
     def _called(self, canonical: str) -> str:
         names = [".".join((first, *rest)) for first, rest in self._paths[canonical]]
