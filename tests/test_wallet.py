@@ -112,16 +112,36 @@ async def test_anomalies_of_the_receiver() -> None:
         assert [each.kind for each in ledger.anomalies] == ["unreadable"]
         assert [source for source, *_ in ledger._tables.anomalies] == ["staging"]
 
-    class Plain:
-        def apply(self, call: WebhookCall, *, terms: Terms = Terms()) -> Outcome:  # noqa: B008 - it is frozen
-            return Outcome(code=None, balance_cents=Cents(0), at_millis=0)
 
-        async def applied(self, call: WebhookCall, *, terms: Terms) -> Outcome:
-            return self.apply(call)
+@pytest.mark.anyio
+async def test_a_ledger_that_keeps_no_anomalies() -> None:
+    """A Ledger of the operator's own need not keep them."""
+
+    class Plain:
+        def apply(self, call: WebhookCall, *, terms: Terms) -> Outcome:
+            return Outcome(code=None, balance_cents=Cents(7), at_millis=0)
+
+    class Awaited:
+        async def apply(self, call: WebhookCall, *, terms: Terms) -> Outcome:
+            return Outcome(code=None, balance_cents=Cents(7), at_millis=0)
 
     plain: Any = Plain()  # Any: it has what this test needs of a ledger.
     Wallet(plain).keep_anomaly("deposit", "unreadable", b"{")
-    await AsyncWallet(plain).keep_anomaly("deposit", "unreadable", b"{")
+    assert Wallet(plain).withdraw(withdraw()).balance_cents == 7
+    awaited = AsyncWallet(Awaited())
+    await awaited.keep_anomaly("deposit", "unreadable", b"{")
+    assert (await awaited.withdraw(withdraw())).balance_cents == 7
+
+
+def test_a_wallet_and_a_ledger_of_one_kind() -> None:
+    """The wrong kind is refused at once, and not once money has moved."""
+    ledger = MemoryLedger()
+    wrong: Any = AsyncMemoryLedger(ledger)  # Any: of the wrong type.
+    with pytest.raises(TypeError, match="AsyncMemoryLedger is awaited: give it to AsyncWallet"):
+        Wallet(wrong)
+    wrong = ledger
+    with pytest.raises(TypeError, match="MemoryLedger is not awaited: give it to Wallet"):
+        AsyncWallet(wrong)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -1,5 +1,6 @@
 """A ready wallet: answers the four webhooks from a ledger."""
 
+import inspect
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
@@ -30,6 +31,9 @@ class Wallet:
             keeps its account: its deposit and refund go there.
         within: ``within(call, outcome, connection)`` runs your own statements in the transaction of the call; what it
             raises undoes the call, which is answered SYSTEM_ERROR.
+
+    Raises:
+        TypeError: The ledger is awaited: an AsyncWallet is for it.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class Wallet:
         account_of: AccountOf | None = None,
         within: Within | None = None,
     ) -> None:
+        _check_kind(ledger, awaited=False)
         self.ledger = ledger
         self.terms = Terms(
             rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, within=within
@@ -71,7 +76,12 @@ class Wallet:
 
 
 class AsyncWallet:
-    """An AsyncWebhookHandler over an AsyncSqlLedger, made as a Wallet is; ``may_bet`` and ``within`` may be async."""
+    """
+    An AsyncWebhookHandler over an AsyncSqlLedger, made as a Wallet is; ``may_bet`` and ``within`` may be async.
+
+    Raises:
+        TypeError: The ledger is not awaited: a Wallet is for it.
+    """
 
     def __init__(
         self,
@@ -83,6 +93,7 @@ class AsyncWallet:
         account_of: AccountOf | None = None,
         within: Within | None = None,
     ) -> None:
+        _check_kind(ledger, awaited=True)
         self.ledger = ledger
         self.terms = Terms(
             rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, within=within
@@ -109,3 +120,10 @@ class AsyncWallet:
         keep: Any = getattr(self.ledger, "keep_anomaly", None)
         if keep is not None:
             await keep(operation, kind, body, source=self.terms.source)
+
+
+def _check_kind(ledger: Any, *, awaited: bool) -> None:
+    # Found out with the first call, it would be too late: the money would have moved, and nobody could say so.
+    if inspect.iscoroutinefunction(ledger.apply) is not awaited:
+        kind, other = ("is not awaited", "Wallet") if awaited else ("is awaited", "AsyncWallet")
+        raise TypeError(f"the ledger {type(ledger).__name__} {kind}: give it to {other}")
