@@ -45,7 +45,7 @@ class Express:
         done = yield Execute(
             self._lone_withdraw,
             (
-                *(cents, account, cents, tx_id, source, bet_id, source),
+                *(account, cents, cents, tx_id, source, bet_id, source),
                 *(source, tx_id, bet_id, action, cents),
                 *(bet_id, instance_id, game, round_id, cents, state, action, tx_id, digest, source),
                 *(cents, source, tx_id),
@@ -191,12 +191,22 @@ SELECT n, balance_cents, at_millis FROM done
 
 
 def _lone_withdraw(prefix: str, clock: str) -> str:
-    """Return the same for one withdraw: no lists, no running sums, and so a third of the work."""
+    """
+    Return the same for one withdraw: no lists, no running sums, and so less work.
+
+    The row is locked before the clock is read: an UPDATE that waits for a reader's lock would keep the time at which
+    it began to wait, and a reader would have told the older balance with a later time.
+    """
     return f"""
-WITH moved AS (
+WITH locked AS MATERIALIZED (
+    SELECT account, {clock} AS clock FROM (
+        SELECT account FROM {prefix}accounts WHERE account = ? FOR UPDATE
+    ) AS each
+), moved AS (
     UPDATE {prefix}accounts AS kept
-    SET balance_cents = kept.balance_cents - CAST(? AS bigint), at_millis = greatest({clock}, kept.at_millis + 1)
-    WHERE kept.account = ? AND kept.balance_cents >= CAST(? AS bigint)
+    SET balance_cents = kept.balance_cents - CAST(? AS bigint), at_millis = greatest(clock, kept.at_millis + 1)
+    FROM locked
+    WHERE kept.account = locked.account AND kept.balance_cents >= CAST(? AS bigint)
         AND (
             SELECT 1 FROM {prefix}calls AS known
             WHERE known.tx_id = ? AND known.operation = 'withdraw' AND known.source = ?
