@@ -1,0 +1,250 @@
+"""
+Races: threads and processes on one database, hot players and many, and pairs of calls that must not both win.
+
+What is asserted is never who wins, but that the books bear out every answer (spec §3, §6 promise no order).
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from game_operator.ledger import SqlLedger
+from game_operator.ledger.api import DEFAULT_TERMS
+from game_operator.ledger.book import Item
+from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
+from tests.support.books import problems, read_books
+from tests.support.calls import deposit, rollback, withdraw
+from tests.support.crowds import Processes, codes, in_threads, open_accounts, processes
+from tests.support.leftovers import assert_idle, nothing_grows
+from tests.support.traffic import Traffic, deliver, openings, shares
+
+THREADS = 16
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[Processes]:
+    """Four processes, spawned once for all tests here."""
+    with processes(4) as four:
+        yield four
+
+
+def _by_process(calls: Sequence[WebhookCall], crowd: Processes, threads: int) -> list[list[list[WebhookCall]]]:
+    return [shares(share, threads) for share in shares(calls, crowd.count)]
+
+
+@pytest.mark.parametrize("players", [pytest.param(1, id="one hot player"), pytest.param(40, id="many players")])
+def test_16_threads_and_4_processes_conserve_money(url: str, players: int, crowd: Processes) -> None:
+    """D05, D06: mixed traffic from 4 threads in each of 4 processes and 16 here; the books bear out every answer."""
+    names = [f"p{number}" for number in range(players)]
+    open_accounts(url, openings(names))
+    here, there = Traffic(1, names, 100, name="here"), Traffic(2, names, 150, name="there")
+    with nothing_grows(), SqlLedger(url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as beside:
+        elsewhere = beside.submit(crowd.send, url, _by_process(there.arrivals(), crowd, 4))
+        answers = in_threads(ledger, shares(here.arrivals(), THREADS)) + elsewhere.result()
+        deliver(ledger.apply, [*here.in_order(), *there.in_order()], answers)
+    assert problems(read_books(url), [*here.stories, *there.stories], answers) == []
+    assert_idle(url)
+
+
+def test_poor_players_are_never_below_zero(url: str) -> None:
+    """A player who runs out of money while 16 threads bet: declined or debited, and never below zero."""
+    names = ["p1", "p2", "p3"]
+    open_accounts(url, openings(names, 2_000))
+    traffic = Traffic(3, names, 150, poor=True)
+    with SqlLedger(url) as ledger:
+        answers = in_threads(ledger, shares(traffic.arrivals(), THREADS))
+        deliver(ledger.apply, traffic.in_order(), answers)
+    assert problems(read_books(url), traffic.stories, answers) == []
+    assert "INSUFFICIENT_BALANCE" in codes(answers, "withdraw")
+
+
+def test_50_withdraws_of_a_balance_for_33(url: str) -> None:
+    """D01: 100.00 and 50 wagers of 3.00 at once: 33 are taken, 17 declined, 1.00 is left."""
+    open_accounts(url, {"p1": 10_000})
+    with SqlLedger(url) as ledger:
+        answers = in_threads(ledger, [[withdraw(f"b{number}", amount_cents=300)] for number in range(50)])
+    taken = codes(answers, "withdraw")
+    assert (taken.count(None), taken.count("INSUFFICIENT_BALANCE")) == (33, 17)
+    books = read_books(url)
+    assert books.accounts == {"p1": 100}
+    assert problems(books, (), answers) == []
+
+
+def test_identical_calls_from_all_threads_and_processes(url: str, crowd: Processes) -> None:
+    """D02, D06: the same withdraw from everybody at once, then the same deposit: one debit, one credit, all SUCCESS."""
+    open_accounts(url, {"p1": 10_000})
+    with SqlLedger(url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as beside:
+        for call in (withdraw(), deposit()):
+            elsewhere = beside.submit(crowd.send, url, [[[call]] * 4] * crowd.count)
+            answers = in_threads(ledger, [[call]] * THREADS) + elsewhere.result()
+            assert codes(answers, call.operation) == [None] * 32
+    books = read_books(url)
+    assert books.accounts == {"p1": 10_000 - 500 + 1250}
+    assert len(books.postings) == 3
+    assert problems(books) == []
+
+
+class _Pairs:
+    """Two ledgers, as on two machines, that get the two calls of a pair at the same moment."""
+
+    def __init__(self, url: str) -> None:
+        self._ledgers = [SqlLedger(url, patience_seconds=30) for _ in range(2)]
+        self._pool = ThreadPoolExecutor(2)
+        self._start = Barrier(2)
+
+    def __enter__(self) -> "_Pairs":
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._pool.shutdown()
+        for ledger in self._ledgers:
+            ledger.close()
+
+    def race(self, one: WebhookCall, other: WebhookCall) -> list[str | None]:
+        """Send both at once; return the two codes."""
+        calls = zip(self._ledgers, (one, other), strict=True)
+        return [sent.result().code for sent in [self._pool.submit(self._send, *each) for each in calls]]
+
+    def alone(self, call: WebhookCall) -> str | None:
+        return self._ledgers[0].apply(call).code
+
+    def _send(self, ledger: SqlLedger, call: WebhookCall):  # type: ignore[no-untyped-def]
+        self._start.wait()
+        return ledger.apply(call)
+
+
+def test_withdraw_against_its_rollback_on_an_unseen_bet(url: str) -> None:
+    """D08, D03: 200 times at once from two machines: refunded or never debited, and no debit beside a tombstone."""
+    open_accounts(url, {"p1": 100_000})
+    with _Pairs(url) as pairs:
+        for number in range(200):
+            bet_id = f"b{number}"
+            one, other = withdraw(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}")
+            ends = pairs.race(one, other)
+            assert ends in ([None, None], ["BET_ROLLED_BACK", "BET_NOT_FOUND"]), f"{bet_id}: {ends}"
+    books = read_books(url)
+    assert books.accounts == {"p1": 100_000}
+    assert {bet.state for bet in books.bets.values()} <= {"TOMBSTONE", "ROLLED_BACK"}
+    assert problems(books) == []
+
+
+def test_withdraw_against_its_rollback_of_an_unknown_player(url: str) -> None:
+    """Without an account there is no row to lock, and the constraints alone decide: declined, or a tombstone."""
+    open_accounts(url, {})
+    with _Pairs(url) as pairs:
+        for number in range(50):
+            bet_id = f"b{number}"
+            ends = pairs.race(withdraw(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}"))
+            assert ends == ["PLAYER_NOT_FOUND", "PLAYER_NOT_FOUND"]
+    books = read_books(url)
+    assert len(books.bets) == 50
+    assert {bet.state for bet in books.bets.values()} <= {"TOMBSTONE", "DECLINED"}
+    assert problems(books) == []
+
+
+def test_deposit_against_rollback(url: str) -> None:
+    """D04: of the deposit and the rollback of one bet exactly one wins, and the other is told so."""
+    open_accounts(url, {"p1": 100_000})
+    with _Pairs(url) as pairs:
+        for number in range(50):
+            bet_id = f"b{number}"
+            assert pairs.alone(withdraw(bet_id)) is None
+            ends = pairs.race(deposit(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}"))
+            assert ends in ([None, "BET_ALREADY_CLOSED"], ["BET_ROLLED_BACK", None]), f"{bet_id}: {ends}"
+    assert problems(read_books(url)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(withdraw(), withdraw("b2", tx_id="withdraw:bet:b1"), id="one identity, two bets"),
+        pytest.param(withdraw(), withdraw(tx_id="other"), id="one bet, two identities"),
+        pytest.param(withdraw(), withdraw(amount_cents=501), id="one identity, two amounts"),
+        pytest.param(withdraw(), withdraw(player_id="p2"), id="one identity, two players"),
+        pytest.param(withdraw(tx_id="w1"), withdraw(player_id="p2", tx_id="w2"), id="one bet, two players"),
+    ],
+)
+def test_conflicting_withdraws(url: str, first: WithdrawCall, second: WithdrawCall) -> None:
+    """B04, B12, B13 as a race: what locks nothing in common is kept apart by the constraints; one debit, one conflict."""
+    with _Pairs(url) as pairs:
+        for number in range(15):
+            open_accounts(url, {f"p1.{number}": 10_000, f"p2.{number}": 10_000})
+            ends = pairs.race(_renamed(first, number), _renamed(second, number))
+            assert sorted(ends, key=str) == ["DUPLICATE_TRANSACTION", None]
+    assert problems(read_books(url)) == []
+
+
+def _renamed(call: WithdrawCall, number: int) -> WithdrawCall:
+    """Return the same call of another world: no player, bet or identity of it is in any other."""
+    player_id, bet_id, tx_id = (f"{name}.{number}" for name in (call.player_id, call.bet_id, call.tx_id))
+    return WithdrawCall(player_id=player_id, bet_id=bet_id, tx_id=tx_id, amount_cents=call.amount_cents)
+
+
+def test_same_call_twice_in_one_commit(url: str) -> None:
+    """D09: a batch that holds the same calls several times moves each once, and answers all."""
+    open_accounts(url, {"p1": 600, "p2": 1_000})
+    claim = DepositCall(player_id="p2", amount_cents=70, action="JACKPOT", tx_id="j1")
+    calls: list[WebhookCall] = [withdraw(), withdraw(), claim, deposit(), deposit(), claim, withdraw(), withdraw("b2")]
+    calls += [rollback("b2", tx_id="withdraw:bet:b2"), rollback("b2", tx_id="withdraw:bet:b2"), BalanceCall(player_id="p1")]
+    with SqlLedger(url) as ledger:
+        results = ledger._apply_all([Item(call, DEFAULT_TERMS) for call in calls])
+    assert [getattr(result, "code", result) for result in results] == [None] * len(calls)
+    books = read_books(url)
+    assert books.accounts == {"p1": 600 - 500 + 1250, "p2": 1_070}
+    assert problems(books) == []
+
+
+def test_a_batch_cannot_overdraw(url: str) -> None:
+    """D09: two withdraws in one commit, money for one: one is taken, the other declined, also when sent twice."""
+    open_accounts(url, {"p1": 600})
+    calls = [withdraw("b1"), withdraw("b2"), withdraw("b1"), withdraw("b2")]
+    with SqlLedger(url) as ledger:
+        results = ledger._apply_all([Item(call, DEFAULT_TERMS) for call in calls])
+    answered = [getattr(result, "code", result) for result in results]
+    assert answered in ([None, "INSUFFICIENT_BALANCE"] * 2, ["INSUFFICIENT_BALANCE", None] * 2)
+    assert problems(read_books(url)) == []
+
+
+def test_timestamps_of_one_player_over_two_machines(url: str, crowd: Processes) -> None:
+    """D07: with player-balance and several processes, a later answer never carries an older balance."""
+    open_accounts(url, {"p1": 10**9})
+    ask = BalanceCall(player_id="p1")
+    calls = [
+        [call for number in range(25) for call in (withdraw(f"{name}-{number}", amount_cents=1), ask)]
+        for name in range(crowd.count)
+    ]
+    answers = crowd.send(url, [[share, [ask] * 50] for share in calls])
+    assert problems(read_books(url), (), answers) == []
+    in_time = sorted(answers, key=lambda answer: (answer.at_millis, -(answer.balance_cents or 0)))
+    balances = [answer.balance_cents or 0 for answer in in_time]
+    # Every call is a withdraw or a question: by time, the balance only falls.
+    assert balances == sorted(balances, reverse=True)
+
+
+def test_a_thousand_players(url: str, crowd: Processes) -> None:
+    """D05: a thousand players, mixed traffic, four processes: no deadlock that is not resolved, no lost update."""
+    names = [f"p{number}" for number in range(1000)]
+    open_accounts(url, openings(names))
+    traffic = Traffic(5, names, 300)
+    answers = crowd.send(url, _by_process(traffic.arrivals(), crowd, 4))
+    with SqlLedger(url, patience_seconds=30) as ledger:
+        deliver(ledger.apply, traffic.in_order(), answers)
+    assert problems(read_books(url), traffic.stories, answers) == []
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(10))
+def test_long_histories(url: str, seed: int, crowd: Processes) -> None:
+    """What 16 threads and 4 processes did above, ten times over and ten times as long."""
+    names = [f"p{number}" for number in range(1 if seed % 2 else 100)]
+    open_accounts(url, openings(names, 10**9 if seed % 3 else 30_000))
+    here, there = (Traffic(seed, names, 1000, poor=seed % 3 == 0, name=name) for name in ("here", "there"))
+    with SqlLedger(url, patience_seconds=60) as ledger, ThreadPoolExecutor(1) as beside:
+        elsewhere = beside.submit(crowd.send, url, _by_process(there.arrivals(), crowd, 4))
+        answers = in_threads(ledger, shares(here.arrivals(), THREADS), seconds=600) + elsewhere.result()
+        deliver(ledger.apply, [*here.in_order(), *there.in_order()], answers, seconds=600)
+    assert problems(read_books(url), [*here.stories, *there.stories], answers) == []
+    assert_idle(url)

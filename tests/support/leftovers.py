@@ -1,0 +1,68 @@
+"""What a ledger may leave behind when it is closed: nothing. And what it may hold while it works: no more each time."""
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+
+__all__ = ["assert_idle", "file_descriptors", "nothing_grows"]
+
+_FDS = Path("/proc/self/fd")
+
+
+def assert_idle(url: str, *, sessions: int = 0, seconds: float = 10.0) -> None:
+    """Assert that no transaction or lock is open in the database, and that no more than *sessions* of us remain."""
+    if url.startswith("sqlite:///"):
+        _assert_sqlite_idle(url.removeprefix("sqlite:///"))
+    else:
+        _assert_postgres_idle(url, sessions, seconds)
+
+
+def _assert_sqlite_idle(path: str) -> None:
+    # No patience at all: any lock that is left shows at once.
+    with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+
+
+def _assert_postgres_idle(url: str, sessions: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    with psycopg.connect(url, autocommit=True) as connection:
+        while True:
+            # A server takes a moment to notice that a client went away.
+            others = connection.execute(
+                "SELECT pid, state, query FROM pg_stat_activity WHERE datname = current_database() "
+                "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            ).fetchall()
+            locks = connection.execute(
+                "SELECT pid, mode FROM pg_locks WHERE pid <> pg_backend_pid() AND locktype IN ('tuple', 'transactionid') "
+                "AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())"
+            ).fetchall()
+            busy = [other for other in others if other[1] != "idle"]
+            if len(others) <= sessions and not busy and not locks:
+                return
+            assert time.monotonic() < until, f"sessions left: {others}; locks left: {locks}"
+            time.sleep(0.02)
+
+
+def file_descriptors() -> int:
+    """Return how many file descriptors this process holds; 0 where the system does not tell."""
+    return len(os.listdir(_FDS)) if _FDS.is_dir() else 0
+
+
+@contextlib.contextmanager
+def nothing_grows() -> Iterator[None]:
+    """Assert that the block leaves no thread and no file descriptor behind."""
+    threads, descriptors = threading.active_count(), file_descriptors()
+    yield
+    until = time.monotonic() + 10
+    while threading.active_count() > threads or file_descriptors() > descriptors:
+        assert time.monotonic() < until, (
+            f"{threads} threads became {threading.enumerate()}, {descriptors} descriptors {file_descriptors()}"
+        )
+        time.sleep(0.02)
