@@ -648,7 +648,7 @@ def test_round_ids_are_read() -> None:
 
 
 @pytest.mark.parametrize("field", ["wager", "won"])
-@pytest.mark.parametrize("value", [None, "500", 5.5, -1, True, {"amount": 5}, [5], 10**15 + 1])
+@pytest.mark.parametrize("value", [None, "500", 5.5, -1, -1.0, True, {"amount": 5}, [5], 10**15 + 1, 10.0**15 + 1])
 def test_amounts_beside_the_amount_move_nothing(field: str, value: object) -> None:
     """Scenario F11: older deposits carry objects in wager and won; the amount is what is credited."""
     body = wire(DEPOSIT | {"action": DEPOSIT["action"] | {field: value}})
