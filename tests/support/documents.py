@@ -6,9 +6,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
@@ -16,6 +20,7 @@ from game_operator.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 _TARGETS = frozenset(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+_HOME = "__home__"
 _INSTALLERS = {"pip", "python3", "git", "cd", "export"}
 
 
@@ -62,8 +67,31 @@ class _ConsoleBlockParser(CodeBlockParser):
         return _run_console(example)
 
 
+@cache
+def _service_key() -> bytes:
+    """Return the public key that a provider would have handed over, in PEM."""
+    key = generate_private_key(65537, 2048).public_key()
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _enter_folder(namespace: dict[str, Any]) -> None:
+    """Run a document's blocks in a folder of their own, which holds what a reader has got from the provider."""
+    folder = TemporaryDirectory()
+    namespace[_HOME] = folder, Path.cwd()
+    Path(folder.name, "service.pub.pem").write_bytes(_service_key())
+    os.chdir(folder.name)
+
+
+def _leave_folder(namespace: dict[str, Any]) -> None:
+    folder, before = namespace[_HOME]
+    os.chdir(before)
+    folder.cleanup()
+
+
 DOCUMENTS = Sybil(
     parsers=[PythonCodeBlockParser(), _ConsoleBlockParser(), SkipParser()],
+    setup=_enter_folder,
+    teardown=_leave_folder,
     patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/decisions/*.md"],
     # Sybil's own default is the folder of this file, where no document is.
     path=str(ROOT),
