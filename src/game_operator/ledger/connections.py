@@ -98,7 +98,11 @@ class _Psycopg:
     def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
         cursor = self._cursor
         cursor.execute(_placed(sql, "format"), parameters)
-        return cursor.fetchall() if cursor.description else [], cursor.rowcount
+        try:
+            return cursor.fetchall(), cursor.rowcount
+        except Exception as failed:
+            _check_rowless(failed)
+            return [], cursor.rowcount
 
 
 class _AsyncPsycopg:
@@ -118,7 +122,11 @@ class _AsyncPsycopg:
     async def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
         cursor = self._cursor
         await cursor.execute(_placed(sql, "format"), parameters)
-        return await cursor.fetchall() if cursor.description else [], cursor.rowcount
+        try:
+            return await cursor.fetchall(), cursor.rowcount
+        except Exception as failed:
+            _check_rowless(failed)
+            return [], cursor.rowcount
 
 
 class _Django:
@@ -284,6 +292,14 @@ def _kind(name: str) -> Kind:
 def _check_psycopg(connection: Any) -> None:
     if connection.autocommit and connection.info.transaction_status.name == "IDLE":
         raise _required("with connection.transaction(): begins one")
+
+
+def _check_rowless(failed: Exception) -> None:
+    """Raise *failed* unless it only says that a statement has no rows; in a pipeline nothing tells so before."""
+    import psycopg
+
+    if type(failed) is not psycopg.ProgrammingError:  # The server's own refusals have classes of their own.
+        raise failed
 
 
 def _sqlite_must_begin(connection: Any) -> bool:

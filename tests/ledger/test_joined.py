@@ -1,0 +1,268 @@
+"""A call in the operator's own transaction, over every kind of connection and both databases."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.errors import GameOperatorError, TransactionRequiredError
+from game_operator.ledger import TableAccounts, Terms
+from tests.support.callers import KINDS, CallerKind, Joining
+from tests.support.calls import deposit, rollback, withdraw
+from tests.support.postgres import PostgresServer
+
+PLAYERS = TableAccounts(table="players", key="id", balance="balance", unit="units")
+
+_PSYCOPG = next(kind for kind in KINDS if kind.name == "psycopg")
+_SCHEMAS = count(1)
+
+_TABLES = (
+    "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance numeric(14, 2) NOT NULL)",
+    "CREATE TABLE journal (entry varchar(40) PRIMARY KEY)",
+    "INSERT INTO players VALUES ('p1', 10.00)",
+    "INSERT INTO players VALUES ('p2', 10.00)",
+)
+
+
+@pytest.fixture(params=KINDS, ids=str)
+def kind(request: pytest.FixtureRequest) -> CallerKind:
+    """Each kind of connection."""
+    chosen: CallerKind = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def shared_database(postgres: PostgresServer) -> Iterator[str]:
+    """One PostgreSQL database for all these tests: each has a schema of its own, which is quicker to make."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
+
+
+def _postgres_schema(url: str) -> str:
+    name = f"test_{next(_SCHEMAS)}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET search_path = {name}".encode())
+    return url
+
+
+@pytest.fixture
+def url(kind: CallerKind, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database with the operator's tables, of the kind that the connection is for."""
+    if kind.database == "sqlite":
+        address, maker = f"sqlite:///{tmp_path / 'wallet.db'}", KINDS[0]
+    else:
+        address, maker = _postgres_schema(request.getfixturevalue("shared_database")), _PSYCOPG
+    with maker.open(address) as joining:
+        joining.begin()
+        for statement in _TABLES:
+            joining.execute(statement)
+        joining.commit()
+    return address
+
+
+@pytest.fixture
+def caller(kind: CallerKind, url: str) -> Iterator[Joining]:
+    """A caller with no transaction yet."""
+    with kind.open(url, accounts=PLAYERS) as joining:
+        yield joining
+
+
+def _left(caller: Joining) -> dict[str, int]:
+    """Return how many rows there are; the transaction it reads in is over afterwards."""
+    caller.begin()
+    tables = ("calls", "bets", "postings", "anomalies", "clocks")
+    counts = {name: caller.scalar(f"SELECT count(*) FROM game_operator_{name}") for name in tables}
+    counts["journal"] = caller.scalar("SELECT count(*) FROM journal")
+    counts["cents"] = int(caller.scalar("SELECT sum(balance) FROM players") * 100)
+    caller.rollback()
+    return {name: number for name, number in counts.items() if number}
+
+
+def test_a_call_is_committed_with_the_callers_own_rows(caller: Joining) -> None:
+    """Call, bet, posting, the operator's balance and the operator's row: together."""
+    caller.begin()
+    outcome = caller.apply(withdraw())
+    assert (outcome.applied, outcome.balance_cents) == (True, 500)
+    caller.execute("INSERT INTO journal VALUES ('bet b1')")
+    caller.commit()
+    assert _left(caller) == {"calls": 1, "bets": 1, "postings": 1, "clocks": 1, "journal": 1, "cents": 1500}
+
+
+def test_nothing_is_left_when_the_second_statement_fails(caller: Joining) -> None:
+    """A statement of the caller's that fails after the call leaves neither debit nor bet; the repeat is applied."""
+    caller.begin()
+    caller.execute("INSERT INTO journal VALUES ('taken')")
+    caller.commit()
+    caller.begin()
+    assert caller.apply(withdraw()).applied
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        caller.execute("INSERT INTO journal VALUES ('taken')")
+    caller.rollback()
+    assert _left(caller) == {"journal": 1, "cents": 2000}
+    caller.begin()
+    assert caller.apply(withdraw()).applied
+    caller.commit()
+    assert _left(caller)["cents"] == 1500
+
+
+def test_a_round_of_calls_in_one_and_in_several_transactions(caller: Joining) -> None:
+    """A repeat is known inside the transaction and in the next; deposit and rollback move on (spec §3)."""
+    caller.begin()
+    assert caller.apply(withdraw()).applied
+    again = caller.apply(withdraw())
+    assert (again.replayed, again.applied, again.balance_cents) == (True, False, 500)
+    caller.commit()
+    caller.begin()
+    assert caller.apply(withdraw()).replayed
+    assert caller.apply(deposit()).balance_cents == 1750
+    assert caller.apply(rollback()).code == "BET_ALREADY_CLOSED"
+    caller.commit()
+    assert _left(caller)["cents"] == 2750
+
+
+def test_a_refusal_that_is_committed_stays_a_refusal(caller: Joining) -> None:
+    """The decline is stored with the caller's commit: after a top-up the same withdraw is refused again."""
+    caller.begin()
+    assert caller.apply(withdraw(amount_cents=1001)).code == "INSUFFICIENT_BALANCE"
+    caller.commit()
+    caller.begin()
+    caller.execute("UPDATE players SET balance = 100 WHERE id = 'p1'")
+    assert caller.apply(withdraw(amount_cents=1001)).code == "INSUFFICIENT_BALANCE"
+    caller.commit()
+    assert _left(caller)["cents"] == 11000
+
+
+def test_a_refusal_that_is_rolled_back_lets_the_late_withdraw_debit(caller: Joining) -> None:
+    """Why a refusal is to be committed: without its tombstone the withdraw, when it comes at last, debits."""
+    caller.begin()
+    assert caller.apply(rollback()).code == "BET_NOT_FOUND"
+    caller.rollback()
+    caller.begin()
+    assert caller.apply(withdraw()).applied
+    caller.rollback()
+    caller.begin()
+    assert caller.apply(rollback()).code == "BET_NOT_FOUND"
+    caller.commit()
+    caller.begin()
+    assert caller.apply(withdraw()).code == "BET_ROLLED_BACK"
+    caller.commit()
+    assert _left(caller)["cents"] == 2000
+
+
+def test_without_a_transaction(caller: Joining, kind: CallerKind) -> None:
+    """Where each statement would commit by itself the call is refused; where the driver begins, it is the caller's."""
+    if kind.begins_by_itself:
+        assert caller.apply(withdraw()).applied
+        caller.rollback()
+    else:
+        with pytest.raises(TransactionRequiredError, match=r"no open transaction.*begin"):
+            caller.apply(withdraw())
+    assert _left(caller) == {"cents": 2000}
+
+
+def test_within_is_given_the_callers_own_connection(caller: Joining) -> None:
+    """``within`` and ``may_bet`` of the terms work here too, with the very object that was passed."""
+    seen: list[Any] = []
+    terms = Terms(
+        may_bet=lambda call, account: seen.append(account.balance_cents),
+        within=lambda call, outcome, connection: seen.extend([outcome.code, connection]),
+    )
+    caller.begin()
+    caller.apply(withdraw(), terms)
+    caller.commit()
+    assert seen[:2] == [1000, None]
+    assert seen[2] is caller.connection
+
+
+def test_what_fails_in_a_call_does_not_abort_the_callers_transaction(caller: Joining) -> None:
+    """An error of the operator's own code passes through as it is, and only the call is undone."""
+
+    class OddError(Exception):
+        pass
+
+    def fail(*_: object) -> str:
+        raise OddError
+
+    caller.begin()
+    caller.execute("INSERT INTO journal VALUES ('before')")
+    for terms in (Terms(within=fail), Terms(may_bet=fail), Terms(account_of=fail)):
+        with pytest.raises(OddError):
+            caller.apply(withdraw(), terms)
+    caller.execute("INSERT INTO journal VALUES ('after')")
+    caller.commit()
+    assert _left(caller) == {"journal": 2, "cents": 2000}
+
+
+def test_errors_of_the_database_pass_through_unchanged(caller: Joining) -> None:
+    """What the database refuses raises what the caller's own statement would raise."""
+    caller.begin()
+    caller.apply(withdraw("seen"))
+    caller.commit()
+    caller.begin()
+    caller.execute("DROP TABLE players")
+    with pytest.raises(Exception, match="players") as failed:
+        caller.apply(withdraw())
+    assert not isinstance(failed.value, GameOperatorError)
+    # The caller's transaction goes on.
+    assert caller.scalar("SELECT count(*) FROM game_operator_bets") == 1
+    with pytest.raises(type(failed.value), match="players"):
+        caller.execute("SELECT * FROM players")
+    caller.rollback()
+
+
+def test_a_race_with_another_machine_is_decided_from_what_it_committed(
+    caller: Joining, url: str, kind: CallerKind
+) -> None:
+    """Two players' calls with one bet id lock different rows: the second meets the first's bet, and is no error."""
+    _race(caller, url, kind, theirs=withdraw(player_id="p2"), ours=withdraw(), code="DUPLICATE_TRANSACTION")
+    assert _left(caller)["cents"] == 1500
+
+
+@pytest.mark.parametrize("kind", [KINDS[0], _PSYCOPG], ids=str, indirect=True)
+@pytest.mark.parametrize(
+    ("theirs", "ours", "code", "cents"),
+    [
+        pytest.param(withdraw(), withdraw(), None, 1500, id="the same call"),
+        pytest.param(withdraw(player_id="p9"), withdraw(player_id="p9"), "PLAYER_NOT_FOUND", 2000, id="unknown player"),
+        pytest.param(rollback(), withdraw(), "BET_ROLLED_BACK", 2000, id="its rollback"),
+        pytest.param(withdraw(player_id="p9"), rollback(), "BET_NOT_FOUND", 2000, id="a declined bet"),
+    ],
+)
+def test_races_of_other_calls(
+    caller: Joining, url: str, kind: CallerKind, theirs: Any, ours: Any, code: str | None, cents: int
+) -> None:
+    """Whatever was first, the second is decided from the committed row and moves nothing."""
+    _race(caller, url, kind, theirs=theirs, ours=ours, code=code)
+    assert _left(caller)["cents"] == cents
+
+
+def _race(caller: Joining, url: str, kind: CallerKind, *, theirs: Any, ours: Any, code: str | None) -> None:
+    """Apply *ours* while *theirs* is not committed; it waits, is answered, and goes on in its own transaction."""
+    begun = Event()
+
+    def second() -> tuple[str | None, bool]:
+        caller.begin()
+        begun.set()
+        outcome = caller.apply(ours)
+        caller.execute("INSERT INTO journal VALUES ('second')")
+        caller.commit()
+        return outcome.code, outcome.applied
+
+    maker = KINDS[0] if kind.database == "sqlite" else _PSYCOPG
+    with maker.open(url, accounts=PLAYERS) as first, ThreadPoolExecutor(1) as threads:
+        first.begin()
+        first.apply(theirs)
+        running = threads.submit(second)
+        # On SQLite even BEGIN IMMEDIATE waits; elsewhere it is the call that does.
+        begun.wait(0.1)
+        assert not running.done()
+        first.commit()
+        assert running.result(timeout=30) == (code, False)
+    assert _left(caller)["journal"] == 1

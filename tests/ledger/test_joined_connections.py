@@ -1,0 +1,255 @@
+"""What may be passed as connection=, what is refused, and what callers have set on their connections."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from sqlalchemy import String, create_engine, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
+
+from game_operator.errors import LedgerUnavailableError, SchemaError, TransactionRequiredError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
+from game_operator.ledger.sqlite import path_of
+from game_operator.wallet import Wallet
+from tests.support.callers import sqlalchemy_url
+from tests.support.calls import deposit, withdraw
+
+
+class _Base(DeclarativeBase):
+    pass
+
+
+class _Player(_Base):
+    __tablename__ = "players"
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    balance_cents: Mapped[int]
+
+
+PLAYERS = TableAccounts(table="players", key="id", balance="balance_cents", unit="cents")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Database drivers live on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """An SQLite file."""
+    return f"sqlite:///{tmp_path / 'wallet.db'}"
+
+
+@pytest.fixture
+def ledger(sqlite_url: str) -> Iterator[SqlLedger]:
+    """A ledger with an account."""
+    with SqlLedger(sqlite_url) as opened:
+        opened.open_account("p1", Decimal("10.00"))
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "thing", [pytest.param(object(), id="object"), "wallet.db", 7, psycopg, sqlite3.Connection], ids=repr
+)
+def test_what_is_no_connection_is_refused_with_a_list(ledger: SqlLedger, thing: Any) -> None:
+    """The message tells all that can be passed."""
+    with pytest.raises(TypeError, match=r"(?s)no connection.*sqlite3.*psycopg.*SQLAlchemy.*Session.*django") as failed:
+        ledger.apply(withdraw(), connection=thing)
+    assert "AsyncSession" in str(failed.value)
+
+
+def test_an_engine_and_a_cursor_are_no_connections(ledger: SqlLedger, sqlite_url: str) -> None:
+    """Both look close enough to be passed by mistake."""
+    with closing(sqlite3.connect(path_of(sqlite_url))) as connection:
+        for thing in (create_engine(sqlite_url), connection.cursor()):
+            with pytest.raises(TypeError, match="no connection that a ledger can join"):
+                ledger.apply(withdraw(), connection=thing)
+
+
+def test_a_connection_of_the_other_world_is_refused_with_what_to_do(ledger: SqlLedger, sqlite_url: str) -> None:
+    """A blocking connection on the event loop, or one of asyncio without it: the other ledger is named."""
+    engine = create_async_engine(sqlalchemy_url(sqlite_url, "aiosqlite"))
+    with pytest.raises(TypeError, match="belongs to asyncio: give it to an AsyncSqlLedger"):
+        ledger.apply(withdraw(), connection=engine.connect())
+    with closing(sqlite3.connect(path_of(sqlite_url))) as connection:
+        apply = AsyncSqlLedger(sqlite_url).apply(withdraw(), connection=connection)
+        with pytest.raises(TypeError, match="would block the event loop: give it to a SqlLedger"):
+            asyncio.run(apply)
+
+
+def test_what_the_caller_has_set_on_sqlite3_does_not_matter(ledger: SqlLedger, sqlite_url: str) -> None:
+    """Row factories, converters and the old implicit transactions of Python."""
+    with closing(sqlite3.connect(path_of(sqlite_url), detect_types=sqlite3.PARSE_DECLTYPES)) as connection:
+        connection.row_factory = sqlite3.Row
+        connection.execute("CREATE TABLE journal (entry TEXT)")
+        connection.execute("INSERT INTO journal VALUES ('begins implicitly')")
+        assert connection.in_transaction
+        assert ledger.apply(withdraw(), connection=connection).balance_cents == 500
+        connection.commit()
+        # Committed, and no longer in a transaction: a SAVEPOINT would begin one, and its RELEASE end it.
+        with pytest.raises(TransactionRequiredError, match="BEGIN IMMEDIATE"):
+            ledger.apply(deposit(), connection=connection)
+    assert ledger.balance("p1") == 500
+
+
+def test_what_the_caller_has_set_on_psycopg_does_not_matter(postgres_url: str) -> None:
+    """Rows as dicts, raw cursors with other placeholders, a pipeline."""
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal("10.00"))
+        with psycopg.connect(postgres_url, row_factory=dict_row, cursor_factory=psycopg.RawCursor) as connection:
+            assert ledger.apply(withdraw(), connection=connection).balance_cents == 500
+            with connection.pipeline():
+                assert ledger.apply(deposit(), connection=connection).balance_cents == 1750
+        assert ledger.balance("p1") == 1750
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_an_engine_in_autocommit_is_refused(database: str, sqlite_url: str, request: pytest.FixtureRequest) -> None:
+    """SQLAlchemy says that it is in a transaction, and commits each statement all the same."""
+    url = sqlite_url if database == "sqlite" else request.getfixturevalue("postgres_url")
+    driver = "pysqlite" if database == "sqlite" else "psycopg"
+    engine = create_engine(sqlalchemy_url(url, driver), isolation_level="AUTOCOMMIT")
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal("10.00"))
+        with engine.begin() as connection, pytest.raises(TransactionRequiredError, match=r"(?i)autocommit"):
+            ledger.apply(withdraw(), connection=connection)
+        assert ledger.balance("p1") == 1000
+        assert ledger.bet("b1") is None
+    engine.dispose()
+
+
+def test_an_orm_session_sees_and_is_seen(sqlite_url: str) -> None:
+    """A player added to the session and not flushed can bet; a scoped session does as well."""
+    engine = create_engine(sqlalchemy_url(sqlite_url, "pysqlite"))
+    _Base.metadata.create_all(engine)
+    with SqlLedger(sqlite_url, accounts=PLAYERS) as ledger:
+        with Session(engine) as session:
+            player = _Player(id="p1", balance_cents=1000)
+            session.add(player)
+            assert ledger.apply(withdraw(), connection=session).balance_cents == 500
+            session.refresh(player)
+            assert player.balance_cents == 500
+            session.commit()
+        scoped = scoped_session(sessionmaker(engine))
+        assert ledger.apply(deposit(), connection=scoped).balance_cents == 1750
+        scoped.commit()
+        scoped.remove()
+        assert ledger.balance("p1") == 1750
+    engine.dispose()
+
+
+def test_djangos_own_proxy_is_taken(sqlite_url: str) -> None:
+    """``django.db.connection`` is a proxy; it is known as one, without its settings being looked at first."""
+    from django.utils.connection import ConnectionProxy
+
+    with SqlLedger(sqlite_url) as ledger, closing(sqlite3.connect(":memory:")) as connection:
+        wrapper = _Wrapper(connection)
+        with pytest.raises(TransactionRequiredError, match="atomic"):
+            ledger.apply(withdraw(), connection=ConnectionProxy({"default": wrapper}, "default"))
+
+
+class _Wrapper:
+    vendor = "sqlite"
+    in_atomic_block = False
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+
+def test_a_database_without_the_tables(tmp_path: Path, ledger: SqlLedger) -> None:
+    """A connection to another database is told to migrate there; the caller's transaction goes on."""
+    with closing(sqlite3.connect(tmp_path / "other.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE journal (entry TEXT)")
+        with pytest.raises(SchemaError, match=r"not in the database of connection=.*migrate=False"):
+            ledger.apply(withdraw(), connection=connection)
+        connection.execute("INSERT INTO journal VALUES ('goes on')")
+        connection.execute("COMMIT")
+        assert connection.execute("SELECT count(*) FROM journal").fetchone() == (1,)
+
+
+@pytest.mark.anyio
+async def test_a_database_without_the_tables_in_postgresql(postgres_url: str) -> None:
+    """The same over asyncpg; the ledger itself was never opened."""
+    engine = create_async_engine(sqlalchemy_url(postgres_url, "asyncpg"))
+    async with engine.begin() as connection:
+        with pytest.raises(SchemaError, match="Open a ledger on that database"):
+            await AsyncSqlLedger(postgres_url).apply(withdraw(), connection=connection)
+        assert (await connection.execute(text("SELECT 1"))).scalar() == 1
+    await engine.dispose()
+
+
+def test_a_stale_snapshot_is_the_databases_own_error(ledger: SqlLedger, sqlite_url: str) -> None:
+    """A transaction that has read before another wrote cannot write in SQLite: its own error, and nothing is left."""
+    with closing(sqlite3.connect(path_of(sqlite_url), isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM game_operator_bets").fetchall()
+        ledger.apply(withdraw("other"))
+        with pytest.raises(sqlite3.OperationalError, match="locked") as failed:
+            ledger.apply(withdraw(), connection=connection)
+        assert failed.value.sqlite_errorcode == sqlite3.SQLITE_BUSY_SNAPSHOT
+        connection.execute("ROLLBACK")
+    assert ledger.bet("b1") is None
+
+
+def test_a_serializable_transaction_fails_by_the_databases_own_error(postgres_url: str) -> None:
+    """Under REPEATABLE READ the row that another committed cannot be seen: the caller begins again."""
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as connection:
+        ledger.open_account("p1", Decimal("10.00"))
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT 1")
+        Wallet(ledger).withdraw(withdraw())
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            ledger.apply(withdraw(), connection=connection)
+        connection.rollback()
+        assert ledger.apply(withdraw(), connection=connection).replayed
+
+
+def test_endless_conflicts_end(ledger: SqlLedger, sqlite_url: str) -> None:
+    """A row that refuses to be stored, and cannot be seen, is given up after a few attempts."""
+    with closing(sqlite3.connect(path_of(sqlite_url), isolation_level=None)) as connection:
+        connection.execute("CREATE TRIGGER hide BEFORE INSERT ON game_operator_bets BEGIN SELECT RAISE(IGNORE); END")
+        connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerUnavailableError, match="kept storing"):
+            ledger.apply(withdraw(), connection=connection)
+        assert connection.execute(
+            "SELECT count(*) FROM game_operator_calls WHERE operation = 'withdraw'"
+        ).fetchone() == (0,)
+        assert connection.in_transaction
+        connection.execute("ROLLBACK")
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_call_leaves_nothing_even_if_the_caller_commits(postgres_url: str) -> None:
+    """Cancelled in the middle, the call is rolled back to its savepoint before the caller goes on."""
+    async with AsyncSqlLedger(postgres_url) as ledger:
+        await ledger.open_account("p1", Decimal("10.00"))
+        terms = Terms(within=lambda *_: anyio.sleep_forever())
+        async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+            with anyio.move_on_after(0.3) as scope:
+                await ledger.apply(withdraw(), connection=connection, terms=terms)
+            assert scope.cancelled_caught
+            await connection.commit()
+        assert await ledger.balance("p1") == 1000
+        assert await ledger.bet("b1") is None
+
+
+def test_a_call_by_itself_and_a_joined_one_meet_in_the_same_books(ledger: SqlLedger, sqlite_url: str) -> None:
+    """Joined or not, one identity is one movement."""
+    ledger.apply(withdraw())
+    with closing(sqlite3.connect(path_of(sqlite_url), isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        assert ledger.apply(withdraw(), connection=connection).replayed
+        assert ledger.apply(deposit(), connection=connection).balance_cents == 1750
+        connection.execute("COMMIT")
+    assert ledger.apply(deposit()).replayed
+    assert ledger.balance("p1") == 1750
