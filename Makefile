@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 .PHONY: help demo test check lint format bench torture clean
 
 help:
-	@echo "make demo     the whole story against a running service, in under 30 seconds"
+	@echo "make demo     both stories, client and wallet, against running servers, in under 30 seconds"
 	@echo "make test     all tests"
 	@echo "make check    what a change must pass: format, lint, types, import contracts, tests"
 	@echo "make format   write the format that check asks for"

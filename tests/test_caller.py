@@ -32,8 +32,8 @@ from game_operator.ledger import MemoryLedger
 from game_operator.protocol.webhook import encode_call
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
-from tests.support.asgi_server import served
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.servers import asgi_server
 
 SUCCESS = b'{"type":"SUCCESS","balance":95.00,"timestamp":1700000000000}'
 WITHDRAW = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500, instance_id="i1", game="aviator")
@@ -98,10 +98,10 @@ def open_wallet(public_key: RSAPublicKey) -> Iterator[Open]:
     async def front(scope: Any, receive: Any, send: Any) -> None:  # Any: as ASGI has it.
         await wallets[-1].application(scope, receive, send)
 
-    with served(front) as base_url:
+    with asgi_server(front, lifespan="off") as port:
 
         def open_wallet(profile: Profile | None = None) -> Served:
-            wallets.append(Served(f"{base_url}/wallet", public_key, profile))
+            wallets.append(Served(f"http://127.0.0.1:{port}/wallet", public_key, profile))
             return wallets[-1]
 
         yield open_wallet

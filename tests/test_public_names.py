@@ -205,6 +205,12 @@ def test_version_is_the_distribution_s() -> None:
             "pydantic pydantic_core sqlalchemy sqlite3 starlette typer rich uvicorn uvloop",
             id="a process of webhooks loads no client, database driver or framework",
         ),
+        pytest.param(
+            "from game_operator.caller import WebhookCaller, AsyncWebhookCaller",
+            "aiohttp boto3 django fastapi flask httpx2 jwt litestar psycopg sqlalchemy sqlite3 "
+            "starlette trio typer uvicorn uvloop",
+            id="a caller of webhooks loads no server and no database driver",
+        ),
     ],
 )
 def test_what_an_import_loads(statement: str, absent: str) -> None:
