@@ -84,6 +84,16 @@ BEGIN
     SELECT RAISE(ABORT, 'postings are never deleted outside prune');
 END;
 
+-- REPLACE deletes what it stands in for, and no trigger of deletions would see it.
+CREATE TRIGGER {prefix}postings_stand BEFORE INSERT ON {prefix}postings
+WHEN EXISTS (SELECT 1 FROM {prefix}postings WHERE id = NEW.id) OR (
+    NEW.operation = 'carry'
+    AND EXISTS (SELECT 1 FROM {prefix}postings WHERE operation = 'carry' AND tx_id = NEW.tx_id)
+)
+BEGIN
+    SELECT RAISE(ABORT, 'postings are never replaced');
+END;
+
 -- What a person should look at, each once, with the body it came in.
 CREATE TABLE {prefix}anomalies (
     id INTEGER PRIMARY KEY,

@@ -1,0 +1,283 @@
+"""Anomalies, their retry, and histories: what staff looks into (spec §3; docs/ledger.md)."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from game_operator.codes import BetState
+from game_operator.errors import AccountNotFoundError, RetryRefusedError
+from game_operator.ledger import AnomalyRecord, AsyncSqlLedger, MemoryLedger, SqlLedger, Terms
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import encode_call, read_call
+from game_operator.wallet import AsyncWallet, Wallet
+from game_operator.webhooks import WebhookReceiver
+from game_operator.webhooks.authenticators import WebhookRequest
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.raw_sql import run
+
+TERMS = Terms(source="s")
+
+
+class Anybody:
+    """Lets every call in."""
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None: ...
+
+
+def with_body(call: WebhookCall) -> WebhookCall:
+    """Return *call* as it is read from the body it would come in."""
+    return read_call(call.operation, encode_call(call), Profile())
+
+
+def opened(url: str) -> SqlLedger:
+    """Return a ledger in which p1 and p2 have 100.00 each."""
+    ledger = SqlLedger(url)
+    ledger.open_account("p1", Decimal(100))
+    ledger.open_account("p2", Decimal(100))
+    return ledger
+
+
+def kinds(ledger: SqlLedger, **wanted: object) -> list[str]:
+    """Return the kinds of the anomalies wanted."""
+    return [record.kind for record in ledger.anomalies(**wanted)]  # type: ignore[arg-type]  # Whatever a test asks for.
+
+
+def test_what_a_record_says(database_url: str) -> None:
+    """The call, its body, when it came first and last, and how often."""
+    call = with_body(deposit("early"))
+    with opened(database_url) as ledger:
+        outcomes = [ledger.apply(call, terms=TERMS) for _ in range(3)]
+        (record,) = ledger.anomalies()
+    assert record == AnomalyRecord(
+        id=record.id,
+        source="s",
+        kind="early_deposit",
+        code="BET_NOT_FOUND",
+        operation="deposit",
+        tx_id="deposit:bet:early",
+        bet_id="early",
+        player_id="p1",
+        body=call.body,
+        first_at_millis=outcomes[0].at_millis,
+        last_at_millis=outcomes[2].at_millis,
+        seen=3,
+        resolved_at_millis=None,
+    )
+
+
+def test_which_anomalies(database_url: str) -> None:
+    """By source, by whether somebody has looked, and by when they came last; oldest first, however many."""
+    with opened(database_url) as ledger:
+        for number in range(230):
+            ledger.keep_anomaly("deposit", "unreadable", b"%d" % number, source="s" if number % 2 else "t")
+        records = list(ledger.anomalies())
+        assert [record.body for record in records] == [b"%d" % number for number in range(230)]
+        ledger.resolve(records[0].id)
+        assert (len(list(ledger.anomalies())), len(list(ledger.anomalies(resolved=None)))) == (229, 230)
+        assert [record.id for record in ledger.anomalies(resolved=True)] == [records[0].id]
+        assert {record.source for record in ledger.anomalies(source="t")} == {"t"}
+        assert list(ledger.anomalies(source="")) == []
+        last = records[-1].last_at_millis
+        assert list(ledger.anomalies(since_millis=last + 1)) == []
+        assert records[-1] in ledger.anomalies(since_millis=last)
+
+
+def test_the_receivers_hook(database_url: str) -> None:
+    """What cannot be read, or belongs to another operator, is kept with its source; a repeat is counted."""
+    receiver = WebhookReceiver(authenticator=Anybody(), instances={"ours"})
+    foreign = encode_call(claim(instance_id="theirs"))
+    with opened(database_url) as ledger:
+        wallet = Wallet(ledger, source="s")
+        for path, body in (("/deposit", b"{"), ("/deposit", foreign), ("/deposit", b"{"), ("/withdraw", b"{")):
+            receiver.handle(path, {}, body, wallet)
+        records = [(each.source, each.kind, each.code, each.body, each.seen) for each in ledger.anomalies()]
+    assert records == [
+        ("s", "unreadable", "INVALID_REQUEST", b"{", 2),
+        ("s", "foreign_instance", "INVALID_REQUEST", foreign, 1),
+    ]
+
+
+def test_the_receivers_hook_in_memory() -> None:
+    """A MemoryLedger keeps them as well."""
+    ledger = MemoryLedger()
+    Wallet(ledger).keep_anomaly("deposit", "unreadable", b"{")
+    assert [(each.kind, each.body) for each in ledger.anomalies] == [("unreadable", b"{")]
+
+
+def test_a_retry_that_is_answered_success(database_url: str) -> None:
+    """A deposit that came before its withdraw is credited once, and its anomaly resolved."""
+    with opened(database_url) as ledger:
+        ledger.apply(with_body(deposit("b1")), terms=TERMS)
+        ledger.apply(with_body(withdraw("b1")), terms=TERMS)
+        (record,) = ledger.anomalies()
+        outcome = ledger.retry(record.id)
+        assert (outcome.code, outcome.applied, outcome.balance_cents) == (None, True, 10_750)
+        assert list(ledger.anomalies()) == []
+        (resolved,) = ledger.anomalies(resolved=True)
+        assert (resolved.id, resolved.resolved_at_millis is not None) == (record.id, True)
+        with pytest.raises(RetryRefusedError, match="is resolved"):
+            ledger.retry(record.id)
+        bet = ledger.bet("b1", source="s")
+        assert bet is not None
+        assert bet.state is BetState.CLOSED
+        assert ledger.verify().sound
+
+
+def test_a_retry_that_is_refused_again(database_url: str) -> None:
+    """By the same rules: the anomaly stays, and the attempt is counted."""
+    with opened(database_url) as ledger:
+        ledger.apply(with_body(deposit("b1")), terms=TERMS)
+        (record,) = ledger.anomalies()
+        assert ledger.retry(record.id, TERMS).code == "BET_NOT_FOUND"
+        assert [(each.id, each.seen) for each in ledger.anomalies()] == [(record.id, 2)]
+
+
+def test_a_retry_of_a_withdraws_bytes_on_rollback(database_url: str) -> None:
+    """The bytes are still the withdraw's: nothing is refunded, whoever asks."""
+    call = with_body(withdraw("b1"))
+    with opened(database_url) as ledger:
+        ledger.apply(call, terms=TERMS)
+        ledger.apply(read_call("rollback", call.body, Profile()), terms=TERMS)
+        (record,) = ledger.anomalies()
+        assert ledger.retry(record.id).code == "INVALID_REQUEST"
+        assert ledger.balance("p1") == 9_500
+
+
+def test_a_retry_reads_by_the_profile(database_url: str) -> None:
+    """A body that nobody could read is read by a profile that knows its names."""
+    body = b'{"who":"p1","action_id":"b1","amount":700,"action":{"type":"BET"}}'
+    with opened(database_url) as ledger:
+        ledger.apply(with_body(withdraw("b1")), terms=TERMS)
+        ledger.keep_anomaly("deposit", "unreadable", body, source="s")
+        (record,) = ledger.anomalies()
+        with pytest.raises(RetryRefusedError, match="player_id"):
+            ledger.retry(record.id)
+        rules = Profile(fields={"player_id": ("who",)})
+        assert ledger.retry(record.id, Terms(rules=rules)).balance_cents == 10_200
+        assert list(ledger.anomalies()) == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind", "body", "problem"),
+    [
+        pytest.param("withdraw", "second_withdraw", encode_call(withdraw()), "would debit now", id="a withdraw"),
+        pytest.param("deposit", "unreadable", b"{", "cannot be read", id="no JSON"),
+        pytest.param("rollback", "unreadable", b"{}", "player_id", id="no player"),
+        pytest.param("deposit-batch", "unreadable", b"[{}]", "no single deposit", id="a batch"),
+        pytest.param("deposit", "foreign_instance", encode_call(claim()), "another operator", id="not ours"),
+    ],
+)
+def test_what_cannot_be_retried(database_url: str, operation: str, kind: str, body: bytes, problem: str) -> None:
+    """It says why and what to do instead; nothing moves, and the anomaly stays."""
+    with opened(database_url) as ledger:
+        ledger.keep_anomaly(operation, kind, body)
+        (record,) = ledger.anomalies()
+        with pytest.raises(RetryRefusedError, match=problem):
+            ledger.retry(record.id)
+        assert kinds(ledger) == [kind]
+        assert ledger.balance("p1") == 10_000
+
+
+def test_an_instance_that_is_ours_after_all(database_url: str) -> None:
+    """Only who says so has it credited."""
+    with opened(database_url) as ledger:
+        ledger.keep_anomaly("deposit", "foreign_instance", encode_call(claim(instance_id="new")))
+        (record,) = ledger.anomalies()
+        assert ledger.retry(record.id, accept_foreign=True).balance_cents == 10_300
+
+
+@pytest.mark.parametrize("anomaly_id", [0, 7, -1])
+def test_an_anomaly_that_is_not_there(database_url: str, anomaly_id: int) -> None:
+    """Neither retried nor resolved."""
+    with opened(database_url) as ledger:
+        with pytest.raises(RetryRefusedError, match=f"no anomaly {anomaly_id}"):
+            ledger.retry(anomaly_id)
+        with pytest.raises(RetryRefusedError, match=f"no anomaly {anomaly_id}"):
+            ledger.resolve(anomaly_id)
+
+
+def test_the_history_of_a_bet(database_url: str) -> None:
+    """The bet, its calls, claims that name it, its movements and its anomalies, each in order; and no other's."""
+    with opened(database_url) as ledger:
+        early = ledger.apply(with_body(deposit("b1")), terms=TERMS)
+        for call in (
+            withdraw("b1"),
+            claim("c1", bet_id="b1"),
+            deposit("b1"),
+            withdraw("b2"),
+            deposit("b1", amount_cents=1),
+        ):
+            ledger.apply(with_body(call), terms=TERMS)
+        ledger.apply(with_body(withdraw("b1", "p2")), terms=replace(TERMS, source="t"))
+        history = ledger.history("b1", source="s")
+        assert history.bet == ledger.bet("b1", source="s")
+    assert [call.operation for call in history.calls] == ["withdraw", "deposit", "deposit"]
+    assert [(each.operation, each.tx_id, each.delta_cents, each.account) for each in history.movements] == [
+        ("withdraw", "withdraw:bet:b1", -500, "p1"),
+        ("deposit", "c1", 300, "p1"),
+        ("deposit", "deposit:bet:b1", 1250, "p1"),
+    ]
+    assert [anomaly.kind for anomaly in history.anomalies] == ["early_deposit", "conflicting_deposit"]
+    assert history.anomalies[0].first_at_millis == early.at_millis
+    assert not history.is_unknown
+
+
+def test_the_history_of_a_bet_that_nobody_knows(database_url: str) -> None:
+    """It is empty; a bet that only an anomaly names is not."""
+    with opened(database_url) as ledger:
+        assert ledger.history("nope").is_unknown
+        ledger.apply(with_body(deposit("nope")))
+        history = ledger.history("nope")
+    assert (history.bet, history.is_unknown, len(history.anomalies)) == (None, False, 1)
+
+
+def test_the_history_of_an_account(database_url: str) -> None:
+    """Its latest movements in order, and its open bets; those of other accounts are left out."""
+    with opened(database_url) as ledger:
+        for call in (withdraw("b1"), withdraw("b2"), deposit("b1"), withdraw("b3", "p2"), rollback("b9", tx_id="x")):
+            ledger.apply(call, terms=TERMS)
+        ledger.adjust("p1", Decimal("-1.00"), reference="cashout-1")
+        history = ledger.account_history("p1")
+        latest = ledger.account_history("p1", most=2)
+        with pytest.raises(AccountNotFoundError, match="'nobody'"):
+            ledger.account_history("nobody")
+        assert (history.account, history.balance_cents) == ("p1", ledger.balance("p1"))
+    assert [(each.operation, each.bet_id, each.delta_cents) for each in history.movements] == [
+        ("open", None, 10_000),
+        ("withdraw", "b1", -500),
+        ("withdraw", "b2", -500),
+        ("deposit", "b1", 1250),
+        ("adjust", None, -100),
+    ]
+    assert latest.movements == history.movements[-2:]
+    assert [bet.bet_id for bet in history.open_bets] == ["b2"]
+    assert history.at_millis == history.movements[-1].at_millis
+
+
+def test_a_balance_in_the_operators_own_table(database_url: str) -> None:
+    """There is a history, and no balance of ours."""
+    with SqlLedger(database_url) as ledger:
+        run(database_url, "INSERT INTO {p}clocks VALUES ('p1', 5)")
+        history = ledger.account_history("p1")
+    assert (history.balance_cents, history.at_millis, history.movements) == (None, 5, ())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_awaited(database_url: str) -> None:
+    """An AsyncSqlLedger does the same."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(100))
+        await AsyncWallet(ledger, source="s").keep_anomaly("deposit", "unreadable", b"{")
+        await ledger.apply(with_body(deposit("b1")), terms=TERMS)
+        await ledger.apply(with_body(withdraw("b1")), terms=TERMS)
+        unreadable, early = [record async for record in ledger.anomalies(source="s")]
+        with pytest.raises(RetryRefusedError, match="cannot be read"):
+            await ledger.retry(unreadable.id, TERMS)
+        assert (await ledger.retry(early.id)).balance_cents == 10_750
+        await ledger.resolve(unreadable.id)
+        assert [record async for record in ledger.anomalies()] == []
+        assert [call.operation for call in (await ledger.history("b1", source="s")).calls] == ["withdraw", "deposit"]
+        assert len((await ledger.account_history("p1")).movements) == 3

@@ -1,0 +1,509 @@
+"""verify(): a healthy book has no finding, and each kind of damage is found (spec §3)."""
+
+import shutil
+import threading
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, Terms
+from game_operator.ledger.script import Step, drive
+from game_operator.ledger.verify import Verify
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.postgres import PostgresServer
+from tests.support.raw_sql import DEFAULT_PREFIX, damage, damaged, is_sqlite, path_in, rows, run
+
+#: One bet in every state, two claims, and money from outside.
+HISTORY: tuple[WebhookCall, ...] = (
+    withdraw("open"),
+    withdraw("closed"),
+    deposit("closed"),
+    withdraw("lost"),
+    deposit("lost", amount_cents=0),
+    withdraw("rolled"),
+    rollback("rolled", tx_id="withdraw:bet:rolled"),
+    rollback("tomb", tx_id="withdraw:bet:tomb"),
+    withdraw("declined", amount_cents=10**9),
+    withdraw("nobodys", player_id="nobody"),
+    rollback("nobodys-tomb", player_id="nobody", tx_id="withdraw:bet:nobodys-tomb"),
+    withdraw("spent", action="RAIN"),
+    claim("claim-1"),
+    claim("claim-2", bet_id="open", action="JACKPOT"),
+    deposit("early"),
+    withdraw("closed"),
+    withdraw("other", player_id="p2"),
+)
+
+
+def fill(url: str) -> None:
+    """Make a ledger with that history."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.open_account("p2", Decimal(100))
+        for call in HISTORY:
+            ledger.apply(call)
+        ledger.adjust("p1", Decimal("-20.00"), reference="cashout-1")
+
+
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) -> dict[str, str]:
+    """The URL of a healthy book in each kind of database, to be copied."""
+    urls = {
+        "sqlite": f"sqlite:///{tmp_path_factory.mktemp('healthy') / 'wallet.db'}",
+        "postgres": postgres.create_database(),
+    }
+    for url in urls.values():
+        fill(url)
+    return urls
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def book(
+    request: pytest.FixtureRequest, templates: dict[str, str], tmp_path: Path, postgres: PostgresServer
+) -> Iterator[str]:
+    """A copy of the healthy book."""
+    template = templates[request.param]
+    if is_sqlite(template):
+        yield f"sqlite:///{shutil.copy(path_in(template), tmp_path / 'copy.db')}"
+        return
+    url = postgres.create_database(template=template)
+    yield url
+    postgres.drop_database(url)
+
+
+def verified(url: str) -> BooksReport:
+    """Return what verify() says."""
+    with SqlLedger(url) as ledger:
+        return ledger.verify()
+
+
+def kinds(report: BooksReport) -> set[str]:
+    """Return the kinds of its findings."""
+    return {finding.kind for finding in report.findings}
+
+
+def test_a_healthy_book(book: str) -> None:
+    """Nothing is found in a book with a bet in every state, and its totals sum to zero."""
+    report = verified(book)
+    assert (report.findings, report.notes, report.sound) == ((), (), True)
+    assert report.bets == {"OPEN": 2, "SPENT": 1, "CLOSED": 2, "ROLLED_BACK": 1, "TOMBSTONE": 2, "DECLINED": 2}
+    assert (report.accounts, report.calls, report.postings) == (2, 20, 13)
+    p1 = 10_000 - 4 * 500 + 1250 - 2_000 + 2 * 300
+    assert (report.balances_cents, report.house_cents) == (p1 + 9_500, -p1 - 9_500)
+    assert report.pruned_before_millis is None
+
+
+def test_an_empty_book(database_url: str) -> None:
+    """There is nothing to find, and nothing to sum."""
+    report = verified(database_url)
+    assert (report.sound, report.accounts, report.bets, report.balances_cents, report.house_cents) == (
+        True,
+        0,
+        {},
+        0,
+        0,
+    )
+
+
+POSTING_OF = "WHERE operation = '{}' AND tx_id = '{}'"
+CLOSING = POSTING_OF.format("deposit", "deposit:bet:closed")
+BACK = POSTING_OF.format("rollback", "withdraw:bet:rolled")
+CALL = "INSERT INTO {p}calls VALUES ('', '%s', '%s', 'p1', 'p1', '%s', 'BET', %d, NULL, 0, 9999999999999, NULL)"
+LATE = 9_999_999_999_999
+POSTING = (
+    "INSERT INTO {p}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
+    f"VALUES ('p1', %d, '', '%s', '%s', {LATE})"
+)
+LATER = f"UPDATE {{p}}accounts SET at_millis = {LATE}"
+AGAIN = (
+    "INSERT INTO {p}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
+    f"SELECT to_account, amount_cents, source, operation, tx_id, {LATE} FROM {{p}}postings {CLOSING}"
+)
+REOPENED = (
+    "UPDATE {p}bets SET state = 'OPEN', won_cents = NULL, deposit_tx_id = NULL, settled_at_millis = NULL "
+    "WHERE bet_id = 'closed'"
+)
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        pytest.param(
+            ["UPDATE {p}accounts SET balance_cents = balance_cents + 1 WHERE account = 'p1'"],
+            {"balance_differs"},
+            id="a cent more",
+        ),
+        pytest.param(
+            ["UPDATE {p}accounts SET balance_cents = balance_cents - 1 WHERE account = 'p2'"],
+            {"balance_differs"},
+            id="a cent less",
+        ),
+        pytest.param(
+            [f"DELETE FROM {{p}}postings {CLOSING}"],
+            {"balance_differs", "call_without_posting"},
+            id="a posting deleted",
+        ),
+        pytest.param(
+            [
+                f"DELETE FROM {{p}}postings {CLOSING}",
+                "UPDATE {p}accounts SET balance_cents = balance_cents - 1250 WHERE account = 'p1'",
+            ],
+            {"call_without_posting"},
+            id="a posting deleted, and the balance to suit",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}postings SET amount_cents = amount_cents + 1 {CLOSING}"],
+            {"balance_differs", "wrong_posting"},
+            id="a posting of another amount",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}postings SET from_account = to_account, to_account = NULL {CLOSING}"],
+            {"balance_differs", "wrong_posting"},
+            id="a posting the other way",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}postings SET to_account = 'p2' {CLOSING}"],
+            {"balance_differs", "wrong_account"},
+            id="a posting to somebody else",
+        ),
+        pytest.param(
+            [AGAIN],
+            {"balance_differs", "posted_twice", "account_too_early"},
+            id="a posting twice",
+        ),
+        pytest.param(
+            [
+                POSTING % (5, "deposit", "of-nobody"),
+                LATER,
+            ],
+            {"balance_differs", "posting_without_call"},
+            id="a posting without a call",
+        ),
+        pytest.param(["DELETE FROM {p}accounts WHERE account = 'p2'"], {"no_account"}, id="an account deleted"),
+        pytest.param(["UPDATE {p}accounts SET at_millis = 0"], {"account_too_early"}, id="an account's time set back"),
+        pytest.param(
+            [f"UPDATE {{p}}postings SET at_millis = 1 {CLOSING}"], {"time_goes_back"}, id="a posting's time set back"
+        ),
+        pytest.param(
+            [POSTING % (5, "carry", "p1"), LATER],
+            {"balance_differs", "carried_unasked"},
+            id="something carried forward, and nothing pruned",
+        ),
+        pytest.param(
+            ["DELETE FROM {p}calls WHERE tx_id = 'withdraw:bet:open'"],
+            {"posting_without_call", "withdraw_missing"},
+            id="a withdraw deleted",
+        ),
+        pytest.param(
+            ["DELETE FROM {p}calls WHERE tx_id = 'withdraw:bet:declined'"], {"withdraw_missing"}, id="a decline deleted"
+        ),
+        pytest.param(
+            ["DELETE FROM {p}calls WHERE tx_id = 'deposit:bet:lost'"], {"resolution_missing"}, id="a loss deleted"
+        ),
+        pytest.param(["DELETE FROM {p}bets WHERE bet_id = 'open'"], {"bet_missing"}, id="an open bet deleted"),
+        pytest.param(["DELETE FROM {p}bets WHERE bet_id = 'tomb'"], {"bet_missing"}, id="a tombstone deleted"),
+        pytest.param(["DELETE FROM {p}bets WHERE bet_id = 'declined'"], {"bet_missing"}, id="a declined bet deleted"),
+        pytest.param(
+            ["UPDATE {p}bets SET state = 'OPEN' WHERE bet_id = 'closed'"],
+            {"settled_while_open"},
+            id="a closed bet opened again",
+        ),
+        pytest.param(
+            [REOPENED],
+            {"second_deposit"},
+            id="a closed bet opened again without a trace",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET state = 'OPEN' WHERE bet_id = 'rolled'"],
+            {"settled_while_open", "rollback_of_other_state", "wrong_posting"},
+            id="a bet rolled back opened again",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET state = 'CLOSED', won_cents = 0, settled_at_millis = 1 WHERE bet_id = 'open'"],
+            {"resolution_missing"},
+            id="an open bet closed",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET state = 'ROLLED_BACK', settled_at_millis = 1 WHERE bet_id = 'open'"],
+            {"resolution_missing"},
+            id="an open bet said to be rolled back",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET state = 'OPEN' WHERE bet_id = 'declined'"],
+            {"withdraw_was_refused"},
+            id="a declined bet opened",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET state = 'DECLINED' WHERE bet_id = 'open'"],
+            {"withdraw_was_applied"},
+            id="an open bet said to be declined",
+        ),
+        pytest.param(
+            ["UPDATE {p}calls SET code = NULL WHERE tx_id = 'withdraw:bet:declined'"],
+            {"withdraw_was_applied", "call_without_posting"},
+            id="a decline turned into a success",
+        ),
+        pytest.param(
+            ["UPDATE {p}calls SET code = 'X' WHERE tx_id = 'deposit:bet:closed'"],
+            {"resolution_differs", "wrong_posting"},
+            id="a success turned into a refusal",
+        ),
+        pytest.param(
+            ["UPDATE {p}calls SET amount_cents = 1 WHERE tx_id = 'deposit:bet:closed'"],
+            {"resolution_differs", "wrong_posting"},
+            id="a deposit of another amount",
+        ),
+        pytest.param(
+            ["UPDATE {p}calls SET amount_cents = 1 WHERE tx_id = 'claim-1'"],
+            {"wrong_posting"},
+            id="a claim of another amount",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET wager_cents = 501 WHERE bet_id = 'open'"], {"withdraw_differs"}, id="another wager"
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET wager_cents = 501 WHERE bet_id = 'rolled'"],
+            {"withdraw_differs", "wrong_posting"},
+            id="a refund that is not the wager",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET won_cents = 1251 WHERE bet_id = 'closed'"],
+            {"resolution_differs"},
+            id="other winnings",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET player_id = 'p2' WHERE bet_id = 'open'"], {"withdraw_differs"}, id="another player"
+        ),
+        pytest.param(
+            ["DELETE FROM {p}calls WHERE operation = 'withdraw' AND tx_id = 'withdraw:bet:tomb'"],
+            {"tombstone_not_held"},
+            id="a tombstone that holds nothing",
+        ),
+        pytest.param(
+            ["DELETE FROM {p}calls WHERE operation = 'rollback' AND tx_id = 'withdraw:bet:tomb'"],
+            {"resolution_missing"},
+            id="a tombstone without its rollback",
+        ),
+        pytest.param(
+            [f"DELETE FROM {{p}}calls {BACK}"],
+            {"posting_without_call", "resolution_missing"},
+            id="a rollback deleted",
+        ),
+        pytest.param(
+            [CALL % ("withdraw", "w2", "open", 500)],
+            {"second_withdraw", "call_without_posting"},
+            id="a second withdraw",
+        ),
+        pytest.param(
+            [CALL % ("deposit", "d2", "closed", 1250)],
+            {"second_deposit", "call_without_posting"},
+            id="a second deposit",
+        ),
+        pytest.param(
+            [CALL % ("rollback", "r2", "closed", 0)],
+            {"settled_twice", "rollback_of_other_state"},
+            id="a rollback of a closed bet",
+        ),
+        pytest.param(
+            [CALL % ("rollback", "r2", "rolled", 0)],
+            {"settled_twice", "call_without_posting"},
+            id="a second rollback",
+        ),
+        pytest.param(
+            [CALL % ("rollback", "r2", "nowhere", 0)], {"bet_missing"}, id="a rollback of a bet that is not there"
+        ),
+        pytest.param(
+            ["UPDATE {p}calls SET action = '' WHERE tx_id = 'withdraw:bet:open'"],
+            {"withdraw_missing", "wrong_posting"},
+            id="a withdraw turned into a held identity",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_damage_is_found(templates: dict[str, str], kind: str, statements: list[str], expected: set[str]) -> None:
+    """Whatever is damaged is told by its kind, and nothing else is said to be wrong."""
+    with damaged(templates[kind], statements) as perform:
+        report = drive(Verify(DEFAULT_PREFIX).report(), perform)
+    assert kinds(report) == expected
+    assert all(finding.detail.endswith(".") for finding in report.findings)
+
+
+def test_a_finding_names_the_place(book: str) -> None:
+    """Account, source, bet and call, and amounts in currency units, for whoever has to mend it."""
+    damage(book, [f"UPDATE {{p}}postings SET amount_cents = 1251 {CLOSING}"])
+    balance, posting = sorted(verified(book).findings)
+    assert (balance.account, balance.detail) == ("p1", "The balance of 'p1' is 0.01 below its postings.")
+    assert (posting.account, posting.source, posting.operation, posting.tx_id) == (
+        "p1",
+        "",
+        "deposit",
+        "deposit:bet:closed",
+    )
+    assert posting.detail == "The deposit 'deposit:bet:closed' should have moved 12.50, and moved 12.51."
+
+
+def test_a_balance_below_zero_is_a_note(book: str) -> None:
+    """It may be so, in the operator's own doing: nothing is wrong with books that agree."""
+    damage(
+        book,
+        [
+            "UPDATE {p}accounts SET balance_cents = balance_cents - 10000 WHERE account = 'p2'",
+            "UPDATE {p}calls SET amount_cents = 0 WHERE operation = 'open' AND tx_id = 'p2'",
+            "DELETE FROM {p}postings WHERE operation = 'open' AND tx_id = 'p2'",
+        ],
+    )
+    report = verified(book)
+    assert report.sound
+    assert [(note.kind, note.account, note.detail) for note in report.notes] == [
+        ("negative_balance", "p2", "The account 'p2' holds -5.00.")
+    ]
+
+
+def test_two_balances_beyond_63_bits(database_url: str) -> None:
+    """A sum that the database cannot hold is summed all the same, and one cent in it is found."""
+    most = Decimal(2**63 - 1).scaleb(-2)
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", most)
+        ledger.open_account("p2", most)
+        report = ledger.verify()
+        assert (report.sound, report.balances_cents) == (True, 2**64 - 2)
+        damage(database_url, ["UPDATE {p}accounts SET balance_cents = balance_cents - 1 WHERE account = 'p2'"])
+        assert kinds(ledger.verify()) == {"balance_differs"}
+
+
+RECONCILED = [
+    CALL % ("reconcile", "reconcile:open", "open", 700),
+    POSTING % (700, "reconcile", "reconcile:open"),
+    f"UPDATE {{p}}accounts SET balance_cents = balance_cents + 700, at_millis = {LATE} WHERE account = 'p1'",
+    f"UPDATE {{p}}bets SET state = 'CLOSED', won_cents = 700, settled_at_millis = {LATE} WHERE bet_id = 'open'",
+]
+
+
+def test_a_bet_settled_by_a_reconciliation(book: str) -> None:
+    """It needs no deposit, and the deposit that it stood in for moves nothing (docs/decisions/0015)."""
+    damage(book, RECONCILED)
+    assert kinds(verified(book)) == set()
+    with SqlLedger(book) as ledger:
+        outcome = ledger.apply(deposit("open", amount_cents=700))
+        assert (outcome.code, outcome.applied) == (None, False)
+        assert kinds(ledger.verify()) == set()
+
+
+def test_a_reconciliation_and_a_refund(book: str) -> None:
+    """A bet is settled once, whoever settles it."""
+    damage(book, [*RECONCILED, CALL % ("rollback", "r", "open", 0)])
+    assert kinds(verified(book)) == {"settled_twice", "rollback_of_other_state"}
+
+
+def test_at_most_so_many_findings_of_each_kind(book: str) -> None:
+    """A book that is wrong everywhere does not fill the memory."""
+    run(book, "UPDATE {p}accounts SET balance_cents = balance_cents + 1")
+    with SqlLedger(book) as ledger:
+        assert len(ledger.verify().findings) == 2
+        assert len(ledger._survey(lambda: ledger._tables.verify.report(most=1)).findings) == 1
+
+
+def random_calls(random: Random, number: int, players: int) -> Iterator[WebhookCall]:
+    """Yield calls about few bets, so that repeats, conflicts and every state come about."""
+    for _ in range(number):
+        bet_id = f"b{random.randrange(number // 5)}"
+        player = f"p{random.randrange(players)}" if random.random() < 0.1 else f"p{hash_of(bet_id) % players}"
+        tx_id = "" if random.random() < 0.9 else f"t{random.randrange(5)}"
+        kind = random.random()
+        if kind < 0.4:
+            action = "RAIN" if hash_of(bet_id) % 7 == 0 else "BET"
+            yield withdraw(bet_id, player, random.choice([1, 500, 500, 10**6]), tx_id=tx_id, action=action)
+        elif kind < 0.7:
+            yield deposit(bet_id, player, random.choice([0, 700]), tx_id=tx_id)
+        elif kind < 0.9:
+            yield rollback(bet_id, player, tx_id or random.choice([None, f"withdraw:bet:{bet_id}"]))
+        else:
+            yield claim(f"c{random.randrange(number // 10)}", player, bet_id=bet_id)
+
+
+def hash_of(bet_id: str) -> int:
+    """Return a number for a bet, the same in each run."""
+    return int(bet_id[1:]) * 31 % 101
+
+
+PROFILES = [
+    pytest.param(Profile(), id="defaults"),
+    pytest.param(Profile(unknown_rollback="success", rollback_tx_id="own"), id="rollbacks of their own"),
+]
+
+
+@pytest.mark.parametrize("rules", PROFILES)
+def test_generated_histories_are_sound(database_url: str, rules: Profile) -> None:
+    """Whatever comes in whatever order, from threads that share commits, the books agree (spec §3, §6)."""
+    calls = list(random_calls(Random(7), 600, 4))
+    terms = Terms(rules=rules, source="s")
+    with SqlLedger(database_url) as ledger, ThreadPoolExecutor(16) as threads:
+        for player in range(3):  # The fourth is unknown.
+            ledger.open_account(f"p{player}", Decimal(50))
+        outcomes = list(threads.map(lambda call: ledger.apply(call, terms=terms), calls))
+        report = ledger.verify()
+    assert report.findings == ()
+    assert len(report.bets) == 6
+    assert {outcome.code for outcome in outcomes} > {None, "INSUFFICIENT_BALANCE", "BET_NOT_FOUND"}
+
+
+def test_while_calls_go_on(database_url: str) -> None:
+    """Each report is of one moment: what is half done elsewhere is never seen."""
+    stop = threading.Event()
+    with SqlLedger(database_url) as ledger, ThreadPoolExecutor(3) as threads:
+        ledger.open_account("p1", Decimal(1_000))
+
+        def traffic(name: int) -> int:
+            done = 0
+            while not stop.is_set():
+                ledger.apply(withdraw(f"b{name}-{done}", amount_cents=1))
+                ledger.apply(deposit(f"b{name}-{done}", amount_cents=2))
+                done += 1
+            return done
+
+        running = [threads.submit(traffic, name) for name in range(3)]
+        try:
+            reports = [ledger.verify() for _ in range(8)]
+        finally:
+            stop.set()
+        assert all(each.result() > 0 for each in running)
+        reports.append(ledger.verify())
+    assert [report.findings for report in reports] == [()] * 9
+    assert reports[0].calls < reports[-1].calls
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_awaited(book: str) -> None:
+    """An AsyncSqlLedger says the same, also when nothing was asked of it before."""
+    async with AsyncSqlLedger(book) as ledger:
+        assert (await ledger.verify()) == verified(book)
+        damage(book, ["UPDATE {p}accounts SET balance_cents = balance_cents + 1 WHERE account = 'p1'"])
+        assert kinds(await ledger.verify()) == {"balance_differs"}
+
+
+def test_in_memory_sqlite() -> None:
+    """A database that only one connection sees is read on that one."""
+    with SqlLedger("sqlite:///:memory:") as ledger:
+        ledger.open_account("p1", Decimal(1))
+        assert ledger.verify().balances_cents == 100
+
+
+def test_a_long_look_does_not_stop_calls(book: str) -> None:
+    """Verify reads on a connection of its own: a call is committed while a report is being made."""
+    with SqlLedger(book) as ledger:
+
+        def script() -> Generator[Step, Any, BooksReport]:
+            before = rows(book, "SELECT COUNT(*) FROM {p}calls")
+            assert ledger.apply(withdraw("meanwhile", player_id="p2")).code is None
+            assert rows(book, "SELECT COUNT(*) FROM {p}calls") != before
+            return (yield from ledger._tables.verify.report())
+
+        assert ledger._survey(script).sound

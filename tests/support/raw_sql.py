@@ -1,0 +1,79 @@
+"""Statements past the ledger, on SQLite and PostgreSQL alike: to look at rows, and to damage them."""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import psycopg
+
+from game_operator.ledger.script import Step
+
+__all__ = ["DEFAULT_PREFIX", "damage", "damaged", "is_sqlite", "path_in", "rows", "run"]
+
+DEFAULT_PREFIX = "game_operator_"
+
+
+def is_sqlite(url: str) -> bool:
+    """Return whether *url* names an SQLite file."""
+    return url.startswith("sqlite:")
+
+
+def path_in(url: str) -> str:
+    """Return the file that an SQLite *url* names."""
+    return url.removeprefix("sqlite:///")
+
+
+def rows(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement; ``?`` stands for a parameter and ``{p}`` for the tables' prefix."""
+    text = sql.replace("{p}", DEFAULT_PREFIX)
+    if is_sqlite(url):
+        with contextlib.closing(sqlite3.connect(path_in(url))) as connection, connection:
+            return connection.execute(text, parameters).fetchall()
+    with psycopg.connect(url) as postgres:
+        cursor = postgres.execute(text.replace("?", "%s").encode(), parameters or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def run(url: str, sql: str, *parameters: object) -> None:
+    """Run a statement and commit it; what the database refuses is raised."""
+    rows(url, sql, *parameters)
+
+
+def damage(url: str, statements: Iterable[str]) -> None:
+    """Run *statements* as somebody would who has the right to switch the triggers off."""
+    if is_sqlite(url):
+        with contextlib.closing(sqlite3.connect(path_in(url))) as connection, connection:
+            _damage_sqlite(connection, statements)
+        return
+    with psycopg.connect(url) as postgres:
+        _damage_postgres(postgres, statements)
+
+
+@contextlib.contextmanager
+def damaged(url: str, statements: Iterable[str]) -> Iterator[Callable[[Step], Any]]:
+    """Damage the rows for a while; what is given reads them meanwhile."""
+    if is_sqlite(url):
+        with contextlib.closing(sqlite3.connect(path_in(url), isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            _damage_sqlite(connection, statements)
+            yield lambda step: connection.execute(step.sql, step.parameters).fetchall()  # type: ignore[union-attr]  # Only Execute.
+            connection.execute("ROLLBACK")
+        return
+    with psycopg.connect(url) as postgres:
+        _damage_postgres(postgres, statements)
+        yield lambda step: postgres.execute(step.sql.replace("?", "%s").encode(), step.parameters or None).fetchall()  # type: ignore[union-attr]  # Only Execute.
+        postgres.rollback()
+
+
+def _damage_sqlite(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
+    for trigger in ("postings_stay", "postings_remain"):
+        connection.execute(f"DROP TRIGGER IF EXISTS {DEFAULT_PREFIX}{trigger}")
+    for statement in statements:
+        connection.execute(statement.replace("{p}", DEFAULT_PREFIX))
+
+
+def _damage_postgres(postgres: "psycopg.Connection[Any]", statements: Iterable[str]) -> None:
+    postgres.execute("SET LOCAL session_replication_role = replica")
+    for statement in statements:
+        postgres.execute(statement.replace("{p}", DEFAULT_PREFIX).encode())
