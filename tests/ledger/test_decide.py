@@ -351,6 +351,7 @@ def test_a_tombstone_of_an_own_tx_id_keeps_no_withdraw() -> None:
     early = rollback(tx_id="its own")
     book = after(early, rules=OWN)
     assert ("withdraw", "its own") not in book.calls
+    assert book.bets["b1"].withdraw_tx_id is None
     assert effect_of(book, withdraw("b2", tx_id="its own"), OWN).delta_cents == -WAGER_CENTS
     assert effect_of(book, withdraw(), OWN).code == "BET_ROLLED_BACK"
     assert effect_of(after(early), withdraw("b2", tx_id="its own")).code == "DUPLICATE_TRANSACTION"
@@ -876,6 +877,32 @@ def test_applied_and_replayed(state: str, call: MovingCall, applied: bool, repla
     assert (outcome.applied, outcome.replayed) == (applied, replayed)
 
 
+@pytest.mark.parametrize(
+    ("rules", "player_id", "code"),
+    [
+        pytest.param(Profile(), "nobody", "PLAYER_NOT_FOUND", id="unknown player"),
+        pytest.param(LENIENT, "p1", None, id="lenient"),
+        pytest.param(Profile(), "p1", "BET_NOT_FOUND", id="refused"),
+    ],
+)
+def test_an_early_rollback_is_a_repeat_the_second_time(rules: Profile, player_id: str, code: str | None) -> None:
+    """The first is none."""
+    book, call = after(), rollback(player_id=player_id)
+    outcomes = [book.apply(call, Terms(rules=rules), clock_millis=1_000) for _ in range(2)]
+    assert [(each.code, each.replayed) for each in outcomes] == [(code, False), (code, True)]
+    assert (
+        book.apply(rollback(player_id=player_id, tx_id="t"), Terms(rules=rules), clock_millis=1_000).replayed is False
+    )
+
+
+def test_a_rollback_without_tx_id_is_known_by_its_withdraws() -> None:
+    """It is one call with the rollback that names it, and keeps the tx_id from another bet's."""
+    book = after(withdraw(tx_id="t"), rollback(tx_id=None))
+    assert ("rollback", "t") in book.calls
+    assert book.apply(rollback(tx_id="t"), Terms(), clock_millis=1_000).replayed
+    assert effect_of(book, rollback("b2", tx_id="t")).code == "DUPLICATE_TRANSACTION"
+
+
 def test_own_rollbacks_are_repeats_of_each_other() -> None:
     """Of a bet rolled back, another rollback with an own tx_id is SUCCESS by today's balance, also word for word."""
     rules = Profile(rollback_tx_id="own", duplicate_reply="verbatim")
@@ -940,8 +967,13 @@ def test_the_record_of_an_adopted_bet() -> None:
     """Only the tx_id and the round join it: it was settled before."""
     book = book_in(_STATES["CLOSED, by us"])
     bet = book.bets["b1"]
-    book.apply(deposit(tx_id="d", round_id="r"), Terms(), clock_millis=9_000)
+    balance_cents = book.accounts["p1"].balance_cents
+    outcome = book.apply(deposit(tx_id="d", round_id="r"), Terms(), clock_millis=9_000)
+    assert (outcome.balance_cents, outcome.at_millis, outcome.applied) == (balance_cents, 9_000, False)
     assert book.bets["b1"] == bet._replace(deposit_tx_id="d", round_id="r")
+    assert book.calls["deposit", "d"] == CallRecord(
+        "deposit", "d", "p1", "p1", "b1", "BET", WON_CENTS, None, balance_cents, 9_000
+    )
     assert effect_of(book, deposit(tx_id="d"))[:2] == (None, 0)
     assert effect_of(book, deposit(tx_id="e")).code == "BET_ALREADY_CLOSED"
 
@@ -962,7 +994,9 @@ def test_the_record_of_a_decline() -> None:
     """What was asked, and nothing taken."""
     book = after(TOO_MUCH)
     assert book.bets["b1"].wager_cents == TOO_MUCH_CENTS
-    assert book.bets["b1"].won_cents is None
+    assert book.bets["b1"] == BetRecord(
+        "b1", "p1", "p1", None, None, None, TOO_MUCH_CENTS, None, DECLINED, 1_000, None, "BET", TOO_MUCH.tx_id
+    )
     assert book.calls["withdraw", TOO_MUCH.tx_id].code == "INSUFFICIENT_BALANCE"
     assert book.accounts["p1"] == Account("p1", OPENING_CENTS)
 

@@ -190,3 +190,12 @@ def test_a_signature_is_bytes_where_it_is_sent() -> None:
     assert bytes(SECRET) == urlsafe_b64encode(bytes(range(256))).rstrip(b"=")
     assert bytes(SECRET) == SECRET
     assert hash(SECRET) == hash(bytes(SECRET))
+
+
+@pytest.mark.parametrize(
+    ("raw", "header"), [(b"\0\0\x17", b"AAAX"), (b"\0\x01\x70", b"AAFw"), (b"\0\x05", b"AAU"), (b"\x17", b"Fw")]
+)
+def test_only_the_padding_is_dropped(raw: bytes, header: bytes) -> None:
+    """Whatever else the value ends with belongs to it (spec §5)."""
+    assert Signature.of(raw) == header
+    assert repr(Signature.of(raw)) == "Signature(…)"
