@@ -177,7 +177,7 @@ def test_what_people_see_and_never_a_password(postgres_url: str, keys: KeyFiles)
     """Where it answers and where its ledger is; the database's address comes from the environment, with a password."""
     address = postgres_url.replace("postgresql:///", f"postgresql://postgres:{PASSWORD}@/")
     assert PASSWORD in address
-    with started("serve", "--port", "0", "--service-key", str(keys.public), GAME_OPERATOR_DATABASE=address) as process:
+    with started("serve", "--port", "0", "--service-key", str(keys.public), GAME_OPERATOR_DATABASE_URL=address) as process:
         assert process.stdout is not None
         said = [process.stdout.readline(), process.stdout.readline()]
         ended = stopped(process, signal.SIGINT)
@@ -306,7 +306,7 @@ def test_missing_tables_are_made_or_told(run: Run, sqlite_url: str, keys: KeyFil
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
     [
-        pytest.param(("--service-key", "{public}"), 2, "or set GAME_OPERATOR_DATABASE", id="no database"),
+        pytest.param(("--service-key", "{public}"), 2, "or set GAME_OPERATOR_DATABASE_URL", id="no database"),
         pytest.param(("--database", "{db}"), 2, "pass the service's public key as --service-key", id="no key"),
         pytest.param(("--database", "{db}", "--service-key", "{private}"), 2, "a private key", id="private key"),
         pytest.param(("--database", "{db}", "--service-key", "{here}/none.pem"), 2, "cannot be read", id="no key file"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["DATABASE", "serve"]
 
 #: Where the database's address may stand: on a command line everybody on the machine could read its password.
-DATABASE = "GAME_OPERATOR_DATABASE"
+DATABASE = "GAME_OPERATOR_DATABASE_URL"
 
 _LARGEST_PROFILE = 1_048_576
 _CALLS = "Whose calls are answered"
