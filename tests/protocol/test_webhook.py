@@ -31,6 +31,8 @@ from game_operator.protocol.signing import verify
 from game_operator.protocol.webhook import (
     BATCH_PATHS,
     OPERATIONS,
+    BatchItem,
+    Oddity,
     encode_call,
     names_found,
     read_batch,
@@ -952,6 +954,17 @@ def test_an_item_s_bytes_are_not_written_anew() -> None:
     (item,) = read_batch(wire([DEPOSIT | {"amount": hole()}], "5e2"), PROFILE)
     assert (item.call, b'"amount": 5e2' in item.body) == (None, True)
     refused("deposit", item.body, "^amount_cents")
+
+
+def test_items_and_oddities_are_values() -> None:
+    """They can be compared, and not changed on their way to the log."""
+    item, oddity = BatchItem("t1", None), Oddity("game", 5)
+    assert (item.problem, item.body, item.oddities, oddity.absent) == ("", b"", (), False)
+    for value, name in ((item, "problem"), (oddity, "field")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, name, "changed")
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(value, "colour", "red")  # noqa: B010 - to a type checker too
 
 
 def test_flat_items() -> None:
