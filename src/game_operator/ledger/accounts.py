@@ -67,7 +67,7 @@ class TableAccounts:
     unit: Unit | None = None
 
     def __post_init__(self) -> None:
-        parts = str(self.table).split(".")
+        parts = self.table.split(".") if type(self.table) is str else [str(self.table), "", ""]
         if len(parts) > 2:
             raise ConfigurationError(f"table must be a table or schema.table, not {shown(self.table)}")
         for name in (*parts, self.key, self.balance):

@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
+import anyio
+
 from game_operator.errors import LedgerUnavailableError, SchemaError, TransactionRequiredError
 from game_operator.ledger.accounts import AccountsSpec
 from game_operator.ledger.api import Outcome
@@ -32,6 +34,7 @@ __all__ = ["Joiner"]
 T = TypeVar("T")
 
 _MOST_CONFLICTS = 5
+_ROLLBACK_SECONDS = 5
 _NAME = "game_operator_apply"
 _SAVE = Execute(f"SAVEPOINT {_NAME}", ())
 _RELEASE = Execute(f"RELEASE SAVEPOINT {_NAME}", ())
@@ -70,7 +73,7 @@ class Joiner:
         except Exception:
             raise
         except BaseException:  # Cancelled in the middle; the script was not told.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), anyio.move_on_after(_ROLLBACK_SECONDS, shield=True):
                 await caller.execute(*_BACK[:2])
             raise
 

@@ -1,0 +1,217 @@
+"""Balances behind an object of the operator's own, in the ledger's transactions and in the caller's."""
+
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError
+from game_operator.ledger import Accounts, AsyncSqlLedger, SqlLedger
+from game_operator.ledger.sqlite import path_of
+from game_operator.money import Cents
+from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+
+
+class Purses:
+    """Cash and bonus in two columns: bonus is spent first, winnings are cash."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+        self.connections: list[Any] = []
+
+    def lock(self, connection: Any, account: str) -> Cents | None:
+        self.connections.append(connection)
+        lock = " FOR UPDATE" if self.mark == "%s" else ""
+        row = connection.execute(f"SELECT cash, bonus FROM purses WHERE id = {self.mark}{lock}", (account,)).fetchone()
+        return None if row is None else Cents(row[0] + row[1])
+
+    def move(self, connection: Any, account: str, delta_cents: int) -> Cents:
+        cash, bonus = connection.execute(
+            f"SELECT cash, bonus FROM purses WHERE id = {self.mark}", (account,)
+        ).fetchone()
+        from_bonus = min(bonus, max(-delta_cents, 0))
+        cash, bonus = cash + delta_cents + from_bonus, bonus - from_bonus
+        update = f"UPDATE purses SET cash = {self.mark}, bonus = {self.mark} WHERE id = {self.mark}"
+        connection.execute(update, (cash, bonus, account))
+        return Cents(cash + bonus)
+
+
+class AsyncPurses(Purses):
+    """The same, awaited, over psycopg."""
+
+    async def lock(self, connection: Any, account: str) -> Cents | None:  # type: ignore[override]  # Another Protocol.
+        cursor = await connection.execute("SELECT cash + bonus FROM purses WHERE id = %s FOR UPDATE", (account,))
+        row = await cursor.fetchone()
+        return None if row is None else Cents(row[0])
+
+    async def move(self, connection: Any, account: str, delta_cents: int) -> Cents:  # type: ignore[override]
+        update = "UPDATE purses SET cash = cash + %s WHERE id = %s RETURNING cash + bonus"
+        row = await (await connection.execute(update, (delta_cents, account))).fetchone()
+        return Cents(row[0])
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database with the operator's purses."""
+    if request.param == "sqlite":
+        path = tmp_path / "wallet.db"
+        with closing(sqlite3.connect(path, isolation_level=None)) as file:
+            _make(file)
+        return f"sqlite:///{path}"
+    address: str = request.getfixturevalue("postgres_url")
+    with psycopg.connect(address, autocommit=True) as connection:
+        _make(connection)
+    return address
+
+
+def _make(connection: Any) -> None:
+    connection.execute("CREATE TABLE purses (id varchar(40) PRIMARY KEY, cash bigint, bonus bigint)")
+    connection.execute("INSERT INTO purses VALUES ('p1', 700, 300), ('p2', 1000, 0)")
+
+
+@pytest.fixture
+def purses(url: str) -> Purses:
+    """The operator's object."""
+    return Purses("?" if url.startswith("sqlite") else "%s")
+
+
+@pytest.fixture
+def ledger(url: str, purses: Purses) -> Iterator[SqlLedger]:
+    """A ledger over the operator's object."""
+    accounts: Accounts = purses
+    with SqlLedger(url, accounts=accounts) as opened:
+        yield opened
+
+
+def test_calls_move_what_the_object_keeps(ledger: SqlLedger) -> None:
+    """A whole life of bets, repeats and refusals over an object."""
+    assert ledger.apply(withdraw()).balance_cents == 500
+    assert ledger.apply(withdraw()).replayed
+    assert ledger.apply(withdraw("b2", amount_cents=501)).code == "INSUFFICIENT_BALANCE"
+    assert ledger.apply(deposit()).balance_cents == 1750
+    assert ledger.apply(withdraw("b3", player_id="p2")).applied
+    assert ledger.apply(rollback("b3", player_id="p2", tx_id=None)).balance_cents == 1000
+    assert ledger.apply(claim("c", "p2", amount_cents=0)).applied
+    assert ledger.apply(ask_balance("nobody")).code == "PLAYER_NOT_FOUND"
+    assert (ledger.balance("p1"), ledger.balance("p2")) == (1750, 1000)
+    with pytest.raises(AccountNotFoundError, match="lock answered None"):
+        ledger.balance("nobody")
+
+
+def test_times_are_kept_beside_it(ledger: SqlLedger) -> None:
+    """A movement is later than the one before, although the object keeps no time."""
+    times = [ledger.apply(withdraw(f"b{number}", amount_cents=1)).at_millis for number in range(5)]
+    assert times == sorted(set(times))
+    assert ledger.apply(ask_balance()).at_millis >= times[-1]
+
+
+def test_calls_at_once_are_applied_one_by_one(ledger: SqlLedger) -> None:
+    """Eight threads and one hot player: money is conserved, and no call is lost."""
+    with ThreadPoolExecutor(8) as threads:
+        done = list(threads.map(lambda number: ledger.apply(withdraw(f"b{number // 2}", amount_cents=10)), range(80)))
+    assert sum(outcome.applied for outcome in done) == 40
+    assert ledger.balance("p1") == 600
+
+
+class _Failing(Purses):
+    def __init__(self, mark: str, answer: Any) -> None:
+        super().__init__(mark)
+        self.answer = answer
+
+    def move(self, connection: Any, account: str, delta_cents: int) -> Any:
+        super().move(connection, account, delta_cents)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        pytest.param(None, "must answer the balance as an int", id="nothing"),
+        pytest.param(5.0, "must answer the balance as an int", id="a float"),
+        pytest.param(True, "must answer the balance as an int", id="a bool"),
+        pytest.param(Decimal(500), "must answer the balance as an int", id="a Decimal"),
+        pytest.param(501, "one and the same balance", id="another balance"),
+        pytest.param(LedgerError("closed for today"), "closed for today", id="an exception"),
+    ],
+)
+def test_a_move_that_goes_wrong_leaves_nothing(url: str, purses: Purses, answer: Any, problem: str) -> None:
+    """Neither the purse nor the books have moved, and the repeat is applied."""
+    with SqlLedger(url, accounts=_Failing(purses.mark, answer)) as failing, pytest.raises(LedgerError, match=problem):
+        failing.apply(withdraw())
+    with SqlLedger(url, accounts=purses) as ledger:
+        assert ledger.bet("b1") is None
+        assert ledger.apply(withdraw()).balance_cents == 500
+
+
+@pytest.mark.parametrize("answer", [5.0, "500", True, 2**63])
+def test_a_lock_that_answers_no_cents_is_refused(url: str, purses: Purses, answer: Any) -> None:
+    """A float of an operator's balance would be money lost."""
+    purses.lock = lambda *_: answer  # type: ignore[method-assign]  # The operator's mistake.
+    with SqlLedger(url, accounts=purses) as ledger, pytest.raises(LedgerError, match="int of cents"):
+        ledger.apply(withdraw())
+
+
+@pytest.mark.parametrize("thing", [object(), Purses, "players", 0], ids=["an object", "a class", "a text", "a number"])
+def test_what_is_no_accounts_is_refused(tmp_path: Path, thing: Any) -> None:
+    """Before anything is opened."""
+    for kind in (SqlLedger, AsyncSqlLedger):
+        with pytest.raises(TypeError, match="a TableAccounts or an object with lock and move"):
+            kind(f"sqlite:///{tmp_path / 'wallet.db'}", accounts=thing)
+
+
+def test_accounts_are_the_objects_to_open(ledger: SqlLedger) -> None:
+    """open_account and adjust name the object."""
+    with pytest.raises(ConfigurationError, match="your Purses, which is yours"):
+        ledger.open_account("p3")
+    with pytest.raises(ConfigurationError, match="your Purses"):
+        ledger.adjust("p1", Decimal(1), reference="r")
+
+
+def test_in_the_callers_transaction_it_is_given_the_callers_connection(
+    url: str, ledger: SqlLedger, purses: Purses
+) -> None:
+    """Locked and moved with the very connection that was passed; undone with it."""
+    sqlite = url.startswith("sqlite")
+    connection: Any = sqlite3.connect(path_of(url), isolation_level=None) if sqlite else psycopg.connect(url)
+    with closing(connection):
+        connection.execute("BEGIN IMMEDIATE" if sqlite else "SELECT 1")
+        purses.connections.clear()
+        assert ledger.apply(withdraw(), connection=connection).balance_cents == 500
+        assert purses.connections == [connection]
+        connection.rollback()
+    assert ledger.balance("p1") == 1000
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_object_may_be_awaited(postgres_url: str) -> None:
+    """AsyncAccounts on PostgreSQL, alone and joined."""
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        await connection.execute("CREATE TABLE purses (id varchar(40) PRIMARY KEY, cash bigint, bonus bigint)")
+        await connection.execute("INSERT INTO purses VALUES ('p1', 700, 300)")
+        await connection.commit()
+        async with AsyncSqlLedger(postgres_url, accounts=AsyncPurses("%s")) as ledger:
+            assert (await ledger.apply(withdraw())).balance_cents == 500
+            assert (await ledger.apply(deposit(), connection=connection)).balance_cents == 1750
+            await connection.rollback()
+            assert await ledger.balance("p1") == 500
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_cannot_be_awaited_is_refused_in_words(tmp_path: Path, postgres_url: str) -> None:
+    """On SQLite, and in a SqlLedger, nothing awaits: better an error than a coroutine taken for an answer."""
+    async with AsyncSqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}", accounts=AsyncPurses("%s")) as ledger:
+        with pytest.raises(LedgerError, match=r"LockAccount is to be awaited.*plain functions"):
+            await ledger.apply(withdraw())
+    blocking = SqlLedger(postgres_url, accounts=AsyncPurses("%s"))
+    with blocking, pytest.raises(LedgerError, match="LockAccount is to be awaited"):
+        blocking.apply(withdraw())

@@ -1,0 +1,465 @@
+"""Balances in a table of the operator's own: types, units, ids, and money that is conserved."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError, SchemaError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
+from game_operator.ledger.sqlite import path_of
+from game_operator.ledger.table_columns import KeyColumn, balance_after, cents_of
+from game_operator.wallet import Wallet
+from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+
+Run = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module")
+def postgres_module_url(postgres: Any) -> Iterator[str]:
+    """One database for this module; each test has its own schema in it."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'wallet.db'}"
+    address: str = request.getfixturevalue("postgres_module_url")
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return address
+
+
+@pytest.fixture
+def run(url: str) -> Iterator[Run]:
+    """Run a statement of the operator's, committed at once."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(path_of(url), isolation_level=None)) as file:
+            yield lambda sql, *parameters: file.execute(sql, parameters).fetchall()
+        return
+    with psycopg.connect(url, autocommit=True) as connection:
+
+        def execute(sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+            cursor = connection.execute(sql.replace("?", "%s").encode(), parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+        yield execute
+
+
+def _table(**more: Any) -> TableAccounts:
+    return TableAccounts(**{"table": "players", "key": "id", "balance": "balance", "unit": "cents"} | more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "before", "after_withdraw", "after_deposit"),
+    [
+        pytest.param("bigint", "cents", "1999", "1500", "1615", id="cents in a bigint"),
+        pytest.param("integer", "cents", "1999", "1500", "1615", id="cents in an integer"),
+        pytest.param("numeric(14, 0)", "cents", "1999", "1500", "1615", id="cents in a numeric"),
+        pytest.param("numeric(14, 2)", "units", "19.99", "15.00", "16.15", id="units in a numeric"),
+        pytest.param("numeric", "units", "19.9999", "15.0099", "16.1599", id="units finer than a cent"),
+        pytest.param("bigint", "micros", "19990000", "15000000", "16150000", id="micros in a bigint"),
+        pytest.param("bigint", "micros", "19999999", "15009999", "16159999", id="micros finer than a cent"),
+        pytest.param("numeric(20, 6)", "micros", "19999999", "15009999", "16159999", id="micros in a numeric"),
+    ],
+)
+def test_units_are_lossless_both_ways(
+    url: str, run: Run, kind: str, unit: str, before: str, after_withdraw: str, after_deposit: str
+) -> None:
+    """G05: what is finer than a cent is shown rounded down, and stays to the last digit."""
+    run(f"CREATE TABLE players (id varchar(40) PRIMARY KEY, balance {kind} NOT NULL)")
+    run("INSERT INTO players VALUES ('p1', ?)", Decimal(before) if not url.startswith("sqlite") else before)
+    with SqlLedger(url, accounts=_table(unit=unit)) as ledger:
+        assert ledger.balance("p1") == 1999
+        assert ledger.apply(withdraw(amount_cents=499)).balance_cents == 1500
+        assert _stored(run) == Decimal(after_withdraw)
+        assert ledger.apply(deposit(amount_cents=115)).balance_cents == 1615
+        assert _stored(run) == Decimal(after_deposit)
+        assert ledger.apply(withdraw("b2", amount_cents=1615)).applied
+        assert ledger.apply(withdraw("b3", amount_cents=1)).code == "INSUFFICIENT_BALANCE"
+        assert ledger.apply(rollback("b2", tx_id=None)).applied
+        assert _stored(run) == Decimal(after_deposit)
+
+
+def _stored(run: Run) -> Decimal:
+    return Decimal(str(run("SELECT balance FROM players")[0][0]))
+
+
+def test_a_hundred_cents_in_units_are_exactly_zero(url: str, run: Run) -> None:
+    """G01: 0.01 a hundred times from 1.00."""
+    run("CREATE TABLE players (id varchar(40) PRIMARY KEY, balance numeric(10, 2))")
+    run("INSERT INTO players VALUES ('p1', 1.00)")
+    with SqlLedger(url, accounts=_table(unit="units")) as ledger:
+        for number in range(100):
+            assert ledger.apply(withdraw(f"b{number}", amount_cents=1)).applied
+        assert ledger.apply(withdraw("one more", amount_cents=1)).code == "INSUFFICIENT_BALANCE"
+    assert _stored(run) == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "known", "unknown"),
+    [
+        pytest.param(
+            "text",
+            ["Ann", "007", "a'b", 'a"b', "x; DROP TABLE players", "é", "🎲"],
+            ["ann", "7", "Ann ", "e\u0301"],
+            id="text",
+        ),
+        pytest.param("varchar(30)", ["Ann"], ["ann", "A" * 31, " Ann"], id="varchar"),
+        pytest.param(
+            "integer", ["7", "0", "-3"], ["007", "+7", "7.0", " 7", "-0", "٧", "seven", "9" * 30], id="integer"
+        ),
+        pytest.param("bigint", [str(2**63 - 1)], [str(2**63)], id="bigint"),
+        pytest.param(
+            "uuid",
+            ["6f1c2f4e-0d5b-4b0e-9d0a-1f2e3d4c5b6a"],
+            ["6F1C2F4E-0D5B-4B0E-9D0A-1F2E3D4C5B6A", "6f1c2f4e0d5b4b0e9d0a1f2e3d4c5b6a", "{6f1c2f4e}", "p1"],
+            id="uuid",
+        ),
+    ],
+)
+def test_ids_are_keys_in_their_one_spelling(url: str, run: Run, key: str, known: list[str], unknown: list[str]) -> None:
+    """What a cast would take for the same player is another, and unknown; ids are values, whatever they look like."""
+    run(f"CREATE TABLE players (id {key} PRIMARY KEY, balance bigint)")
+    for player in known:
+        is_number = key in ("integer", "bigint")
+        value: Any = int(player) if is_number else player
+        run("INSERT INTO players VALUES (?, 1000)", UUID(player) if key == "uuid" and "postgres" in url else value)
+    with SqlLedger(url, accounts=_table()) as ledger:
+        for player in known:
+            assert ledger.apply(withdraw(f"bet of {player}", player_id=player)).balance_cents == 500
+            assert ledger.balance(player) == 500
+        for player in unknown:
+            assert ledger.apply(ask_balance(player)).code == "PLAYER_NOT_FOUND"
+            assert ledger.apply(withdraw(f"bet of {player}", player_id=player)).code == "PLAYER_NOT_FOUND"
+            with pytest.raises(AccountNotFoundError, match="no such row in players"):
+                ledger.balance(player)
+    assert run("SELECT sum(balance) FROM players") == [(500 * len(known),)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "a b",
+        'a"b',
+        "a'b",
+        "players;--",
+        'players" WHERE 1=1 --',
+        "1st",
+        "a-b",
+        "a?b",
+        "a%b",
+        "a\0b",
+        "x" * 64,
+        "é" * 32,
+        "a.b.c",
+        "a.",
+        ".a",
+        None,
+    ],
+)
+def test_names_that_are_none_are_refused(name: Any) -> None:
+    """A name cannot end its own quotes, hold a placeholder, or be cut off by PostgreSQL."""
+    with pytest.raises(ConfigurationError):
+        _table(table=name)
+    if name not in ("a.b.c", "a.", ".a"):
+        for column in ("key", "balance"):
+            with pytest.raises(ConfigurationError, match=r"no name of a table or column"):
+                _table(**{column: name})
+
+
+def test_a_unit_that_is_none_is_refused() -> None:
+    """Units are few."""
+    with pytest.raises(ConfigurationError, match="cents, units, micros"):
+        _table(unit="dollars")
+
+
+def test_names_are_quoted(url: str, run: Run) -> None:
+    """Reserved words, capitals and names that our own statements use are names like others; a schema may be told."""
+    run('CREATE TABLE "Order" ("User" varchar(9) PRIMARY KEY, item bigint, balance bigint)')
+    run("""INSERT INTO "Order" VALUES ('p1', 1000, 7)""")
+    schema = "main" if url.startswith("sqlite") else "public"
+    for table in ("Order", f"{schema}.Order"):
+        with SqlLedger(url, accounts=TableAccounts(table=table, key="User", balance="item", unit="cents")) as ledger:
+            assert ledger.apply(withdraw(f"in {table}", amount_cents=100)).applied
+    assert run('SELECT item, balance FROM "Order"') == [(800, 7)]
+
+
+@pytest.mark.parametrize("table", ["calls", "bets", "postings", "balances", "clocks", "owned", "moved"])
+def test_a_table_may_be_called_as_a_part_of_our_statements(url: str, run: Run, table: str) -> None:
+    """An operator's table of any name is never taken for a part of ours."""
+    run(f"CREATE TABLE {table} (cells varchar(9) PRIMARY KEY, account bigint)")
+    run(f"INSERT INTO {table} VALUES ('p1', 1000)")
+    with SqlLedger(url, accounts=TableAccounts(table=table, key="cells", balance="account")) as ledger:
+        assert ledger.apply(withdraw()).balance_cents == 500
+        assert ledger.apply(deposit()).balance_cents == 1750
+    assert run(f"SELECT account FROM {table}") == [(1750,)]
+
+
+_PRIMARY = "id varchar(9) PRIMARY KEY"
+
+
+@pytest.mark.parametrize(
+    ("columns", "unit", "problem"),
+    [
+        pytest.param("id varchar(9), balance bigint", "cents", "unique by itself", id="a key that is not unique"),
+        pytest.param(
+            "id varchar(9), x int, balance bigint, PRIMARY KEY (id, x)", "cents", "unique by itself", id="half a key"
+        ),
+        pytest.param(f"{_PRIMARY}, balance double precision", "units", "not exact", id="double precision"),
+        pytest.param(f"{_PRIMARY}, balance real", "units", "not exact", id="real"),
+        pytest.param(f"{_PRIMARY}, balance bigint", "units", "no cents fit", id="whole units"),
+        pytest.param(f"{_PRIMARY}, balance numeric(9, 2)", None, "tell accounts= what it counts", id="no unit told"),
+        pytest.param(f"{_PRIMARY}, purse bigint", "cents", "no column balance; it has id, purse", id="no balance"),
+        pytest.param("name varchar(9) PRIMARY KEY, balance bigint", "cents", "no column id", id="no key"),
+        pytest.param("id numeric(9) PRIMARY KEY, balance bigint", "cents", "must be", id="a key of another type"),
+    ],
+)
+def test_a_table_that_cannot_hold_money_is_refused_on_opening(
+    url: str, run: Run, columns: str, unit: Any, problem: str
+) -> None:
+    """Before the first call, in words."""
+    run(f"CREATE TABLE players ({columns})")
+    with pytest.raises(SchemaError, match=problem):
+        SqlLedger(url, accounts=_table(unit=unit))
+
+
+def test_a_table_that_is_none_is_refused(url: str, run: Run) -> None:
+    """A table that does not exist, and a view."""
+    with pytest.raises(SchemaError, match="There is no table players"):
+        SqlLedger(url, accounts=_table())
+    run("CREATE VIEW players AS SELECT 'p1' AS id, 1000 AS balance")
+    with pytest.raises(SchemaError, match="There is no table players"):
+        SqlLedger(url, accounts=_table())
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        pytest.param("id varchar(9) COLLATE NOCASE PRIMARY KEY, balance bigint", "bytewise", id="NOCASE"),
+        pytest.param("id varchar(9) COLLATE RTRIM PRIMARY KEY, balance bigint", "bytewise", id="RTRIM"),
+        pytest.param("id BLOB PRIMARY KEY, balance bigint", "must be TEXT", id="a key of bytes"),
+        pytest.param("id varchar(9) PRIMARY KEY, balance BLOB", "not exact", id="a balance of bytes"),
+    ],
+)
+def test_what_sqlite_alone_would_fold(tmp_path: Path, columns: str, problem: str) -> None:
+    """Collations that take Ann for ann are refused."""
+    with closing(sqlite3.connect(tmp_path / "wallet.db")) as file:
+        file.execute(f"CREATE TABLE players ({columns})")
+    with pytest.raises(SchemaError, match=problem):
+        SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}", accounts=_table())
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+@pytest.mark.parametrize(
+    ("statements", "problem"),
+    [
+        pytest.param(["CREATE TABLE players (id char(9) PRIMARY KEY, balance bigint)"], "type bpchar", id="char"),
+        pytest.param(
+            [
+                "CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+                "CREATE TABLE players (id text COLLATE folded PRIMARY KEY, balance bigint)",
+            ],
+            "takes different ids for equal",
+            id="a collation that folds",
+        ),
+        pytest.param(["CREATE TABLE players (id text PRIMARY KEY, balance money)"], "type money", id="money"),
+        pytest.param(
+            ["CREATE TABLE players (id text PRIMARY KEY, balance numeric(9, 1))"], "keeps 1 decimals", id="one decimal"
+        ),
+        pytest.param(
+            [
+                "CREATE TABLE players (id text, gone boolean, balance bigint)",
+                "CREATE UNIQUE INDEX live ON players (id) WHERE NOT gone",
+            ],
+            "unique by itself",
+            id="unique among some",
+        ),
+    ],
+)
+def test_what_postgresql_alone_would_fold_or_round(url: str, run: Run, statements: list[str], problem: str) -> None:
+    """Types that pad, collations that fold, columns that round."""
+    for statement in statements:
+        try:
+            run(statement)
+        except psycopg.errors.FeatureNotSupported:  # pragma: no cover - a server without ICU
+            pytest.skip("this PostgreSQL was built without ICU")
+    with pytest.raises(SchemaError, match=problem):
+        SqlLedger(url, accounts=_table(unit="units"))
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_domains_are_what_they_are_made_of(url: str, run: Run) -> None:
+    """A domain over numeric(12, 2) is as good as that."""
+    run("CREATE DOMAIN purse AS numeric(12, 2) CHECK (VALUE >= 0)")
+    run("CREATE DOMAIN name AS varchar(20)")
+    run("CREATE TABLE players (id public.name PRIMARY KEY, balance purse)")
+    run("INSERT INTO players VALUES ('p1', 10)")
+    with SqlLedger(url, accounts=_table(unit="units")) as ledger:
+        assert ledger.apply(withdraw()).balance_cents == 500
+    assert _stored(run) == 5
+
+
+def test_a_balance_that_cannot_be_read_is_our_own_failure(url: str, run: Run) -> None:
+    """NULL is no balance of 0: nothing is stored, and once it is mended the repeat is applied."""
+    run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance bigint)")
+    run("INSERT INTO players VALUES ('p1', NULL)")
+    with SqlLedger(url, accounts=_table()) as ledger:
+        for call in (withdraw(), ask_balance(), rollback()):
+            with pytest.raises(LedgerError, match=r"'p1' cannot be read: its players\.balance is None"):
+                ledger.apply(call)
+        run("UPDATE players SET balance = 700")
+        assert ledger.apply(withdraw()).balance_cents == 200
+
+
+def test_a_negative_balance(url: str, run: Run) -> None:
+    """Shown as it is, below zero rounded down as well; withdraws are refused, credits accepted."""
+    run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric(12, 4))")
+    run("INSERT INTO players VALUES ('p1', -0.0010)")
+    with SqlLedger(url, accounts=_table(unit="units")) as ledger:
+        refused = ledger.apply(withdraw(amount_cents=1))
+        assert (refused.code, refused.balance_cents) == ("INSUFFICIENT_BALANCE", -1)
+        assert ledger.apply(claim(amount_cents=1)).balance_cents == 0
+        assert _stored(run) == Decimal("0.0090")
+
+
+def test_accounts_are_the_operators_to_open(url: str, run: Run) -> None:
+    """open_account and adjust say whose table it is, and touch nothing."""
+    run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance bigint)")
+    with SqlLedger(url, accounts=_table()) as ledger:
+        with pytest.raises(ConfigurationError, match=r"table players, which is yours"):
+            ledger.open_account("p1", Decimal(1))
+        with pytest.raises(ConfigurationError, match=r"adjust is for accounts of the ledger's own"):
+            ledger.adjust("p1", Decimal(1), reference="r")
+    assert run("SELECT count(*) FROM players") == [(0,)]
+
+
+def test_a_timestamp_never_goes_back(url: str, run: Run) -> None:
+    """When a balance last moved is kept beside the operator's table (spec §2.1)."""
+    run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance bigint)")
+    run("INSERT INTO players VALUES ('p1', 10000)")
+    with SqlLedger(url, accounts=_table()) as ledger:
+        times = [ledger.apply(withdraw(f"b{number}", amount_cents=1)).at_millis for number in range(5)]
+        assert times == sorted(set(times))
+        run("UPDATE game_operator_clocks SET at_millis = at_millis + 10000000")
+        assert ledger.apply(ask_balance()).at_millis == times[-1] + 10_000_000
+        assert ledger.apply(withdraw("later")).at_millis == times[-1] + 10_000_001
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_ledger_of_asyncio_takes_them_too(url: str, run: Run) -> None:
+    """The same accounts, awaited."""
+    run("CREATE TABLE players (id integer PRIMARY KEY, balance bigint)")
+    run("INSERT INTO players VALUES (7, 1000)")
+    async with AsyncSqlLedger(url, accounts=_table()) as ledger:
+        assert (await ledger.apply(withdraw(player_id="7"))).balance_cents == 500
+        assert await ledger.balance("7") == 500
+        with pytest.raises(ConfigurationError, match="yours"):
+            await ledger.open_account("8")
+
+
+def test_money_is_conserved_under_concurrency(url: str, run: Run) -> None:
+    """Eight threads on two ledgers, a hot player among others: the table holds what the postings say."""
+    run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric(12, 2))")
+    for number in range(4):
+        run("INSERT INTO players VALUES (?, 20)", f"p{number}")
+    with SqlLedger(url, accounts=_table(unit="units")) as one, SqlLedger(url, accounts=_table(unit="units")) as two:
+        wallets = [Wallet(one), Wallet(two)]
+
+        def play(thread: int) -> int:
+            applied = 0
+            for number in range(30):
+                wallet, player = wallets[(thread + number) % 2], f"p{number % 4 if number % 3 else 0}"
+                # Each bet is played by two threads at once.
+                bet, amount = f"bet {thread // 2} {number}", 30 + number
+                applied += wallet.withdraw(withdraw(bet, player, amount)).code is None
+                if number % 2:
+                    wallet.deposit(deposit(bet, player, 2 * amount if number % 4 == 1 else 0))
+                elif number % 4 == 0:
+                    wallet.rollback(rollback(bet, player, tx_id=None))
+            return applied
+
+        with ThreadPoolExecutor(8) as threads:
+            assert sum(threads.map(play, range(8))) > 100
+        balances = {row[0]: int(row[1] * 100) for row in run("SELECT id, balance FROM players")}
+        moved = _sums(run, "to_account")
+        lost = _sums(run, "from_account")
+        assert balances == {key: 2000 + moved.get(key, 0) - lost.get(key, 0) for key in balances}
+        assert min(balances.values()) >= 0
+        assert run("SELECT count(*) FROM game_operator_bets") == [(4 * 30,)]
+
+
+def _sums(run: Run, column: str) -> dict[str, int]:
+    rows = run(f"SELECT {column}, sum(amount_cents) FROM game_operator_postings GROUP BY {column}")
+    return {account: int(cents) for account, cents in rows if account is not None}
+
+
+@pytest.mark.parametrize(
+    ("declared", "stored", "cents"),
+    [
+        pytest.param("DECIMAL(20, 2)", 9999999999999.99, 999_999_999_999_999, id="15 digits of a float"),
+        pytest.param("DECIMAL(20, 2)", 0.1, 10, id="a tenth"),
+        pytest.param("TEXT", "12345678901234567.89", 1_234_567_890_123_456_789, id="19 digits of a text"),
+        pytest.param("NUMERIC", 92233720368547758, 9_223_372_036_854_775_800, id="a large integer"),
+        pytest.param("DECIMAL(20, 2)", 99999999999999.99, None, id="16 digits of a float"),
+        pytest.param("DECIMAL(20, 2)", 0.1 + 0.2, None, id="a float that was computed"),
+        pytest.param("DECIMAL(20, 2)", "a lot", None, id="no number"),
+        pytest.param("TEXT", "Infinity", None, id="infinite"),
+        pytest.param("TEXT", "1e999999999", None, id="endless"),
+        pytest.param("NUMERIC", b"12", None, id="bytes"),
+        pytest.param("NUMERIC", 92233720368547759, None, id="more than 63 bits"),
+    ],
+)
+def test_what_sqlite_keeps_is_read_exactly_or_not_at_all(
+    tmp_path: Path, declared: str, stored: object, cents: int | None
+) -> None:
+    """SQLite has no decimals: 15 digits of a float are what was written, and more are not."""
+    address = f"sqlite:///{tmp_path / 'wallet.db'}"
+    with closing(sqlite3.connect(tmp_path / "wallet.db", isolation_level=None)) as file:
+        file.execute(f"CREATE TABLE players (id TEXT PRIMARY KEY, balance {declared})")
+        file.execute("INSERT INTO players VALUES ('p1', ?)", (stored,))
+        with SqlLedger(address, accounts=_table(unit="units")) as ledger:
+            if cents is not None:
+                assert ledger.balance("p1") == cents
+                return
+            with pytest.raises(LedgerError, match=r"'p1' cannot be read"):
+                ledger.apply(withdraw(amount_cents=1))
+
+
+def test_a_balance_that_sqlite_cannot_keep_is_not_written(tmp_path: Path) -> None:
+    """A credit that would need a 16th digit moves nothing; one that needs 15 is kept."""
+    address = f"sqlite:///{tmp_path / 'wallet.db'}"
+    with closing(sqlite3.connect(tmp_path / "wallet.db", isolation_level=None)) as file:
+        file.execute("CREATE TABLE players (id TEXT PRIMARY KEY, balance DECIMAL(20, 2))")
+        file.execute("INSERT INTO players VALUES ('p1', '9999999999999.98')")
+        with SqlLedger(address, accounts=_table(unit="units")) as ledger:
+            assert ledger.apply(claim("c1", amount_cents=1)).balance_cents == 999_999_999_999_999
+            with pytest.raises(LedgerError, match="keeps 15 digits exactly"):
+                ledger.apply(claim("c2", amount_cents=2))
+            assert ledger.balance("p1") == 999_999_999_999_999
+            assert ledger.apply(claim("c3", amount_cents=1)).balance_cents == 10**15
+
+
+def test_arithmetic_on_balances_never_rounds() -> None:
+    """Whatever the decimal context, and however many digits."""
+    fine = Decimal("12345678901234567890.123456789012345678901234567890")
+    assert balance_after(fine, -1, "units") == Decimal("12345678901234567890.113456789012345678901234567890")
+    assert str(balance_after(Decimal("0.10"), 20, "units")) == "0.30"
+    assert cents_of(Decimal("-0.001"), "units") == -1
+    assert KeyColumn("integer", 16).value_of("32767") == 32767
+    assert KeyColumn("integer", 16).value_of("32768") is None
+    assert KeyColumn("integer", 16).value_of("-32768") == -32768
