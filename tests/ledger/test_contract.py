@@ -31,7 +31,7 @@ def _opened(request: pytest.FixtureRequest, folder: Path) -> AnyLedger:
 def operations(request: pytest.FixtureRequest, ledger: AnyLedger) -> int:
     """How many random operations are tried: 10^4 where nothing waits for a disk or a server, and ten times as many."""
     tenfold: int = request.param
-    return tenfold * 10_000 if isinstance(ledger, InMemory) or tenfold > 1 else 1_000
+    return tenfold * 10_000 if isinstance(ledger, InMemory) or tenfold > 1 else 600
 
 
 class TestContract(LedgerContract):
