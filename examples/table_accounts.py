@@ -1,0 +1,34 @@
+"""The ready wallet over balances in the operator's own table: nothing else to write."""
+
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.models.webhooks import BalanceCall, DepositCall, WithdrawCall
+from game_operator.wallet import Wallet
+
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder, "casino.db")
+    with closing(sqlite3.connect(path)) as connection:
+        # The operator's table, which is there already: millionths of the currency unit, keyed by a number.
+        connection.execute("CREATE TABLE players (id INTEGER PRIMARY KEY, name TEXT, micros INTEGER NOT NULL)")
+        connection.execute("INSERT INTO players VALUES (7, 'Ann', 10009999)")
+        connection.commit()
+
+        players = TableAccounts(table="players", key="id", balance="micros", unit="micros")
+        with SqlLedger(f"sqlite:///{path}", accounts=players) as ledger:
+            wallet = Wallet(ledger)
+            print(wallet.withdraw(WithdrawCall(player_id="7", bet_id="bet-1", amount_cents=250)).balance)
+            print(wallet.deposit(DepositCall(player_id="7", bet_id="bet-1", amount_cents=100)).balance)
+            # Ids are compared as they are spelled: a cast would take this one for player 7.
+            print(wallet.player_balance(BalanceCall(player_id="007")).code)
+            # What is finer than a cent is shown rounded down, and kept.
+            print(connection.execute("SELECT name, micros FROM players").fetchone())
+
+# Prints:
+# 7.50
+# 8.50
+# PLAYER_NOT_FOUND
+# ('Ann', 8509999)

@@ -1,0 +1,35 @@
+"""The examples of the operator's own transaction print on PostgreSQL what they print on SQLite."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_FOLDER = Path(__file__).parents[2] / "examples"
+_EXAMPLES = sorted(_FOLDER.glob("own_transaction_*.py"))
+
+
+@pytest.mark.parametrize("example", _EXAMPLES, ids=lambda example: str(example.stem))
+def test_an_example_prints_the_same_on_postgresql(example: Path, postgres_url: str) -> None:
+    """The second statement fails, nothing of the call remains, and the repeat is no second debit."""
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    command = [sys.executable, "-W", "error", str(example), postgres_url]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=50, check=False)
+    assert ran.stderr == ""
+    printed = ran.stdout.splitlines()
+    promised = [line.removeprefix("# ") for line in example.read_text().partition("\n# Prints:\n")[2].splitlines()]
+    # The example that needs a server begins by saying so when it has none.
+    assert printed == promised[-len(printed) :]
+    assert len(printed) == 5
+
+
+def test_there_are_these_examples() -> None:
+    """Both flavours of SQLAlchemy, Django's ORM and bare psycopg."""
+    assert [example.stem.removeprefix("own_transaction_") for example in _EXAMPLES] == [
+        "django",
+        "psycopg",
+        "sqlalchemy",
+        "sqlalchemy_async",
+    ]
