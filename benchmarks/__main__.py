@@ -49,7 +49,10 @@ SUITES: dict[str, Callable[[Stage], Iterator[Race | RateRace]]] = {
 
 #: Filling a ledger with a million calls takes minutes: by name only.
 _BY_DEFAULT = [name for name in SUITES if name != "growth"]
-_LIBRARIES = ("httpx", "httpx2", "httpx-aiohttp", "aiohttp", "pydantic", "cryptography", "pyjwt", "uvicorn")
+_LIBRARIES = (
+    *("httpx", "httpx2", "httpx-aiohttp", "aiohttp", "pydantic", "cryptography", "pyjwt", "uvicorn", "uvloop"),
+    *("psycopg", "fastapi", "sqlalchemy", "asyncpg"),
+)
 
 
 def main() -> None:
@@ -58,12 +61,13 @@ def main() -> None:
     findings = []
     for finding in _findings(arguments.names or _BY_DEFAULT, quick=arguments.quick):
         findings.append(finding)
-        print(f"{finding.what}: {ratio_of(finding).median:.2f} {finding.verdict}", file=sys.stderr, flush=True)
+        ratio = f"{ratio_of(finding).median:.2f} x {finding.peer} {finding.verdict}"
+        print(f"{finding.what}: {ratio}", file=sys.stderr, flush=True)
     print(as_json(findings) if arguments.json else f"{_machine()}\n\n{as_tables(findings)}\n\n{summary(findings)}")
 
 
 def _findings(names: list[str], *, quick: bool) -> Iterator[Finding | RateFinding]:
-    with set_stage() as stage:
+    with set_stage(quick=quick) as stage:
         for name in names:
             for race in SUITES[name](stage):
                 yield from run(race, quick=quick) if isinstance(race, Race) else run_rates(race, quick=quick)

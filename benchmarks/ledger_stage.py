@@ -1,11 +1,6 @@
-"""What the ledger's benchmarks stand on: a PostgreSQL that commits to the disk, an SQLite file, and their ledgers."""
+"""What the ledger's benchmarks stand on: a PostgreSQL that commits to the disk, an SQLite file, players, and checks."""
 
-import asyncio
-import itertools
-import random
 import sqlite3
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,24 +8,37 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
-import uvloop
 from tests.support.postgres import PostgresServer
 
-from game_operator.ledger import AsyncSqlLedger, SqlLedger
-from game_operator.webhooks import WithdrawCall
+from game_operator.ledger import SqlLedger
 
-__all__ = ["PLAYERS", "PREFIX", "LedgerLoad", "books_balance", "fill_players", "running_postgres", "sqlite_file"]
+__all__ = [
+    "PREFIX",
+    "check_books",
+    "connected",
+    "database_name",
+    "fill_players",
+    "open_bets",
+    "players_of",
+    "running_postgres",
+    "sqlite_file",
+]
 
-PLAYERS = 10_000
 PREFIX = "game_operator_"
 _OPENING_CENTS = 10**12
-_NUMBERS = itertools.count()
+#: Room for a million calls, and no checkpoint in the middle of a turn, whoever's turn it is.
+_SETTINGS = {"max_wal_size": "8GB", "checkpoint_timeout": "1h", "shared_buffers": "512MB"}
+
+
+def players_of(*, quick: bool) -> int:
+    """Return how many players "many" are."""
+    return 100 if quick else 10_000
 
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
     """Start a server that commits to the disk."""
-    with PostgresServer(durable=True, settings={"max_wal_size": "8GB", "shared_buffers": "512MB"}) as server:
+    with PostgresServer(durable=True, settings=_SETTINGS) as server:
         yield server
 
 
@@ -41,117 +49,69 @@ def sqlite_file() -> Iterator[str]:
         yield f"sqlite:///{Path(folder) / 'wallet.db'}"
 
 
-def fill_players(url: str) -> None:
-    """Make the tables and open the accounts p1 to p10000, all at once and with their postings."""
-    SqlLedger(url).close()
-    rows = [(f"p{number}", _OPENING_CENTS) for number in range(1, PLAYERS + 1)]
-    accounts = f"INSERT INTO {PREFIX}accounts VALUES (?, ?, 0)"
-    postings = (
-        f"INSERT INTO {PREFIX}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
-        "VALUES (?, ?, '', 'open', ?, 0)"
-    )
-    with _connected(url) as connection:
-        cursor = connection.cursor()
-        cursor.executemany(_for(url, accounts), rows)
-        cursor.executemany(_for(url, postings), [(key, cents, key) for key, cents in rows])
-        connection.commit()
-
-
-def books_balance(url: str) -> int:
-    """Return how many withdraws are stored; raise if a balance is not what its postings say."""
-    sums = (
-        f"SELECT (SELECT sum(balance_cents) FROM {PREFIX}accounts), "
-        f"(SELECT sum(CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END) FROM {PREFIX}postings), "
-        f"(SELECT count(*) FROM {PREFIX}bets)"
-    )
-    with _connected(url) as connection:
-        cursor = connection.cursor()
-        cursor.execute(sums)
-        balances, posted, bets = cursor.fetchone()
-    if balances != posted:
-        raise RuntimeError(f"the balances are {balances} and the postings {posted}")
-    return int(bets)
+def database_name(url: str) -> str:
+    """Return the name of a database of ``running_postgres``."""
+    return url.partition("?")[0].rpartition("/")[2]
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[Any]:
-    connection: Any
-    if url.startswith("sqlite"):
-        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
-    else:
-        connection = psycopg.connect(url)
+def connected(url: str) -> Iterator[Any]:
+    """Open a connection of the database's own driver, which is Any because there are two; closing commits nothing."""
+    connection: Any = psycopg.connect(url) if _is_postgres(url) else sqlite3.connect(url.removeprefix("sqlite:///"))
     try:
         yield connection
     finally:
         connection.close()
 
 
-def _for(url: str, sql: str) -> str:
-    return sql if url.startswith("sqlite") else sql.replace("?", "%s")
+def fill_players(url: str, players: int) -> None:
+    """Make the tables and open the accounts p1, p2 and so on, all at once and with their postings."""
+    SqlLedger(url).close()
+    mark = "%s" if _is_postgres(url) else "?"
+    rows = [(f"p{number}", _OPENING_CENTS) for number in range(1, players + 1)]
+    with connected(url) as connection:
+        cursor = connection.cursor()
+        cursor.executemany(f"INSERT INTO {PREFIX}accounts VALUES ({mark}, {mark}, 0)", rows)
+        cursor.executemany(
+            f"INSERT INTO {PREFIX}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
+            f"VALUES ({mark}, {mark}, '', 'open', {mark}, 0)",
+            [(player, cents, player) for player, cents in rows],
+        )
+        connection.commit()
 
 
-class LedgerLoad:
-    """Fresh withdraws through both ledgers of one database."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self._threads = SqlLedger(url)
-        self._loop = uvloop.new_event_loop()
-        self._tasks = AsyncSqlLedger(url)
-
-    def close(self) -> None:
-        """Close both."""
-        self._threads.close()
-        self._loop.run_until_complete(self._tasks.close())
-        self._loop.close()
-
-    def threads(self, callers: int, players: int, seconds: float) -> float:
-        """Return withdraws a second of *callers* threads."""
-        done = [0] * callers
-        start = threading.Barrier(callers + 1)
-
-        def call(index: int) -> None:
-            start.wait()
-            until = time.perf_counter() + seconds
-            while time.perf_counter() < until:
-                self._threads.apply(_withdraw(players))
-                done[index] += 1
-
-        threads = [threading.Thread(target=call, args=(index,)) for index in range(callers)]
-        for thread in threads:
-            thread.start()
-        start.wait()
-        began = time.perf_counter()
-        for thread in threads:
-            thread.join()
-        return sum(done) / (time.perf_counter() - began)
-
-    def tasks(self, callers: int, players: int, seconds: float) -> float:
-        """Return withdraws a second of *callers* tasks on uvloop."""
-        return self._loop.run_until_complete(self._in_tasks(callers, players, seconds))
-
-    async def _in_tasks(self, callers: int, players: int, seconds: float) -> float:
-        done = 0
-        began = time.perf_counter()
-
-        async def call() -> None:
-            nonlocal done
-            while time.perf_counter() < began + seconds:
-                await self._tasks.apply(_withdraw(players))
-                done += 1
-
-        await asyncio.gather(*(call() for _ in range(callers)))
-        return done / (time.perf_counter() - began)
+def open_bets(url: str) -> int:
+    """Return how many withdraws have debited so far."""
+    return _row(url, f"SELECT count(*) FROM {PREFIX}bets WHERE state = 'OPEN'")[0]
 
 
-def _withdraw(players: int) -> WithdrawCall:
-    number = next(_NUMBERS)
-    bet_id = f"{random.getrandbits(96):024x}"
-    return WithdrawCall(
-        player_id=f"p{random.randint(1, players)}",
-        bet_id=bet_id,
-        amount_cents=100,
-        instance_id="instance-1",
-        game="aviator",
-        body=b'{"action_id":"%b","number":%d}' % (bet_id.encode(), number),
+def check_books(url: str) -> None:
+    """
+    Hold the books against themselves: all sums, and one call and one posting for each bet.
+
+    Raises:
+        RuntimeError: They do not balance.
+    """
+    balances, posted, bets, wagers, calls = _row(
+        url,
+        f"SELECT (SELECT sum(balance_cents) FROM {PREFIX}accounts), "
+        f"(SELECT sum(CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END) FROM {PREFIX}postings), "
+        f"(SELECT count(*) FROM {PREFIX}bets), "
+        f"(SELECT count(*) FROM {PREFIX}postings WHERE operation = 'withdraw'), "
+        f"(SELECT count(*) FROM {PREFIX}calls)",
     )
+    if balances != posted or not bets == wagers == calls:
+        raise RuntimeError(
+            f"the books do not balance: balances of {balances} and postings of {posted}; "
+            f"{bets} bets, {wagers} postings of withdraws, {calls} calls"
+        )
+
+
+def _row(url: str, sql: str) -> tuple[int, ...]:
+    with connected(url) as connection:
+        found: tuple[int, ...] = connection.cursor().execute(sql).fetchone()
+    return found
+
+
+def _is_postgres(url: str) -> bool:
+    return not url.startswith("sqlite")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from benchmarks.measure import Spread
 
-__all__ = ["Comparison", "RateFinding", "RateRace", "run_rates"]
+__all__ = ["Comparison", "RateFinding", "RateRace", "RateTurn", "run_rates"]
 
 #: Does work for about so many seconds and says how many calls a second were done.
 RateTurn = Callable[[float], float]
@@ -60,20 +60,32 @@ class RateFinding:
 
 
 def run_rates(race: RateRace, *, quick: bool = False) -> Iterator[RateFinding]:
-    """Run *race*, in full or, *quick*, one short round, and yield a finding for each comparison."""
+    """
+    Run *race*, in full or, *quick*, one short round, and yield a finding for each comparison.
+
+    Raises:
+        RuntimeError: A runner did nothing in its turn.
+    """
     rounds, seconds = (1, 0.05) if quick else (race.rounds, race.seconds)
     if not quick:
         for turn in race.runners.values():
-            turn(0.3)  # Plans, connections and caches are nobody's handicap.
+            turn(0.5)  # Plans, connections and caches are nobody's handicap.
     rates: dict[str, list[float]] = {name: [] for name in race.runners}
     for _ in range(rounds):
         names = list(race.runners)
         random.shuffle(names)
         for name in names:
             gc.collect()
-            rates[name].append(race.runners[name](seconds))
+            rates[name].append(_rate(name, race.runners[name], seconds))
     for comparison in race.comparisons:
         yield _finding(race.name, comparison, rates[comparison.ours], rates[comparison.peer])
+
+
+def _rate(name: str, turn: RateTurn, seconds: float) -> float:
+    rate = turn(seconds)
+    if rate <= 0:
+        raise RuntimeError(f"{name} did nothing in {seconds} seconds")
+    return rate
 
 
 def _finding(race: str, comparison: Comparison, ours: list[float], theirs: list[float]) -> RateFinding:

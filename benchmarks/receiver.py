@@ -43,7 +43,7 @@ def _alone(stage: Stage, requests: list[bytes]) -> Race:
     public_key, padding, sha256 = stage.private_key.public_key(), PKCS1v15(), SHA256()
     receiver, handler = WebhookReceiver(authenticator=RsaSignature(public_key)), PlainHandler()
     head, _, body = requests[0].partition(b"\r\n\r\n")
-    headers = [tuple(line.split(b": ", 1)) for line in head.split(b"\r\n")[1:]]
+    headers = [(name, value) for name, _, value in (line.partition(b": ") for line in head.split(b"\r\n")[1:])]
     signature = stage.private_key.sign(body, padding, sha256)
 
     def verify(calls: int) -> None:

@@ -44,10 +44,15 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 def summary(findings: Sequence[Finding | RateFinding]) -> str:
     """Return in a sentence whether the goals were met."""
-    missed = [finding.what for finding in findings if finding.verdict == "MISSED"]
+    missed = [_named(finding) for finding in findings if finding.verdict == "MISSED"]
     if missed:
-        return f"Missed: {', '.join(missed)}."
+        return f"Missed: {'; '.join(missed)}."
     return "Every goal is met." if any(finding.verdict for finding in findings) else "Nothing here has a goal."
+
+
+def _named(finding: Finding | RateFinding) -> str:
+    # Rates are held against several peers, each with a goal of its own.
+    return f"{finding.what}, beside {finding.peer}" if isinstance(finding, RateFinding) else finding.what
 
 
 def as_json(findings: Sequence[Finding | RateFinding]) -> str:

@@ -17,10 +17,11 @@ OPERATOR_ID = "acme"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where the service is, and the operator's key (RSA-2048)."""
+    """Where the service is, and a key (RSA-2048); *quick* asks for small sizes, which show that all is in order."""
 
     base_url: str
     private_key: RSAPrivateKey
+    quick: bool = False
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def fresh_id(self, kind: str) -> str:
@@ -33,7 +34,7 @@ class Stage:
 
 
 @contextmanager
-def set_stage() -> Iterator[Stage]:
+def set_stage(*, quick: bool = False) -> Iterator[Stage]:
     """Start the service, make the key, and clear up at the end."""
     with running_service() as base_url:
-        yield Stage(base_url, generate_private_key(65537, 2048))
+        yield Stage(base_url, generate_private_key(65537, 2048), quick)

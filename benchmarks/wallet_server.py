@@ -30,6 +30,7 @@ def _ours(key: RSAPublicKey, url: str) -> Any:
     return asgi_app(WebhookReceiver(authenticator=RsaSignature(key)), AsyncWallet(AsyncSqlLedger(url)))
 
 
+#: Applications of ASGI, which has no type that all frameworks share: hence Any.
 _APPLICATIONS: dict[str, Callable[[RSAPublicKey, str], Any]] = {
     "ours": _ours,
     "fastapi": fastapi_app,
@@ -38,39 +39,41 @@ _APPLICATIONS: dict[str, Callable[[RSAPublicKey, str], Any]] = {
 
 
 @contextmanager
-def running_wallet(name: str, public_key: RSAPublicKey, url: str = "") -> Iterator[int]:
-    """Start the application called *name* on the database *url* and yield its port."""
+def running_wallet(name: str, public_key: RSAPublicKey, url: str = "") -> Iterator[Callable[[], int]]:
+    """Start the application called *name* on the database *url* and yield what waits for its port and returns it."""
     command = [sys.executable, "-m", "benchmarks.wallet_server", name, url]
     pem = public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin
-        assert process.stdout
+        standard_input, standard_output = process.stdin, process.stdout
+        assert standard_input
+        assert standard_output
         try:
-            process.stdin.write(pem + b"\n")
-            process.stdin.flush()
-            yield int(process.stdout.readline())
+            standard_input.write(pem + b"\n")
+            standard_input.flush()
+            yield lambda: int(standard_output.readline())
         finally:
-            process.stdin.close()
+            standard_input.close()
 
 
 def main() -> None:
+    """Serve until the standard input ends."""
     name, url = sys.argv[1:]
-    pem = b"".join(iter(sys.stdin.buffer.readline, b"\n"))
-    key = load_pem_public_key(pem)
+    key = load_pem_public_key(b"".join(iter(sys.stdin.buffer.readline, b"\n")))
     assert isinstance(key, RSAPublicKey)
-    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+    app = _APPLICATIONS[name](key, url)
     config = uvicorn.Config(
-        _APPLICATIONS[name](key, url), loop="uvloop", http="httptools", access_log=False, log_level="error"
+        app, loop="uvloop", http="httptools", access_log=False, log_level="warning", proxy_headers=False
     )
     server = uvicorn.Server(config)
-    print(listener.getsockname()[1], flush=True)
-    threading.Thread(target=_stop_at_end_of_input, args=(server,), daemon=True).start()
-    server.run(sockets=[listener])
 
+    def wait_for_end() -> None:
+        sys.stdin.buffer.read()
+        server.should_exit = True
 
-def _stop_at_end_of_input(server: uvicorn.Server) -> None:
-    sys.stdin.buffer.read()
-    server.should_exit = True
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        threading.Thread(target=wait_for_end, daemon=True).start()
+        print(listener.getsockname()[1], flush=True)
+        server.run([listener])
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ import json
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Sequence
-from http.client import HTTPConnection
-from itertools import cycle
+from itertools import cycle, islice
 from urllib.request import urlopen
 
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -15,7 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from benchmarks.measure import Cost
 
-__all__ = ["WebhookLoad", "call_once", "signed_requests"]
+__all__ = ["WebhookLoad", "post_all", "signed_requests"]
 
 
 def signed_requests(private_key: RSAPrivateKey, count: int) -> list[bytes]:
@@ -46,13 +45,13 @@ def _request(private_key: RSAPrivateKey, body: bytes) -> bytes:
 
 
 class _Caller(asyncio.Protocol):
-    """Sends a request as soon as the one before is answered."""
+    """Sends a request as soon as the one before is answered, until there are no more."""
 
-    def __init__(self, requests: Iterator[bytes], left: Iterator[int]) -> None:
+    def __init__(self, requests: Iterator[bytes]) -> None:
         self._requests = requests
-        self._left = left
         self._received = b""
-        self.ended = asyncio.get_running_loop().create_future()
+        self.answered = 0
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -65,6 +64,7 @@ class _Caller(asyncio.Protocol):
             return
         answered, self._received = self._received, b""
         if b'"SUCCESS"' in answered:
+            self.answered += 1
             self._next()
         else:
             self._end(RuntimeError(f"answered {answered!r}"))
@@ -73,10 +73,11 @@ class _Caller(asyncio.Protocol):
         self._end(ConnectionError(f"the server hung up: {exc}"))
 
     def _next(self) -> None:
-        if next(self._left, None) is None:
+        request = next(self._requests, None)
+        if request is None:
             self._end(None)
         else:
-            self._transport.write(next(self._requests))
+            self._transport.write(request)
 
     def _end(self, failed: Exception | None) -> None:
         if self.ended.done():
@@ -86,6 +87,26 @@ class _Caller(asyncio.Protocol):
         else:
             self.ended.set_result(None)
         self._transport.close()
+
+
+def post_all(port: int, requests: Iterator[bytes], width: int) -> int:
+    """
+    Send *requests* to the server on *port* over *width* connections at once; return how many there were.
+
+    Raises:
+        RuntimeError: One was not answered SUCCESS.
+    """
+    return asyncio.run(_post_all(port, requests, width))
+
+
+async def _post_all(port: int, requests: Iterator[bytes], width: int) -> int:
+    loop = asyncio.get_running_loop()
+    callers = []
+    for _ in range(width):
+        _, caller = await loop.create_connection(lambda: _Caller(requests), "127.0.0.1", port)
+        callers.append(caller)
+    await asyncio.gather(*(caller.ended for caller in callers))
+    return sum(caller.answered for caller in callers)
 
 
 class WebhookLoad:
@@ -98,31 +119,10 @@ class WebhookLoad:
 
     def __call__(self, calls: int) -> Cost:
         cpu, wall = self._cpu_seconds(), time.perf_counter()
-        asyncio.run(self._call(calls))
+        post_all(self._port, islice(self._requests, calls), min(self._width, calls))
         ended = time.perf_counter()
         return Cost(self._cpu_seconds() - cpu, ended - wall)
 
     def _cpu_seconds(self) -> float:
         with urlopen(f"http://127.0.0.1:{self._port}/cpu") as answer:
             return int(answer.read()) / 1e9
-
-    async def _call(self, calls: int) -> None:
-        loop, left = asyncio.get_running_loop(), iter(range(calls))
-        callers = []
-        for _ in range(min(self._width, calls)):
-            _, caller = await loop.create_connection(lambda: _Caller(self._requests, left), "127.0.0.1", self._port)
-            callers.append(caller)
-        await asyncio.gather(*(caller.ended for caller in callers))
-
-
-def call_once(port: int, withdraws: Sequence[Sequence[str]]) -> float:
-    """Post each (signature, body) once, one after another over one connection; return calls a second."""
-    connection = HTTPConnection("127.0.0.1", port)
-    began = time.perf_counter()
-    for signature, body in withdraws:
-        connection.request("POST", "/withdraw", body, {"Signature": signature, "Content-Type": "application/json"})
-        answered = connection.getresponse().read()
-        if b'"SUCCESS"' not in answered:
-            raise RuntimeError(f"answered {answered!r}")
-    connection.close()
-    return len(withdraws) / (time.perf_counter() - began)

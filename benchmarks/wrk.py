@@ -1,22 +1,20 @@
-"""Load by wrk: requests from a file, each with its own signature made beforehand, none of them twice."""
+"""Load on a wallet over HTTP by wrk, or where it is missing by our own hand: each withdraw once, and each counted."""
 
-import json
-import os
 import re
 import shutil
 import subprocess
-from base64 import urlsafe_b64encode
-from concurrent.futures import ProcessPoolExecutor
+import time
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from benchmarks.signed_withdraws import SignedWithdraws
+from benchmarks.webhook_load import post_all
 
-__all__ = ["SignedWithdraws", "Wrk"]
+__all__ = ["HttpLoad"]
 
+#: More calls a second than any server here can take.
+_MOST = 8_000
 _SCRIPT = """
 local lines, position = {}, 0
 function init(args)
@@ -38,87 +36,69 @@ end
 """
 
 
-class SignedWithdraws:
-    """A file of withdraws, made longer when it runs out; each server walks it from its own beginning."""
+class HttpLoad:
+    """
+    Calls one server.
 
-    def __init__(self, path: Path, private_key: RSAPrivateKey, players: int) -> None:
-        self.path = path
-        self._players = players
-        self._pem = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        self._count = 0
+    Args:
+        port: Where the server listens on loopback.
+        stored: Says how many withdraws its database has debited; None where nothing is stored.
+    """
 
-    def at_least(self, count: int) -> None:
-        """Sign so many that there are *count*."""
-        missing = range(self._count, count, 500)
-        if not missing:
-            return
-        jobs = [(self._pem, start, self._players) for start in missing]
-        with ProcessPoolExecutor(os.cpu_count()) as pool, self.path.open("a") as file:
-            for lines in pool.map(_signed, jobs):
-                file.write(lines)
-                self._count += 500
-
-
-def _signed(job: tuple[bytes, int, int]) -> str:
-    pem, start, players = job
-    key = load_pem_private_key(pem, None, unsafe_skip_rsa_key_validation=True)
-    assert isinstance(key, RSAPrivateKey)
-    return "".join(_line(key, number, players) for number in range(start, start + 500))
-
-
-def _line(key: RSAPrivateKey, number: int, players: int) -> str:
-    # Ids as a service writes them: no order in them.
-    bet_id = f"{number * 2654435761 % 2**32:08x}{number:08x}"
-    call = {
-        "player_id": f"p{number * 7919 % players + 1}",
-        "amount": 100,
-        "game": "aviator",
-        "instance_id": "instance-1",
-        "action": "BET",
-        "action_id": bet_id,
-        "tx_id": f"withdraw:bet:{bet_id}",
-    }
-    body = json.dumps(call, separators=(",", ":"))
-    signature = urlsafe_b64encode(key.sign(body.encode(), PKCS1v15(), SHA256())).rstrip(b"=")
-    return f"{signature.decode()}\t{body}\n"
-
-
-class Wrk:
-    """Calls one server; *withdraws* it has had already are not sent again."""
-
-    def __init__(self, port: int, withdraws: SignedWithdraws, script: Path) -> None:
+    def __init__(self, port: int, stored: Callable[[], int] | None) -> None:
         self._port = port
-        self._withdraws = withdraws
-        self._script = script
-        self._sent = 0
+        self._stored = stored
+        self._sent: dict[Path, int] = {}
+
+    def rate(self, withdraws: SignedWithdraws, connections: int, seconds: float) -> float:
+        """
+        Return how many of *withdraws* a second were answered; none is one that this server has had already.
+
+        Raises:
+            RuntimeError: Not everything answered was stored, or was no SUCCESS: that would be quick, and worth nothing.
+        """
+        first = self._sent.get(withdraws.path, 0)
+        before = self._stored() if self._stored else 0
+        program = shutil.which("wrk") if seconds >= 1 else None
+        post = self._by_hand if program is None else self._by_wrk
+        answered, rate = post(withdraws, first, connections, seconds)
+        # What was under way at the end was sent too, and one is wrk's look at its script.
+        self._sent[withdraws.path] = first + answered + connections + 1
+        if self._stored:
+            _check(answered, self._stored() - before, connections)
+        return rate
+
+    def _by_wrk(self, withdraws: SignedWithdraws, first: int, connections: int, seconds: float) -> tuple[int, float]:
+        wanted = round(_MOST * seconds)
+        withdraws.at_least(first + wanted)
+        script = withdraws.path.with_suffix(".lua")
         script.write_text(_SCRIPT)
-
-    def rate(self, connections: int, seconds: float, most: float = 8_000) -> float:
-        """Return answered calls a second."""
-        wanted = max(200, int(most * max(seconds, 1)))
-        self._withdraws.at_least(self._sent + wanted)
-        program = shutil.which("wrk")
-        if program is None:
-            return self._without_wrk(connections, wanted, seconds)
-        command = [program, "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "-s", str(self._script)]
-        command += [f"http://127.0.0.1:{self._port}", str(self._withdraws.path), str(self._sent), str(wanted)]
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{round(seconds)}s", "-s", str(script)]
+        command += [f"http://127.0.0.1:{self._port}", str(withdraws.path), str(first), str(wanted)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        if "Non-2xx" in done.stdout or "Socket errors" in done.stdout:
+        answered = re.search(r"(\d+) requests in", done.stdout)
+        rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
+        if "Non-2xx" in done.stdout or "Socket errors" in done.stdout or not answered or not rate:
             raise RuntimeError(f"wrk met errors:\n{done.stdout}")
-        answered, rate = (
-            re.search(r"(\d+) requests in", done.stdout),
-            re.search(r"Requests/sec:\s+([\d.]+)", done.stdout),
+        return int(answered[1]), float(rate[1])
+
+    def _by_hand(self, withdraws: SignedWithdraws, first: int, connections: int, seconds: float) -> tuple[int, float]:
+        withdraws.at_least(first + max(2 * connections, round(_MOST * seconds)))
+        requests = _for(seconds, withdraws.requests(first), at_least=connections)
+        began = time.perf_counter()
+        answered = post_all(self._port, requests, connections)
+        return answered, answered / (time.perf_counter() - began)
+
+
+def _for(seconds: float, requests: Iterator[bytes], *, at_least: int) -> Iterator[bytes]:
+    until = time.perf_counter() + seconds
+    yield from islice(requests, at_least)
+    while time.perf_counter() < until:
+        yield next(requests)
+
+
+def _check(answered: int, stored: int, connections: int) -> None:
+    if not answered <= stored <= answered + connections:
+        raise RuntimeError(
+            f"{answered} calls over {connections} connections were answered, and {stored} withdraws were stored"
         )
-        assert answered
-        assert rate
-        self._sent += int(answered[1]) + connections
-        return float(rate[1])
-
-    def _without_wrk(self, connections: int, wanted: int, seconds: float) -> float:
-        """Do the same with a few calls by our own hand: slower than wrk, it shows that all is in order."""
-        from benchmarks.webhook_load import call_once
-
-        with self._withdraws.path.open() as file:
-            lines = list(islice(file, self._sent, self._sent + min(wanted, connections * 2)))
-        self._sent += len(lines)
-        return call_once(self._port, [line.rstrip("\n").split("\t", 1) for line in lines])

@@ -7,6 +7,8 @@ race for the same transaction ends at the unique constraint and is answered from
 
 import time
 from base64 import urlsafe_b64decode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
@@ -16,12 +18,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, ValidationError
-from sqlalchemy import BigInteger, Text, select
+from sqlalchemy import BigInteger, Executable, Text, func, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-__all__ = ["create_tables", "fastapi_app"]
+__all__ = ["check_peers_books", "create_tables", "fastapi_app", "peers_bets"]
 
 
 class Base(DeclarativeBase):
@@ -82,16 +84,48 @@ async def create_tables(url: str, players: int, opening_cents: int) -> None:
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
         rows = [{"id": f"p{number}", "balance_cents": opening_cents} for number in range(1, players + 1)]
-        await connection.execute(Player.__table__.insert(), rows)
+        await connection.execute(insert(Player), rows)
     await engine.dispose()
 
 
+async def peers_bets(url: str) -> int:
+    """Return how many bets are stored."""
+    return await _number(url, select(func.count()).select_from(Bet))
+
+
+async def check_peers_books(url: str, opening_cents: int) -> None:
+    """Raise RuntimeError unless the balances are what was there at first and has moved since."""
+    held = await _number(url, select(func.sum(Player.balance_cents)))
+    moved = await _number(url, select(func.coalesce(func.sum(Transaction.amount_cents), 0)))
+    if held != opening_cents + moved:
+        raise RuntimeError(f"the peer's books do not balance: {held} is not {opening_cents} and {moved}")
+
+
+async def _number(url: str, statement: Executable) -> int:
+    engine = create_async_engine(_address(url))
+    async with engine.connect() as connection:
+        found = await connection.scalar(statement)
+    await engine.dispose()
+    return int(found or 0)
+
+
 def fastapi_app(public_key: RSAPublicKey, url: str) -> FastAPI:
-    """Return the application."""
-    app = FastAPI()
+    """
+    Return the application.
+
+    As many connections as callers, kept open; asyncpg and SQLAlchemy keep the prepared statements of each and the
+    compiled queries by themselves. The body is read by hand, for the signature is over its bytes.
+    """
     engine = create_async_engine(_address(url), pool_size=32, max_overflow=0)
     sessions = async_sessionmaker(engine, expire_on_commit=False)
     padding, sha256 = PKCS1v15(), SHA256()
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await engine.dispose()
+
+    app = FastAPI(lifespan=lifespan)
 
     @app.post("/withdraw")
     async def withdraw(request: Request) -> JSONResponse:
@@ -110,8 +144,8 @@ def fastapi_app(public_key: RSAPublicKey, url: str) -> FastAPI:
                 return await _withdrawn(session, call)
         except IntegrityError:
             async with sessions() as session:
-                known = await session.get_one(Transaction, call.tx_id)
-                return _success(known.balance_cents)
+                known = await session.get(Transaction, call.tx_id)
+            return _success(known.balance_cents) if known else _error("DUPLICATE_TRANSACTION")
 
     return app
 

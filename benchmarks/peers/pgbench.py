@@ -1,15 +1,20 @@
 """PostgreSQL's own pgbench with one statement that writes the rows of one withdraw: balance, call, bet, posting."""
 
 import itertools
+import os
 import re
-import shutil
 import subprocess
-import tempfile
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
 
-__all__ = ["pgbench"]
+from tests.support.postgres_binaries import binary_folders
+
+__all__ = ["Pgbench"]
 
 _TURNS = itertools.count()
 _DIGEST = "00112233445566778899aabbccddeeff" * 2
@@ -36,30 +41,51 @@ SELECT balance_cents FROM moved;
 """
 
 
-def pgbench(folder: Path, database: str, prefix: str, clients: int, players: int, seconds: float) -> float:
-    """Run pgbench on the server whose socket is in *folder*; return withdraws a second."""
-    who = "1" if players == 1 else f"random(1, {players})"
-    bet = f"'b{next(_TURNS)}-' || CAST(:client_id AS text) || '-' || CAST(:r AS text)"
-    with _file(_SCRIPT.format(who=who, prefix=prefix, bet=bet, digest=_DIGEST)) as script:
-        command = [_program(), "-n", "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(max(1, round(seconds)))]
-        command += ["-f", str(script), "-h", str(folder), "-p", "5432", "-U", "postgres", database]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.search(r"tps = ([\d.]+)", done.stdout)
-    if found is None or done.returncode:
-        raise RuntimeError(f"pgbench failed: {done.stderr[-500:]}")
-    return float(found[1])
+@dataclass(frozen=True, slots=True)
+class Pgbench:
+    """The program, and the tables with *prefix* in *database* of the server whose socket is in *folder*."""
+
+    program: Path
+    folder: Path
+    database: str
+    prefix: str
+
+    @classmethod
+    def found(cls, folder: Path, database: str, prefix: str) -> Self | None:
+        """Return it; None where no PostgreSQL here has the program, which is said."""
+        for binaries in binary_folders():
+            if os.access(binaries / "pgbench", os.X_OK):
+                return cls(binaries / "pgbench", folder, database, prefix)
+        print(
+            "No PostgreSQL here brings pgbench, and what is measured beside it is left out: "
+            "apt-get install postgresql has it.",
+            file=sys.stderr,
+        )
+        return None
+
+    def __call__(self, clients: int, players: int, seconds: float) -> float:
+        """
+        Return withdraws a second of *clients* connections; for less than a second, of two withdraws each.
+
+        Raises:
+            RuntimeError: pgbench failed; the message ends with what it said.
+        """
+        who = "1" if players == 1 else f"random(1, {players})"
+        bet = f"'b{next(_TURNS)}-' || CAST(:client_id AS text) || '-' || CAST(:r AS text)"
+        until = ["-T", str(round(seconds))] if seconds >= 1 else ["-t", "2"]
+        with _file(_SCRIPT.format(who=who, prefix=self.prefix, bet=bet, digest=_DIGEST)) as script:
+            command = [str(self.program), "-n", "-M", "prepared", "-c", str(clients), "-j", "2", *until]
+            command += ["-f", str(script), "-h", str(self.folder), "-p", "5432", "-U", "postgres", self.database]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = re.search(r"tps = ([\d.]+)", done.stdout)
+        if found is None or done.returncode:
+            raise RuntimeError(f"pgbench failed: {done.stderr[-500:]}")
+        return float(found[1])
 
 
 @contextmanager
 def _file(text: str) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder:
         path = Path(folder) / "withdraw.sql"
         path.write_text(text)
         yield path
-
-
-def _program() -> str:
-    found = shutil.which("pgbench") or next(map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"))), None)
-    if found is None:
-        raise RuntimeError("pgbench is missing: it comes with the server (on Debian: apt-get install postgresql)")
-    return found
