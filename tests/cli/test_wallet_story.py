@@ -126,6 +126,29 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
     return write_pair(tmp_path_factory.mktemp("service") / "service.pem", bits=2048)
 
 
+class Front:
+    """A server whose application is each test's own, for a server takes its time to stop."""
+
+    def __init__(self) -> None:
+        self.application: Any = None
+        self.port = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.application(scope, receive, send)
+
+    @property
+    def wallet(self) -> dict[str, Any]:
+        """What the wallet says about itself."""
+        return {"url": f"http://127.0.0.1:{self.port}", "pid": 1}
+
+
+@pytest.fixture(scope="module")
+def front() -> Iterator[Front]:
+    front = Front()
+    with asgi_server(front, lifespan="off") as front.port:
+        yield front
+
+
 @contextmanager
 def logged_to(file: Path) -> Iterator[None]:
     """Write what the receiver logs to *file*, as the wallet's own process does."""
@@ -178,16 +201,15 @@ def authenticator(keys: KeyFiles, anybody: bool) -> Authenticator:
     ],
 )
 def test_the_story_stops_where_the_wallet_goes_wrong(
-    tmp_path: Path, keys: KeyFiles, make: Make, anybody: bool, title: str, problem: str
+    tmp_path: Path, keys: KeyFiles, front: Front, make: Make, anybody: bool, title: str, problem: str
 ) -> None:
     """The chapter with the problem is the last; without one the story ends with the books."""
     file, log = tmp_path / "wallet.db", tmp_path / "wallet.log"
     receiver_profile = Profile(rollback_may_equal_withdraw=True)
     with SqlLedger(f"sqlite:///{file}") as ledger, logged_to(log):
         receiver = WebhookReceiver(authenticator=authenticator(keys, anybody), profile=receiver_profile)
-        with asgi_server(asgi_app(receiver, make(ledger, file)), lifespan="off") as port:
-            wallet = {"url": f"http://127.0.0.1:{port}", "pid": 1}
-            chapters = list(told_of_wallet(keys, wallet, f"sqlite:///{file}", log))
+        front.application = asgi_app(receiver, make(ledger, file))
+        chapters = list(told_of_wallet(keys, front.wallet, f"sqlite:///{file}", log))
     assert chapters[-1].title.startswith(title)
     assert problem in chapters[-1].problem
     assert bool(chapters[-1].problem) == bool(problem)
@@ -212,25 +234,24 @@ async def _chatting(scope: Any, receive: Any, send: Any) -> None:
         pytest.param(None, "The webhook never left", id="nobody there"),
     ],
 )
-def test_what_is_no_wallet_is_found_out(tmp_path: Path, keys: KeyFiles, application: Any, problem: str) -> None:
+def test_what_is_no_wallet_is_found_out(
+    tmp_path: Path, keys: KeyFiles, front: Front, application: Any, problem: str
+) -> None:
     """At the first call, in words, and not by a traceback."""
     story = (f"sqlite:///{tmp_path / 'wallet.db'}", tmp_path / "wallet.log")
-    if application is None:
-        chapters = list(told_of_wallet(keys, {"url": "http://127.0.0.1:1", "pid": 1}, *story))
-    else:
-        with asgi_server(application, lifespan="off") as port:
-            chapters = list(told_of_wallet(keys, {"url": f"http://127.0.0.1:{port}", "pid": 1}, *story))
+    front.application = application
+    wallet = front.wallet if application else {"url": "http://127.0.0.1:1", "pid": 1}
+    chapters = list(told_of_wallet(keys, wallet, *story))
     assert len(chapters) == 2
     assert problem in chapters[-1].problem
 
 
-def test_a_log_that_is_silent_is_found_out(tmp_path: Path, keys: KeyFiles) -> None:
+def test_a_log_that_is_silent_is_found_out(tmp_path: Path, keys: KeyFiles, front: Front) -> None:
     """Why a call was refused has to stand somewhere."""
     file, log = tmp_path / "wallet.db", tmp_path / "wallet.log"
     log.touch()
     with SqlLedger(f"sqlite:///{file}") as ledger:
         receiver = WebhookReceiver(authenticator=RsaSignature(keys.public))
-        with asgi_server(asgi_app(receiver, Wallet(ledger)), lifespan="off") as port:
-            wallet = {"url": f"http://127.0.0.1:{port}", "pid": 1}
-            *_, last = told_of_wallet(keys, wallet, f"sqlite:///{file}", log)
+        front.application = asgi_app(receiver, Wallet(ledger))
+        *_, last = told_of_wallet(keys, front.wallet, f"sqlite:///{file}", log)
     assert last.problem == "the wallet's log does not say why a call was refused with INVALID_SIGNATURE"
