@@ -19,6 +19,7 @@ from game_operator.cli.doctor import doctor
 from game_operator.cli.games import games
 from game_operator.cli.grant import LONG_NAMES, grant
 from game_operator.cli.keygen import keygen
+from game_operator.cli.ledger import ledgers
 from game_operator.cli.lookups import bet, round_
 from game_operator.cli.profile import profiles
 from game_operator.cli.sandbox import sandbox
@@ -69,6 +70,7 @@ for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve)
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
 app.add_typer(tokens, name="token")
 app.add_typer(profiles, name="profile")
+app.add_typer(ledgers, name="ledger")
 
 
 def run(args: list[str]) -> int:

@@ -21,6 +21,14 @@ _BEGINNINGS = {
 }
 
 _ENDINGS = {
+    "Open it with open_account() first.": "Open it with `game-operator ledger open` first.",
+    "Use adjust() to change its balance.": "Use `game-operator ledger adjust` to change its balance.",
+    "List them with anomalies().": "`game-operator ledger anomalies` lists them.",
+    "repeat with accept_foreign=True.": "repeat with --accept-foreign.",
+    "move what is owed with adjust(), and mark it with resolve().": (
+        "move what is owed with `game-operator ledger adjust`, and mark it with `game-operator ledger resolve`."
+    ),
+    "and mark it with resolve().": "and mark it with `game-operator ledger resolve`.",
     "Use https, or pass allow_insecure_http=True if the way is private.": (
         "Use https: the command line speaks plain http to this machine alone."
     ),

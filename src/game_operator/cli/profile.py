@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from game_operator.cli._understanding import Reading, Understanding
     from game_operator.profile import Profile
 
-__all__ = ["profiles"]
+__all__ = ["profiles", "read_profile"]
 
 _LARGEST_PROFILE = 1_048_576
 
@@ -79,7 +79,7 @@ def check(
     """
     from game_operator.cli._understanding import understood
 
-    rules = _profile(profile)
+    rules = read_profile(profile)
     body = _content(sample, rules.max_body_bytes + 1)
     found = understood(body, operation and operation.value, rules)
     if as_json:
@@ -92,7 +92,7 @@ def check(
 @profiles.command()
 def show(profile: ProfileFile = None, as_json: AsJson = False) -> None:
     """Print a profile as TOML, by default the one with every default: a file to start from."""
-    rules = _profile(profile)
+    rules = read_profile(profile)
     if as_json:
         settings = {name: getattr(rules, name) for name in _COMMENTS if not name.startswith("[")}
         write_document({"profile": {**settings, "fields": rules.fields}})
@@ -110,7 +110,8 @@ def _commented(rules: "Profile") -> Iterator[str]:
         yield line
 
 
-def _profile(file: Path | None) -> "Profile":
+def read_profile(file: Path | None) -> "Profile":
+    """Return the profile in *file*, or the one with every default; raise ConfigurationError if it is none."""
     from game_operator.profile import Profile
 
     if file is None:

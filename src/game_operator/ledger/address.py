@@ -49,8 +49,8 @@ def unknown_database(url: str) -> ConfigurationError:
 def shown_address(url: str) -> str:
     """Return *url* without its password."""
     scheme, colons, rest = url.partition("://")
-    if not colons:
-        return url if "@" not in url else _HIDDEN
+    if not colons:  # Such as libpq's "host=db password=…".
+        return _HIDDEN
     # From the last @, for a password may hold one that was not escaped.
     userinfo, at, place = rest.rpartition("@")
     user, colon, _ = userinfo.partition(":")

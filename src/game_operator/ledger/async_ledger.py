@@ -237,5 +237,9 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         from game_operator.ledger.postgres_store import AsyncPostgresStore, migration
 
         store = AsyncPostgresStore(self._url, self._prefix, patience_seconds=self._patience_seconds)
-        await store.run(lambda: migration(self._prefix, self._migrate))
+        try:
+            await store.run(lambda: migration(self._prefix, self._migrate))
+        except BaseException:
+            await store.close()
+            raise
         return store

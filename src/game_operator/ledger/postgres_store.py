@@ -141,7 +141,11 @@ class PostgresStore:
         self._pid = os.getpid()
         self._connection: psycopg.Connection[Any] | None = None
         self._cursor: psycopg.Cursor[Any] | None = None
-        self.run(lambda: migration(prefix, migrate))
+        try:
+            self.run(lambda: migration(prefix, migrate))
+        except BaseException:
+            self._drop()
+            raise
 
     def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""

@@ -152,7 +152,11 @@ class SqliteStore:
             )
         try:
             connection = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
-            self._set_up(connection, migrate)
+            try:
+                self._set_up(connection, migrate)
+            except BaseException:
+                connection.close()
+                raise
         except sqlite3.Error as failed:
             raise self._translated(failed) from failed
         return connection

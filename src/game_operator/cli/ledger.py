@@ -1,0 +1,457 @@
+"""``game-operator ledger``: accounts, histories, anomalies and the books of a ledger, for an operator's staff."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from game_operator.cli._failures import ExitCode
+from game_operator.cli._options import AsJson
+from game_operator.cli._output import say, show_details, show_rows, waiting, write_document
+from game_operator.cli.profile import read_profile
+from game_operator.cli.serve import DATABASE
+from game_operator.errors import ConfigurationError, shown
+from game_operator.money import amount_from_cents, cents_from_amount
+
+if TYPE_CHECKING:
+    from game_operator.ledger import (
+        AccountHistory,
+        AnomalyRecord,
+        BetHistory,
+        BetRecord,
+        BooksReport,
+        Movement,
+        SqlLedger,
+    )
+    from game_operator.ledger.api import CallRecord
+
+__all__ = ["ledgers"]
+
+_PREFIX = "game_operator_"
+
+ledgers = typer.Typer(help="Look into a ledger and mend it: accounts, bets, anomalies, and whether the books agree.")
+
+Database = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help=f"sqlite:///wallet.db or postgresql://…; else {DATABASE}."),
+]
+TablePrefix = Annotated[str, typer.Option(metavar="TEXT", help="How the names of the tables begin.")]
+Source = Annotated[str, typer.Option(help="The service and environment, if the wallet names one.")]
+AnomalyId = Annotated[int, typer.Argument(metavar="ID", help="The anomaly's number, as `anomalies` lists it.")]
+Player = Annotated[str, typer.Argument(metavar="PLAYER", help="The account, which is the player's id.")]
+
+# An amount such as -20.00 begins like an option.
+_WITH_NEGATIVE_AMOUNTS = {"ignore_unknown_options": True}
+
+
+def _amount(text: str) -> Decimal:
+    try:
+        amount = Decimal(text)
+        cents_from_amount(amount)
+    except (InvalidOperation, ValueError):
+        problem = f"{text!r} is no amount in currency units with at most two decimals, such as 12.50."
+        raise typer.BadParameter(problem) from None
+    return amount
+
+
+@ledgers.command("open", context_settings=_WITH_NEGATIVE_AMOUNTS)
+def open_(
+    player: Player,
+    amount: Annotated[
+        Decimal, typer.Argument(parser=_amount, metavar="AMOUNT", help="What it holds, in currency units.")
+    ] = Decimal(0),
+    database: Database = None,
+    table_prefix: TablePrefix = _PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """Open an account. The tables, and the file of SQLite, are made if they are not there."""
+    with _ledger(database, table_prefix, make=True) as ledger, _checked_amounts():
+        cents = ledger.open_account(player, amount)
+    _tell_balance(player, cents, as_json=as_json)
+
+
+@ledgers.command(context_settings=_WITH_NEGATIVE_AMOUNTS)
+def adjust(
+    player: Player,
+    amount: Annotated[
+        Decimal, typer.Argument(parser=_amount, metavar="AMOUNT", help="Currency units to add; -20.00 takes away.")
+    ],
+    reference: Annotated[str, typer.Option(help="What makes it this adjustment: the same one again moves nothing.")],
+    database: Database = None,
+    table_prefix: TablePrefix = _PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """Move money from outside games: a payment, a cash-out, a correction. Never below zero."""
+    with _ledger(database, table_prefix) as ledger, _checked_amounts():
+        cents = ledger.adjust(player, amount, reference=reference)
+    _tell_balance(player, cents, as_json=as_json)
+
+
+@ledgers.command()
+def show(
+    bet_id: Annotated[str | None, typer.Argument(metavar="[BET_ID]", help="A bet, with its whole history.")] = None,
+    player: Annotated[str | None, typer.Option("--player", "--player-id", help="An account instead.")] = None,
+    most: Annotated[int, typer.Option(min=1, help="How many movements of an account, the latest.")] = 50,
+    source: Source = "",
+    database: Database = None,
+    table_prefix: TablePrefix = _PREFIX,
+    as_json: AsJson = False,
+) -> int:
+    """
+    Show all that is known of a bet, or with --player an account and its latest movements.
+
+    The exit code is 1 for a bet that nothing ever named.
+    """
+    if (bet_id is None) == (player is None):
+        raise typer.BadParameter("Name a bet, or pass --player for an account: one of the two.")
+    with _ledger(database, table_prefix) as ledger:
+        if player is not None:
+            account = ledger.account_history(player, most=most)
+            _show_account(account, as_json=as_json)
+            return ExitCode.FINE
+        assert bet_id is not None
+        history = ledger.history(bet_id, source=source)
+    _show_bet(bet_id, history, as_json=as_json)
+    return ExitCode.SAID_NO if history.is_unknown else ExitCode.FINE
+
+
+@ledgers.command()
+def verify(database: Database = None, table_prefix: TablePrefix = _PREFIX, as_json: AsJson = False) -> int:
+    """
+    Check the books: balances, postings, calls and bets must tell one story.
+
+    It reads everything, from one moment, and calls go on meanwhile. The exit code is 1 with findings.
+    """
+    with _ledger(database, table_prefix) as ledger, waiting("Checking the books …"):
+        report = ledger.verify()
+    if as_json:
+        write_document(_report_document(report))
+    else:
+        _tell_report(report)
+    return ExitCode.FINE if report.sound else ExitCode.SAID_NO
+
+
+@ledgers.command()
+def anomalies(
+    source: Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Those that are resolved as well.")] = False,
+    bodies: Annotated[bool, typer.Option("--bodies", help="With the body of each.")] = False,
+    database: Database = None,
+    table_prefix: TablePrefix = _PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """List what somebody should look at: refused deposits and rollbacks, conflicts, calls that cannot be read."""
+    with _ledger(database, table_prefix) as ledger:
+        records = list(ledger.anomalies(source=source, resolved=None if every else False))
+    if as_json:
+        write_document({"anomalies": [_anomaly_document(record) for record in records]})
+    elif records:
+        _show_anomalies(records, every=every, bodies=bodies)
+    else:
+        say("There are no anomalies." if every else "There is nothing to look at.")
+
+
+@ledgers.command()
+def retry(
+    anomaly_id: AnomalyId,
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="How its body is read, as TOML; the wallet's own profile.")
+    ] = None,
+    accept_foreign: Annotated[
+        bool, typer.Option("--accept-foreign", help="Also if it names an instance that is not yours.")
+    ] = False,
+    database: Database = None,
+    table_prefix: TablePrefix = _PREFIX,
+    as_json: AsJson = False,
+) -> int:
+    """
+    Apply the deposit or rollback of an anomaly again, by the same rules; nothing is ever moved twice.
+
+    Answered SUCCESS, the anomaly is resolved. The exit code is 1 if it is refused again.
+    """
+    from game_operator.ledger import Terms
+
+    rules = read_profile(profile)
+    with _ledger(database, table_prefix) as ledger:
+        outcome = ledger.retry(anomaly_id, Terms(rules=rules), accept_foreign=accept_foreign)
+    balance = None if outcome.balance_cents is None else amount_from_cents(outcome.balance_cents)
+    if as_json:
+        write_document(
+            {
+                "id": anomaly_id,
+                "resolved": not outcome.refused,
+                "code": outcome.code,
+                "applied": outcome.applied,
+                "replayed": outcome.replayed,
+                "balance": balance,
+            }
+        )
+    elif outcome.refused:
+        say(f"Refused again with {outcome.code}: nothing was moved, and the anomaly stays.")
+    else:
+        did = "It was carried out" if outcome.applied else "It was carried out before, and nothing was moved now"
+        say(f"{did}; the balance is {balance}. The anomaly is resolved.")
+    return ExitCode.SAID_NO if outcome.refused else ExitCode.FINE
+
+
+@ledgers.command()
+def resolve(
+    anomaly_id: AnomalyId, database: Database = None, table_prefix: TablePrefix = _PREFIX, as_json: AsJson = False
+) -> None:
+    """Mark an anomaly as looked after, without applying anything."""
+    with _ledger(database, table_prefix) as ledger:
+        ledger.resolve(anomaly_id)
+    if as_json:
+        write_document({"id": anomaly_id, "resolved": True})
+    else:
+        say(f"The anomaly {anomaly_id} is resolved.")
+
+
+@ledgers.command()
+def prune(
+    days: Annotated[int, typer.Option(min=90, metavar="DAYS", help="Drop the details of what is older.")] = 90,
+    database: Database = None,
+    table_prefix: TablePrefix = _PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """Drop old bodies and replies, and fold old postings; what tells a call from a new one stays for ever."""
+    with _ledger(database, table_prefix) as ledger, waiting("Pruning …"):
+        report = ledger.prune(timedelta(days=days))
+    if as_json:
+        write_document(report._asdict())
+        return
+    say(f"Before {_when(report.before_millis)} UTC, of whatever is not open:")
+    names = {"calls": "without body and reply", "postings": "folded", "anomalies": "resolved, without body"}
+    show_details((name, f"{getattr(report, name)} {what}") for name, what in names.items())
+
+
+@contextmanager
+def _ledger(database: str | None, prefix: str, *, make: bool = False) -> "Iterator[SqlLedger]":
+    address = database or os.environ.get(DATABASE)
+    if not address:
+        raise ConfigurationError(f"There is no database. Pass --database sqlite:///wallet.db, or set {DATABASE}.")
+    _check_there(address, make=make)
+    from game_operator.ledger import SqlLedger
+
+    with SqlLedger(address, migrate=make, table_prefix=prefix) as ledger:
+        yield ledger
+
+
+def _check_there(address: str, *, make: bool) -> None:
+    """Raise ConfigurationError for an SQLite file that is not there: a new one would look sound, and be empty."""
+    if not address.startswith("sqlite:///") or make:
+        return
+    from game_operator.ledger.sqlite import path_of
+
+    path = path_of(address)
+    if not Path(path).exists():
+        raise ConfigurationError(f"There is no file {shown(path)}. `game-operator ledger open` makes one.")
+
+
+@contextmanager
+def _checked_amounts() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as wrong:  # An id or an amount that no account can have.
+        raise typer.BadParameter(f"{wrong}.") from None
+
+
+def _tell_balance(player: str, cents: int, *, as_json: bool) -> None:
+    balance = amount_from_cents(cents)
+    if as_json:
+        write_document({"player_id": player, "balance": balance, "balance_cents": cents})
+    else:
+        say(f"{player} holds {balance}.")
+
+
+def _when(millis: int | None) -> str:
+    if millis is None:
+        return ""
+    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def _units(cents: int | None) -> object:
+    return "–" if cents is None else amount_from_cents(cents)
+
+
+def _show_bet(bet_id: str, history: "BetHistory", *, as_json: bool) -> None:
+    if as_json:
+        write_document(
+            {
+                "bet_id": bet_id,
+                "bet": _bet_document(history.bet) if history.bet else None,
+                "calls": [call._asdict() for call in history.calls],
+                "movements": [movement._asdict() for movement in history.movements],
+                "anomalies": [_anomaly_document(record) for record in history.anomalies],
+            }
+        )
+        return
+    if history.is_unknown:
+        say(f"Nothing ever named the bet {shown(bet_id)}. Does its wallet name a --source?")
+        return
+    if history.bet:
+        show_details(_bet_facts(history.bet))
+    else:
+        say(f"The bet {shown(bet_id)} is not there; this names it:")
+    _show_calls(history.calls)
+    _show_movements(history.movements)
+    if history.anomalies:
+        _show_anomalies(history.anomalies, every=True, bodies=False)
+
+
+def _bet_facts(bet: "BetRecord") -> list[tuple[str, object]]:
+    facts: dict[str, object] = {
+        "bet": bet.bet_id,
+        "state": bet.state.value,
+        "player": bet.player_id,
+        "account": bet.account,
+        "wager": _units(bet.wager_cents),
+        "won": None if bet.won_cents is None else _units(bet.won_cents),
+        "opened at": _when(bet.opened_at_millis),
+        "settled at": _when(bet.settled_at_millis) or None,
+        "action": bet.action,
+        "game": bet.game,
+        "instance": bet.instance_id,
+        "round": bet.round_id,
+        "source": bet.source or None,
+    }
+    return [(name, value) for name, value in facts.items() if value is not None]
+
+
+def _show_calls(calls: "Iterable[CallRecord]") -> None:
+    headings = ("At (UTC)", "Call", "Transaction", "Action", "Amount", "Answer", "Balance told")
+    listed = [
+        (
+            _when(call.at_millis),
+            call.operation,
+            call.tx_id,
+            call.action or "(held by the rollback)",
+            _units(call.amount_cents),
+            call.code or "SUCCESS",
+            _units(call.balance_cents),
+        )
+        for call in calls
+    ]
+    if listed:
+        show_rows("Calls; amounts in currency units", headings, listed, numbers={"Amount", "Balance told"})
+
+
+def _show_movements(movements: "Iterable[Movement]") -> None:
+    headings = ("At (UTC)", "By", "Transaction", "Bet", "Account", "Moved")
+    listed = [
+        (
+            _when(each.at_millis),
+            each.operation,
+            each.tx_id,
+            each.bet_id or "–",
+            each.account,
+            _units(each.delta_cents),
+        )
+        for each in movements
+    ]
+    if listed:
+        show_rows("Movements; amounts in currency units", headings, listed, numbers={"Moved"})
+
+
+def _show_account(account: "AccountHistory", *, as_json: bool) -> None:
+    if as_json:
+        cents = account.balance_cents
+        write_document(
+            {
+                "player_id": account.account,
+                "balance": None if cents is None else amount_from_cents(cents),
+                "balance_cents": cents,
+                "at_millis": account.at_millis,
+                "movements": [movement._asdict() for movement in account.movements],
+                "open_bets": [_bet_document(bet) for bet in account.open_bets],
+            }
+        )
+        return
+    held = "in your own table" if account.balance_cents is None else _units(account.balance_cents)
+    bets = ", ".join(bet.bet_id for bet in account.open_bets) or "none"
+    show_details(
+        [
+            ("account", account.account),
+            ("balance", held),
+            ("moved at", _when(account.at_millis)),
+            ("open bets", bets),
+        ]
+    )
+    _show_movements(account.movements)
+
+
+def _show_anomalies(records: "Iterable[AnomalyRecord]", *, every: bool, bodies: bool) -> None:
+    headings = ["ID", "Kind", "Answer", "Call", "Transaction", "Bet", "Player", "Seen", "Last at (UTC)", "Source"]
+    headings += ["Resolved at (UTC)"] * every + ["Body"] * bodies
+    rows = (_anomaly_row(record, every=every, bodies=bodies) for record in records)
+    show_rows("Anomalies", headings, rows, numbers={"ID", "Seen"})
+
+
+def _anomaly_row(record: "AnomalyRecord", *, every: bool, bodies: bool) -> tuple[object, ...]:
+    row: tuple[object, ...] = (
+        record.id,
+        record.kind,
+        record.code or "SUCCESS",
+        record.operation,
+        record.tx_id or "–",
+        record.bet_id or "–",
+        record.player_id or "–",
+        record.seen,
+        _when(record.last_at_millis),
+        record.source or "–",
+    )
+    if every:
+        row += (_when(record.resolved_at_millis) or "–",)
+    return (*row, _text(record.body)) if bodies else row
+
+
+def _text(body: bytes) -> str:
+    return body.decode(errors="backslashreplace")
+
+
+def _bet_document(bet: "BetRecord") -> dict[str, Any]:
+    digest = bet.withdraw_digest
+    return bet._asdict() | {"state": bet.state.value, "withdraw_digest": digest.hex() if digest else None}
+
+
+def _anomaly_document(record: "AnomalyRecord") -> dict[str, Any]:
+    return record._asdict() | {"body": _text(record.body)}
+
+
+def _report_document(report: "BooksReport") -> dict[str, Any]:
+    totals = report._asdict()
+    del totals["findings"], totals["notes"]
+    return {
+        "sound": report.sound,
+        "findings": [finding._asdict() for finding in report.findings],
+        "notes": [note._asdict() for note in report.notes],
+        **totals,
+        "balances": amount_from_cents(report.balances_cents),
+        "house": amount_from_cents(report.house_cents),
+    }
+
+
+def _tell_report(report: "BooksReport") -> None:
+    states = ", ".join(f"{number} {state}" for state, number in report.bets.items())
+    show_details(
+        [
+            ("accounts", f"{report.accounts}, holding {amount_from_cents(report.balances_cents)}"),
+            ("house", amount_from_cents(report.house_cents)),
+            ("bets", f"{sum(report.bets.values())}{f': {states}' if states else ''}"),
+            ("calls", report.calls),
+            ("postings", report.postings),
+        ]
+    )
+    for note in report.notes:
+        say(f"· {note.detail}", style="dim")
+    for finding in report.findings:
+        say(f"✗ {finding.kind}: {finding.detail}", style="red")
+    if report.sound:
+        say("✓ The books are sound.", style="green")
+    else:
+        say(f"{len(report.findings)} findings. docs/ledger.md says what each means, and what to do.", style="red")

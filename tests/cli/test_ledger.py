@@ -1,0 +1,269 @@
+"""`game-operator ledger`: what staff does with a ledger, on SQLite and PostgreSQL."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from game_operator.ledger import SqlLedger, Terms
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import encode_call, read_call
+from tests.cli.support import Run, command, said
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.raw_sql import damage
+
+VARIABLE = "GAME_OPERATOR_DATABASE_URL"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty database of each kind, named by the environment."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    monkeypatch.setenv(VARIABLE, url)
+    return url
+
+
+def with_body(call: WebhookCall) -> WebhookCall:
+    """Return *call* as it is read from the body it would come in."""
+    return read_call(call.operation, encode_call(call), Profile())
+
+
+def play(url: str, *calls: WebhookCall, source: str = "") -> None:
+    """Apply *calls* to a ledger in which p1 has 100.00."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for call in calls:
+            ledger.apply(with_body(call), terms=Terms(source=source))
+
+
+def test_accounts(run: Run, database: str) -> None:
+    """Opened with exact decimals and adjusted once for each reference; the tables are made on the way."""
+    assert run("ledger", "open", "p1", "12.50").out == "p1 holds 12.50.\n"
+    assert run("ledger", "open", "p2", "--json").document == {"player_id": "p2", "balance": 0.0, "balance_cents": 0}
+    for _ in range(2):
+        told = run("ledger", "adjust", "p1", "-2.05", "--reference", "cashout-1")
+        assert (told.code, told.out, told.err) == (0, "p1 holds 10.45.\n", "")
+    document = run("ledger", "adjust", "--json", "--reference=r2", "p1", "0.05").document
+    assert document == {"player_id": "p1", "balance": 10.5, "balance_cents": 1050}
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "problem"),
+    [
+        pytest.param(("open", "p1"), 1, "Use `game-operator ledger adjust` to change its balance.", id="open already"),
+        pytest.param(("open", "p9", "-1.00"), 2, "cannot be opened with -1.00", id="opened below zero"),
+        pytest.param(("open", " "), 2, "must not be blank", id="a blank id"),
+        pytest.param(("open", "p9", "12.505"), 2, "at most two decimals", id="finer than a cent"),
+        pytest.param(("open", "p9", "12,50"), 2, "at most two decimals", id="a comma"),
+        pytest.param(("open", "p9", "NaN"), 2, "at most two decimals", id="no number"),
+        pytest.param(("open", "p9", "1e999999"), 2, "at most two decimals", id="endless"),
+        pytest.param(("open", "p9", "99999999999999999999"), 2, "63 bits", id="more than fits"),
+        pytest.param(("adjust", "p1", "-12.51", "--reference=r"), 1, "below zero", id="below zero"),
+        pytest.param(("adjust", "p9", "1.00", "--reference=r"), 1, "`game-operator ledger open` first", id="unknown"),
+        pytest.param(("adjust", "p1", "1.00"), 2, "--reference", id="no reference"),
+        pytest.param(("adjust", "p1", "1.00", "--refrence=r"), 2, "--reference", id="a misspelt option"),
+        pytest.param(("adjust", "p1", "1.00", "--reference="), 2, "reference must be", id="an empty reference"),
+        pytest.param(("show",), 2, "one of the two", id="nothing to show"),
+        pytest.param(("show", "b1", "--player", "p1"), 2, "one of the two", id="two things to show"),
+        pytest.param(("show", "--player", "p9"), 1, "no account 'p9'", id="an unknown account"),
+        pytest.param(("retry", "7"), 1, "`game-operator ledger anomalies` lists them.", id="an unknown anomaly"),
+        pytest.param(("resolve", "7"), 1, "no anomaly 7", id="an unknown anomaly resolved"),
+        pytest.param(("prune", "--days", "89"), 2, "--days", id="pruned too early"),
+    ],
+)
+def test_what_is_refused(run: Run, database: str, args: tuple[str, ...], code: int, problem: str) -> None:
+    """In one sentence, with what to do; as one document for programs; and nothing is moved."""
+    run("ledger", "open", "p1", "12.50")
+    told = run("ledger", *args)
+    assert (told.code, told.out) == (code, "")
+    assert problem in told.err
+    assert problem in run("ledger", *args, "--json").error["message"]
+    assert run("ledger", "verify", "--json").document["balances"] == 12.5
+
+
+def test_the_history_of_a_bet(run: Run, database: str) -> None:
+    """The bet, its calls, its movements and what was odd."""
+    play(database, deposit("b1"), withdraw("b1"), deposit("b1"), deposit("b1", amount_cents=1), source="s")
+    told = run("ledger", "show", "b1", "--source", "s")
+    facts = said(told.out)
+    assert (told.code, facts["state"], facts["wager"], facts["won"]) == (0, "CLOSED", "5.00", "12.50")
+    for word in ("withdraw:bet:b1", "deposit:bet:b1", "-5.00", "12.50", "early_deposit", "conflicting_deposit"):
+        assert word in told.out
+    document = run("ledger", "show", "b1", "--source", "s", "--json").document
+    assert (document["bet"]["state"], document["bet"]["won_cents"]) == ("CLOSED", 1250)
+    assert [call["operation"] for call in document["calls"]] == ["withdraw", "deposit"]
+    assert [movement["delta_cents"] for movement in document["movements"]] == [-500, 1250]
+    assert [record["kind"] for record in document["anomalies"]] == ["early_deposit", "conflicting_deposit"]
+
+
+def test_bets_of_which_little_is_known(run: Run, database: str) -> None:
+    """One that nobody named is a finding; one that only an anomaly names is shown."""
+    play(database, deposit("early"), rollback("tomb", tx_id="withdraw:bet:tomb"))
+    told = run("ledger", "show", "nope")
+    assert (told.code, told.out) == (1, "Nothing ever named the bet 'nope'. Does its wallet name a --source?\n")
+    assert run("ledger", "show", "nope", "--json").document["bet"] is None
+    told = run("ledger", "show", "early")
+    assert (told.code, told.out.splitlines()[0]) == (0, "The bet 'early' is not there; this names it:")
+    assert "(held by the rollback)" in run("ledger", "show", "tomb").out
+
+
+def test_an_account(run: Run, database: str) -> None:
+    """Its balance, its open bets and its latest movements."""
+    play(database, withdraw("b1"), withdraw("b2"), deposit("b2"), claim("c1"))
+    told = run("ledger", "show", "--player", "p1")
+    facts = said(told.out)
+    assert (told.code, facts["account"], facts["balance"], facts["open bets"]) == (0, "p1", "105.50", "b1")
+    document = run("ledger", "show", "--player", "p1", "--most", "2", "--json").document
+    assert (document["balance"], document["balance_cents"]) == (105.5, 10550)
+    assert [each["tx_id"] for each in document["movements"]] == ["deposit:bet:b2", "c1"]
+    assert [bet["bet_id"] for bet in document["open_bets"]] == ["b1"]
+
+
+def test_sound_books(run: Run, database: str) -> None:
+    """Totals, and 0."""
+    play(database, withdraw("b1"), withdraw("b2", amount_cents=10**9))
+    told = run("ledger", "verify")
+    assert (told.code, told.err) == (0, "")
+    assert said(told.out)["bets"] == "2: 1 OPEN, 1 DECLINED"
+    assert told.out.endswith("✓ The books are sound.\n")
+    document = run("ledger", "verify", "--json").document
+    assert (document["sound"], document["findings"], document["house"]) == (True, [], -95.0)
+
+
+def test_damaged_books(run: Run, database: str) -> None:
+    """Each finding with its kind, and 1."""
+    play(database, withdraw("b1"))
+    damage(database, ["UPDATE {p}accounts SET balance_cents = -1 WHERE account = 'p1'"])
+    told = run("ledger", "verify")
+    assert told.code == 1
+    assert "· The account 'p1' holds -0.01." in told.out
+    assert "✗ balance_differs: The balance of 'p1' is 95.01 below its postings." in told.out
+    document = run("ledger", "verify", "--json")
+    assert (document.code, document.document["findings"][0]["kind"]) == (1, "balance_differs")
+    assert document.document["notes"][0]["account"] == "p1"
+
+
+def test_anomalies_and_their_retry(run: Run, database: str, tmp_path: Path) -> None:
+    """Listed, applied again, and then listed no more."""
+    play(database, deposit("b1"), source="s")
+    (record,) = run("ledger", "anomalies", "--json").document["anomalies"]
+    assert (record["kind"], record["source"], record["code"]) == ("early_deposit", "s", "BET_NOT_FOUND")
+    assert json.loads(record["body"])["action_id"] == "b1"
+    told = run("ledger", "retry", record["id"])
+    assert (told.code, told.out) == (
+        1,
+        "Refused again with BET_NOT_FOUND: nothing was moved, and the anomaly stays.\n",
+    )
+    assert "early_deposit" in run("ledger", "anomalies", "--source", "s", "--bodies").out
+    assert run("ledger", "anomalies", "--source", "t").out == "There is nothing to look at.\n"
+    with SqlLedger(database) as ledger:
+        ledger.apply(with_body(withdraw("b1")), terms=Terms(source="s"))
+    profile = tmp_path / "profile.toml"
+    profile.write_text(Profile(duplicate_reply="verbatim").to_toml())
+    told = run("ledger", "retry", record["id"], "--profile", profile)
+    assert (told.code, told.out) == (0, "It was carried out; the balance is 107.50. The anomaly is resolved.\n")
+    assert run("ledger", "anomalies").out == "There is nothing to look at.\n"
+    assert "early_deposit" in run("ledger", "anomalies", "--all").out
+    error = run("ledger", "retry", record["id"], "--json").error
+    assert (error["type"], error["exit_code"]) == ("RetryRefusedError", 1)
+
+
+def test_what_a_retry_tells_programs(run: Run, database: str) -> None:
+    """One document, refused or not."""
+    play(database, deposit("b1"))
+    (record,) = run("ledger", "anomalies", "--json").document["anomalies"]
+    told = run("ledger", "retry", record["id"], "--json")
+    assert told.code == 1
+    assert told.document == {
+        "id": record["id"],
+        "resolved": False,
+        "code": "BET_NOT_FOUND",
+        "applied": False,
+        "replayed": False,
+        "balance": 100.0,
+    }
+    assert run("ledger", "resolve", record["id"]).out == f"The anomaly {record['id']} is resolved.\n"
+    assert run("ledger", "resolve", record["id"], "--json").document == {"id": record["id"], "resolved": True}
+    assert run("ledger", "anomalies", "--json").document == {"anomalies": []}
+
+
+def test_another_operators_claim(run: Run, database: str) -> None:
+    """Paid only when somebody says that the instance is theirs after all."""
+    play(database)
+    with SqlLedger(database) as ledger:
+        ledger.keep_anomaly("deposit", "foreign_instance", encode_call(claim(instance_id="i9")))
+        (record,) = ledger.anomalies()
+    told = run("ledger", "retry", record.id)
+    assert told.code == 1
+    assert told.err.endswith("repeat with --accept-foreign.\n")
+    assert "the balance is 103.00" in run("ledger", "retry", record.id, "--accept-foreign").out
+
+
+def test_pruning(run: Run, database: str) -> None:
+    """What was dropped, in numbers; what is young stays."""
+    play(database, withdraw("b1"))
+    damage(database, ["UPDATE {p}postings SET at_millis = 1", "UPDATE {p}calls SET at_millis = 1"])
+    assert run("ledger", "prune", "--json").document["postings"] == 1, "the bet is open"
+    assert said(run("ledger", "prune", "--days", "200").out)["postings"] == "0 folded"
+
+
+def test_no_database(run: Run, tmp_path: Path) -> None:
+    """It names the option and the variable; a file that is not there is not made by looking."""
+    assert "--database sqlite:///wallet.db, or set GAME_OPERATOR_DATABASE_URL" in run("ledger", "verify").err
+    path = tmp_path / "typo.db"
+    told = run("ledger", "verify", "--database", f"sqlite:///{path}")
+    assert (told.code, path.exists()) == (2, False)
+    assert "`game-operator ledger open` makes one" in told.err
+
+
+def test_tables_that_are_not_there(run: Run, database: str) -> None:
+    """Looking makes none; it says which statements would."""
+    with SqlLedger(database, table_prefix="other_"):
+        pass
+    told = run("ledger", "verify")
+    assert told.code == 1
+    assert "CREATE TABLE game_operator_accounts" in told.err
+    assert run("ledger", "verify", "--table-prefix", "other_").code == 0
+
+
+SECRET = "pl4nted-s3cret"
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        pytest.param(f"postgresql://u:{SECRET}@127.0.0.1:1/d", 3, id="nobody listens"),
+        pytest.param(f"postgresql://u@127.0.0.1:1/d?password={SECRET}", 3, id="as a parameter"),
+        pytest.param(f"postgresql+psycopg://u:{SECRET}@127.0.0.1:1/d", 3, id="as SQLAlchemy spells it"),
+        pytest.param(f"postgresql://u:{SECRET}@127.0.0.1:1/d?nope=1", 2, id="an unknown parameter"),
+        pytest.param(f"postgresql://u:{SECRET}/x@127.0.0.1:1/d", 2, id="a slash in it"),
+        pytest.param(f"postgresql://u:{SECRET}?x@127.0.0.1:1/d", 3, id="a question mark in it"),
+        pytest.param(f"postgresql://u:{SECRET}%zz@127.0.0.1:1/d", 2, id="a percent sign in it"),
+        pytest.param(f"postgresql://u:{SECRET}@@127.0.0.1:1/d", 3, id="an at sign in it"),
+        pytest.param(f"mysql://u:{SECRET}@127.0.0.1/d", 2, id="another database"),
+        pytest.param(f"u:{SECRET}@127.0.0.1/d", 2, id="no scheme"),
+        pytest.param(f"host=127.0.0.1 password={SECRET}", 2, id="as libpq has it"),
+    ],
+)
+def test_passwords_are_never_printed(run: Run, monkeypatch: pytest.MonkeyPatch, url: str, code: int) -> None:
+    """Whatever is wrong with an address, its password is not in what is said about it."""
+    monkeypatch.setenv(VARIABLE, url)
+    monkeypatch.setattr("game_operator.ledger.sql_ledger.SqlLedger.__init__.__kwdefaults__", QUICK)
+    for args in (("verify",), ("verify", "--json")):
+        told = run("ledger", *args)
+        assert told.code == code, told
+        assert SECRET not in told.out + told.err
+
+
+QUICK = {**(SqlLedger.__init__.__kwdefaults__ or {}), "patience_seconds": 0.05}
+
+
+def test_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """The command as it is installed."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    assert command("ledger", "open", "p1", "1.00", "--database", url).out == "p1 holds 1.00.\n"
+    assert command("ledger", "verify", **{VARIABLE: url}).code == 0
