@@ -80,6 +80,8 @@ def test_a_signature_in_either_alphabet_is_accepted(
         pytest.param(lambda text: text[:-3] + "!" + text[-2:], id="E04 another character"),
         pytest.param(lambda text: text[:100] + "\n" + text[100:], id="E04 a line break"),
         pytest.param(lambda text: " " + text, id="E04 a space"),
+        pytest.param(lambda text: text[:100] + "    " + text[100:], id="E04 four spaces"),
+        pytest.param(lambda text: text + "======", id="E04 too much padding"),
         pytest.param(lambda text: text[:100] + "=" + text[100:], id="E04 padding inside"),
         pytest.param(lambda text: text + "\xe9", id="E04 no ASCII"),
         pytest.param(lambda text: "A" * 1_000_000, id="E04 a million characters"),
@@ -373,6 +375,8 @@ def test_forwarded_headers_may_repeat() -> None:
     spoofed, real = ("X-Forwarded-For", "192.0.2.7"), ("X-Forwarded-For", "203.0.113.9")
     assert _asked(authenticator, spoofed, real, peer="10.0.0.1")
     assert _asked(authenticator, real, spoofed, peer="10.0.0.1") == ""
+    ours = IpAllowList(["10.0.0.0/8"], trusted_proxies=["10.0.0.0/8"])
+    assert _asked(ours, ("X-Forwarded-For", "10.0.0.2"), peer="10.0.0.1")  # Nobody but proxies is named.
 
 
 @pytest.mark.parametrize("networks", [[], "192.0.2.7", ["nonsense"], ["192.0.2.7/24"], [None]])

@@ -7,7 +7,7 @@ and whatever the interpreter's settings, the time taken grows no faster than the
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -58,6 +58,7 @@ def _constant(name: str) -> Any:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, parse_constant=_constant)
+_SCAN: Callable[[str, int], tuple[Any, int]] = _DECODER.scan_once  # type: ignore[attr-defined]  # Not in the stubs.
 
 
 def read_json(body: bytes) -> Any:
@@ -72,11 +73,20 @@ def read_json(body: bytes) -> Any:
     if len(body) > LONGEST_NUMBER and _has_long_number(body):
         raise MalformedCallError(f"the body has a number of more than {LONGEST_NUMBER} digits in a row")
     try:
-        return _DECODER.decode(body.decode())
+        return _decoded(body.decode())
     except UnicodeDecodeError as broken:
         raise MalformedCallError(f"the body is no UTF-8 from byte {broken.start} on") from None
     except ValueError as broken:
         raise MalformedCallError(f"the body is no JSON: {broken}, it begins {shown(body[:40])}") from None
+
+
+def _decoded(text: str) -> Any:
+    # The scanner alone is half as long on its way as ``decode``, which looks for space before and behind.
+    try:
+        value, end = _SCAN(text, 0)
+    except StopIteration:
+        return _DECODER.decode(text)
+    return value if end == len(text) else _DECODER.decode(text)
 
 
 def _is_deep(body: bytes) -> bool:

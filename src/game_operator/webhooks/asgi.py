@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from game_operator.webhooks._paths import normal_prefix, path_below
 from game_operator.webhooks.authenticators import WebhookRequest
-from game_operator.webhooks.budget import begin
+from game_operator.webhooks.budget import Begun
 from game_operator.webhooks.gate import headers_of
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import HttpReply, WebhookReceiver
@@ -80,12 +80,17 @@ def _asked_path(scope: Scope) -> str:
 
 async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> tuple[bytes, bool]:
     """Return the body, or so much of it that it is too long, and whether it was read to its end."""
-    first = begin(receive())
-    if first.ended and first.result["type"] == "http.request" and not first.result.get("more_body"):
-        return first.result.get("body") or b"", True
-    limit = receiver.max_bytes_at(path)
+    message: Message | None = None
+    steps = receive().__await__()
+    try:
+        waits_for = next(steps)
+    except StopIteration as end:
+        message = end.value
+        if message["type"] == "http.request" and not message.get("more_body"):
+            return message.get("body") or b"", True
     async with asyncio.timeout(receiver.budget_seconds):
-        return await _rest_of_body(first.result if first.ended else await first, receive, limit)
+        first = await Begun(steps, waits_for) if message is None else message
+        return await _rest_of_body(first, receive, receiver.max_bytes_at(path))
 
 
 async def _rest_of_body(message: Message, receive: Receive, limit: int) -> tuple[bytes, bool]:

@@ -191,8 +191,8 @@ def _signature_in(request: WebhookRequest, header: str) -> bytes:
     if len(text) <= _LONGEST_SIGNATURE:
         try:
             # Both alphabets, padded or not: services write either. The strict mode refuses all else.
-            unpadded = text.rstrip(b"=").translate(_TO_STANDARD)
-            return a2b_base64(unpadded + b"=" * (-len(unpadded) % 4), strict_mode=True)
+            padded = text + b"=" * (-len(text) % 4)
+            return a2b_base64(padded.translate(_TO_STANDARD), strict_mode=True)
         except ValueError:
             pass
     raise WebhookSignatureError(f"the header {header} is no Base64, it has {len(text)} characters")

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from game_operator.webhooks.story import tell
 
-__all__ = ["AsyncRunner", "Begun", "Budget", "OverBudget", "Runner", "begin"]
+__all__ = ["AsyncRunner", "Begun", "Budget", "OverBudget", "Runner"]
 
 _LOG = logging.getLogger("game_operator.webhooks")
 
@@ -40,25 +40,16 @@ class OverBudget:
 
 class Begun(Generic[T]):
     """
-    An awaitable whose first step has been made.
+    The rest of an awaitable whose first step has been made by hand, with ``next(awaitable.__await__())``.
 
     What ends in its first step needs no timer, and on the way of a webhook two timers cost as much as reading the call.
-
-    Attributes:
-        ended: Whether that was all.
-        result: What came of it, if so.
     """
 
-    __slots__ = ("_steps", "_waits_for", "ended", "result")
-    result: T
+    __slots__ = ("_steps", "_waits_for")
 
-    def __init__(self, steps: Generator[Any, Any, T]) -> None:
+    def __init__(self, steps: Generator[Any, Any, T], waits_for: Any) -> None:
         self._steps = steps
-        self.ended = False
-        try:
-            self._waits_for = next(steps)
-        except StopIteration as end:
-            self.ended, self.result = True, end.value
+        self._waits_for = waits_for
 
     def __await__(self) -> Generator[Any, Any, T]:
         while True:
@@ -72,11 +63,6 @@ class Begun(Generic[T]):
                     result: T = end.value
                     return result
         return (yield from self._steps)
-
-
-def begin(awaitable: Awaitable[T]) -> Begun[T]:
-    """Make the first step of *awaitable*, and return the rest to be awaited; raise what that step raises."""
-    return Begun(awaitable.__await__())
 
 
 class Budget:
@@ -131,8 +117,12 @@ class Budget:
     async def awaited(self, seconds: float, method: Callable[..., Awaitable[object]], *arguments: object) -> object:
         """Await the method, and cancel it after *seconds*."""
         try:
-            begun = begin(method(*arguments))
-            return begun.result if begun.ended else await self._ended(begun, seconds)
+            steps = method(*arguments).__await__()
+            try:
+                waits_for = next(steps)
+            except StopIteration as end:
+                return end.value
+            return await self._ended(Begun(steps, waits_for), seconds)
         except asyncio.CancelledError as cancelled:
             task = asyncio.current_task()
             if task is None or task.cancelling():

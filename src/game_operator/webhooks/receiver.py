@@ -278,7 +278,8 @@ class WebhookReceiver(Gate):
 
     def _closed(self, request: WebhookRequest, call: WebhookCall | None, result: object, started: float) -> HttpReply:
         reply, status, reason = self.judged(result, call)
-        self._tell(request, call, result, reply, status, reason, started)
+        if reason or self._on_call is not None or time.perf_counter() - started >= self._warn_seconds:
+            self._tell(request, call, result, reply, status, reason, started)
         return self.written(reply, status, _now_millis())
 
     def _tell(
