@@ -24,11 +24,12 @@ AsyncRun = Callable[[Sequence[Item]], Awaitable[list[Result]]]
 class _Ticket:
     """A waiting call: woken when it is answered, or when it is its turn to lead a batch."""
 
-    __slots__ = ("item", "result", "turn")
+    __slots__ = ("item", "leads", "result", "turn")
 
     def __init__(self, item: Item) -> None:
         self.item = item
-        self.result: Result | BaseException | None = None
+        self.leads = False
+        self.result: Result | None = None
         self.turn = Lock()
         self.turn.acquire()
 
@@ -46,39 +47,84 @@ class CommitQueue:
     def submit(self, item: Item) -> Outcome:
         """Return the outcome of *item*, committed; raise what made it fail."""
         ticket = _Ticket(item)
-        with self._lock:
-            must_wait = self._led
-            if must_wait:
-                self._waiting.append(ticket)
-            self._led = True
-        if must_wait:
-            ticket.turn.acquire()
-        if ticket.result is None:
-            self._lead(ticket)
+        try:
+            self._line_up(ticket)
+            if not ticket.leads:
+                ticket.turn.acquire()
+            if ticket.result is None:
+                self._lead(ticket)
+        except BaseException:  # Ctrl-C, or a time limit of the caller's: the others go on.
+            self._leave(ticket)
+            raise
         result = ticket.result
         if isinstance(result, Outcome):
             return result
         assert result is not None
         raise result
 
+    def _line_up(self, ticket: _Ticket) -> None:
+        with self._lock:
+            ticket.leads = not self._led
+            self._led = True
+            if not ticket.leads:
+                self._waiting.append(ticket)
+
+    def _leave(self, ticket: _Ticket) -> None:
+        with self._lock:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+        self._hand_on(ticket)
+
     def _lead(self, ticket: _Ticket) -> None:
-        with self._lock:
-            batch = [ticket]
-            while self._waiting and _share(ticket.item, self._waiting[0].item, self._most - len(batch)):
-                batch.append(self._waiting.popleft())
+        batch = [ticket]
         try:
-            results: Sequence[Result | BaseException] = self._outcomes([each.item for each in batch])
-        except BaseException as raised:  # KeyboardInterrupt too: nobody must wait for ever.
-            results = [raised] * len(batch)
-        for each, result in zip(batch, results, strict=True):
-            each.result = result
+            behind = self._fill(batch)
+            results = self._results(batch, behind)
+            for each, result in zip(batch, results, strict=True):
+                each.result = result
+        finally:  # Ctrl-C stops this thread alone: nobody must wait for ever.
+            for each in batch[1:]:
+                each.result = each.result or _stopped()
+            self._hand_on(ticket)
+            for each in batch[1:]:
+                each.turn.release()
+
+    def _results(self, batch: list[_Ticket], behind: list[_Ticket]) -> Sequence[Result]:
+        try:
+            return self._outcomes([each.item for each in batch])
+        except LedgerUnavailableError as unavailable:
+            # Whoever waited all the while would only wait as long again.
+            batch += self._without(behind)
+            return [unavailable] * len(batch)
+        except Exception as raised:
+            return [raised] * len(batch)
+
+    def _fill(self, batch: list[_Ticket]) -> list[_Ticket]:
+        """Add those who are committed together with the first of *batch*; return those who wait on."""
         with self._lock:
+            while self._waiting and _share(batch[0].item, self._waiting[0].item, self._most - len(batch)):
+                batch.append(self._waiting.popleft())
+            return list(self._waiting)
+
+    def _without(self, behind: list[_Ticket]) -> list[_Ticket]:
+        """Take those *behind* who still wait out of the line."""
+        with self._lock:
+            gone = [each for each in behind if each in self._waiting]
+            for each in gone:
+                self._waiting.remove(each)
+            return gone
+
+    def _hand_on(self, ticket: _Ticket) -> None:
+        """Let the next in line lead, if *ticket* did."""
+        with self._lock:
+            if not ticket.leads:
+                return
+            ticket.leads = False
             heir = self._waiting.popleft() if self._waiting else None
             self._led = heir is not None
-        if heir is not None:
-            heir.turn.release()
-        for each in batch[1:]:
-            each.turn.release()
+            if heir is not None:
+                heir.leads = True
+                heir.turn.release()
 
     def _outcomes(self, items: list[Item]) -> list[Result]:
         try:
@@ -89,7 +135,15 @@ class CommitQueue:
             if len(items) == 1:
                 raise
         # One of them fails the others: each by itself, then.
-        return [_alone(self._run, item) for item in items]
+        return list(map(self._alone, items))
+
+    def _alone(self, item: Item) -> Result:
+        try:
+            return self._run([item])[0]
+        except LedgerUnavailableError:  # For the others too.
+            raise
+        except Exception as raised:  # It is this call's own result.
+            return raised
 
 
 def merged(count: int, done: Mapping[int, Outcome], others: Sequence[Result]) -> list[Result]:
@@ -98,11 +152,10 @@ def merged(count: int, done: Mapping[int, Outcome], others: Sequence[Result]) ->
     return [done[index] if index in done else next(rest) for index in range(count)]
 
 
-def _alone(run: Run, item: Item) -> Result:
-    try:
-        return run([item])[0]
-    except Exception as raised:  # It is this call's own result.
-        return raised
+def _stopped() -> LedgerUnavailableError:
+    return LedgerUnavailableError(
+        "The thread or task that committed this call with its own was stopped. Repeat the call: it may be committed."
+    )
 
 
 def _share(first: Item, other: Item, room: int) -> bool:
@@ -134,19 +187,30 @@ class AsyncCommitQueue:
             while self._waiting:
                 await self._commit_next()
         finally:
+            # Cancelled with the loop, it leaves nobody waiting for ever.
             self._worker = None
+            left, self._waiting = list(self._waiting), deque()
+            _answer(left, [_stopped() for _ in left])
 
     async def _commit_next(self) -> None:
         batch = self._taken()
         if not batch:
             return
+        behind = list(self._waiting)
+        results: Sequence[Result]
         try:
-            results: Sequence[Result | BaseException] = await self._outcomes([item for item, _ in batch])
-        except BaseException as raised:
+            results = await self._outcomes([item for item, _ in batch])
+        except LedgerUnavailableError as unavailable:
+            # Whoever waited all the while would only wait as long again.
+            batch += behind
+            for _ in behind:
+                self._waiting.popleft()
+            results = [unavailable] * len(batch)
+        except Exception as raised:
             results = [raised] * len(batch)
-            if not isinstance(raised, Exception):  # Cancelled with the loop: tell those who wait, then go.
-                _answer(batch, [LedgerUnavailableError("the ledger was stopped")] * len(batch))
-                raise
+        except BaseException:
+            _answer(batch, [_stopped() for _ in batch])
+            raise
         _answer(batch, results)
 
     def _taken(self) -> list[tuple[Item, "asyncio.Future[Outcome]"]]:
@@ -173,15 +237,19 @@ class AsyncCommitQueue:
     async def _alone(self, item: Item) -> Result:
         try:
             return (await self._run([item]))[0]
+        except LedgerUnavailableError:  # For the others too.
+            raise
         except Exception as raised:  # It is this call's own result.
             return raised
 
 
-def _answer(batch: list[tuple[Item, "asyncio.Future[Outcome]"]], results: Sequence[Result | BaseException]) -> None:
+def _answer(batch: list[tuple[Item, "asyncio.Future[Outcome]"]], results: Sequence[Result]) -> None:
     for (_, future), result in zip(batch, results, strict=True):
         if future.done():  # Its caller has given up; the call stands, and its repeat finds it.
             continue
         if isinstance(result, Outcome):
             future.set_result(result)
+        elif isinstance(result, StopIteration):  # No future takes one.
+            future.set_exception(RuntimeError("the operator's callable raised StopIteration"))
         else:
             future.set_exception(result)
