@@ -198,9 +198,13 @@ def _loaded_book(
 ) -> Generator[Step, Any, tuple[Book, int]]:
     """Load until all is there: a bet may tell of another account than its player's, and of its withdraw's tx_id."""
     sound = [item for index, item in enumerate(items) if index not in failed]
+    read_again = False
     while True:
         loaded = yield from dialect.load(needs)
         book = _book_of(needs.source, loaded)
+        if not read_again and _is_torn(book, needs):
+            read_again = True
+            continue
         accounts = {book.account_key(item.call, item.terms) for item in sound}
         calls = {told for item in sound for told in book.identities_told_by_bet(item.call, item.terms)}
         if accounts <= needs.accounts and calls <= needs.calls:
@@ -208,6 +212,21 @@ def _loaded_book(
         # Rows are read again too: until its account was locked, a bet may have been settled elsewhere.
         needs.accounts |= accounts
         needs.calls |= calls
+
+
+def _is_torn(book: Book, needs: Needs) -> bool:
+    """
+    Return whether a call is there and its bet is not.
+
+    Bets are read before calls, and where no account is locked, since there is none, another machine may commit in
+    between. Read again both are there; or the books are damaged indeed.
+    """
+    return any(
+        call.bet_id in needs.bets
+        and call.bet_id not in book.bets
+        and (call.operation != "deposit" or call.action == "BET")  # A claim has no bet.
+        for call in book.calls.values()
+    )
 
 
 def _book_of(source: str, loaded: Loaded) -> Book:
