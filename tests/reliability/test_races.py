@@ -13,7 +13,7 @@ import pytest
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.api import DEFAULT_TERMS
 from game_operator.ledger.book import Item
-from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
 from tests.support.books import problems, read_books
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.crowds import Processes, codes, in_threads, open_accounts, processes
@@ -167,7 +167,7 @@ def test_deposit_against_rollback(url: str) -> None:
     ],
 )
 def test_conflicting_withdraws(url: str, first: WithdrawCall, second: WithdrawCall) -> None:
-    """B04, B12, B13 as a race: what locks nothing in common is kept apart by the constraints; one debit, one conflict."""
+    """B04, B12, B13 as a race: what has no lock in common is kept apart by the constraints: one debit."""
     with _Pairs(url) as pairs:
         for number in range(15):
             open_accounts(url, {f"p1.{number}": 10_000, f"p2.{number}": 10_000})
@@ -187,7 +187,11 @@ def test_same_call_twice_in_one_commit(url: str) -> None:
     open_accounts(url, {"p1": 600, "p2": 1_000})
     claim = DepositCall(player_id="p2", amount_cents=70, action="JACKPOT", tx_id="j1")
     calls: list[WebhookCall] = [withdraw(), withdraw(), claim, deposit(), deposit(), claim, withdraw(), withdraw("b2")]
-    calls += [rollback("b2", tx_id="withdraw:bet:b2"), rollback("b2", tx_id="withdraw:bet:b2"), BalanceCall(player_id="p1")]
+    calls += [
+        rollback("b2", tx_id="withdraw:bet:b2"),
+        rollback("b2", tx_id="withdraw:bet:b2"),
+        BalanceCall(player_id="p1"),
+    ]
     with SqlLedger(url) as ledger:
         results = ledger._apply_all([Item(call, DEFAULT_TERMS) for call in calls])
     assert [getattr(result, "code", result) for result in results] == [None] * len(calls)

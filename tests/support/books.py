@@ -81,7 +81,7 @@ def read_books(url: str) -> Books:
     bets = rows("bets", "bet_id, player_id, account, wager_cents, won_cents, state, withdraw_tx_id, deposit_tx_id")
     postings = rows("postings", "from_account, to_account, amount_cents, operation, tx_id, at_millis", "id")
     return Books(
-        dict((key, cents) for key, cents in rows("accounts", "account, balance_cents")),
+        {key: cents for key, cents in rows("accounts", "account, balance_cents")},
         {(row[0], row[1]): Call(*row[2:]) for row in calls},
         {row[0]: Bet(*row[1:]) for row in bets},
         [Posting(*row) for row in postings],

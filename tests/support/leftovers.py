@@ -1,7 +1,6 @@
 """What a ledger may leave behind when it is closed: nothing. And what it may hold while it works: no more each time."""
 
 import contextlib
-import os
 import sqlite3
 import threading
 import time
@@ -40,8 +39,8 @@ def _assert_postgres_idle(url: str, sessions: int, seconds: float) -> None:
                 "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
             ).fetchall()
             locks = connection.execute(
-                "SELECT pid, mode FROM pg_locks WHERE pid <> pg_backend_pid() AND locktype IN ('tuple', 'transactionid') "
-                "AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())"
+                "SELECT pid, mode FROM pg_locks WHERE pid <> pg_backend_pid() "
+                "AND locktype IN ('tuple', 'transactionid') AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())"
             ).fetchall()
             busy = [other for other in others if other[1] != "idle"]
             if len(others) <= sessions and not busy and not locks:
@@ -52,7 +51,7 @@ def _assert_postgres_idle(url: str, sessions: int, seconds: float) -> None:
 
 def file_descriptors() -> int:
     """Return how many file descriptors this process holds; 0 where the system does not tell."""
-    return len(os.listdir(_FDS)) if _FDS.is_dir() else 0
+    return len(list(_FDS.iterdir())) if _FDS.is_dir() else 0
 
 
 @contextlib.contextmanager

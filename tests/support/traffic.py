@@ -94,7 +94,7 @@ class Traffic:
         return [call for _, _, call in sorted(timed)]
 
     def in_order(self) -> Iterator[MovingCall]:
-        """Yield all calls once more, each story in the order it happened: what a service sends until all is answered."""
+        """Yield all calls once more, each story in the order it happened, as a service that never gives up."""
         for story in self.stories:
             yield from story.calls
 

@@ -1,0 +1,254 @@
+"""The queues that share commits: nobody waits for ever, whatever happens to him who commits for the others."""
+
+import asyncio
+import ctypes
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from game_operator.errors import LedgerUnavailableError
+from game_operator.ledger import Outcome
+from game_operator.ledger.api import DEFAULT_TERMS
+from game_operator.ledger.book import Item
+from game_operator.ledger.queues import AsyncCommitQueue, CommitQueue
+from game_operator.ledger.script import Result
+from tests.support.calls import ask_balance
+
+DONE = Outcome(code=None, balance_cents=None, at_millis=1)
+
+
+def _item(number: int) -> Item:
+    return Item(ask_balance(f"p{number}"), DEFAULT_TERMS)
+
+
+class _Commits:
+    """Stands for the database: each commit ends when it is told to, in the way it is told."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.begun = threading.Semaphore(0)
+        self.go_on = threading.Semaphore(0)
+        self.fails: Callable[[Sequence[Item]], BaseException | None] = lambda items: None
+
+    def __call__(self, items: Sequence[Item]) -> list[Result]:
+        self.batches.append([item.call.player_id for item in items])
+        self.begun.release()
+        # In short waits: an exception set on this thread from outside arrives between them.
+        while not self.go_on.acquire(timeout=0.01):
+            pass
+        failure = self.fails(items)
+        if failure is not None:
+            raise failure
+        return [DONE] * len(items)
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(100) as threads:
+        yield threads
+
+
+def _line_up(queue: CommitQueue, pool: ThreadPoolExecutor, numbers: range) -> list["Future[Outcome]"]:
+    """Submit in order, and return when all wait."""
+    futures = []
+    for number in numbers:
+        before = len(queue._waiting)
+        futures.append(pool.submit(queue.submit, _item(number)))
+        while len(queue._waiting) == before:
+            time.sleep(0.001)
+    return futures
+
+
+def test_who_waits_during_a_commit_is_committed_together(pool: ThreadPoolExecutor) -> None:
+    """A lone call goes straight through; those who come meanwhile form the next batches, 64 at most, in order."""
+    commits = _Commits()
+    queue = CommitQueue(commits)
+    first = pool.submit(queue.submit, _item(0))
+    commits.begun.acquire()
+    others = _line_up(queue, pool, range(1, 71))
+    commits.go_on.release(10)
+    assert {future.result(30) for future in (first, *others)} == {DONE}
+    assert commits.batches == [["p0"], [f"p{n}" for n in range(1, 65)], [f"p{n}" for n in range(65, 71)]]
+
+
+def test_one_that_fails_fails_alone(pool: ThreadPoolExecutor) -> None:
+    """When a batch fails, each is tried by itself: the sound ones pass."""
+    commits = _Commits()
+    commits.fails = lambda items: ValueError("p2") if any(item.call.player_id == "p2" for item in items) else None
+    queue = CommitQueue(commits)
+    first = pool.submit(queue.submit, _item(0))
+    commits.begun.acquire()
+    others = _line_up(queue, pool, range(1, 4))
+    commits.go_on.release(10)
+    assert first.result(30) == others[0].result(30) == others[2].result(30) == DONE
+    with pytest.raises(ValueError, match="p2"):
+        others[1].result(30)
+
+
+def test_a_database_that_is_down_is_waited_for_once(pool: ThreadPoolExecutor) -> None:
+    """H02: who waited while the database was tried in vain is told so then: 90 callers do not wait one after another."""
+    commits = _Commits()
+    commits.fails = lambda items: LedgerUnavailableError("down")
+    queue = CommitQueue(commits)
+    first = pool.submit(queue.submit, _item(0))
+    commits.begun.acquire()
+    others = _line_up(queue, pool, range(1, 91))
+    commits.go_on.release(2)
+    for future in (first, *others):
+        assert isinstance(future.exception(30), LedgerUnavailableError)
+    # The first, then 64 of those who came meanwhile; the rest waited all the while.
+    assert [len(batch) for batch in commits.batches] == [1, 64]
+    commits.fails = lambda items: None
+    commits.go_on.release()
+    assert queue.submit(_item(99)) == DONE
+
+
+class _StopError(BaseException):
+    """As Ctrl-C in the thread that gets it."""
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    assert thread.ident is not None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_StopError))
+
+
+class _Caller(threading.Thread):
+    """A thread whose end can be looked at, whatever it ended with."""
+
+    def __init__(self, queue: CommitQueue, number: int) -> None:
+        super().__init__(daemon=True)
+        self._queue, self._number = queue, number
+        self.end: object = None
+
+    def run(self) -> None:
+        try:
+            self.end = self._queue.submit(_item(self._number))
+        except BaseException as raised:
+            self.end = raised
+
+
+def test_the_thread_that_commits_for_others_is_stopped() -> None:
+    """Ctrl-C stops the leader alone: those it committed for are told to repeat, those behind go on."""
+    commits = _Commits()
+    queue = CommitQueue(commits, most=2)
+    callers = [_Caller(queue, number) for number in range(4)]
+    callers[0].start()
+    commits.begun.acquire()
+    for number, caller in enumerate(callers[1:]):
+        caller.start()
+        while len(queue._waiting) <= number:
+            time.sleep(0.001)
+    commits.go_on.release()
+    commits.begun.acquire()
+    assert commits.batches[1] == ["p1", "p2"]
+    _interrupt(callers[1])
+    commits.begun.acquire()
+    commits.go_on.release()
+    for caller in callers:
+        caller.join(30)
+    assert [type(caller.end) for caller in callers] == [Outcome, _StopError, LedgerUnavailableError, Outcome]
+
+
+def test_one_who_waits_is_stopped() -> None:
+    """A caller who gives up while it waits leaves the line, and whoever is behind it is served."""
+    commits = _Commits()
+    queue = CommitQueue(commits, most=1)
+    callers = [_Caller(queue, number) for number in range(3)]
+    callers[0].start()
+    commits.begun.acquire()
+    for number, caller in enumerate(callers[1:]):
+        caller.start()
+        while len(queue._waiting) <= number:
+            time.sleep(0.001)
+    # It sleeps in a lock, where only a signal to the main thread could wake it: the interruption meets it as it wakes,
+    # which is when the lead is handed to it.
+    _interrupt(callers[1])
+    commits.go_on.release(3)
+    for caller in callers:
+        caller.join(30)
+    assert [type(caller.end) for caller in callers] == [Outcome, _StopError, Outcome]
+    assert commits.batches == [["p0"], ["p2"]]
+
+
+def test_the_main_thread_is_interrupted_while_it_waits() -> None:
+    """Ctrl-C wakes the main thread in the line: it leaves, and is not waited for when its turn would come."""
+    commits = _Commits()
+    queue = CommitQueue(commits, most=1)
+    first, last = _Caller(queue, 0), _Caller(queue, 2)
+    first.start()
+    commits.begun.acquire()
+
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        while not queue._waiting:
+            time.sleep(0.001)
+        last.start()
+        while len(queue._waiting) < 2:
+            time.sleep(0.001)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        queue.submit(_item(1))
+    commits.go_on.release(3)
+    for caller in (first, last):
+        caller.join(30)
+        assert caller.end == DONE
+    assert commits.batches == [["p0"], ["p2"]]
+
+
+@pytest.mark.anyio
+async def test_what_a_callable_raises_reaches_its_caller() -> None:
+    """StopIteration, which no future takes, must not stop the queue: its caller gets an error, the others go on."""
+
+    async def run(items: Sequence[Item]) -> list[Result]:
+        return [StopIteration() if item.call.player_id == "p1" else DONE for item in items]
+
+    queue = AsyncCommitQueue(run)
+    ends = await asyncio.gather(*(queue.submit(_item(number)) for number in range(3)), return_exceptions=True)
+    assert [type(end) for end in ends] == [Outcome, RuntimeError, Outcome]
+    assert await queue.submit(_item(0)) == DONE
+
+
+@pytest.mark.anyio
+async def test_the_worker_is_cancelled() -> None:
+    """A worker that is cancelled leaves nobody waiting, neither in its batch nor behind, and another begins."""
+    begun = asyncio.Event()
+    hang = True
+
+    async def run(items: Sequence[Item]) -> list[Result]:
+        begun.set()
+        if hang:
+            await asyncio.sleep(3600)
+        return [DONE] * len(items)
+
+    queue = AsyncCommitQueue(run, most=2)
+    callers = [asyncio.create_task(queue.submit(_item(number))) for number in range(5)]
+    await begun.wait()
+    assert queue._worker is not None
+    queue._worker.cancel()
+    ends = await asyncio.wait_for(asyncio.gather(*callers, return_exceptions=True), 30)
+    assert {type(end) for end in ends} == {LedgerUnavailableError}
+    hang = False
+    assert await queue.submit(_item(9)) == DONE
+
+
+@pytest.mark.anyio
+async def test_a_database_that_is_down_is_waited_for_once_by_tasks() -> None:
+    """H02: as for threads."""
+    runs: list[int] = []
+
+    async def run(items: Sequence[Item]) -> list[Result]:
+        runs.append(len(items))
+        await asyncio.sleep(0)
+        raise LedgerUnavailableError("down")
+
+    queue = AsyncCommitQueue(run)
+    ends = await asyncio.gather(*(queue.submit(_item(number)) for number in range(300)), return_exceptions=True)
+    assert {type(end) for end in ends} == {LedgerUnavailableError}
+    assert runs == [64]
