@@ -123,6 +123,13 @@ def _called(app: Any, environ: dict[str, Any]) -> tuple[str, dict[str, str], byt
     return started[0], started[1], body
 
 
+def test_head_is_sent_no_body(receiver: WebhookReceiver) -> None:
+    """Not every server takes it away."""
+    status, headers, body = _called(wsgi_app(receiver, Handler()), _environ(REQUEST_METHOD="HEAD"))
+    assert (status, body) == ("405 Method Not Allowed", b"")
+    assert int(headers["content-length"]) > 0
+
+
 def _code(app: Any, environ: dict[str, Any]) -> str | None:
     status, _, body = _called(app, environ)
     assert status == "200 OK"
