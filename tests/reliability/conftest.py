@@ -19,6 +19,12 @@ def quiet_ledger() -> Iterator[None]:
     logger.setLevel(level)
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """The ledgers are for asyncio."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A server that loses nothing as long as nobody kills it."""

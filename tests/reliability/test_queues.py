@@ -132,7 +132,7 @@ class _Caller(threading.Thread):
 
 
 def test_the_thread_that_commits_for_others_is_stopped() -> None:
-    """Ctrl-C stops the leader alone: those it committed for are told to repeat, those behind go on."""
+    """Ctrl-C stops the leader alone: those it committed for must repeat, those behind go on."""
     commits = _Commits()
     queue = CommitQueue(commits, most=2)
     callers = [_Caller(queue, number) for number in range(4)]

@@ -81,7 +81,7 @@ def read_books(url: str) -> Books:
     bets = rows("bets", "bet_id, player_id, account, wager_cents, won_cents, state, withdraw_tx_id, deposit_tx_id")
     postings = rows("postings", "from_account, to_account, amount_cents, operation, tx_id, at_millis", "id")
     return Books(
-        {key: cents for key, cents in rows("accounts", "account, balance_cents")},
+        dict(rows("accounts", "account, balance_cents")),
         {(row[0], row[1]): Call(*row[2:]) for row in calls},
         {row[0]: Bet(*row[1:]) for row in bets},
         [Posting(*row) for row in postings],
@@ -132,16 +132,11 @@ def _of_bets(books: Books) -> Iterable[str]:
         if call is not None and not (posting.operation == "deposit" and call.action != "BET"):
             moved[call.bet_id].append((posting.operation, posting.amount_cents))
     for bet_id, bet in books.bets.items():
-        expected = {
-            "OPEN": [("withdraw", bet.wager_cents)],
-            "SPENT": [("withdraw", bet.wager_cents)],
-            "CLOSED": [("deposit", bet.won_cents), ("withdraw", bet.wager_cents)],
-            "ROLLED_BACK": [("rollback", bet.wager_cents), ("withdraw", bet.wager_cents)],
-            "TOMBSTONE": [],
-            "DECLINED": [],
-        }[bet.state]
-        expected = [movement for movement in expected if movement[1]]
-        if sorted(moved[bet_id]) != sorted(expected):  # type: ignore[type-var]  # Only CLOSED has won_cents, never None.
+        taken, given = ("withdraw", bet.wager_cents), ("deposit", bet.won_cents or 0)
+        by_state = {"CLOSED": [given, taken], "ROLLED_BACK": [("rollback", bet.wager_cents), taken]}
+        by_state |= {"OPEN": [taken], "SPENT": [taken], "TOMBSTONE": [], "DECLINED": []}
+        expected = [movement for movement in by_state[bet.state] if movement[1]]
+        if sorted(moved[bet_id]) != sorted(expected):
             yield f"bet {bet_id} is {bet.state} and moved {sorted(moved[bet_id])}, not {expected}"
         if bet.state == "CLOSED" and ("deposit", bet.deposit_tx_id) not in books.calls:
             yield f"bet {bet_id} was closed by a call that is not there"

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from decimal import Decimal
 from itertools import repeat
 from threading import Barrier
 
@@ -28,7 +27,7 @@ def open_accounts(url: str, openings: Mapping[str, int]) -> None:
     """Make the tables and open the accounts."""
     with SqlLedger(url, patience_seconds=PATIENCE_SECONDS) as ledger:
         for player_id, cents in openings.items():
-            ledger.open_account(player_id, amount_from_cents(cents) if cents else Decimal(0))
+            ledger.open_account(player_id, amount_from_cents(cents))
 
 
 def in_threads(ledger: SqlLedger, shares: Sequence[Sequence[WebhookCall]], *, seconds: float = 60.0) -> Log:

@@ -40,7 +40,8 @@ def _assert_postgres_idle(url: str, sessions: int, seconds: float) -> None:
             ).fetchall()
             locks = connection.execute(
                 "SELECT pid, mode FROM pg_locks WHERE pid <> pg_backend_pid() "
-                "AND locktype IN ('tuple', 'transactionid') AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())"
+                "AND locktype IN ('tuple', 'transactionid') "
+                "AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())"
             ).fetchall()
             busy = [other for other in others if other[1] != "idle"]
             if len(others) <= sessions and not busy and not locks:
