@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 __all__ = ["SignedWithdraws"]
 
 #: So many are signed at a time.
-_SOME = 200
+_SOME = 100
 
 
 class SignedWithdraws:
@@ -35,7 +35,8 @@ class SignedWithdraws:
             return
         jobs = [(self._pem, start, self._players) for start in missing]
         with ProcessPoolExecutor(os.cpu_count()) as pool, self.path.open("a") as file:
-            for lines in pool.map(_signed, jobs):
+            # Processes are worth their while for many only.
+            for lines in map(_signed, jobs) if len(jobs) < 5 else pool.map(_signed, jobs):
                 file.write(lines)
                 self._count += _SOME
 

@@ -65,7 +65,7 @@ def _loads(stack: ExitStack, stage: Stage, postgres: str, sqlite: str, by_hand: 
     ports = {
         "PostgreSQL": stack.enter_context(running_wallet("ours", key, postgres)),
         "SQLite": stack.enter_context(running_wallet("ours", key, sqlite)),
-        _BY_HAND: stack.enter_context(running_wallet("fastapi", key, by_hand)),
+        _BY_HAND: stack.enter_context(running_wallet("by hand", key, by_hand)),
         _RAW: stack.enter_context(running_wallet("raw", key)),
     }
     return {

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.signed_withdraws import SignedWithdraws
 from benchmarks.webhook_load import post_all
 
-__all__ = ["HttpLoad"]
+__all__ = ["HttpLoad", "check_stored"]
 
 #: More calls a second than any server here can take.
 _MOST = 8_000
@@ -65,7 +65,7 @@ class HttpLoad:
         # What was under way at the end was sent too, and one is wrk's look at its script.
         self._sent[withdraws.path] = first + answered + connections + 1
         if self._stored:
-            _check(answered, self._stored() - before, connections)
+            check_stored(answered, self._stored() - before, connections=connections)
         return rate
 
     def _by_wrk(self, withdraws: SignedWithdraws, first: int, connections: int, seconds: float) -> tuple[int, float]:
@@ -83,7 +83,7 @@ class HttpLoad:
         return int(answered[1]), float(rate[1])
 
     def _by_hand(self, withdraws: SignedWithdraws, first: int, connections: int, seconds: float) -> tuple[int, float]:
-        withdraws.at_least(first + max(2 * connections, round(_MOST * seconds)))
+        withdraws.at_least(first + 2 * connections + (round(_MOST * seconds) if seconds >= 1 else 0))
         requests = _for(seconds, withdraws.requests(first), at_least=connections)
         began = time.perf_counter()
         answered = post_all(self._port, requests, connections)
@@ -93,11 +93,12 @@ class HttpLoad:
 def _for(seconds: float, requests: Iterator[bytes], *, at_least: int) -> Iterator[bytes]:
     until = time.perf_counter() + seconds
     yield from islice(requests, at_least)
-    while time.perf_counter() < until:
-        yield next(requests)
+    while time.perf_counter() < until and (request := next(requests, None)):
+        yield request
 
 
-def _check(answered: int, stored: int, connections: int) -> None:
+def check_stored(answered: int, stored: int, *, connections: int) -> None:
+    """Raise RuntimeError unless all that was answered was stored, and only what was sent."""
     if not answered <= stored <= answered + connections:
         raise RuntimeError(
             f"{answered} calls over {connections} connections were answered, and {stored} withdraws were stored"

@@ -1,23 +1,36 @@
 """The benchmarks run; how fast anything is, no test says."""
 
+import contextlib
 import itertools
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from benchmarks import ledger_stage, wrk
+from benchmarks.__main__ import SUITES
 from benchmarks.measure import Contender, Cost, Finding, Race, Spread, Turn, run
-from benchmarks.report import as_table, summary
+from benchmarks.peers import pgbench
+from benchmarks.peers.pgbench import Pgbench
+from benchmarks.rates import Comparison, RateRace, run_rates
+from benchmarks.report import as_table, as_tables, summary
+
+from game_operator.ledger import SqlLedger
+from game_operator.webhooks import WithdrawCall
 
 ROOT = Path(__file__).parent.parent
 
 
-def test_every_benchmark_runs() -> None:
+IN_DATABASES = ("ledger", "wallet", "growth")
+
+
+def test_every_benchmark_without_a_database_runs() -> None:
     """Once each, beside its peer, against the service of the benchmarks; the findings come out as JSON."""
-    command = [sys.executable, "-m", "benchmarks", "--quick", "--json"]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    found = {finding["what"]: finding["bar"] for finding in json.loads(done.stdout)}
+    found = {
+        finding["what"]: finding["bar"] for finding in _quick(*(name for name in SUITES if name not in IN_DATABASES))
+    }
     assert found.items() >= {
         ("fetch_bet", 0.90),
         ("fetch_bet, same bet again", 0.45),
@@ -26,7 +39,95 @@ def test_every_benchmark_runs() -> None:
         ("from game_operator import OperatorClient", 1.35),
         ("fetch_bet, 64 in flight, over aiohttp", 0.30),
         ("grant_free_bet", None),
+        ("receiver, async handler", 1.25),
     }
+
+
+@pytest.mark.timeout(180)
+def test_every_benchmark_in_a_database_runs() -> None:
+    """Small: each beside the peers that are there, on both databases, with as many withdraws stored as answered."""
+    found = {(finding["what"], finding["peer"]): finding["at_least"] for finding in _quick(*IN_DATABASES)}
+    assert found.items() >= {
+        (("SQLite, 32 connections, many players", "FastAPI, SQLAlchemy ORM"), 12.0),
+        (("PostgreSQL, 32 connections, one hot player", "raw ASGI, no database"), None),
+        (("PostgreSQL, 100 calls, 1 caller", "10 calls"), 0.83),
+        (("SQLite, 100 calls, 32 callers", "10 calls"), 0.83),
+    }
+    if Pgbench.found(Path(), "", ""):
+        assert found.items() >= {
+            (("PostgreSQL, threads, 1 caller, many players", "pgbench"), 0.6),
+            (("PostgreSQL, asyncio, 32 callers, one hot player", "pgbench"), 3.0),
+            (("SQLite, 32 connections, many players", "pgbench"), 0.7),
+        }
+
+
+def test_a_missing_pgbench_is_said_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A PostgreSQL without it is enough for all else; the message says where it comes from."""
+    monkeypatch.setattr(pgbench, "binary_folders", lambda: iter([Path("/nowhere")]))
+    assert Pgbench.found(Path(), "", "") is None
+    assert "apt-get install postgresql" in capsys.readouterr().err
+
+
+def test_books_that_do_not_balance_are_refused() -> None:
+    """A cent that no posting tells of, or a call without its bet, fails the benchmark that left it."""
+    with ledger_stage.sqlite_file() as url:
+        ledger_stage.fill_players(url, 3)
+        with SqlLedger(url) as ledger:
+            ledger.apply(WithdrawCall(player_id="p1", bet_id="bet-1", amount_cents=100))
+        ledger_stage.check_books(url)
+        assert ledger_stage.open_bets(url) == 1
+        with ledger_stage.connected(url) as connection:
+            connection.execute(
+                "UPDATE game_operator_accounts SET balance_cents = balance_cents + 1 WHERE account = 'p2'"
+            )
+            connection.commit()
+        with pytest.raises(RuntimeError, match="the books do not balance"):
+            ledger_stage.check_books(url)
+
+
+@pytest.mark.parametrize(
+    ("answered", "stored", "is_right"),
+    [
+        pytest.param(100, 99, False, id="one answered and not stored"),
+        pytest.param(100, 100, True, id="as many stored as answered"),
+        pytest.param(100, 108, True, id="one on each connection was under way"),
+        pytest.param(100, 109, False, id="more stored than were sent"),
+    ],
+)
+def test_what_is_answered_must_be_stored(answered: int, stored: int, is_right: bool) -> None:
+    """A refusal or a repeat is answered sooner than a withdraw is stored: it may not count as one."""
+    context = (
+        contextlib.nullcontext() if is_right else pytest.raises(RuntimeError, match=f"{stored} withdraws were stored")
+    )
+    with context:
+        wrk.check_stored(answered, stored, connections=8)
+
+
+@pytest.mark.parametrize(
+    ("rate", "at_least", "verdict", "last_words"),
+    [
+        pytest.param(110.0, 1.1, "met", "Every goal is met.", id="as much as the goal"),
+        pytest.param(109.0, 1.1, "MISSED", "Missed: ours, beside peer.", id="a little less than the goal"),
+        pytest.param(1.0, None, "", "Nothing here has a goal.", id="without a goal"),
+    ],
+)
+def test_a_missed_rate_is_said_plainly(rate: float, at_least: float | None, verdict: str, last_words: str) -> None:
+    """The ratio of the rates decides, the goal itself included."""
+    race = RateRace("race", {"ours": lambda _: rate, "peer": lambda _: 100.0}, (Comparison("ours", "peer", at_least),))
+    (finding,) = run_rates(race)
+    assert finding.verdict == verdict
+    assert finding.ratio.median == pytest.approx(rate / 100)
+    assert ("MISSED" in as_tables([finding])) is (verdict == "MISSED")
+    assert summary([finding]) == last_words
+
+
+def test_a_turn_that_does_nothing_is_an_error() -> None:
+    """A server that answers nothing is no contender a hundred times slower."""
+    race = RateRace("race", {"ours": lambda _: 0.0, "peer": lambda _: 100.0}, (Comparison("ours", "peer"),))
+    with pytest.raises(RuntimeError, match="ours did nothing in"):
+        list(run_rates(race, quick=True))
 
 
 @pytest.mark.parametrize(
@@ -73,3 +174,10 @@ def _race(ours: float, bar: float | None) -> list[Finding]:
         rounds=1,
     )
     return list(run(race))
+
+
+def _quick(*names: str) -> list[dict[str, Any]]:  # Any: JSON
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--json", *names]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
