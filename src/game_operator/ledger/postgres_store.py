@@ -33,11 +33,10 @@ T = TypeVar("T")
 _AGAIN = (
     psycopg.errors.SerializationFailure,
     psycopg.errors.DeadlockDetected,
-    psycopg.errors.UniqueViolation,
     psycopg.errors.LockNotAvailable,
 )
 #: The express lane has done nothing: another machine was there first, or a balance would leave its bounds.
-_NOT_EXPRESS = (*_AGAIN, psycopg.errors.NumericValueOutOfRange)
+_NOT_EXPRESS = (*_AGAIN, psycopg.errors.UniqueViolation, psycopg.errors.NumericValueOutOfRange)
 #: The server is gone, going or coming: connect again.
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError)
 

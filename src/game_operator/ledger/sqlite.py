@@ -36,6 +36,9 @@ __all__ = ["BusyError", "SqliteAccounts", "SqliteDialect", "SqliteStore", "path_
 T = TypeVar("T")
 
 _OLDEST = (3, 38)
+#: What is wrong with a statement, and not with the file.
+_OF_STATEMENTS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_MISUSE}
+_OF_STATEMENTS |= {sqlite3.SQLITE_RANGE, sqlite3.SQLITE_TOOBIG}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _LONGEST_NAP = 0.01
 
@@ -209,7 +212,10 @@ class SqliteStore:
             connection.execute("COMMIT")
         except sqlite3.Error as failed:
             self._roll_back(connection)
-            raise self._translated(failed) from failed
+            told = self._translated(failed)
+            if told is failed:
+                raise
+            raise told from failed
         except BaseException:
             self._roll_back(connection)
             raise
@@ -277,6 +283,8 @@ class SqliteStore:
         code = getattr(failed, "sqlite_errorcode", None)
         if code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             return SchemaError(f"{shown(self._path)} is no SQLite database, or is damaged: {failed}.")
+        if code is None or code & 0xFF in _OF_STATEMENTS:
+            return failed  # Our own statements are sound: it is one of the operator's, in within or Accounts.
         return LedgerUnavailableError(
             f"The ledger in {shown(self._path)} cannot be used: {failed}. Nothing of this call was kept; "
             "check the disk, its permissions, and what else holds the file."
