@@ -266,3 +266,38 @@ def _race(caller: Joining, url: str, kind: CallerKind, *, theirs: Any, ours: Any
         first.commit()
         assert running.result(timeout=30) == (code, False)
     assert _left(caller)["journal"] == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        each
+        for each in KINDS
+        if each.name in ("sqlite3", "psycopg", "sqlalchemy async session, asyncpg", "django, postgres")
+    ],
+    ids=str,
+    indirect=True,
+)
+def test_callers_on_one_hot_player(kind: CallerKind, url: str) -> None:
+    """Two callers play the same bets of one player at once, and roll back now and then: each bet is debited once."""
+
+    def play(caller: Joining, number: int) -> int:
+        applied = 0
+        for bet in range(12):
+            for repeat in range(2):
+                caller.begin()
+                outcome = caller.apply(withdraw(f"b{bet}", amount_cents=10))
+                if not outcome.replayed:
+                    caller.execute(f"INSERT INTO journal VALUES ('b{bet}')")
+                undo = repeat == 0 and bet % 3 == number
+                (caller.rollback if undo else caller.commit)()
+                applied += outcome.applied and not undo
+        return applied
+
+    with (
+        kind.open(url, accounts=PLAYERS) as one,
+        kind.open(url, accounts=PLAYERS) as two,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        assert sum(pool.map(play, (one, two), (0, 1))) == 12
+        assert _left(one) == {"calls": 12, "bets": 12, "postings": 12, "clocks": 1, "journal": 12, "cents": 1880}

@@ -257,9 +257,10 @@ def sqlstates(failed: BaseException) -> Iterator[str]:
     seen: BaseException | None = failed
     while seen is not None:
         for error in (seen, getattr(seen, "orig", None)):
-            state = getattr(error, "sqlstate", None)
-            if isinstance(state, str):
-                yield state
+            for name in ("sqlstate", "pgcode"):  # The newer drivers' name for it, and psycopg2's.
+                state = getattr(error, name, None)
+                if isinstance(state, str):
+                    yield state
         seen = seen.__cause__
 
 

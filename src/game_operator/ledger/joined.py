@@ -144,8 +144,9 @@ class Joiner:
                 "connection= commits each statement by itself (autocommit), so the call would not be committed "
                 "together with yours: open a transaction on a connection without autocommit."
             ) from failed
-        missing = _UNDEFINED_TABLE in states or "no such table" in str(failed)
-        if missing and self._prefix in str(failed):
+        # The driver's own words: SQLAlchemy adds the statement, which names our tables whatever is missing.
+        told = str(getattr(failed, "orig", failed))
+        if (_UNDEFINED_TABLE in states or "no such table" in told) and self._prefix in told:
             raise SchemaError(
                 f"The tables {self._prefix}* are not in the database of connection=. Open a ledger on that database "
                 "once, which makes them, or run the statements that SqlLedger(url, migrate=False) tells."
