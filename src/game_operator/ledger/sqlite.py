@@ -161,7 +161,8 @@ class SqliteStore:
                 connection.close()
                 raise
         except sqlite3.Error as failed:
-            raise self._translated(failed) from failed
+            self._raise_translated(failed)
+            raise
         return connection
 
     def _set_up(self, connection: sqlite3.Connection, migrate: bool) -> None:
@@ -212,10 +213,8 @@ class SqliteStore:
             connection.execute("COMMIT")
         except sqlite3.Error as failed:
             self._roll_back(connection)
-            told = self._translated(failed)
-            if told is failed:
-                raise
-            raise told from failed
+            self._raise_translated(failed)
+            raise
         except BaseException:
             self._roll_back(connection)
             raise
@@ -231,7 +230,8 @@ class SqliteStore:
             finally:
                 self._roll_back(connection)
         except sqlite3.Error as failed:
-            raise self._translated(failed) from failed
+            self._raise_translated(failed)
+            raise
 
     def express(self, _items: Sequence[Item]) -> Mapping[int, Outcome]:
         """Return nothing: here the long way has no round trips to save."""
@@ -258,7 +258,8 @@ class SqliteStore:
                 return
             except sqlite3.OperationalError as failed:
                 if failed.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > give_up_at:
-                    raise self._translated(failed) from failed
+                    self._raise_translated(failed)
+            raise
             if not wait:
                 raise BusyError
             time.sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the waiters, hides nothing
@@ -279,16 +280,17 @@ class SqliteStore:
             with contextlib.suppress(sqlite3.Error):  # A full disk has rolled back by itself.
                 connection.execute("ROLLBACK")
 
-    def _translated(self, failed: sqlite3.Error) -> Exception:
+    def _raise_translated(self, failed: sqlite3.Error) -> None:
+        """Raise what only we can explain; an error of a statement is the operator's, in within or Accounts."""
         code = getattr(failed, "sqlite_errorcode", None)
-        if code is not None and code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return SchemaError(f"{shown(self._path)} is no SQLite database, or is damaged: {failed}.")
         if code is None or code & 0xFF in _OF_STATEMENTS:
-            return failed  # Our own statements are sound: it is one of the operator's, in within or Accounts.
-        return LedgerUnavailableError(
+            return
+        if code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            raise SchemaError(f"{shown(self._path)} is no SQLite database, or is damaged: {failed}.") from failed
+        raise LedgerUnavailableError(
             f"The ledger in {shown(self._path)} cannot be used: {failed}. Nothing of this call was kept; "
             "check the disk, its permissions, and what else holds the file."
-        )
+        ) from failed
 
 
 def _statements(text: str) -> Iterable[str]:
