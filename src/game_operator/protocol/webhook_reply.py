@@ -15,7 +15,7 @@ from game_operator.models.webhooks import Reply
 from game_operator.money import Cents, cents_from_amount, json_cents
 from game_operator.profile import Profile
 from game_operator.protocol.canonical import encode_json
-from game_operator.protocol.strict_json import Exponential, read_json
+from game_operator.protocol.strict_json import read_json
 
 __all__ = ["encode_batch_reply", "encode_reply", "fold_code", "read_reply"]
 
@@ -112,5 +112,4 @@ def _millis(value: object) -> int:
         return value
     if type(value) is Decimal and value == value.to_integral_value():
         return int(value)
-    kind = "with an exponent" if isinstance(value, Exponential) else shown(value)
-    raise MalformedCallError(f"a timestamp must be whole Unix milliseconds, not {kind}")
+    raise MalformedCallError(f"a timestamp must be whole Unix milliseconds, not {shown(value)}")
