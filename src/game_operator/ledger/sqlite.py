@@ -259,7 +259,7 @@ class SqliteStore:
             except sqlite3.OperationalError as failed:
                 if failed.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > give_up_at:
                     self._raise_translated(failed)
-            raise
+                    raise
             if not wait:
                 raise BusyError
             time.sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the waiters, hides nothing
