@@ -227,6 +227,8 @@ def test_a_call_that_cannot_be_noted_changes_nothing(monkeypatch: pytest.MonkeyP
             book.apply(call, TERMS, clock_millis=2_000)
     assert not book.changes
     assert (book.calls, book.bets, book.accounts) == ({}, {}, {"p1": Account("p1", 700)})
+    # Where no body is kept, none is made.
+    assert book.apply(withdraw(), TERMS, clock_millis=2_000).applied
 
 
 # --- what a batch needs -----------------------------------------------------------------------------------------------
@@ -294,6 +296,17 @@ def test_a_bet_binds_its_account() -> None:
     applied(book, rollback("b2", tx_id=None), terms=mapped)
     assert book.account_key(withdraw("b2"), mapped) == "wallet"
     assert book.account_key(withdraw("b2"), TERMS) == "p1"
+
+
+def test_an_account_that_there_is_not_is_kept_by_its_key() -> None:
+    """A decline remembers the account that was asked for, so that it is found once it is opened."""
+    book = Book()
+    assert book.account_for(ask_balance(), TERMS) is None
+    applied(book, withdraw(), terms=Terms(account_of=lambda call: "wallet"))
+    assert book.bets["b1"].account == book.calls["withdraw", withdraw().tx_id].account == "wallet"
+    book.accounts["wallet"] = Account("wallet", 70)
+    [again] = applied(book, withdraw(tx_id="t"))
+    assert (again.code, again.balance_cents) == ("DUPLICATE_TRANSACTION", 70)
 
 
 def test_a_claim_keeps_its_account() -> None:
