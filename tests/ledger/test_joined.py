@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
-from threading import Event
+from time import monotonic, sleep
 from typing import Any
 
 import psycopg
@@ -232,6 +232,7 @@ def test_a_race_with_another_machine_is_decided_from_what_it_committed(
         pytest.param(withdraw(), withdraw(), None, 1500, id="the same call"),
         pytest.param(withdraw(player_id="p9"), withdraw(player_id="p9"), "PLAYER_NOT_FOUND", 2000, id="unknown player"),
         pytest.param(rollback(), withdraw(), "BET_ROLLED_BACK", 2000, id="its rollback"),
+        pytest.param(withdraw("b2", amount_cents=900), withdraw(), "INSUFFICIENT_BALANCE", 1100, id="money for one"),
         pytest.param(withdraw(player_id="p9"), rollback(), "BET_NOT_FOUND", 2000, id="a declined bet"),
     ],
 )
@@ -243,13 +244,22 @@ def test_races_of_other_calls(
     assert _left(caller)["cents"] == cents
 
 
+def _wait_until_it_waits(first: Joining, kind: CallerKind) -> None:
+    """Return once another connection waits for a lock of *first*; on SQLite BEGIN waits already."""
+    if kind.database == "sqlite":
+        sleep(0.05)
+        return
+    give_up_at = monotonic() + 20
+    while not first.scalar("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+        assert monotonic() < give_up_at
+        sleep(0.01)
+
+
 def _race(caller: Joining, url: str, kind: CallerKind, *, theirs: Any, ours: Any, code: str | None) -> None:
     """Apply *ours* while *theirs* is not committed; it waits, is answered, and goes on in its own transaction."""
-    begun = Event()
 
     def second() -> tuple[str | None, bool]:
         caller.begin()
-        begun.set()
         outcome = caller.apply(ours)
         caller.execute("INSERT INTO journal VALUES ('second')")
         caller.commit()
@@ -260,8 +270,7 @@ def _race(caller: Joining, url: str, kind: CallerKind, *, theirs: Any, ours: Any
         first.begin()
         first.apply(theirs)
         running = threads.submit(second)
-        # On SQLite even BEGIN IMMEDIATE waits; elsewhere it is the call that does.
-        begun.wait(0.1)
+        _wait_until_it_waits(first, kind)
         assert not running.done()
         first.commit()
         assert running.result(timeout=30) == (code, False)
