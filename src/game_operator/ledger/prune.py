@@ -21,6 +21,9 @@ LEAST_AGE = timedelta(days=90)
 PAUSE_SECONDS = 0.02
 
 _BATCH = 1_000
+#: How many rows one statement inserts.
+_ROWS = 100
+_VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -116,42 +119,44 @@ class Prune:
     def _fold(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
         """Fold what is old among the next postings."""
         until = min(after + _BATCH, self._last_posting)
-        found = yield Execute(self._sql["old"], (after, until, self._before))
-        if found:
-            # Whoever else prunes waits here. What it has folded meanwhile is not there any more when looked at again.
+        is_old = yield Execute(self._sql["any_old"], (after, until, self._before))
+        folded: list[Any] = []
+        if is_old:
+            # Whoever else prunes waits here, and finds nothing left of what was folded meanwhile.
             yield Execute(self._sql["unlock"], [(1,)], many=True)
-            found = yield Execute(self._sql["old"], (after, until, self._before))
-            carried = yield Execute(self._sql["carried"], (after, until))
-            yield from self._replace(carried, found)
+            carried = yield Execute(self._sql["take_carried"], (after, until))
+            folded = yield Execute(self._sql["take_old"], (after, until, self._before))
+            yield from self._carry([*carried, *folded])
             yield Execute(self._sql["unlock"], [(0,)], many=True)
-        return len(found), until if until < self._last_posting else None
+        return len(folded), until if until < self._last_posting else None
 
-    def _replace(self, carried: list[Any], found: list[Any]) -> Generator[Step, Any, None]:
-        accounts = {row[1] for row in found}
-        gone = [*found, *(row for row in carried if row[1] in accounts)]
-        if not gone:
-            return
-        folded: dict[str, tuple[int, int, int]] = {}
-        for number, account, cents, at_millis in gone:
-            last, total, latest = folded.get(account, (0, 0, 0))
-            folded[account] = (max(last, number), total + cents, max(latest, at_millis))
-        yield Execute(self._sql["delete"], [(row[0],) for row in gone], many=True)
+    def _carry(self, taken: list[Any]) -> Generator[Step, Any, None]:
+        """Post the sum of each account's postings that were *taken* out."""
+        sums: dict[str, tuple[int, int, int]] = {}
+        for number, account, cents, at_millis in taken:
+            last, total, latest = sums.get(account, (0, 0, 0))
+            sums[account] = (max(last, number), total + cents, max(latest, at_millis))
         # It takes the number of the last one folded, so that an account's postings stay in the order of their times.
-        kept = [
+        rows = [
             (number, *posting(account, cents, "", "carry", account, at_millis))
-            for account, (number, cents, at_millis) in folded.items()
+            for account, (number, cents, at_millis) in sums.items()
             if cents
         ]
-        if kept:
-            yield Execute(self._sql["insert"], kept, many=True)
+        for first in range(0, len(rows), _ROWS):
+            chunk = rows[first : first + _ROWS]
+            sql = self._sql["insert"] + ", ".join([_VALUES] * len(chunk))
+            yield Execute(sql, [value for row in chunk for value in row])
 
     def _drop_replies(self, after: tuple[str, ...]) -> Generator[Step, Any, tuple[int, tuple[str, ...] | None]]:
         """Drop bodies and balances of the next calls."""
         rows = yield Execute(self._sql["calls"], (*after, _BATCH))
-        old = [row[:3] for row in rows if row[3] < self._before and row[4] and row[5] != "OPEN"]
+        if not rows:
+            return 0, None
+        last = tuple(rows[-1][:3])
+        old = sum(1 for row in rows if row[3] < self._before and row[4] and row[5] != "OPEN")
         if old:
-            yield Execute(self._sql["drop_reply"], old, many=True)
-        return len(old), tuple(rows[-1][:3]) if len(rows) == _BATCH else None
+            yield Execute(self._sql["drop_replies"], [(*after, *last, self._before)], many=True)
+        return old, last if len(rows) == _BATCH else None
 
     def _drop_bodies(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
         """Drop the bodies of the next anomalies that are resolved."""
@@ -161,30 +166,40 @@ class Prune:
         return len(rows), rows[-1][0] if len(rows) == _BATCH else None
 
 
-_ROW = """p.id, COALESCE(p.to_account, p.from_account),
-    CASE WHEN p.to_account IS NULL THEN -p.amount_cents ELSE p.amount_cents END, p.at_millis"""
+_ROW = """id, COALESCE(to_account, from_account), CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END,
+    at_millis"""
 
+# A posting without its call stays: folded, the books would seem sound.
+_OLD = """FROM {p}postings WHERE id > ? AND id <= ? AND at_millis < ? AND EXISTS (
+    SELECT 1 FROM {p}calls AS c
+    LEFT JOIN {p}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw'
+    WHERE c.source = {p}postings.source AND c.operation = {p}postings.operation AND c.tx_id = {p}postings.tx_id
+        AND (b.state IS NULL OR b.state <> 'OPEN')
+)"""
+
+# S608: our own texts and a checked prefix.
 _STATEMENTS = {
     "note": "INSERT INTO {p}meta AS kept VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value "
     "WHERE kept.value < excluded.value",
     "bounds": "SELECT MIN(id), MAX(id) FROM {p}postings",
-    # A posting without its call stays: folded, the books would seem sound.
-    "old": f"SELECT {_ROW} FROM {{p}}postings AS p "  # noqa: S608 - our own texts
-    "JOIN {p}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id "
-    "LEFT JOIN {p}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw' "
-    "WHERE p.id > ? AND p.id <= ? AND p.at_millis < ? AND (b.state IS NULL OR b.state <> 'OPEN')",
-    "carried": f"SELECT {_ROW} FROM {{p}}postings AS p WHERE p.operation = 'carry' AND p.tx_id IN "  # noqa: S608
-    "(SELECT COALESCE(to_account, from_account) FROM {p}postings WHERE id > ? AND id <= ?)",
+    "any_old": f"SELECT 1 {_OLD} LIMIT 1",
+    "take_old": f"DELETE {_OLD} RETURNING {_ROW}",
+    "take_carried": "DELETE FROM {p}postings WHERE operation = 'carry' AND tx_id IN "  # noqa: S608
+    "(SELECT COALESCE(to_account, from_account) FROM {p}postings WHERE id > ? AND id <= ?) "
+    f"RETURNING {_ROW}",
     "unlock": "UPDATE {p}meta SET value = ? WHERE name = 'pruning'",
-    "delete": "DELETE FROM {p}postings WHERE id = ?",
     "insert": "INSERT INTO {p}postings (id, from_account, to_account, amount_cents, source, operation, tx_id, "
-    "at_millis) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    "at_millis) VALUES ",
     "calls": "SELECT {c_identity}, c.at_millis, "
     "CASE WHEN c.body IS NULL AND c.balance_cents IS NULL THEN 0 ELSE 1 END, b.state "
     "FROM {p}calls AS c LEFT JOIN {p}bets AS b "
     "ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw' "
     "WHERE ({c_identity}) > (?, ?, ?) ORDER BY {c_identity} LIMIT ?",
-    "drop_reply": "UPDATE {p}calls SET body = NULL, balance_cents = NULL WHERE ({identity}) = (?, ?, ?)",
+    "drop_replies": "UPDATE {p}calls SET body = NULL, balance_cents = NULL "
+    "WHERE ({identity}) > (?, ?, ?) AND ({identity}) <= (?, ?, ?) AND at_millis < ? "
+    "AND (body IS NOT NULL OR balance_cents IS NOT NULL) AND NOT (operation = 'withdraw' AND EXISTS ("
+    "SELECT 1 FROM {p}bets AS b "
+    "WHERE b.source = {p}calls.source AND b.bet_id = {p}calls.bet_id AND b.state = 'OPEN'))",
     "anomalies": "SELECT id FROM {p}anomalies WHERE id > ? AND resolved_at_millis IS NOT NULL AND last_at_millis < ? "
     "AND length(body) > 0 ORDER BY id LIMIT ?",
     "drop_body": "UPDATE {p}anomalies SET body = ? WHERE id = ?",

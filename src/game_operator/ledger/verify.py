@@ -82,17 +82,24 @@ class Verify:
             limits = (pruned_before or 0, most) if name == "movements" else (most,)
             rows = yield Execute(self._sql[name], limits)
             findings += (finding for row in rows for finding in tell(row))
-        findings += yield from self._carried(pruned_before, most)
+        carried = yield from self._carried(pruned_before, most)
+        # Of an account whose other postings are wrong, nobody can tell what was folded.
+        wrong = {finding.account for finding in findings if finding.operation is not None}
+        findings += (finding for finding in carried if finding.account not in wrong)
         negative = yield Execute(self._sql["negative"], (most,))
         totals = yield from self._totals()
         return BooksReport(tuple(findings), tuple(map(_negative, negative)), *totals, pruned_before)
 
     def _carried(self, pruned_before: int | None, most: int) -> Generator[Step, Any, list[Finding]]:
-        """What was folded into one posting is the sum of the calls whose postings are gone."""
+        """
+        What was folded into one posting is the sum of the calls whose postings are gone.
+
+        As all other postings are as their calls would have them, the sums of all calls and of all postings tell.
+        """
         if pruned_before is None:
             rows = yield Execute(self._sql["any_carried"], (most,))
             return [Finding("carried_unasked", "Postings were folded, and prune never ran.", row[0]) for row in rows]
-        rows = yield Execute(self._sql["carried"], (pruned_before, most))
+        rows = yield Execute(self._sql["carried"], (most,))
         return [_carried(row) for row in rows]
 
     def _number(self, name: str) -> Generator[Step, Any, int | None]:
@@ -338,8 +345,8 @@ _QUESTIONS = {
     "any_carried": "SELECT tx_id FROM {prefix}postings WHERE operation = 'carry' LIMIT ?",
     "carried": f"""
         SELECT account, SUM(high), SUM(low) FROM (
-            SELECT first AS account, {_high("expected")} AS high, {_low("expected")} AS low
-            FROM ({_GROUPED}) AS identity WHERE called > 0 AND posted = 0 AND at_millis < ?
+            SELECT account, {_high("expected - actual")} AS high, {_low("expected - actual")} AS low
+            FROM ({_MOVEMENTS}) AS movement
             UNION ALL
             SELECT {_ACCOUNT}, {_high(f"-({_DELTA})")}, {_low(f"-({_DELTA})")}
             FROM {{prefix}}postings WHERE operation = 'carry'
