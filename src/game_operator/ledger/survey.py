@@ -47,6 +47,7 @@ def _survey_sqlite(path: str, script: Callable[[], Generator[Step, Any, T]]) -> 
         with contextlib.closing(sqlite3.connect(path, timeout=_PATIENCE_SECONDS, isolation_level=None)) as connection:
             connection.execute("PRAGMA query_only = ON")
             connection.execute("PRAGMA cache_size = -131072")
+            connection.execute("PRAGMA threads = 2")
             connection.execute("BEGIN")
             return drive(script(), perform)
     except sqlite3.Error as failed:

@@ -255,7 +255,7 @@ _MOVEMENTS = f"""
 _GROUPED = f"""
     SELECT source, operation, tx_id, SUM(called) AS called, SUM(posted) AS posted, SUM(expected) AS expected,
         SUM(actual) AS actual, MIN(account) AS first, MAX(account) AS last, MAX(at_millis) AS at_millis
-    FROM ({_MOVEMENTS}) AS movement GROUP BY source, operation, tx_id
+    FROM ({_MOVEMENTS}) AS movement GROUP BY tx_id, operation, source
 """  # noqa: S608
 
 _RESOLUTIONS = """
