@@ -78,7 +78,22 @@ def _check_encoding(rows: list[Any]) -> None:
 
 
 def migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
-    """Make or migrate the tables; one process at a time."""
+    """
+    Make or migrate the tables; one process at a time.
+
+    Raises:
+        SchemaError: They are newer than this program, missing and not to be made, or not for this user to make.
+    """
+    try:
+        yield from _migration(prefix, migrate)
+    except psycopg.errors.InsufficientPrivilege as denied:
+        raise SchemaError(
+            f"The ledger's user may not look after the tables {prefix}*: {denied.diag.message_primary}. Let somebody "
+            "who may run the statements that migrate=False prints, and grant SELECT, INSERT, UPDATE and DELETE to it."
+        ) from denied
+
+
+def _migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
     _check_encoding((yield Execute("SELECT current_setting('server_encoding')", ())))
     yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
     found = yield Execute("SELECT to_regclass(?) IS NOT NULL", (f"{prefix}meta",))

@@ -1,0 +1,290 @@
+"""The tables: made, found, refused in words, and never touched without the right to (docs/ledger.md)."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger.address import address_of, shown_address, without_password
+from game_operator.ledger.schema import VERSION, ddl
+from tests.support.calls import deposit, withdraw
+from tests.support.postgres import PostgresServer
+from tests.support.raw_sql import is_sqlite, path_in, rows, run
+
+TABLES = ["accounts", "anomalies", "bets", "calls", "clocks", "meta", "postings"]
+
+
+RUN_SCRIPT = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])"
+
+
+def tables(url: str) -> list[str]:
+    """Return the names of all tables."""
+    if is_sqlite(url):
+        found = rows(url, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    else:
+        found = rows(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename")
+    return [name for (name,) in found]
+
+
+def test_made_on_opening_and_found_again(database_url: str) -> None:
+    """What is in them outlives the program that made them."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(1))
+    assert tables(database_url) == [f"game_operator_{name}" for name in TABLES]
+    for migrate in (True, False):
+        with SqlLedger(database_url, migrate=migrate) as ledger:
+            assert ledger.balance("p1") == 100
+
+
+def test_not_made_without_leave(database_url: str) -> None:
+    """The statements are in the error; whoever runs them has the very tables."""
+    with pytest.raises(SchemaError) as refused:
+        SqlLedger(database_url, migrate=False, table_prefix="till_")
+    assert tables(database_url) == []
+    _, _, statements = str(refused.value).partition("\n\n")
+    assert "CREATE TABLE till_postings" in statements
+    if is_sqlite(database_url):
+        subprocess.run(
+            [sys.executable, "-c", RUN_SCRIPT, path_in(database_url), statements],
+            check=True,
+        )
+    else:
+        run(database_url, statements)
+    with SqlLedger(database_url, migrate=False, table_prefix="till_") as ledger:
+        ledger.open_account("p1", Decimal(1))
+        assert ledger.verify().sound
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_not_made_without_leave_awaited(database_url: str) -> None:
+    """An AsyncSqlLedger says it when it is entered."""
+    with pytest.raises(SchemaError, match="CREATE TABLE game_operator_accounts"):
+        async with AsyncSqlLedger(database_url, migrate=False):
+            pass
+    assert tables(database_url) == []
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+def test_newer_tables_are_refused(database_url: str, migrate: bool) -> None:
+    """An older program does not guess at what a newer one has done."""
+    with SqlLedger(database_url):
+        pass
+    run(database_url, "UPDATE {p}meta SET value = ? WHERE name = 'version'", VERSION + 1)
+    with pytest.raises(SchemaError, match=f"have version {VERSION + 1}, and this program knows version {VERSION}"):
+        SqlLedger(database_url, migrate=migrate)
+
+
+OPEN_AND_PLAY = """
+import sys
+from decimal import Decimal
+from game_operator.ledger import SqlLedger
+with SqlLedger(sys.argv[1], patience_seconds=30) as ledger:
+    ledger.open_account(sys.argv[2], Decimal(1))
+"""
+
+
+def test_two_processes_open_at_once(database_url: str) -> None:
+    """One makes the tables, the others find them."""
+    processes = [
+        subprocess.Popen([sys.executable, "-W", "error", "-c", OPEN_AND_PLAY, database_url, f"p{number}"])
+        for number in range(4)
+    ]
+    assert [process.wait(50) for process in processes] == [0] * 4
+    with SqlLedger(database_url, migrate=False) as ledger:
+        assert (ledger.verify().accounts, ledger.verify().findings) == (4, ())
+
+
+def test_two_prefixes_in_one_database(database_url: str) -> None:
+    """They never meet."""
+    with SqlLedger(database_url) as ours, SqlLedger(database_url, table_prefix="other_") as others:
+        ours.open_account("p1", Decimal(1))
+        others.open_account("p1", Decimal(2))
+        assert (ours.balance("p1"), others.balance("p1")) == (100, 200)
+        assert (ours.verify().findings, others.verify().findings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("1st_", id="a digit first"),
+        pytest.param("Game_", id="a capital"),
+        pytest.param("a-b", id="a dash"),
+        pytest.param("wällt_", id="no ASCII"),
+        pytest.param('x" (y text); DROP TABLE z; --', id="SQL"),
+        pytest.param("a\n", id="a line break"),
+        pytest.param("a" * 32, id="too long"),
+    ],
+)
+def test_prefixes_that_are_refused(prefix: str) -> None:
+    """They become part of statements, so only plain names are taken."""
+    for kind in (SqlLedger, AsyncSqlLedger):
+        with pytest.raises(ConfigurationError, match="table_prefix"):
+            kind("sqlite:///:memory:", table_prefix=prefix)
+
+
+@pytest.mark.parametrize("prefix", ["a", "_", "a" * 31, "till_2_"])
+def test_prefixes_that_are_taken(database_url: str, prefix: str) -> None:
+    """The longest too: every name that begins with it stays a name of its own."""
+    with SqlLedger(database_url, table_prefix=prefix) as ledger:
+        ledger.open_account("p1", Decimal(1))
+        assert ledger.verify().sound
+    assert tables(database_url) == [f"{prefix}{name}" for name in TABLES]
+
+
+def test_a_database_in_another_encoding(postgres: PostgresServer) -> None:
+    """Ids can hold any text, and LATIN1 cannot."""
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    url = postgres.url.replace("/postgres?", "/latin?")
+    try:
+        with pytest.raises(SchemaError, match="has the encoding LATIN1, and the ledger needs UTF8"):
+            SqlLedger(url)
+    finally:
+        postgres.drop_database(url)
+
+
+def test_existing_tables_need_no_right_to_make_any(postgres_url: str) -> None:
+    """A user who may only read and write rows serves calls, and nobody but prune takes postings away."""
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+    role = "clerk_" + postgres_url.partition("///")[2].partition("?")[0]
+    for statement in (
+        f"CREATE ROLE {role} LOGIN",
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
+    ):
+        run(postgres_url, statement)
+    url = postgres_url.replace("user=postgres", f"user={role}")
+    try:
+        with SqlLedger(url, migrate=False) as ledger:
+            assert ledger.apply(withdraw()).applied
+            assert ledger.apply(deposit()).applied
+            ledger.keep_anomaly("deposit", "unreadable", b"{")
+            assert ledger.prune(90 * 86_400_000, now_millis=4_102_444_800_000).postings == 3
+            assert ledger.verify().sound
+        with pytest.raises(SchemaError, match="permission denied for schema public"):
+            SqlLedger(url, table_prefix="new_")
+        run(postgres_url, f"REVOKE ALL ON game_operator_meta FROM {role}")
+        with pytest.raises(SchemaError, match="permission denied for table game_operator_meta"):
+            SqlLedger(url, migrate=False)
+    finally:
+        run(postgres_url, f"DROP OWNED BY {role}")
+        run(postgres_url, f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("content", [b"this is no database " * 100, b"\0" * 4096 + b"x" * 4096], ids=["text", "zeros"])
+def test_a_file_that_is_no_database(tmp_path: Path, content: bytes) -> None:
+    """It is said so, and the file is left as it was."""
+    path = tmp_path / "wallet.db"
+    path.write_bytes(content)
+    with pytest.raises(SchemaError, match="is no SQLite database, or is damaged"):
+        SqlLedger(f"sqlite:///{path}")
+    assert path.read_bytes() == content
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach; pytest's own are ours alone."""
+    folder = Path(tempfile.mkdtemp(prefix="game-operator-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[Callable[[], None]]:
+    """Gives up root's rights over files, if we have them, until the end of the test."""
+    root = os.geteuid() == 0
+    yield lambda: os.seteuid(65_534) if root else None
+    if root:
+        os.seteuid(0)
+
+
+def test_a_file_that_cannot_be_written(open_folder: Path, as_nobody: Callable[[], None]) -> None:
+    """A ledger that cannot keep a call must not serve one."""
+    path = open_folder / "wallet.db"
+    with SqlLedger(f"sqlite:///{path}"):
+        pass
+    path.chmod(0o444)
+    open_folder.chmod(0o555)
+    as_nobody()
+    try:
+        with pytest.raises(LedgerUnavailableError, match="check the disk, its permissions"):
+            SqlLedger(f"sqlite:///{path}", patience_seconds=0.1)
+    finally:
+        if os.geteuid() != 65_534:
+            open_folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("place", ["no/such/folder/wallet.db", "."], ids=["no folder", "a folder"])
+def test_a_place_where_no_file_can_be(tmp_path: Path, place: str) -> None:
+    """It names the path and what to check."""
+    with pytest.raises(LedgerUnavailableError, match="unable to open database file"):
+        SqlLedger(f"sqlite:///{tmp_path / place}", patience_seconds=0.1)
+
+
+@pytest.mark.parametrize(
+    "url", ["wallet.db", "sqlite://wallet.db", "mysql://u:secret@h/d", "", "http://h", "sqlite:///"]
+)
+def test_addresses_that_are_none(url: str) -> None:
+    """It says what an address looks like, and shows no password."""
+    with pytest.raises(ConfigurationError, match=r"sqlite:///wallet\.db") as refused:
+        SqlLedger(url)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://u:secret@h:5432/d", "postgresql://u:***@h:5432/d"),
+        ("postgresql://u:se@cret@h/d", "postgresql://u:***@h/d"),
+        ("postgresql://u@h/d?password=secret&a=b", "postgresql://u@h/d?password=***&a=b"),
+        ("postgresql://u@h/d?a=b&sslpassword=secret", "postgresql://u@h/d?a=b&sslpassword=***"),
+        ("postgresql://h/d", "postgresql://h/d"),
+        ("sqlite:///wallet.db", "sqlite:///wallet.db"),
+        ("host=h password=secret", "***"),
+    ],
+)
+def test_an_address_as_it_is_shown(url: str, told: str) -> None:
+    """All of it but the password."""
+    assert shown_address(url) == told
+
+
+@pytest.mark.parametrize("password", ["secret", "se%2Fcret", "s%40"])
+def test_a_message_without_the_password(password: str) -> None:
+    """As it is written in the address, and as it is meant."""
+    url = f"postgresql://u:{password}@h/d"
+    text = f"no {password} and no {password.replace('%2F', '/').replace('%40', '@')}"
+    assert without_password(text, url) == "no *** and no ***"
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:p/x@h/d", "postgresql://u:p/x@h/d?a=b", "postgresql+psycopg://:/@h/d"])
+def test_a_password_that_is_not_escaped(url: str) -> None:
+    """Libpq would take a part of it for the port, and say so."""
+    with pytest.raises(ConfigurationError, match="percent-encode"):
+        address_of(url)
+
+
+def test_an_address_is_libpqs() -> None:
+    """SQLAlchemy's spelling names the driver, which libpq does not know."""
+    assert address_of("postgresql+psycopg://u:p@h/d") == "postgresql://u:p@h/d"
+    assert address_of("postgres:///d?host=/tmp") == "postgresql:///d?host=/tmp"
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_statements_are_for_any_prefix(dialect: str) -> None:
+    """Nothing in them is left to fill in, and nothing has another prefix."""
+    text = ddl(dialect, "till_")
+    assert "{" not in text
+    assert "game_operator" not in text
