@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, Terms
+from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.script import Step, drive
 from game_operator.ledger.verify import Verify
 from game_operator.models.webhooks import WebhookCall
@@ -494,6 +494,22 @@ def test_in_memory_sqlite() -> None:
     with SqlLedger("sqlite:///:memory:") as ledger:
         ledger.open_account("p1", Decimal(1))
         assert ledger.verify().balances_cents == 100
+
+
+def test_balances_in_the_operators_own_table(tmp_path: Path) -> None:
+    """Their postings are checked as any others; their balances, which others move too, are not."""
+    url = f"sqlite:///{tmp_path / 'casino.db'}"
+    run(url, "CREATE TABLE players (id TEXT PRIMARY KEY, balance INTEGER NOT NULL)")
+    run(url, "INSERT INTO players VALUES ('p1', 10000)")
+    with SqlLedger(url, accounts=TableAccounts(table="players", key="id", balance="balance", unit="cents")) as ledger:
+        for call in (withdraw("b1"), deposit("b1"), withdraw("b2"), rollback("b2", tx_id="withdraw:bet:b2")):
+            assert ledger.apply(call).applied
+        report = ledger.verify()
+        assert (report.findings, report.accounts, report.balances_cents, report.house_cents) == ((), 0, 0, -750)
+        ledger.prune(90 * 86_400_000, now_millis=4_102_444_800_000)
+        assert ledger.verify().findings == ()
+        damage(url, ["UPDATE {p}postings SET amount_cents = 1"])
+        assert kinds(ledger.verify()) == {"carried_differs"}
 
 
 def test_a_long_look_does_not_stop_calls(book: str) -> None:
