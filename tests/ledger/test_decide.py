@@ -901,6 +901,7 @@ def test_a_rollback_without_tx_id_is_known_by_its_withdraws() -> None:
     assert ("rollback", "t") in book.calls
     assert book.apply(rollback(tx_id="t"), Terms(), clock_millis=1_000).replayed
     assert effect_of(book, rollback("b2", tx_id="t")).code == "DUPLICATE_TRANSACTION"
+    assert effect_of(book, rollback(player_id="p2", tx_id=None)).code == "DUPLICATE_TRANSACTION"
 
 
 def test_own_rollbacks_are_repeats_of_each_other() -> None:
