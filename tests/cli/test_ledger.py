@@ -27,6 +27,14 @@ def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     return url
 
 
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database in a file that is not there yet, named by the environment."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    monkeypatch.setenv(VARIABLE, url)
+    return url
+
+
 def with_body(call: WebhookCall) -> WebhookCall:
     """Return *call* as it is read from the body it would come in."""
     return read_call(call.operation, encode_call(call), Profile())
@@ -75,14 +83,15 @@ def test_accounts(run: Run, database: str) -> None:
         pytest.param(("prune", "--days", "89"), 2, "--days", id="pruned too early"),
     ],
 )
-def test_what_is_refused(run: Run, database: str, args: tuple[str, ...], code: int, problem: str) -> None:
+def test_what_is_refused(run: Run, file: str, args: tuple[str, ...], code: int, problem: str) -> None:
     """In one sentence, with what to do; as one document for programs; and nothing is moved."""
-    run("ledger", "open", "p1", "12.50")
-    told = run("ledger", *args)
-    assert (told.code, told.out) == (code, "")
-    assert problem in told.err
-    assert problem in run("ledger", *args, "--json").error["message"]
-    assert run("ledger", "verify", "--json").document["balances"] == 12.5
+    with SqlLedger(file) as ledger:
+        ledger.open_account("p1", Decimal("12.50"))
+        told = run("ledger", *args)
+        assert (told.code, told.out) == (code, "")
+        assert problem in told.err
+        assert problem in run("ledger", *args, "--json").error["message"]
+        assert ledger.verify().balances_cents == 1250
 
 
 def test_the_history_of_a_bet(run: Run, database: str) -> None:
@@ -100,9 +109,9 @@ def test_the_history_of_a_bet(run: Run, database: str) -> None:
     assert [record["kind"] for record in document["anomalies"]] == ["early_deposit", "conflicting_deposit"]
 
 
-def test_bets_of_which_little_is_known(run: Run, database: str) -> None:
+def test_bets_of_which_little_is_known(run: Run, file: str) -> None:
     """One that nobody named is a finding; one that only an anomaly names is shown."""
-    play(database, deposit("early"), rollback("tomb", tx_id="withdraw:bet:tomb"))
+    play(file, deposit("early"), rollback("tomb", tx_id="withdraw:bet:tomb"))
     told = run("ledger", "show", "nope")
     assert (told.code, told.out) == (1, "Nothing ever named the bet 'nope'. Does its wallet name a --source?\n")
     assert run("ledger", "show", "nope", "--json").document["bet"] is None
@@ -111,9 +120,9 @@ def test_bets_of_which_little_is_known(run: Run, database: str) -> None:
     assert "(held by the rollback)" in run("ledger", "show", "tomb").out
 
 
-def test_an_account(run: Run, database: str) -> None:
+def test_an_account(run: Run, file: str) -> None:
     """Its balance, its open bets and its latest movements."""
-    play(database, withdraw("b1"), withdraw("b2"), deposit("b2"), claim("c1"))
+    play(file, withdraw("b1"), withdraw("b2"), deposit("b2"), claim("c1"))
     told = run("ledger", "show", "--player", "p1")
     facts = said(told.out)
     assert (told.code, facts["account"], facts["balance"], facts["open bets"]) == (0, "p1", "105.50", "b1")
@@ -172,9 +181,9 @@ def test_anomalies_and_their_retry(run: Run, database: str, tmp_path: Path) -> N
     assert (error["type"], error["exit_code"]) == ("RetryRefusedError", 1)
 
 
-def test_what_a_retry_tells_programs(run: Run, database: str) -> None:
+def test_what_a_retry_tells_programs(run: Run, file: str) -> None:
     """One document, refused or not."""
-    play(database, deposit("b1"))
+    play(file, deposit("b1"))
     (record,) = run("ledger", "anomalies", "--json").document["anomalies"]
     told = run("ledger", "retry", record["id"], "--json")
     assert told.code == 1
@@ -191,10 +200,10 @@ def test_what_a_retry_tells_programs(run: Run, database: str) -> None:
     assert run("ledger", "anomalies", "--json").document == {"anomalies": []}
 
 
-def test_another_operators_claim(run: Run, database: str) -> None:
+def test_another_operators_claim(run: Run, file: str) -> None:
     """Paid only when somebody says that the instance is theirs after all."""
-    play(database)
-    with SqlLedger(database) as ledger:
+    play(file)
+    with SqlLedger(file) as ledger:
         ledger.keep_anomaly("deposit", "foreign_instance", encode_call(claim(instance_id="i9")))
         (record,) = ledger.anomalies()
     told = run("ledger", "retry", record.id)

@@ -26,3 +26,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'wallet.db'}"
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The URL of an empty database, for what no database decides."""
+    return f"sqlite:///{tmp_path / 'wallet.db'}"

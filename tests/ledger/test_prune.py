@@ -162,9 +162,9 @@ def test_known_again_the_day_before_it_may_be_pruned(database_url: str, clock: C
         pytest.param("90 days", TypeError, id="a text"),
     ],
 )
-def test_never_under_90_days(database_url: str, clock: Clock, older_than: Any, error: type[Exception]) -> None:
+def test_never_under_90_days(sqlite_url: str, clock: Clock, older_than: Any, error: type[Exception]) -> None:
     """It is refused before anything is touched."""
-    with opened(database_url, clock) as ledger:
+    with opened(sqlite_url, clock) as ledger:
         with pytest.raises(error, match="older_than"):
             ledger.prune(older_than, now_millis=10**15)
         assert ledger.verify().pruned_before_millis is None
