@@ -1,6 +1,7 @@
 """The ledger in a database, for one event loop of asyncio: SQLite or PostgreSQL, by its address."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from decimal import Decimal
@@ -12,7 +13,9 @@ from game_operator.ledger.address import is_postgres, unknown_database
 from game_operator.ledger.admin import AsyncSqlAdmin
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
+from game_operator.ledger.clock import never_back
 from game_operator.ledger.dialects import AnyDialect, Kind, check_accounts, check_own, dialect_for, set_based
+from game_operator.ledger.forks import told_of_forks
 from game_operator.ledger.joined import Joiner
 from game_operator.ledger.outside import adjust, open_account
 from game_operator.ledger.queries import Queries, balance_of
@@ -32,6 +35,7 @@ T = TypeVar("T")
 
 _MOST_CONFLICTS = 10
 _PAGE = 1_000
+_INHERITED: list[object] = []
 
 
 class _Store(Protocol):
@@ -63,7 +67,7 @@ class _SqliteOnLoop:
         try:
             return self._store.run(script, wait=False)
         except BusyError:
-            return await asyncio.to_thread(self._store.run, script)
+            return await _in_thread(lambda: self._store.run(script))
 
     async def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         return self._store.read(script)
@@ -73,6 +77,24 @@ class _SqliteOnLoop:
 
     async def close(self) -> None:
         self._store.close()
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """
+    Run *work* in a thread, to its end even if we are cancelled.
+
+    Until then the connection is the thread's, and whoever holds our lock must not give it up.
+    """
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # Looked at: nobody else will.
+        raise
 
 
 class AsyncSqlLedger(AsyncSqlAdmin):
@@ -95,16 +117,31 @@ class AsyncSqlLedger(AsyncSqlAdmin):
     ) -> None:
         prefix = check_prefix(table_prefix)
         self._url, self._prefix, self._migrate = url, prefix, migrate
-        self._patience_seconds, self._clock_millis = patience_seconds, clock_millis
+        self._patience_seconds, self._clock_millis = patience_seconds, never_back(clock_millis)
         check_accounts(accounts)
         self._accounts = accounts
-        self._joiner = Joiner(prefix, accounts, clock_millis)
+        self._joiner = Joiner(prefix, accounts, self._clock_millis)
         self._store: _Store | None = None
         self._fitting: AnyDialect | None = None
         self._queries = Queries(prefix)
+        self._make_queue()
+        told_of_forks(self)
+
+    def _make_queue(self) -> None:
         self._mutex = asyncio.Lock()
         # An object of the operator's is asked one call at a time.
-        self._queue = AsyncCommitQueue(self._apply_all, most=64 if set_based(accounts) else 1)
+        self._queue = AsyncCommitQueue(self._apply_all, most=64 if set_based(self._accounts) else 1)
+
+    def before_fork(self) -> None:
+        """Do nothing: our stores come to rest by themselves."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """In the child, begin anew: the parent's connection and its event loop are the parent's."""
+        if in_child:
+            if self._store is not None:
+                _INHERITED.append(self._store)  # Never closed by us, nor by a collection of garbage.
+            self._store = None
+            self._make_queue()
 
     async def __aenter__(self) -> "AsyncSqlLedger":
         async with self._mutex:

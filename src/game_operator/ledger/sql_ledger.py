@@ -12,7 +12,9 @@ from game_operator.ledger.address import is_postgres, unknown_database
 from game_operator.ledger.admin import SqlAdmin
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
+from game_operator.ledger.clock import never_back
 from game_operator.ledger.dialects import AnyDialect, Kind, check_accounts, check_own, dialect_for, set_based
+from game_operator.ledger.forks import told_of_forks
 from game_operator.ledger.joined import Joiner
 from game_operator.ledger.outside import adjust, open_account
 from game_operator.ledger.queries import Queries, balance_of
@@ -69,13 +71,26 @@ class SqlLedger(SqlAdmin):
         self._url, self._prefix = url, (prefix := check_prefix(table_prefix))
         check_accounts(accounts)
         self._accounts = accounts
+        clock_millis = never_back(clock_millis)
         self._joiner = Joiner(prefix, accounts, clock_millis)
-        self._mutex = RLock()
         self._store = _store(url, prefix, migrate, patience_seconds, clock_millis)
         self._queries = Queries(prefix)
         self._fit = self._fitted(prefix, clock_millis)
+        self._make_queue()
+        told_of_forks(self)
+
+    def _make_queue(self) -> None:
+        self._mutex = RLock()
         # An object of the operator's is asked one call at a time.
-        self._queue = CommitQueue(self._apply_all, most=64 if set_based(accounts) else 1)
+        self._queue = CommitQueue(self._apply_all, most=64 if set_based(self._accounts) else 1)
+
+    def before_fork(self) -> None:
+        """Do nothing: our stores come to rest by themselves."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """In the child, begin anew: whoever held our locks is not there."""
+        if in_child:
+            self._make_queue()
 
     def __enter__(self) -> "SqlLedger":
         return self

@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from random import uniform
+from threading import RLock
 from typing import Any, Protocol, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.api import Account, CallRecord, Outcome
 from game_operator.ledger.book import Changes, Item, Needs
+from game_operator.ledger.forks import told_of_forks
 from game_operator.ledger.own_accounts import OwnSqliteAccounts
 from game_operator.ledger.rows import (
     BET_COLUMNS,
@@ -41,6 +43,11 @@ _OF_STATEMENTS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLIT
 _OF_STATEMENTS |= {sqlite3.SQLITE_RANGE, sqlite3.SQLITE_TOOBIG}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _LONGEST_NAP = 0.01
+
+
+_IN_MEMORY = ":memory:"
+#: Connections of a parent that was in the middle of a transaction when we were forked.
+_NEVER_CLOSED: list[sqlite3.Connection] = []
 
 
 class BusyError(Exception):
@@ -135,6 +142,26 @@ def _write(sql: str, rows: list[Any]) -> Generator[Step, Any, None]:
         raise ConflictError
 
 
+def _is_busy(failed: sqlite3.Error) -> bool:
+    return getattr(failed, "sqlite_errorcode", 0) & 0xFF in _BUSY
+
+
+class _Patience:
+    """How long to go on trying while somebody else holds a lock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._nap = 0.0005
+
+    def waited_after(self, failed: sqlite3.Error) -> bool:
+        """Wait a little and return True; False if *failed* is no lock, or our patience is over."""
+        if not _is_busy(failed) or time.monotonic() > self._until:
+            return False
+        time.sleep(uniform(self._nap / 2, self._nap))  # noqa: S311 - spreads the waiters, hides nothing
+        self._nap = min(self._nap * 1.5, _LONGEST_NAP)
+        return True
+
+
 class SqliteStore:
     """One connection to an SQLite file. Not for two threads at a time: whoever uses it holds a lock."""
 
@@ -145,25 +172,56 @@ class SqliteStore:
         self._path = path
         self._prefix = prefix
         self._patience_seconds = patience_seconds
-        self._pid = os.getpid()
-        self._connection = self._connected(migrate)
+        self._busy = RLock()
+        self._rests = False
+        self._closed = False
+        self._file: tuple[int, int] | None = None
+        self._connection: sqlite3.Connection | None = self._connected(migrate, create=True)
+        told_of_forks(self)
 
-    def _connected(self, migrate: bool) -> sqlite3.Connection:
+    def _connected(self, migrate: bool, *, create: bool) -> sqlite3.Connection:
         if sqlite3.sqlite_version_info < _OLDEST:
             raise ConfigurationError(
                 f"This Python brings SQLite {sqlite3.sqlite_version}; the ledger needs 3.38 or newer. Upgrade Python."
             )
-        try:
-            connection = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
+        patience = _Patience(self._patience_seconds)
+        while True:
             try:
-                self._set_up(connection, migrate)
-            except BaseException:
-                connection.close()
-                raise
-        except sqlite3.Error as failed:
-            self._raise_translated(failed)
+                connection = self._opened(migrate, create)
+                self._file = self._file_now()
+                return connection
+            except sqlite3.Error as failed:
+                # SQLite does not wait by itself when two processes turn on WAL at a time.
+                if not patience.waited_after(failed):
+                    self._raise_translated(failed)
+                    raise
+
+    def _opened(self, migrate: bool, create: bool) -> sqlite3.Connection:
+        in_memory = self._path == _IN_MEMORY
+        # Where a file was and is no more, an empty one must not take its place.
+        name = self._path if create or in_memory else f"{Path(self._path).absolute().as_uri()}?mode=rw"
+        connection = sqlite3.connect(
+            name, timeout=0, isolation_level=None, check_same_thread=False, uri=name != self._path
+        )
+        try:
+            self._set_up(connection, migrate)
+        except BaseException:
+            connection.close()
             raise
         return connection
+
+    def _file_now(self) -> tuple[int, int] | None:
+        """Return which file our path names; None for a database in memory."""
+        if self._path == _IN_MEMORY:
+            return None
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 - half the time of Path.stat, before every transaction
+        except OSError as failed:
+            raise LedgerUnavailableError(
+                f"The ledger's file {shown(self._path)} is not there any more: {failed.strerror}. Put it back; "
+                "nothing of this call was kept."
+            ) from failed
+        return found.st_dev, found.st_ino
 
     def _set_up(self, connection: sqlite3.Connection, migrate: bool) -> None:
         connection.execute(f"PRAGMA busy_timeout = {int(self._patience_seconds * 1000)}")
@@ -206,32 +264,41 @@ class SqliteStore:
             BusyError: Somebody else is writing, and *wait* is False.
             LedgerUnavailableError: The file is locked for longer than our patience, full, or cannot be written.
         """
-        connection = self._mine()
-        self._begin(connection, wait)
-        try:
-            result = drive(script(), self._perform)
-            connection.execute("COMMIT")
-        except sqlite3.Error as failed:
-            self._roll_back(connection)
-            self._raise_translated(failed)
-            raise
-        except BaseException:
-            self._roll_back(connection)
-            raise
-        return result
+        with self._busy:
+            connection = self._mine()
+            self._begin(connection, wait)
+            try:
+                result = drive(script(), self._perform)
+                connection.execute("COMMIT")
+            except sqlite3.Error as failed:
+                self._roll_back(connection)
+                self._raise_translated(failed)
+                raise
+            except BaseException:
+                self._roll_back(connection)
+                raise
+            return result
 
     def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
-        connection = self._mine()
-        try:
+        patience = _Patience(self._patience_seconds)
+        while True:
+            try:
+                return self._read_once(script)
+            except sqlite3.Error as failed:
+                # A reader waits for nobody, but for one who mends the file after a process died.
+                if not patience.waited_after(failed):
+                    self._raise_translated(failed)
+                    raise
+
+    def _read_once(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        with self._busy:
+            connection = self._mine()
             connection.execute("BEGIN")
             try:
                 return drive(script(), self._perform)
             finally:
                 self._roll_back(connection)
-        except sqlite3.Error as failed:
-            self._raise_translated(failed)
-            raise
 
     def express(self, _items: Sequence[Item]) -> Mapping[int, Outcome]:
         """Return nothing: here the long way has no round trips to save."""
@@ -239,46 +306,74 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close the connection."""
-        if self._pid == os.getpid():
-            self._connection.close()
+        with self._busy:
+            self._closed = True
+            self._discard()
+
+    def before_fork(self) -> None:
+        """Let no transaction be under way."""
+        self._rests = self._busy.acquire(timeout=2 * self._patience_seconds + 1)
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """In the child, close the inherited connection first: SQLite believes that it still has its locks."""
+        if not in_child:
+            if self._rests:
+                self._busy.release()
+            return
+        connection, self._connection = self._connection, None
+        if connection is not None and self._rests and not connection.in_transaction:
+            connection.close()
+        elif connection is not None:
+            _NEVER_CLOSED.append(connection)  # Closing it would undo what the parent is doing.
+        self._busy = RLock()
+
+    def _discard(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def _mine(self) -> sqlite3.Connection:
-        if self._pid != os.getpid():
-            # SQLite's locks do not survive fork, so a child needs a connection of its own.
-            self._pid = os.getpid()
-            self._connection = self._connected(migrate=False)
+        """Return our connection, opened again after a fork, and after the file was replaced."""
+        if self._closed:
+            raise LedgerUnavailableError("The ledger is closed. Open another, or close it later.")
+        if self._connection is not None and self._file_now() != self._file:
+            # What is written to a file that was moved away is lost.
+            self._discard()
+        if self._connection is None:
+            self._connection = self._connected(migrate=False, create=False)
         return self._connection
 
     def _begin(self, connection: sqlite3.Connection, wait: bool) -> None:
-        give_up_at = time.monotonic() + self._patience_seconds
-        nap = 0.0005
+        patience = _Patience(self._patience_seconds)
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as failed:
-                if failed.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > give_up_at:
+                if not wait and _is_busy(failed):
+                    raise BusyError from failed
+                if not patience.waited_after(failed):
                     self._raise_translated(failed)
                     raise
-            if not wait:
-                raise BusyError
-            time.sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the waiters, hides nothing
-            nap = min(nap * 1.5, _LONGEST_NAP)
 
     def _perform(self, step: Step) -> Any:
+        connection = self._connection
+        assert connection is not None
         match step:
             case Execute(sql, parameters, many):
                 if many:
-                    return self._connection.executemany(sql, parameters).rowcount
-                return self._connection.execute(sql, parameters).fetchall()
+                    return connection.executemany(sql, parameters).rowcount
+                return connection.execute(sql, parameters).fetchall()
             case Together(statements):
                 return [self._perform(statement) for statement in statements]
-        return answered(step, self._connection)
+        return answered(step, connection)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):  # A full disk has rolled back by itself.
                 connection.execute("ROLLBACK")
+        if connection.in_transaction:  # It cannot be used for another.
+            self._discard()
 
     def _raise_translated(self, failed: sqlite3.Error) -> None:
         """Raise what only we can explain; an error of a statement is the operator's, in within or Accounts."""
@@ -308,4 +403,4 @@ def path_of(url: str) -> str:
     path = url.removeprefix("sqlite:///").partition("?")[0]
     if not path:
         raise ConfigurationError("sqlite:/// names no file: write sqlite:///wallet.db, or sqlite:////path/to/wallet.db")
-    return path if path == ":memory:" else str(Path(path))
+    return path if path == _IN_MEMORY else str(Path(path))
