@@ -1,0 +1,229 @@
+"""The wallet's server in a process of its own, to be killed; and a service that calls it and does not give up."""
+
+import http.client
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from game_operator.models.webhooks import WebhookCall
+from game_operator.protocol.webhook import encode_call
+from tests.support.traffic import Answer, Log
+from tests.support.webhooks import signed
+
+__all__ = ["RETRY_PRESETS", "Service", "WalletProcess"]
+
+_PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.05
+
+#: After how many seconds a call without an answer is sent again; when there are no more, it is redelivered in the end.
+#: Seconds here are a fiftieth of the service's, or nobody would wait.
+RETRY_PRESETS: Mapping[str, tuple[float, ...]] = {
+    "none": (),
+    "3 at 1, 2, 4 s, then redelivery": (0.02, 0.04, 0.08),
+    "10 at 1 s, then every 60 s": (*[0.02] * 10, *[1.2] * 50),
+    "exponential to 24 h": tuple(min(0.02 * 2**number, 5.0) for number in range(60)),
+}
+
+
+class WalletProcess:
+    """``game-operator serve`` on one database and one port, however often it is killed and started again."""
+
+    def __init__(self, database: str, service_key: RSAPrivateKey, folder: Path) -> None:
+        self._database = database
+        self._key_file = folder / "service.pub.pem"
+        self._key_file.write_bytes(
+            service_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        )
+        self._log = folder / "wallet.log"
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def port(self) -> int:
+        """Where it listens, from the first start on."""
+        return self._port
+
+    def log(self) -> str:
+        """Return what it has written to stderr, of all its lives."""
+        return self._log.read_text()
+
+    def start(self) -> None:
+        """Start; return when it takes calls."""
+        command = [sys.executable, "-m", "game_operator.cli", "serve", "--json", "--stop-with-stdin"]
+        command += ["--database", self._database, "--service-key", str(self._key_file), "--port", str(self._port)]
+        with self._log.open("ab") as log:
+            # It stops when our end of its input closes: it does not outlive us.
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        assert self._process.stdout is not None
+        said = self._process.stdout.readline()
+        assert said, f"the wallet did not start:\n{self.log()[-2000:]}"
+        self._port = urlsplit(json.loads(said)["url"]).port or 0
+        self.starts += 1
+
+    def kill(self) -> None:
+        """Kill it, in the middle of whatever it does."""
+        assert self._process is not None
+        self._process.kill()
+        self._bury()
+
+    def stop(self) -> None:
+        """Stop it as an operator would, if it runs, and assert that it stopped well."""
+        if self._process is not None:
+            self._process.terminate()
+            status = self._bury()
+            assert status == 0, f"the wallet stopped with {status}:\n{self.log()[-2000:]}"
+
+    def _bury(self) -> int:
+        process, self._process = self._process, None
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        status = process.wait(_PATIENCE_SECONDS)
+        process.stdin.close()
+        process.stdout.close()
+        return status
+
+
+class Service:
+    """
+    Calls a wallet over several connections, one thread each, and sends a call again by the connection's retry preset.
+
+    Attributes:
+        log: What was answered, doubts included: a call without an answer is one with SYSTEM_ERROR.
+        doubts: How many calls were sent and never answered.
+        begun: The bets of the calls that were sent.
+    """
+
+    def __init__(self, key: RSAPrivateKey, port: int, calls: Iterable[WebhookCall]) -> None:
+        self._key = key
+        self._port = port
+        self._calls: SimpleQueue[WebhookCall] = SimpleQueue()
+        for call in calls:
+            self._calls.put(call)
+        self._stopped = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._failures: list[BaseException] = []
+        self.log: Log = []
+        self.doubts = 0
+        self.begun: set[str] = set()
+
+    def start(self, presets: Sequence[Sequence[float]]) -> None:
+        """Begin to call, with a connection for each preset."""
+        self._threads = [threading.Thread(target=self._run, args=(preset,)) for preset in presets]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Begin no further call; return when those under way are answered or given up."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(_PATIENCE_SECONDS)
+            assert not thread.is_alive(), "a call is still under way"
+        for failure in self._failures:
+            raise failure
+
+    def insist(self, calls: Iterable[WebhookCall]) -> None:
+        """Send *calls* from here, each until it is answered definitely."""
+        connection = _Connection(self._port)
+        for call in calls:
+            until = time.monotonic() + _PATIENCE_SECONDS
+            while not self._post(connection, call).definite:
+                assert time.monotonic() < until, f"no definite answer to {call}"
+                time.sleep(0.02)
+        connection.close()
+
+    def answers_by_code(self) -> Counter[str]:
+        """Return how often each code was answered."""
+        return Counter(answer.code or "SUCCESS" for answer in self.log)
+
+    def _run(self, preset: Sequence[float]) -> None:
+        connection = _Connection(self._port)
+        try:
+            for call in self._waiting():
+                self._send(connection, call, preset)
+        except BaseException as failure:
+            self._failures.append(failure)
+        finally:
+            connection.close()
+
+    def _waiting(self) -> Iterator[WebhookCall]:
+        while not self._stopped.is_set():
+            try:
+                yield self._calls.get_nowait()
+            except Empty:
+                return
+
+    def _send(self, connection: "_Connection", call: WebhookCall, preset: Sequence[float]) -> None:
+        self.begun.add(getattr(call, "bet_id", ""))
+        if self._post(connection, call).definite:
+            return
+        for seconds in preset:
+            if self._stopped.wait(seconds):
+                return
+            if self._post(connection, call).definite:
+                return
+
+    def _post(self, connection: "_Connection", call: WebhookCall) -> Answer:
+        body = encode_call(call)
+        asked_at = time.monotonic()
+        answer = Answer(call, "SYSTEM_ERROR", None, None, asked_at)
+        try:
+            status, reply = connection.post(f"/{call.operation}", body, signed(self._key, body))
+        except ConnectionRefusedError:  # It was not even sent, and the next would not be either.
+            time.sleep(_PAUSE_SECONDS)
+        except (OSError, http.client.HTTPException):
+            self.doubts += 1
+        else:
+            assert status == 200, f"{call} was answered {status}: {reply!r}"
+            answer = _answer(call, reply, asked_at)
+        self.log.append(answer)
+        return answer
+
+
+def _answer(call: WebhookCall, reply: bytes, asked_at: float) -> Answer:
+    said = json.loads(reply, parse_float=Decimal)
+    cents = None if said.get("balance") is None else int(said["balance"] * 100)
+    code = None if said["type"] == "SUCCESS" else said["code"]
+    return Answer(call, code, cents, said.get("timestamp"), asked_at, time.monotonic())
+
+
+class _Connection:
+    """One connection, opened anew whenever it broke."""
+
+    def __init__(self, port: int) -> None:
+        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_SECONDS)
+
+    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        try:
+            self._http.request("POST", path, body, dict(headers))
+            response = self._http.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException):
+            self._http.close()
+            raise
+
+    def close(self) -> None:
+        self._http.close()
