@@ -73,7 +73,7 @@ class HttpLoad:
         withdraws.at_least(first + wanted)
         script = withdraws.path.with_suffix(".lua")
         script.write_text(_SCRIPT)
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{round(seconds)}s", "-s", str(script)]
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{round(seconds)}s", "--timeout", "30s", "-s", str(script)]
         command += [f"http://127.0.0.1:{self._port}", str(withdraws.path), str(first), str(wanted)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         answered = re.search(r"(\d+) requests in", done.stdout)

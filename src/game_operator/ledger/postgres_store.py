@@ -20,6 +20,8 @@ from game_operator.ledger.script import Execute, Step, Together, answered, await
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
+
+    from game_operator.ledger.prepared import Prepared
 except ImportError as missing:
     raise ConfigurationError(
         'PostgreSQL needs the extra "postgres": pip install "game-operator[postgres]"'
@@ -155,6 +157,7 @@ class PostgresStore:
         self._pid = os.getpid()
         self._connection: psycopg.Connection[Any] | None = None
         self._cursor: psycopg.Cursor[Any] | None = None
+        self._prepared: Prepared | None = None
         try:
             self.run(lambda: migration(prefix, migrate))
         except BaseException:
@@ -178,9 +181,13 @@ class PostgresStore:
 
     def express(self, items: Sequence[Item]) -> dict[int, Outcome]:
         """Apply what the express lane can take of *items*; outcomes by index, committed."""
+        statement = self.dialect.express.statement(items)
+        if statement is None:
+            return {}
         try:
-            self._mine()
-            return drive(self.dialect.express.apply(items), self._perform)
+            connection = self._mine()
+            assert self._prepared is not None
+            return self.dialect.express.outcomes(connection.wait(self._prepared.execution(statement)))
         except _NOT_EXPRESS:
             return {}
         except _GONE:  # Whether it was committed, the long way finds out.
@@ -214,6 +221,7 @@ class PostgresStore:
             self._connection.execute(_settings(self._patience_seconds), prepare=False)
             self._connection.prepare_threshold = 0
             self._cursor = self._connection.cursor()
+            self._prepared = Prepared(self._connection.pgconn)
         return self._connection
 
     def _perform(self, step: Step) -> Any:
@@ -254,6 +262,8 @@ class AsyncPostgresStore:
         self._url = _address(url)
         self._patience_seconds = patience_seconds
         self._connection: psycopg.AsyncConnection[Any] | None = None
+        self._cursor: psycopg.AsyncCursor[Any] | None = None
+        self._prepared: Prepared | None = None
 
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
@@ -272,9 +282,13 @@ class AsyncPostgresStore:
 
     async def express(self, items: Sequence[Item]) -> dict[int, Outcome]:
         """Apply what the express lane can take of *items*; outcomes by index, committed."""
+        statement = self.dialect.express.statement(items)
+        if statement is None:
+            return {}
         try:
-            await self._connected()
-            return await drive_async(self.dialect.express.apply(items), self._perform)
+            connection = await self._connected()
+            assert self._prepared is not None
+            return self.dialect.express.outcomes(await connection.wait(self._prepared.execution(statement)))
         except asyncio.CancelledError:
             await self._drop()
             raise
@@ -310,7 +324,8 @@ class AsyncPostgresStore:
             connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, connect_timeout=seconds)
             await connection.execute(_settings(self._patience_seconds), prepare=False)
             connection.prepare_threshold = 0
-            self._connection = connection
+            self._connection, self._cursor = connection, connection.cursor()
+            self._prepared = Prepared(connection.pgconn)
         return self._connection
 
     async def _perform(self, step: Step) -> Any:
@@ -322,7 +337,8 @@ class AsyncPostgresStore:
                     await connection.execute(for_psycopg(sql), row)
                 return len(parameters)
             case Execute(sql, parameters):
-                return await _rows_async(await connection.execute(for_psycopg(sql), parameters or None))
+                assert self._cursor is not None
+                return await _rows_async(await self._cursor.execute(for_psycopg(sql), parameters or None))
             case Together(statements):
                 cursors = [
                     await connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements

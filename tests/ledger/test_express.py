@@ -1,0 +1,89 @@
+"""The express lane in PostgreSQL, through libpq itself: what psycopg's cursors would otherwise take care of."""
+
+from decimal import Decimal
+
+import psycopg
+import pytest
+
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger.api import DEFAULT_TERMS, Terms
+from game_operator.ledger.book import Item
+from game_operator.ledger.express import Express, Statement
+from game_operator.ledger.prepared import Prepared
+from game_operator.webhooks import DepositCall, WithdrawCall
+
+
+def _withdraw(bet_id: str, game: str | None = None) -> WithdrawCall:
+    return WithdrawCall(player_id="player-1", bet_id=bet_id, amount_cents=100, game=game, body=bet_id.encode())
+
+
+def test_what_a_rollback_has_dropped_is_prepared_again(postgres_url: str) -> None:
+    """Psycopg drops whatever is prepared after a rollback; the statement is prepared anew and done once."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        prepared = Prepared(connection.pgconn)
+        statement = Statement("SELECT 'a' || $1", ["b"])
+        assert connection.wait(prepared.execution(statement)) == [["ab"]]
+        connection.execute("DEALLOCATE ALL")
+        assert connection.wait(prepared.execution(statement)) == [["ab"]]
+
+
+def test_what_the_server_refuses_is_raised_as_psycopg_would(postgres_url: str) -> None:
+    """The ledger tells a race lost from a broken server by the class; the connection can be used afterwards."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        prepared = Prepared(connection.pgconn)
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            connection.wait(prepared.execution(Statement("SELECT 1 / CAST(CAST($1 AS text) AS bigint)", ["0"])))
+        with pytest.raises(psycopg.errors.SyntaxError):
+            connection.wait(prepared.execution(Statement("SELEKT $1", ["0"])))
+        assert connection.wait(prepared.execution(Statement("SELECT $1", ["é"]))) == [["é"]]
+        connection.close()
+        with pytest.raises(psycopg.OperationalError):
+            connection.wait(prepared.execution(Statement("SELECT $1", ["é"])))
+
+
+def test_a_nul_is_refused_and_not_cut_off(postgres_url: str) -> None:
+    """As text libpq would end the value at the NUL, and two games would become one."""
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("player-1", Decimal(10))
+        with pytest.raises(psycopg.DataError):
+            ledger.apply(_withdraw("bet-1", game="avia\0tor"))
+        assert ledger.bet("bet-1") is None
+        assert ledger.balance("player-1") == 1000
+
+
+def test_all_of_a_lone_withdraw_is_stored(postgres_url: str) -> None:
+    """What went as text comes back with its type, and what is absent as None."""
+    call = _withdraw("bet-1")
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("player-1", Decimal(10))
+        outcome = ledger.apply(call)
+        bet = ledger.bet("bet-1")
+    assert (outcome.code, outcome.balance_cents, outcome.applied) == (None, 900, True)
+    assert bet is not None
+    assert (bet.wager_cents, bet.game, bet.round_id, bet.state) == (100, None, None, "OPEN")
+    assert (bet.withdraw_tx_id, bet.withdraw_digest) == ("withdraw:bet:bet-1", call.body_digest)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_after_a_rollback_tasks_go_on_by_express(postgres_url: str) -> None:
+    """A call that fails rolls back, and the next one is applied as if nothing had been."""
+
+    def fails(*_told: object) -> None:
+        raise ZeroDivisionError
+
+    async with AsyncSqlLedger(postgres_url) as ledger:
+        await ledger.open_account("player-1", Decimal(10))
+        await ledger.apply(_withdraw("bet-1"))
+        with pytest.raises(ZeroDivisionError):
+            await ledger.apply(_withdraw("bet-2"), terms=Terms(within=fails))
+        assert (await ledger.apply(_withdraw("bet-3"))).balance_cents == 800
+        deposit = DepositCall(player_id="player-1", bet_id="bet-3", amount_cents=50)
+        assert (await ledger.apply(deposit)).balance_cents == 850
+
+
+def test_only_what_leaves_nothing_to_decide_goes_by_express() -> None:
+    """A withdraw of nothing is left to the long way; one of a cent is not."""
+    express = Express("game_operator_", "0")
+    assert express.statement([Item(WithdrawCall(player_id="p", bet_id="b", amount_cents=0), DEFAULT_TERMS)]) is None
+    assert express.statement([Item(WithdrawCall(player_id="p", bet_id="b", amount_cents=1), DEFAULT_TERMS)]) is not None
