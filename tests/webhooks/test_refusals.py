@@ -176,3 +176,45 @@ def test_results_that_are_replies() -> None:
     assert receiver.judged(hushed, call) == (Reply(code="PLAYER_NOT_FOUND", timestamp=7), 200, "")
     _, _, reason = receiver.judged(Reply(code="MY_OWN"), call)
     assert reason == "the handler answered 'MY_OWN' to a rollback; codes of your own can refuse withdraws alone"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "refusal"),
+    [
+        pytest.param(
+            "POST", "/else", b"{}", Refusal("INVALID_REQUEST", "'/else' is none of our paths", 404), id="another path"
+        ),
+        pytest.param(
+            "GET",
+            "/deposit",
+            b"{}",
+            Refusal("INVALID_REQUEST", "the method is 'GET', not POST", 405, "deposit"),
+            id="another method",
+        ),
+        pytest.param(
+            "POST",
+            "/deposit",
+            "{}",
+            Refusal(
+                "SYSTEM_ERROR",
+                "the body was handed over as str; hand over the raw bytes as they came",
+                200,
+                "deposit",
+            ),
+            id="decoded text",
+        ),
+    ],
+)
+def test_what_is_refused_before_it_is_read(method: str, path: str, body: Any, refusal: Refusal) -> None:
+    """404, 405, and our own failure where the bytes that were signed are lost; nobody is asked to authenticate it."""
+    door = _Door()
+    receiver = WebhookReceiver(authenticator=door)
+    assert receiver.open(WebhookRequest(method, path, (), body)) == refusal
+    assert door.seen == []
+
+
+@pytest.mark.parametrize(("path", "most"), [("/deposit", 7), ("/deposit-batch", 9), ("/deposit?x=1", 7)])
+def test_how_long_a_body_may_be(path: str, most: int) -> None:
+    """A batch has a limit of its own."""
+    profile = Profile(max_body_bytes=7, max_batch_bytes=9, deposit_batch=True)
+    assert WebhookReceiver(authenticator=_Door(), profile=profile).max_bytes_at(path) == most
