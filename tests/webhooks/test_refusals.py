@@ -9,7 +9,7 @@ import pytest
 from game_operator import Profile
 from game_operator.errors import WebhookSignatureError
 from game_operator.models.webhooks import Reply
-from game_operator.webhooks import DepositBatch, Refusal, WebhookReceiver, WebhookRequest
+from game_operator.webhooks import DepositBatch, Refusal, WebhookReceiver, WebhookRequest, success
 from tests.support.webhooks import DEPOSIT, ROLLBACK, WITHDRAW, encoded
 
 BROKEN = b"{"
@@ -127,6 +127,8 @@ def test_codes_in_replies_and_batches(codes: Any, code: str | None, told: str | 
     assert (single.get("code"), single["balance"], single["timestamp"]) == (told, 5.0, 7)
     assert json.loads(sent.body) == [{"tx_id": tx_id, **single} for tx_id in ("t1", "t2")]
     assert (sent.status, sent.headers["content-length"]) == (200, str(len(sent.body)))
+    timeless = json.loads(receiver.written_batch([("t1", Reply(code="BET_NOT_FOUND"))], 9).body)
+    assert [item["timestamp"] for item in timeless] == [9]
 
 
 def _coroutine() -> object:
@@ -170,8 +172,8 @@ def test_results_that_are_replies() -> None:
     """A good one has nothing for the log; a code without a balance loses what it has; a code of one's own is named."""
     receiver = WebhookReceiver(authenticator=_Door())
     call = opened("/rollback", encoded(ROLLBACK))
-    good = Reply(code="BET_NOT_FOUND", timestamp=7)
-    assert receiver.judged(good, call) == (good, 200, "")
+    for good in (Reply(code="BET_NOT_FOUND", timestamp=7), success(balance_cents=5, timestamp=7)):
+        assert receiver.judged(good, call) == (good, 200, "")
     hushed = Reply(code="PLAYER_NOT_FOUND", balance_cents=5, timestamp=7)  # type: ignore[arg-type]  # Cents
     assert receiver.judged(hushed, call) == (Reply(code="PLAYER_NOT_FOUND", timestamp=7), 200, "")
     _, _, reason = receiver.judged(Reply(code="MY_OWN"), call)
@@ -202,6 +204,13 @@ def test_results_that_are_replies() -> None:
                 "deposit",
             ),
             id="decoded text",
+        ),
+        pytest.param(
+            "POST",
+            "/deposit",
+            b"x" * 65_537,
+            Refusal("INVALID_REQUEST", "the body has more than 65536 bytes", 200, "deposit"),
+            id="too long",
         ),
     ],
 )
