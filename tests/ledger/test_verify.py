@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.script import Step, drive
 from game_operator.ledger.verify import Verify
@@ -510,6 +511,18 @@ def test_balances_in_the_operators_own_table(tmp_path: Path) -> None:
         assert ledger.verify().findings == ()
         damage(url, ["UPDATE {p}postings SET amount_cents = 1"])
         assert kinds(ledger.verify()) == {"carried_differs"}
+
+
+@pytest.mark.parametrize("name", ["wallet.db", "odd#name%20of a file.db"])
+def test_a_file_that_is_gone(tmp_path: Path, name: str) -> None:
+    """It is not taken for an empty book, and none is made in its place."""
+    with SqlLedger(f"sqlite:///{tmp_path / name}") as ledger:
+        assert ledger.verify().sound
+        for each in tmp_path.iterdir():
+            each.unlink()
+        with pytest.raises(LedgerUnavailableError, match="unable to open"):
+            ledger.verify()
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_a_long_look_does_not_stop_calls(book: str) -> None:

@@ -8,6 +8,7 @@ snapshot is a REPEATABLE READ transaction that may not write.
 import contextlib
 import sqlite3
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 from game_operator.errors import LedgerUnavailableError
@@ -44,7 +45,7 @@ def _survey_sqlite(path: str, script: Callable[[], Generator[Step, Any, T]]) -> 
         return connection.execute(step.sql, step.parameters).fetchall()
 
     try:
-        with contextlib.closing(sqlite3.connect(path, timeout=_PATIENCE_SECONDS, isolation_level=None)) as connection:
+        with contextlib.closing(_sqlite(path)) as connection:
             connection.execute("PRAGMA query_only = ON")
             connection.execute("PRAGMA cache_size = -131072")
             connection.execute("PRAGMA threads = 2")
@@ -52,6 +53,12 @@ def _survey_sqlite(path: str, script: Callable[[], Generator[Step, Any, T]]) -> 
             return drive(script(), perform)
     except sqlite3.Error as failed:
         raise LedgerUnavailableError(f"The ledger's tables cannot be read: {failed}.") from failed
+
+
+def _sqlite(path: str) -> sqlite3.Connection:
+    # Where a file was and is no more, an empty one must not take its place: its books would be sound.
+    name = f"{Path(path).absolute().as_uri()}?mode=rw"
+    return sqlite3.connect(name, timeout=_PATIENCE_SECONDS, isolation_level=None, uri=True)
 
 
 def _survey_postgres(url: str, script: Callable[[], Generator[Step, Any, T]]) -> T:
