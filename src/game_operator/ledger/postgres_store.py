@@ -40,7 +40,13 @@ _AGAIN = (
 #: The express lane has done nothing: another machine was there first, or a balance would leave its bounds.
 _NOT_EXPRESS = (*_AGAIN, psycopg.errors.UniqueViolation, psycopg.errors.NumericValueOutOfRange)
 #: The server is gone, going or coming: connect again.
-_GONE = (psycopg.OperationalError, psycopg.InterfaceError)
+_GONE = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    # After a failover the server we are connected to is a standby: the next connection may find the new primary.
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
 
 
 @lru_cache(512)
@@ -57,6 +63,24 @@ def _address(url: str) -> str:
     except psycopg.ProgrammingError:
         raise unreadable() from None
     return address
+
+
+def _network(address: str, patience_seconds: float) -> dict[str, Any]:  # Any: libpq's parameters, texts and numbers.
+    """
+    Return how long libpq waits for a network that has gone silent, as far as *address* does not say.
+
+    Without these a server that vanishes without a word (a cut cable, a firewall's restart) is waited for, for hours.
+    """
+    seconds = max(2, round(patience_seconds))
+    wanted = {
+        "connect_timeout": seconds,
+        "tcp_user_timeout": 2000 * seconds,
+        "keepalives_idle": seconds,
+        "keepalives_interval": max(1, seconds // 3),
+        "keepalives_count": 3,
+    }
+    given = conninfo_to_dict(address)
+    return {name: value for name, value in wanted.items() if name not in given}
 
 
 def _settings(patience_seconds: float) -> str:
@@ -216,11 +240,10 @@ class PostgresStore:
             # A connection shared by two processes after fork would mix their answers. The parent's stays its own.
             self._pid, self._connection = os.getpid(), None
         if self._connection is None or self._connection.closed:
-            seconds = max(2, round(self._patience_seconds))
-            self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=seconds)
-            self._connection.execute(_settings(self._patience_seconds), prepare=False)
-            self._connection.prepare_threshold = 0
-            self._cursor = self._connection.cursor()
+            connection = psycopg.connect(self._url, autocommit=True, **_network(self._url, self._patience_seconds))
+            connection.execute(_settings(self._patience_seconds), prepare=False)
+            connection.prepare_threshold = 0
+            self._connection, self._cursor = connection, connection.cursor()
             self._prepared = Prepared(self._connection.pgconn)
         return self._connection
 
@@ -320,8 +343,8 @@ class AsyncPostgresStore:
 
     async def _connected(self) -> "psycopg.AsyncConnection[Any]":
         if self._connection is None or self._connection.closed:
-            seconds = max(2, round(self._patience_seconds))
-            connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, connect_timeout=seconds)
+            network = _network(self._url, self._patience_seconds)
+            connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **network)
             await connection.execute(_settings(self._patience_seconds), prepare=False)
             connection.prepare_threshold = 0
             self._connection, self._cursor = connection, connection.cursor()
