@@ -90,7 +90,7 @@ def test_one_that_fails_fails_alone(pool: ThreadPoolExecutor) -> None:
 
 
 def test_a_database_that_is_down_is_waited_for_once(pool: ThreadPoolExecutor) -> None:
-    """H02: who waited while the database was tried in vain is told so then: 90 callers do not wait one after another."""
+    """H02: who waited while the database was tried in vain is told so then: 90 do not wait one by one."""
     commits = _Commits()
     commits.fails = lambda items: LedgerUnavailableError("down")
     queue = CommitQueue(commits)

@@ -55,13 +55,18 @@ def file_descriptors() -> int:
     return len(list(_FDS.iterdir())) if _FDS.is_dir() else 0
 
 
+def _threads() -> int:
+    # A running loop keeps the threads it has used.
+    return sum(not thread.name.startswith("asyncio_") for thread in threading.enumerate())
+
+
 @contextlib.contextmanager
 def nothing_grows() -> Iterator[None]:
     """Assert that the block leaves no thread and no file descriptor behind."""
-    threads, descriptors = threading.active_count(), file_descriptors()
+    threads, descriptors = _threads(), file_descriptors()
     yield
     until = time.monotonic() + 10
-    while threading.active_count() > threads or file_descriptors() > descriptors:
+    while _threads() > threads or file_descriptors() > descriptors:
         assert time.monotonic() < until, (
             f"{threads} threads became {threading.enumerate()}, {descriptors} descriptors {file_descriptors()}"
         )

@@ -1,0 +1,108 @@
+"""Clocks that step: a later time never goes with an older balance (H04)."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from random import Random
+
+import pytest
+
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.models.webhooks import BalanceCall, WebhookCall
+from tests.support.books import problems, read_books
+from tests.support.calls import withdraw
+from tests.support.crowds import in_threads, open_accounts
+from tests.support.traffic import Log, Traffic, answer_of, deliver, openings, shares
+
+START_MILLIS = 1_800_000_000_000
+TEN_MINUTES = 600_000
+
+
+class _Clock:
+    """A clock that is set as told, step by step; then it stands."""
+
+    def __init__(self, steps: Sequence[int]) -> None:
+        self._steps = iter(steps)
+        self.now = START_MILLIS
+
+    def __call__(self) -> int:
+        self.now += next(self._steps, 0)
+        return self.now
+
+
+def _ask_and_bet(number: int) -> list[WebhookCall]:
+    return [BalanceCall(player_id="p1"), withdraw(f"b{number}", amount_cents=7)]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([10] * 200, id="onwards"),
+        pytest.param([0] * 200, id="stands still"),
+        pytest.param([-1] * 200, id="backwards"),
+        pytest.param([1000, -999] * 100, id="back and forth"),
+        pytest.param([*[5] * 20, -TEN_MINUTES, *[5] * 20, TEN_MINUTES, *[5] * 20], id="ten minutes back, then on"),
+        pytest.param([*[5] * 20, TEN_MINUTES, *[5] * 20, -TEN_MINUTES, *[5] * 20], id="ten minutes on, then back"),
+    ],
+)
+def test_later_times_never_go_with_older_balances(sqlite_url: str, steps: list[int]) -> None:
+    """H04: the machine's clock is set while money moves and balances are asked for: by time, the balance only falls."""
+    _open_early(sqlite_url)
+    log: Log = []
+    with SqlLedger(sqlite_url, clock_millis=_Clock(steps)) as ledger:
+        for number in range(60):
+            log += [answer_of(call, ledger.apply(call), 0) for call in _ask_and_bet(number)]
+    told = [(answer.at_millis, -(answer.balance_cents or 0)) for answer in log]
+    assert told == sorted(told)
+    assert all(answer.code is None for answer in log)
+    assert problems(read_books(sqlite_url), (), log) == []
+
+
+def _open_early(url: str) -> None:
+    """Open the account at the clock's first time, and not today's."""
+    with SqlLedger(url, clock_millis=lambda: START_MILLIS - TEN_MINUTES) as ledger:
+        ledger.open_account("p1", Decimal(10000))
+
+
+@pytest.mark.anyio
+async def test_the_same_under_asyncio(sqlite_url: str) -> None:
+    """H04: with AsyncSqlLedger."""
+    _open_early(sqlite_url)
+    log: Log = []
+    async with AsyncSqlLedger(sqlite_url, clock_millis=_Clock([1000, -999] * 100)) as ledger:
+        for number in range(60):
+            log += [answer_of(call, await ledger.apply(call), 0) for call in _ask_and_bet(number)]
+    told = [(answer.at_millis, -(answer.balance_cents or 0)) for answer in log]
+    assert told == sorted(told)
+
+
+def test_two_clocks_ten_minutes_apart(sqlite_url: str) -> None:
+    """H04: two processes whose clocks disagree: what moves money is in order all the same, and flows work."""
+    _open_early(sqlite_url)
+    early = SqlLedger(sqlite_url, clock_millis=lambda: START_MILLIS)
+    late = SqlLedger(sqlite_url, clock_millis=lambda: START_MILLIS + TEN_MINUTES)
+    with early, late:
+        moved = [
+            answer_of(call, ledger.apply(call), 0)
+            for number in range(20)
+            for ledger in (early, late)
+            for call in [withdraw(f"{ledger is late}-{number}", amount_cents=7)]
+        ]
+    assert all(answer.code is None for answer in moved)
+    times = [answer.at_millis or 0 for answer in moved]
+    assert times == sorted(set(times))
+    assert problems(read_books(sqlite_url)) == []
+
+
+def test_a_clock_that_steps_under_load(sqlite_url: str) -> None:
+    """H04: eight threads while the clock is set to and fro at random: the books bear out every time that was told."""
+    random = Random(4)
+    names = ["p1", "p2", "p3"]
+    open_accounts(sqlite_url, openings(names))
+    traffic = Traffic(4, names, 120)
+    steps = [random.choice((1, 1, 1, 2_000, -2_000, 60_000, -60_000)) for _ in range(5_000)]
+    clock = _Clock(steps)
+    clock.now += TEN_MINUTES
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        answers = in_threads(ledger, shares(traffic.arrivals(), 8))
+        deliver(ledger.apply, traffic.in_order(), answers)
+    assert problems(read_books(sqlite_url), traffic.stories, answers) == []

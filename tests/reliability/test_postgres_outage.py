@@ -1,0 +1,351 @@
+"""PostgreSQL killed under load, sessions ended, locks held by others, deadlocks: bounded, and mended unaided."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+
+import psycopg
+import pytest
+
+from game_operator.errors import LedgerUnavailableError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger.api import Terms
+from game_operator.models.webhooks import WebhookCall
+from tests.support.books import PREFIX, execute, problems, read_books
+from tests.support.calls import ask_balance, deposit, rollback, withdraw
+from tests.support.crowds import in_threads, open_accounts
+from tests.support.leftovers import assert_idle, nothing_grows
+from tests.support.postgres import PostgresServer
+from tests.support.traffic import Log, Traffic, deliver, deliver_async, openings, shares
+
+PLAYERS = [f"p{number}" for number in range(6)]
+PATIENCE_SECONDS = 0.5
+#: What a loaded machine may add to any wait.
+SLACK_SECONDS = 15.0
+
+
+@pytest.fixture(scope="module")
+def durable() -> Iterator[PostgresServer]:
+    """A server that commits to the disk, to be killed."""
+    with PostgresServer(durable=True) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _beside(work: Callable[[], object]) -> Iterator[None]:
+    """Run *work* in a thread beside the block; wait for its end."""
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(work)
+        yield
+        done.result()
+
+
+def _kill_and_restart(server: PostgresServer, times: int, done: threading.Event, random: Random) -> int:
+    killed = 0
+    while killed < times and not done.wait(random.uniform(0.05, 0.4)):
+        server.kill()
+        time.sleep(random.uniform(0.0, 0.3))
+        server.start()
+        killed += 1
+    return killed
+
+
+def _survives_kills(server: PostgresServer, *, kills: int, seed: int, bets: int) -> str:
+    url = server.create_database()
+    open_accounts(url, openings(PLAYERS))
+    traffic, done = Traffic(seed, PLAYERS, bets), threading.Event()
+    with SqlLedger(url, patience_seconds=PATIENCE_SECONDS) as ledger, ThreadPoolExecutor(1) as pool:
+        killing = pool.submit(_kill_and_restart, server, kills, done, Random(seed))
+        answers: Log = []
+        while not killing.done():
+            # All over again until the last kill: repeats are load too, and must change nothing.
+            answers += in_threads(ledger, shares(traffic.arrivals(), 8), seconds=600)
+        done.set()
+        killed = killing.result()
+        deliver(ledger.apply, traffic.in_order(), answers)
+    assert killed == kills
+    assert problems(read_books(url), traffic.stories, answers) == []
+    assert_idle(url)
+    doubts = sum(not answer.definite for answer in answers)
+    server.drop_database(url)
+    return f"{kills} kills of PostgreSQL, {bets} bets and claims, {len(answers)} calls, {doubts} answered SYSTEM_ERROR"
+
+
+@pytest.mark.timeout(300)
+def test_postgres_is_killed_under_load(durable: PostgresServer) -> None:
+    """H02: killed with SIGKILL four times under eight threads: recovered unaided, nothing lost, nothing doubled."""
+    with nothing_grows():
+        _survives_kills(durable, kills=4, seed=1, bets=100)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+def test_postgres_is_killed_100_times(durable: PostgresServer) -> None:
+    """H02: a hundred times."""
+    print("\n" + _survives_kills(durable, kills=100, seed=2, bets=600))  # noqa: T201
+
+
+@pytest.mark.anyio
+@pytest.mark.timeout(300)
+async def test_postgres_is_killed_under_tasks(durable: PostgresServer) -> None:
+    """H02: the same under asyncio, with PostgreSQL stopped at once, as an administrator does."""
+    url = durable.create_database()
+    open_accounts(url, openings(PLAYERS))
+    traffic = Traffic(3, PLAYERS, 150)
+
+    def stop_and_start() -> None:
+        for immediate in (True, False):
+            time.sleep(0.2)
+            durable.stop(immediate=immediate)
+            durable.start()
+
+    async with AsyncSqlLedger(url, patience_seconds=PATIENCE_SECONDS) as ledger:
+        stopping = asyncio.create_task(asyncio.to_thread(stop_and_start))
+        answers: Log = []
+        while not stopping.done():
+            await asyncio.gather(
+                *(deliver_async(ledger.apply, part, answers) for part in shares(traffic.arrivals(), 16))
+            )
+        await stopping
+        await deliver_async(ledger.apply, traffic.in_order(), answers)
+    assert problems(read_books(url), traffic.stories, answers) == []
+    assert_idle(url)
+    durable.drop_database(url)
+
+
+def test_postgres_is_down(durable: PostgresServer) -> None:
+    """H02: while it is down each call fails within bounded time; the same ledger goes on when it is back."""
+    url = durable.create_database()
+    open_accounts(url, {"p1": 10_000})
+    with SqlLedger(url, patience_seconds=PATIENCE_SECONDS) as ledger:
+        durable.stop()
+        started = time.monotonic()
+        for attempt in (lambda: ledger.apply(withdraw()), lambda: ledger.balance("p1")):
+            with pytest.raises(LedgerUnavailableError):
+                attempt()
+        assert time.monotonic() - started < 4 * PATIENCE_SECONDS + SLACK_SECONDS
+        with pytest.raises(LedgerUnavailableError):
+            SqlLedger(url, patience_seconds=0.1)
+        durable.start()
+        assert ledger.apply(withdraw()).applied
+    assert problems(read_books(url)) == []
+    durable.drop_database(url)
+
+
+def _end_sessions(url: str, function: str, until: threading.Event, random: Random) -> int:
+    """End what our sessions do, at random moments."""
+    ended = 0
+    with psycopg.connect(url, autocommit=True) as connection:
+        while not until.wait(random.uniform(0.01, 0.15)):
+            ended += len(
+                connection.execute(
+                    f"SELECT {function}(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'".encode()
+                ).fetchall()
+            )
+    return ended
+
+
+@pytest.mark.parametrize("function", ["pg_terminate_backend", "pg_cancel_backend"])
+def test_sessions_are_ended(postgres_url: str, function: str) -> None:
+    """H02: an administrator ends our sessions or statements in the middle of transactions: nothing lost or doubled."""
+    open_accounts(postgres_url, openings(PLAYERS))
+    traffic, until = Traffic(4, PLAYERS, 120), threading.Event()
+    with SqlLedger(postgres_url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(_end_sessions, postgres_url, function, until, Random(4))
+        answers = in_threads(ledger, shares(traffic.arrivals(), 8))
+        until.set()
+        assert ending.result() > 0
+        deliver(ledger.apply, traffic.in_order(), answers)
+    assert problems(read_books(postgres_url), traffic.stories, answers) == []
+    assert_idle(postgres_url)
+
+
+@contextlib.contextmanager
+def _locked(url: str, account: str) -> Iterator[None]:
+    """Hold the lock of an account's row, as a forgotten session of staff does."""
+    with psycopg.connect(url) as connection:
+        connection.execute(f"SELECT 1 FROM {PREFIX}accounts WHERE account = %s FOR UPDATE".encode(), (account,))
+        yield
+        connection.rollback()
+
+
+def test_a_lock_held_for_longer_than_our_patience(postgres_url: str) -> None:
+    """H03: LedgerUnavailableError in bounded time, nothing kept; recovery when the lock is gone."""
+    open_accounts(postgres_url, {"p1": 10_000})
+    with SqlLedger(postgres_url, patience_seconds=PATIENCE_SECONDS) as ledger:
+        with _locked(postgres_url, "p1"):
+            for call in (withdraw(), deposit(), rollback(), ask_balance()):
+                started = time.monotonic()
+                with pytest.raises(LedgerUnavailableError):
+                    ledger.apply(call)
+                assert time.monotonic() - started < 4 * PATIENCE_SECONDS + SLACK_SECONDS
+        assert_idle(postgres_url, sessions=1)
+        assert read_books(postgres_url).bets == {}
+        assert ledger.apply(withdraw()).applied
+    assert problems(read_books(postgres_url)) == []
+
+
+def test_a_lock_held_for_a_moment(postgres_url: str) -> None:
+    """A lock within our patience is waited out."""
+    open_accounts(postgres_url, {"p1": 10_000})
+    with SqlLedger(postgres_url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as pool:
+        with _locked(postgres_url, "p1"):
+            applied = pool.submit(ledger.apply, withdraw())
+            time.sleep(0.2)
+            assert not applied.done()
+        assert applied.result().applied
+
+
+_FAULTY = f"""
+CREATE SEQUENCE faults;
+CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('faults') <= current_setting('faults.times')::bigint THEN
+        RAISE EXCEPTION 'injected' USING ERRCODE = current_setting('faults.code');
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER fail AFTER INSERT ON {PREFIX}calls FOR EACH ROW EXECUTE FUNCTION fail();
+"""
+
+
+def _inject(url: str, code: str, times: int) -> None:
+    """Let the next *times* stored calls fail with *code*, in whatever session. A sequence rolls not back."""
+    database = execute(url, "SELECT current_database()")[0][0]
+    execute(url, f"ALTER DATABASE {database} SET faults.code = '{code}'")
+    execute(url, f"ALTER DATABASE {database} SET faults.times = '{times}'")
+    execute(url, _FAULTY)
+
+
+FAULTS = [
+    pytest.param("40001", id="serialization failure"),
+    pytest.param("40P01", id="deadlock"),
+    pytest.param("55P03", id="lock not available"),
+    pytest.param("57014", id="statement cancelled"),
+    pytest.param("53100", id="disk full"),
+    pytest.param("53200", id="out of memory"),
+    pytest.param("25006", id="read-only, as a standby is"),
+    pytest.param("58030", id="I/O error"),
+]
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_a_failure_that_passes(postgres_url: str, code: str) -> None:
+    """H03: what the server refuses a few times is tried again, and applied once."""
+    open_accounts(postgres_url, {"p1": 10_000})
+    _inject(postgres_url, code, 3)
+    with SqlLedger(postgres_url, patience_seconds=30) as ledger:
+        for call in (withdraw(), deposit()):
+            assert ledger.apply(call).code is None
+    books = read_books(postgres_url)
+    assert books.accounts == {"p1": 10_000 - 500 + 1250}
+    assert problems(books) == []
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_a_failure_that_stays(postgres_url: str, code: str) -> None:
+    """H03: what the server refuses for ever is tried for so long and no longer, then LedgerUnavailableError."""
+    open_accounts(postgres_url, {"p1": 10_000})
+    _inject(postgres_url, code, 10**9)
+    with SqlLedger(postgres_url, patience_seconds=PATIENCE_SECONDS) as ledger:
+        started = time.monotonic()
+        with pytest.raises(LedgerUnavailableError):
+            ledger.apply(withdraw())
+        assert time.monotonic() - started < 4 * PATIENCE_SECONDS + SLACK_SECONDS
+        assert_idle(postgres_url, sessions=1)
+        assert read_books(postgres_url).bets == {}
+        execute(postgres_url, f"DROP TRIGGER fail ON {PREFIX}calls")
+        assert ledger.apply(withdraw()).applied
+    assert problems(read_books(postgres_url)) == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("code", FAULTS)
+async def test_a_failure_that_passes_under_asyncio(postgres_url: str, code: str) -> None:
+    """H03: as for threads."""
+    open_accounts(postgres_url, {"p1": 10_000})
+    _inject(postgres_url, code, 3)
+    async with AsyncSqlLedger(postgres_url, patience_seconds=30) as ledger:
+        assert (await ledger.apply(withdraw())).code is None
+        assert (await ledger.apply(deposit())).code is None
+    assert problems(read_books(postgres_url)) == []
+
+
+def test_a_true_deadlock(postgres_url: str) -> None:
+    """H03: another session locks two players in the other order, again and again; one of us is told, and goes on."""
+    open_accounts(postgres_url, {"p1": 10**6, "p2": 10**6})
+    stop = threading.Event()
+
+    def other() -> int:
+        deadlocks = 0
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute("SET deadlock_timeout = '20ms'")
+            while not stop.is_set():
+                try:
+                    for account in ("p2", "p1"):
+                        statement = f"SELECT 1 FROM {PREFIX}accounts WHERE account = %s FOR UPDATE"
+                        connection.execute(statement.encode(), (account,))
+                        time.sleep(0.005)
+                except psycopg.errors.DeadlockDetected:
+                    deadlocks += 1
+                connection.rollback()
+                time.sleep(0.01)
+        return deadlocks
+
+    # By batches, or we would never hold both.
+    calls: list[list[WebhookCall]] = [[withdraw(f"b{n}-{m}", f"p{1 + n % 2}") for m in range(15)] for n in range(12)]
+    with SqlLedger(postgres_url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as pool:
+        locking = pool.submit(other)
+        answers = in_threads(ledger, calls)
+        stop.set()
+        locking.result()
+    assert problems(read_books(postgres_url), (), answers) == []
+    assert {answer.code for answer in answers} == {None}
+    assert_idle(postgres_url)
+
+
+def test_the_operators_own_statement_breaks_a_constraint(postgres_url: str) -> None:
+    """What within breaks is no failure of ours: raised at once, not tried again for as long as we have patience."""
+    open_accounts(postgres_url, {"p1": 10_000})
+    execute(postgres_url, "CREATE TABLE seen (id int PRIMARY KEY)")
+    execute(postgres_url, "INSERT INTO seen VALUES (1)")
+    terms = Terms(within=lambda call, outcome, connection: connection.execute("INSERT INTO seen VALUES (1)").fetchall())
+    with SqlLedger(postgres_url, patience_seconds=60) as ledger:
+        started = time.monotonic()
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            ledger.apply(withdraw(), terms=terms)
+        assert time.monotonic() - started < SLACK_SECONDS
+        assert read_books(postgres_url).bets == {}
+        assert ledger.apply(withdraw()).applied
+    assert problems(read_books(postgres_url)) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        pytest.param("", {"tcp_user_timeout": "14000", "keepalives_idle": "7", "connect_timeout": "7"}, id="ours"),
+        pytest.param("&tcp_user_timeout=1234&connect_timeout=3", {"tcp_user_timeout": "1234"}, id="the address says"),
+    ],
+)
+def test_a_silent_network_is_not_waited_for_for_hours(postgres_url: str, more: str, expected: dict[str, str]) -> None:
+    """libpq is told when to give a silent connection up, unless the address tells it otherwise."""
+    with SqlLedger(postgres_url + more, patience_seconds=7) as ledger:
+        connection = ledger._store._connection
+        assert isinstance(connection, psycopg.Connection)
+        told = connection.info.get_parameters()
+        assert {name: told[name] for name in expected} == expected
+
+
+def test_many_openings_leave_no_session(postgres_url: str) -> None:
+    """Opening, using and closing over and over leaves no session, no descriptor and no thread."""
+    open_accounts(postgres_url, {"p1": 10_000})
+    with nothing_grows():
+        for number in range(15):
+            with SqlLedger(postgres_url) as ledger:
+                ledger.apply(withdraw(f"b{number}", amount_cents=1))
+    assert_idle(postgres_url)

@@ -1,0 +1,316 @@
+"""What goes wrong with a file: locked, full, read-only, moved, replaced, inherited by a fork, opened by many."""
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from game_operator.errors import LedgerUnavailableError, SchemaError
+from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger
+from game_operator.models.webhooks import BalanceCall, WebhookCall
+from tests.support.books import problems, read_books
+from tests.support.calls import deposit, rollback, withdraw
+from tests.support.crowds import open_accounts
+from tests.support.leftovers import assert_idle, nothing_grows
+
+PATIENCE_SECONDS = 0.3
+#: A machine under load sleeps longer than it was told.
+SLACK_SECONDS = 10.0
+
+
+@pytest.fixture
+def path(sqlite_url: str) -> Path:
+    """The file of the ledger, which has one account with 100.00."""
+    open_accounts(sqlite_url, {"p1": 10_000})
+    return Path(sqlite_url.removeprefix("sqlite:///"))
+
+
+@pytest.fixture
+def ledger(path: Path, sqlite_url: str) -> Iterator[SqlLedger]:
+    """A ledger that soon gives up."""
+    with SqlLedger(sqlite_url, patience_seconds=PATIENCE_SECONDS) as opened:
+        yield opened
+
+
+def _connection(ledger: SqlLedger) -> sqlite3.Connection:
+    """Return the store's own connection, to take from it what a disk or an administrator could."""
+    connection = ledger._store._connection
+    assert isinstance(connection, sqlite3.Connection)
+    return connection
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the file's write lock, as another program would."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def _refused_in_time(ledger: SqlLedger, call: WebhookCall) -> None:
+    started = time.monotonic()
+    with pytest.raises(LedgerUnavailableError):
+        ledger.apply(call)
+    assert PATIENCE_SECONDS / 2 < time.monotonic() - started < PATIENCE_SECONDS + SLACK_SECONDS
+
+
+def test_locked_for_longer_than_our_patience(ledger: SqlLedger, path: Path, sqlite_url: str) -> None:
+    """H02: another program holds the lock: LedgerUnavailableError in bounded time, nothing kept, recovery unaided."""
+    with _locked(path):
+        _refused_in_time(ledger, withdraw())
+        assert ledger.balance("p1") == 10_000  # Reading waits for no writer.
+    assert_idle(sqlite_url)
+    assert ledger.apply(withdraw()).applied
+    assert problems(read_books(sqlite_url)) == []
+
+
+def test_locked_for_a_moment(path: Path, sqlite_url: str) -> None:
+    """A lock within our patience is waited out."""
+    with SqlLedger(sqlite_url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as pool:
+        with _locked(path):
+            applied = pool.submit(ledger.apply, withdraw())
+            time.sleep(0.1)
+            assert not applied.done()
+        assert applied.result().applied
+
+
+def test_many_callers_of_a_locked_file(ledger: SqlLedger, path: Path) -> None:
+    """H02: a hundred callers at a locked file do not wait one after another: all are told within twice our patience."""
+    with _locked(path), ThreadPoolExecutor(100) as pool:
+        started = time.monotonic()
+        calls = [pool.submit(ledger.apply, withdraw(f"b{number}")) for number in range(100)]
+        assert {type(call.exception()) for call in calls} == {LedgerUnavailableError}
+        # The hundredth by itself would wait 30 s.
+        assert time.monotonic() - started < 2 * PATIENCE_SECONDS + SLACK_SECONDS
+    assert ledger.apply(withdraw("b0")).applied
+
+
+def test_locked_when_it_is_opened(path: Path, sqlite_url: str) -> None:
+    """Opening waits no longer than our patience, and leaves nothing behind."""
+    with nothing_grows(), _locked(path), pytest.raises(LedgerUnavailableError):
+        SqlLedger(sqlite_url, patience_seconds=0.1)
+
+
+def test_full_disk(ledger: SqlLedger, sqlite_url: str) -> None:
+    """The file may not grow: nothing half written, LedgerUnavailableError; with space again, the same calls pass."""
+    connection = _connection(ledger)
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    applied, refused = 0, []
+    for number in range(300):
+        try:
+            applied += ledger.apply(withdraw(f"b{number}", amount_cents=1)).applied
+        except LedgerUnavailableError:
+            refused.append(number)
+    assert refused, "the disk was never full"
+    books = read_books(sqlite_url)
+    assert books.accounts == {"p1": 10_000 - applied}
+    assert problems(books) == []
+    assert_idle(sqlite_url)
+    connection.execute("PRAGMA max_page_count = 1000000")
+    assert all(ledger.apply(withdraw(f"b{number}", amount_cents=1)).code is None for number in range(300))
+    books = read_books(sqlite_url)
+    assert books.accounts == {"p1": 10_000 - 300}
+    assert problems(books) == []
+
+
+def test_read_only(ledger: SqlLedger, sqlite_url: str) -> None:
+    """The file can be read and not written: balances are told, nothing moves, and it goes on when it is mended."""
+    connection = _connection(ledger)
+    connection.execute("PRAGMA query_only = ON")
+    for call in (withdraw(), deposit(), rollback()):
+        with pytest.raises(LedgerUnavailableError):
+            ledger.apply(call)
+    assert ledger.balance("p1") == 10_000
+    assert_idle(sqlite_url)
+    connection.execute("PRAGMA query_only = OFF")
+    assert ledger.apply(withdraw()).applied
+
+
+def test_a_removed_file(ledger: SqlLedger, path: Path, tmp_path: Path, sqlite_url: str) -> None:
+    """What is written to a removed file is lost: nothing is, no empty file takes its place, and put back it goes on."""
+    assert ledger.apply(withdraw()).applied
+    away = tmp_path / "away.db"
+    path.rename(away)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).rename(away.with_name(away.name + suffix))
+    with pytest.raises(LedgerUnavailableError, match="not there any more"):
+        ledger.apply(withdraw("b2"))
+    with pytest.raises(LedgerUnavailableError):
+        ledger.balance("p1")
+    assert not path.exists()
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            away.with_name(away.name + suffix).rename(path.with_name(path.name + suffix))
+    assert ledger.apply(withdraw("b2")).applied
+    books = read_books(sqlite_url)
+    assert books.accounts == {"p1": 9_000}
+    assert problems(books) == []
+
+
+def test_a_replaced_file(ledger: SqlLedger, path: Path, tmp_path: Path, sqlite_url: str) -> None:
+    """A backup is put in the file's place while we run: from then on the backup is the ledger, and nothing else is."""
+    backup = tmp_path / "backup.db"
+    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(backup)) as target:
+        source.backup(target)
+    assert ledger.apply(withdraw()).applied
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink()
+    backup.replace(path)
+    assert ledger.apply(withdraw("b2")).applied
+    books = read_books(sqlite_url)
+    assert set(books.bets) == {"b2"}
+    assert books.accounts == {"p1": 9_500}
+    assert problems(books) == []
+
+
+def test_a_file_that_is_no_ledger_in_its_place(ledger: SqlLedger, path: Path) -> None:
+    """An empty database, or no database at all, is refused in words; no tables are made under a running ledger."""
+    path.unlink()
+    sqlite3.connect(path).close()
+    path.write_bytes(b"")
+    with pytest.raises(SchemaError, match="missing"):
+        ledger.apply(withdraw())
+    path.unlink()
+    path.write_bytes(b"not a database at all, but some text that is long enough" * 100)
+    with pytest.raises(SchemaError, match="no SQLite database"):
+        ledger.apply(withdraw())
+
+
+def test_a_closed_ledger(path: Path, sqlite_url: str) -> None:
+    """A call after close is refused in words, and opens nothing."""
+    ledger = SqlLedger(sqlite_url)
+    ledger.close()
+    with nothing_grows(), pytest.raises(LedgerUnavailableError, match="closed"):
+        ledger.apply(withdraw())
+    ledger.close()
+
+
+def _open(url: str, start_at: float) -> int:
+    time.sleep(max(0.0, start_at - time.monotonic()))
+    with SqlLedger(url, patience_seconds=30) as ledger:
+        return len(list(ledger.bets()))
+
+
+def test_many_processes_make_one_file(tmp_path: Path) -> None:
+    """Eight processes, then sixteen threads, open what is not there yet: the tables are made once, and all succeed."""
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        pool.starmap(_open, [(f"sqlite:///{tmp_path / 'warm.db'}", 0.0)] * 4)
+        for number in range(5):
+            url = f"sqlite:///{tmp_path / f'{number}.db'}"
+            assert pool.starmap(_open, [(url, time.monotonic() + 0.05)] * 8, chunksize=1) == [0] * 8
+    url = f"sqlite:///{tmp_path / 'threads.db'}"
+    with ThreadPoolExecutor(16) as threads:
+        assert list(threads.map(_open, [url] * 16, [0.0] * 16)) == [0] * 16
+
+
+def test_many_openings_leave_nothing(path: Path, sqlite_url: str) -> None:
+    """Opening, using and closing a ledger over and over leaves no descriptor, no thread and no lock."""
+    with nothing_grows():
+        for number in range(30):
+            with SqlLedger(sqlite_url) as ledger:
+                ledger.apply(withdraw(f"b{number}", amount_cents=1))
+    assert_idle(sqlite_url)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_forked_after_opening(path: Path, sqlite_url: str) -> None:
+    """The child has its own connection: what it commits outlives the parent, and the parent is unharmed."""
+    parent = SqlLedger(sqlite_url)
+    assert parent.apply(withdraw("before")).applied
+    child = _Child(parent)
+    assert child.apply("c1")
+    assert parent.apply(withdraw("p1")).applied
+    assert child.apply("c2")
+    parent.close()  # Were the child's locks not its own, this would remove the log that it writes to.
+    with SqlLedger(sqlite_url) as other:
+        assert other.apply(withdraw("other")).applied
+        assert child.apply("c3")
+    child.end()
+    books = read_books(sqlite_url)
+    assert set(books.bets) == {"before", "c1", "c2", "c3", "p1", "other"}
+    assert problems(books) == []
+    assert_idle(sqlite_url)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_forked_in_the_middle_of_commits(path: Path, sqlite_url: str) -> None:
+    """While other threads commit, a fork waits for a moment between: no child finds a lock that nobody releases."""
+    with SqlLedger(sqlite_url, patience_seconds=30) as ledger, ThreadPoolExecutor(4) as pool:
+        stop = time.monotonic() + 1.5
+        asked = BalanceCall(player_id="p1")
+
+        def load() -> int:
+            done = 0
+            while time.monotonic() < stop:
+                done += ledger.apply(asked).code is None
+            return done
+
+        loads = [pool.submit(load) for _ in range(4)]
+        for number in range(5):
+            child = _Child(ledger)
+            assert child.apply(f"c{number}")
+            child.end()
+        assert all(each.result() for each in loads)
+    books = read_books(sqlite_url)
+    assert len(books.bets) == 5
+    assert problems(books) == []
+
+
+class _Child:
+    """A fork of this process that applies withdraws when told to."""
+
+    def __init__(self, ledger: SqlLedger) -> None:
+        told, self._tell = os.pipe()
+        self._hear, says = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                while line := os.read(told, 100):
+                    os.write(says, b"1" if ledger.apply(withdraw(line.decode())).applied else b"0")
+            finally:
+                os._exit(0)
+        os.close(told)
+        os.close(says)
+
+    def apply(self, bet_id: str) -> bool:
+        os.write(self._tell, bet_id.encode())
+        # Nothing to read means that the child died.
+        return os.read(self._hear, 1) == b"1"
+
+    def end(self) -> None:
+        os.kill(self.pid, 9)
+        os.waitpid(self.pid, 0)
+        os.close(self._tell)
+        os.close(self._hear)
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_task_leaves_the_connection_to_its_thread(path: Path, sqlite_url: str) -> None:
+    """A call of staff is cancelled while a thread waits for the lock: nobody else uses the connection until it ends."""
+    async with AsyncSqlLedger(sqlite_url, patience_seconds=1.0) as ledger:
+        with _locked(path):
+            adjusting = asyncio.create_task(ledger.adjust("p1", Decimal(5), reference="r1"))
+            await asyncio.sleep(0.1)
+            adjusting.cancel()
+            reading = asyncio.create_task(ledger.balance("p1"))
+            await asyncio.sleep(0.1)
+            assert not reading.done()
+        with pytest.raises(asyncio.CancelledError):
+            await adjusting
+        # It was applied or not, and its repeat tells.
+        assert await reading in (10_000, 10_500)
+        assert await ledger.adjust("p1", Decimal(5), reference="r1") == 10_500
+        outcome: Outcome = await ledger.apply(withdraw())
+        assert outcome.applied
+    assert problems(read_books(sqlite_url)) == []
+    assert_idle(sqlite_url)
