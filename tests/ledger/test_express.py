@@ -1,15 +1,18 @@
 """The express lane in PostgreSQL, through libpq itself: what psycopg's cursors would otherwise take care of."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import psycopg
 import pytest
 
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
-from game_operator.ledger.api import DEFAULT_TERMS, Terms
+from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
 from game_operator.ledger.book import Item
 from game_operator.ledger.express import Express, Statement
 from game_operator.ledger.prepared import Prepared
+from game_operator.ledger.sql_text import CLOCK
 from game_operator.webhooks import DepositCall, WithdrawCall
 
 
@@ -87,3 +90,35 @@ def test_only_what_leaves_nothing_to_decide_goes_by_express() -> None:
     express = Express("game_operator_", "0")
     assert express.statement([Item(WithdrawCall(player_id="p", bet_id="b", amount_cents=0), DEFAULT_TERMS)]) is None
     assert express.statement([Item(WithdrawCall(player_id="p", bet_id="b", amount_cents=1), DEFAULT_TERMS)]) is not None
+
+
+@pytest.mark.parametrize("count", [pytest.param(1, id="a lone withdraw"), pytest.param(2, id="two in a batch")])
+def test_the_clock_is_read_once_the_account_is_locked(postgres_url: str, count: int) -> None:
+    """
+    A balance told while a withdraw waits for the account's lock was told before it, and so must its time be.
+
+    Whoever only tells a balance locks the row and changes nothing, so PostgreSQL does not compute the update again.
+    """
+    clock = f"SELECT {CLOCK} FROM game_operator_accounts WHERE account = 'player-1' FOR UPDATE"
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as teller, ThreadPoolExecutor(1) as beside:
+        ledger.open_account("player-1", Decimal(10))
+        teller.execute(clock)
+        items = [Item(_withdraw(f"bet-{number}"), DEFAULT_TERMS) for number in range(count)]
+        withdrawn = beside.submit(ledger._apply_all, items)
+        _wait_until_blocked(postgres_url)
+        time.sleep(0.02)
+        (told_at,) = teller.execute(clock).fetchone() or (0,)
+        teller.commit()
+        outcomes = withdrawn.result()
+    for outcome in outcomes:
+        assert isinstance(outcome, Outcome)
+        assert outcome.at_millis >= told_at
+
+
+def _wait_until_blocked(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        until = time.monotonic() + 30
+        while connection.execute(waits).fetchone() == (0,):
+            assert time.monotonic() < until
+            time.sleep(0.002)

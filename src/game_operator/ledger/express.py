@@ -194,13 +194,18 @@ def _lone_withdraw(prefix: str, clock: str) -> str:
 
     $1 is its index, $2 the source; then come account, tx_id, action, bet_id, cents, instance_id, game, round_id, state
     and digest.
+
+    The account is locked before the row is computed. An UPDATE that waits for somebody who only read would keep the
+    time from before its wait, and a balance told meanwhile would be the older one with the later time.
     """
     cents = "CAST(CAST($7 AS text) AS bigint)"
     return f"""
-WITH moved AS (
+WITH locked AS MATERIALIZED (
+    SELECT account FROM {prefix}accounts WHERE account = $3 FOR UPDATE
+), moved AS (
     UPDATE {prefix}accounts AS kept
     SET balance_cents = kept.balance_cents - {cents}, at_millis = greatest({clock}, kept.at_millis + 1)
-    WHERE kept.account = $3 AND kept.balance_cents >= {cents}
+    WHERE kept.account = $3 AND (SELECT account FROM locked) IS NOT NULL AND kept.balance_cents >= {cents}
         AND (
             SELECT 1 FROM {prefix}calls AS known
             WHERE known.tx_id = $4 AND known.operation = 'withdraw' AND known.source = $2
