@@ -65,7 +65,7 @@ class HttpLoad:
         # What was under way at the end was sent too, and one is wrk's look at its script.
         self._sent[withdraws.path] = first + answered + connections + 1
         if self._stored:
-            check_stored(answered, self._stored() - before, connections=connections)
+            check_stored(answered, _settled(self._stored) - before, connections=connections)
         return rate
 
     def _by_wrk(self, withdraws: SignedWithdraws, first: int, connections: int, seconds: float) -> tuple[int, float]:
@@ -95,6 +95,15 @@ def _for(seconds: float, requests: Iterator[bytes], *, at_least: int) -> Iterato
     yield from islice(requests, at_least)
     while time.perf_counter() < until and (request := next(requests, None)):
         yield request
+
+
+def _settled(stored: Callable[[], int]) -> int:
+    """Return how many are stored once it grows no more: wrk hangs up, and the server finishes what is under way."""
+    before, now = -1, stored()
+    while now != before:
+        time.sleep(0.2)
+        before, now = now, stored()
+    return now
 
 
 def check_stored(answered: int, stored: int, *, connections: int) -> None:
