@@ -65,7 +65,9 @@ class HttpLoad:
         # What was under way at the end was sent too, and one is wrk's look at its script.
         self._sent[withdraws.path] = first + answered + connections + 1
         if self._stored:
-            check_stored(answered, _settled(self._stored) - before, connections=connections)
+            # Our own hand waits for each answer; wrk hangs up.
+            after = _settled(self._stored) if program else self._stored()
+            check_stored(answered, after - before, connections=connections)
         return rate
 
     def _by_wrk(self, withdraws: SignedWithdraws, first: int, connections: int, seconds: float) -> tuple[int, float]:
@@ -98,7 +100,7 @@ def _for(seconds: float, requests: Iterator[bytes], *, at_least: int) -> Iterato
 
 
 def _settled(stored: Callable[[], int]) -> int:
-    """Return how many are stored once it grows no more: wrk hangs up, and the server finishes what is under way."""
+    """Return how many are stored once the server has finished what was under way."""
     before, now = -1, stored()
     while now != before:
         time.sleep(0.2)
