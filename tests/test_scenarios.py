@@ -1,0 +1,40 @@
+"""Holds docs/scenarios.md true: each scenario stands there once, and each test that it names exists."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.documents import ROOT
+
+_ROW = re.compile(r"^\| ([A-H]\d\d) \| (.+?) \| (.+?) \|$", re.MULTILINE)
+_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+#: How many scenarios each group has.
+GROUPS = {"A": 11, "B": 16, "C": 14, "D": 9, "E": 13, "F": 11, "G": 5, "H": 5}
+
+TEXT = (ROOT / "docs" / "scenarios.md").read_text()
+ROWS = [tuple(match) for match in _ROW.findall(TEXT)]
+
+
+def test_every_scenario_stands_once() -> None:
+    """From A01 to H05, in order, and nothing else."""
+    expected = [f"{group}{number:02}" for group, count in GROUPS.items() for number in range(1, count + 1)]
+    assert [scenario for scenario, _, _ in ROWS] == expected
+    assert len(re.findall(r"^\| [A-Z]\d\d", TEXT, re.MULTILINE)) == len(expected)
+
+
+@pytest.mark.parametrize(("scenario", "what", "tests"), ROWS, ids=lambda text: text[:3])
+def test_a_scenario_is_a_test(scenario: str, what: str, tests: str) -> None:
+    """Each test that is named exists; a scenario without any says why."""
+    named = _TEST.findall(tests)
+    assert named or tests.startswith("No test: "), f"{scenario} names no test and gives no reason"
+    for file, name in named:
+        assert name in _tests_in(ROOT / file), f"{file} has no test {name}"
+
+
+@cache
+def _tests_in(file: Path) -> set[str]:
+    nodes = ast.walk(ast.parse(file.read_text()))
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
