@@ -50,3 +50,11 @@ def postgres_url(postgres: PostgresServer) -> Iterator[str]:
     url = postgres.create_database()
     yield url
     postgres.drop_database(url)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell the figures that long tests have recorded, for docs/reliability.md."""
+    for report in terminalreporter.getreports("passed"):
+        for name, figures in report.user_properties:
+            if name == "figures":
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {figures}")

@@ -1,4 +1,4 @@
-"""Databases for tests that break them: SQLite files, a PostgreSQL that is quick, and one that commits to the disk."""
+"""Databases for tests that break them."""
 
 import logging
 from collections.abc import Iterator
@@ -25,13 +25,6 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A server that loses nothing as long as nobody kills it."""
-    with PostgresServer() as server:
-        yield server
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A fresh database of each kind."""
@@ -48,11 +41,3 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def sqlite_url(tmp_path: Path) -> str:
     """A fresh SQLite file."""
     return f"sqlite:///{tmp_path / 'wallet.db'}"
-
-
-@pytest.fixture
-def postgres_url(postgres: PostgresServer) -> Iterator[str]:
-    """A fresh database of the quick server."""
-    url = postgres.create_database()
-    yield url
-    postgres.drop_database(url)

@@ -6,7 +6,7 @@ conserved, nothing is doubled, and every answer that was given before is borne o
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -21,6 +21,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.traffic import Traffic, openings
 from tests.support.wallet_process import RETRY_PRESETS, Service, WalletProcess
 
+Figures = Callable[[str, object], None]
 PLAYERS = ["hot", *(f"p{number}" for number in range(8))]
 
 
@@ -59,9 +60,10 @@ def _killed(url: str, key: RSAPrivateKey, folder: Path, *, kills: int, seed: int
     assert problems(read_books(url), begun, service.log) == []
     assert_idle(url)
     assert service.doubts, "no call was under way when the server was killed"
+    answered = sum(answer.definite for answer in service.log)
     return (
-        f"{kills} kills, {len(begun)} bets and claims, {len(service.log)} calls, {service.doubts} of them in doubt, "
-        f"{dict(service.answers_by_code())}"
+        f"{url.partition(':')[0]}, {kills} kills, {len(begun)} bets and claims, {answered} calls answered, "
+        f"{service.doubts} in doubt, {dict(service.answers_by_code())}"
     )
 
 
@@ -73,9 +75,9 @@ def test_killed_under_load(url: str, private_key: RSAPrivateKey, tmp_path: Path)
 
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
-def test_killed_200_times(url: str, private_key: RSAPrivateKey, tmp_path: Path) -> None:
+def test_killed_200_times(url: str, private_key: RSAPrivateKey, tmp_path: Path, record_property: Figures) -> None:
     """B08, H05: two hundred kills."""
-    print("\n" + url.partition(":")[0], _killed(url, private_key, tmp_path, kills=200, seed=2))  # noqa: T201
+    record_property("figures", _killed(url, private_key, tmp_path, kills=200, seed=2))
 
 
 def test_a_withdraw_that_was_committed_and_never_answered(url: str, private_key: RSAPrivateKey, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from game_operator.ledger.api import Terms
 from game_operator.models.webhooks import WebhookCall
 from tests.support.books import PREFIX, execute, problems, read_books
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
-from tests.support.crowds import in_threads, open_accounts
+from tests.support.crowds import Child, in_threads, open_accounts
 from tests.support.leftovers import assert_idle, nothing_grows
 from tests.support.postgres import PostgresServer
 from tests.support.traffic import Log, Traffic, deliver, deliver_async, openings, shares
@@ -84,9 +85,9 @@ def test_postgres_is_killed_under_load(durable: PostgresServer) -> None:
 
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
-def test_postgres_is_killed_100_times(durable: PostgresServer) -> None:
+def test_postgres_is_killed_100_times(durable: PostgresServer, record_property: Callable[[str, object], None]) -> None:
     """H02: a hundred times."""
-    print("\n" + _survives_kills(durable, kills=100, seed=2, bets=600))  # noqa: T201
+    record_property("figures", _survives_kills(durable, kills=100, seed=2, bets=600))
 
 
 @pytest.mark.anyio
@@ -333,7 +334,7 @@ def test_the_operators_own_statement_breaks_a_constraint(postgres_url: str) -> N
     ],
 )
 def test_a_silent_network_is_not_waited_for_for_hours(postgres_url: str, more: str, expected: dict[str, str]) -> None:
-    """libpq is told when to give a silent connection up, unless the address tells it otherwise."""
+    """The client library is told when to give a silent connection up, unless the address tells it otherwise."""
     with SqlLedger(postgres_url + more, patience_seconds=7) as ledger:
         connection = ledger._store._connection
         assert isinstance(connection, psycopg.Connection)
@@ -348,4 +349,32 @@ def test_many_openings_leave_no_session(postgres_url: str) -> None:
         for number in range(15):
             with SqlLedger(postgres_url) as ledger:
                 ledger.apply(withdraw(f"b{number}", amount_cents=1))
+    assert_idle(postgres_url)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_forked_while_others_commit(postgres_url: str) -> None:
+    """A child has its own connection and no lock of the parent's threads; the parent goes on with its own."""
+    open_accounts(postgres_url, {"p1": 10_000})
+    with SqlLedger(postgres_url, patience_seconds=30) as ledger, ThreadPoolExecutor(2) as pool:
+        stop = threading.Event()
+
+        def load() -> None:
+            while not stop.is_set():
+                assert ledger.apply(ask_balance()).code is None
+
+        loads = [pool.submit(load) for _ in range(2)]
+        try:
+            for number in range(4):
+                child = Child(ledger)
+                assert child.apply(f"c{number}")
+                child.end()
+        finally:
+            stop.set()
+        for each in loads:
+            each.result()
+        assert ledger.apply(withdraw("parent")).applied
+    books = read_books(postgres_url)
+    assert set(books.bets) == {"c0", "c1", "c2", "c3", "parent"}
+    assert problems(books) == []
     assert_idle(postgres_url)

@@ -4,7 +4,7 @@ Races: threads and processes on one database, hot players and many, and pairs of
 What is asserted is never who wins, but that the books bear out every answer (spec §3, §6 promise no order).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -258,7 +258,7 @@ def _open_at_once(url: str, names: Sequence[str]) -> None:
 @pytest.mark.torture
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(10))
-def test_long_histories(url: str, seed: int, crowd: Processes) -> None:
+def test_long_histories(url: str, seed: int, crowd: Processes, record_property: Callable[[str, object], None]) -> None:
     """What 16 threads and 4 processes did above, ten times over and ten times as long."""
     names = [f"p{number}" for number in range(1 if seed % 2 else 100)]
     open_accounts(url, openings(names, 10**9 if seed % 3 else 30_000))
@@ -269,3 +269,4 @@ def test_long_histories(url: str, seed: int, crowd: Processes) -> None:
         deliver(ledger.apply, [*here.in_order(), *there.in_order()], answers, seconds=600)
     assert problems(read_books(url), [*here.stories, *there.stories], answers) == []
     assert_idle(url)
+    record_property("figures", f"{len(names)} players, {len(here.stories) * 2} bets and claims, {len(answers)} calls")

@@ -18,7 +18,7 @@ from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 from tests.support.books import problems, read_books
 from tests.support.calls import deposit, rollback, withdraw
-from tests.support.crowds import open_accounts
+from tests.support.crowds import Child, open_accounts
 from tests.support.leftovers import assert_idle, nothing_grows
 
 PATIENCE_SECONDS = 0.3
@@ -227,7 +227,7 @@ def test_forked_after_opening(path: Path, sqlite_url: str) -> None:
     """The child has its own connection: what it commits outlives the parent, and the parent is unharmed."""
     parent = SqlLedger(sqlite_url)
     assert parent.apply(withdraw("before")).applied
-    child = _Child(parent)
+    child = Child(parent)
     assert child.apply("c1")
     assert parent.apply(withdraw("p1")).applied
     assert child.apply("c2")
@@ -257,41 +257,13 @@ def test_forked_in_the_middle_of_commits(path: Path, sqlite_url: str) -> None:
 
         loads = [pool.submit(load) for _ in range(4)]
         for number in range(5):
-            child = _Child(ledger)
+            child = Child(ledger)
             assert child.apply(f"c{number}")
             child.end()
         assert all(each.result() for each in loads)
     books = read_books(sqlite_url)
     assert len(books.bets) == 5
     assert problems(books) == []
-
-
-class _Child:
-    """A fork of this process that applies withdraws when told to."""
-
-    def __init__(self, ledger: SqlLedger) -> None:
-        told, self._tell = os.pipe()
-        self._hear, says = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                while line := os.read(told, 100):
-                    os.write(says, b"1" if ledger.apply(withdraw(line.decode())).applied else b"0")
-            finally:
-                os._exit(0)
-        os.close(told)
-        os.close(says)
-
-    def apply(self, bet_id: str) -> bool:
-        os.write(self._tell, bet_id.encode())
-        # Nothing to read means that the child died.
-        return os.read(self._hear, 1) == b"1"
-
-    def end(self) -> None:
-        os.kill(self.pid, 9)
-        os.waitpid(self.pid, 0)
-        os.close(self._tell)
-        os.close(self._hear)
 
 
 @pytest.mark.anyio

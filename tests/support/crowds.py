@@ -6,6 +6,7 @@ sends its share of the calls.
 """
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -16,9 +17,10 @@ from threading import Barrier
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import amount_from_cents
+from tests.support.calls import withdraw
 from tests.support.traffic import Answer, Log, deliver
 
-__all__ = ["Processes", "in_threads", "open_accounts"]
+__all__ = ["Child", "Processes", "in_threads", "open_accounts"]
 
 PATIENCE_SECONDS = 30.0
 
@@ -91,3 +93,31 @@ def processes(count: int) -> Iterator[Processes]:
 def codes(answers: Iterable[Answer], operation: str) -> list[str | None]:
     """Return the codes answered to one operation."""
     return [answer.code for answer in answers if answer.call.operation == operation]
+
+
+class Child:
+    """A fork of this process that applies withdraws when told to."""
+
+    def __init__(self, ledger: SqlLedger) -> None:
+        told, self._tell = os.pipe()
+        self._hear, says = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                while line := os.read(told, 100):
+                    os.write(says, b"1" if ledger.apply(withdraw(line.decode())).applied else b"0")
+            finally:
+                os._exit(0)
+        os.close(told)
+        os.close(says)
+
+    def apply(self, bet_id: str) -> bool:
+        os.write(self._tell, bet_id.encode())
+        # Nothing to read means that the child died.
+        return os.read(self._hear, 1) == b"1"
+
+    def end(self) -> None:
+        os.kill(self.pid, 9)
+        os.waitpid(self.pid, 0)
+        os.close(self._tell)
+        os.close(self._hear)

@@ -1,0 +1,118 @@
+"""The judge of the books finds what is wrong: otherwise it would prove nothing that it finds nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from game_operator.ledger import SqlLedger
+from tests.support.books import Books, problems, read_books
+from tests.support.crowds import open_accounts
+from tests.support.traffic import Answer, Log, Traffic, deliver, openings
+
+TRAFFIC = Traffic(1, ["p1", "p2"], 60)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Books, Log]:
+    """Sound books, and the answers that were given."""
+    folder: Path = tmp_path_factory.mktemp("judge")
+    url = f"sqlite:///{folder / 'wallet.db'}"
+    open_accounts(url, openings(TRAFFIC.players))
+    log: Log = []
+    with SqlLedger(url) as ledger:
+        deliver(ledger.apply, [*TRAFFIC.arrivals(), *TRAFFIC.in_order()], log)
+    return read_books(url), log
+
+
+def test_sound_books(run: tuple[Books, Log]) -> None:
+    """Beside each of the faults below."""
+    books, log = run
+    assert problems(books, TRAFFIC.stories, log) == []
+    assert {bet.state for bet in books.bets.values()} > {"OPEN", "CLOSED", "ROLLED_BACK", "DECLINED"}
+
+
+def _doubled(books: Books) -> Books:
+    """Return the books with the last movement made twice, balance and all."""
+    last = books.postings[-1]
+    account = last.from_account or last.to_account or ""
+    moved = last.amount_cents if last.to_account else -last.amount_cents
+    accounts = {**books.accounts, account: books.accounts[account] + moved}
+    return books._replace(accounts=accounts, postings=[*books.postings, last._replace(at_millis=last.at_millis + 1)])
+
+
+def _without_last(books: Books) -> Books:
+    last = books.postings[-1]
+    account = last.from_account or last.to_account or ""
+    moved = last.amount_cents if last.to_account else -last.amount_cents
+    accounts = {**books.accounts, account: books.accounts[account] - moved}
+    return books._replace(accounts=accounts, postings=books.postings[:-1])
+
+
+def _in_state(books: Books, state: str, other: str) -> Books:
+    bet_id = next(key for key, bet in books.bets.items() if bet.state == state)
+    return books._replace(bets={**books.bets, bet_id: books.bets[bet_id]._replace(state=other)})
+
+
+def _back_in_time(books: Books) -> Books:
+    first = books.postings[2]
+    postings = [*books.postings[:-1], books.postings[-1]._replace(at_millis=first.at_millis)]
+    return books._replace(postings=postings)
+
+
+def _of_nobody(books: Books) -> Books:
+    known = {key: call for key, call in books.calls.items() if key[1] != books.postings[-1].tx_id}
+    return books._replace(calls=known)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda books: books._replace(accounts={**books.accounts, "p1": 1}), id="a balance of its own"),
+        pytest.param(lambda books: books._replace(accounts={**books.accounts, "p1": -1}), id="below zero"),
+        pytest.param(_doubled, id="a movement twice"),
+        pytest.param(_without_last, id="a movement lost"),
+        pytest.param(_of_nobody, id="a movement of no call"),
+        pytest.param(_back_in_time, id="a movement before the one before"),
+        pytest.param(lambda books: _in_state(books, "CLOSED", "OPEN"), id="credited and OPEN"),
+        pytest.param(lambda books: _in_state(books, "CLOSED", "ROLLED_BACK"), id="credited and ROLLED_BACK"),
+        pytest.param(lambda books: _in_state(books, "ROLLED_BACK", "TOMBSTONE"), id="debited and a tombstone"),
+        pytest.param(lambda books: _in_state(books, "DECLINED", "OPEN"), id="OPEN and not debited"),
+        pytest.param(lambda books: books._replace(bets=dict(list(books.bets.items())[1:])), id="a bet lost"),
+    ],
+)
+def test_unsound_books(run: tuple[Books, Log], change: Callable[[Books], Books]) -> None:
+    """Each fault is found without the answers."""
+    assert problems(change(run[0]), TRAFFIC.stories) != []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda answer: answer._replace(balance_cents=answer.balance_cents + 1), id="another balance"),
+        pytest.param(lambda answer: answer._replace(at_millis=answer.at_millis - 3_600_000), id="an earlier time"),
+        pytest.param(lambda answer: answer._replace(code="BET_ROLLED_BACK"), id="another code"),
+        pytest.param(lambda answer: answer._replace(code="LIMIT_EXCEEDED"), id="no code of these calls"),
+        pytest.param(lambda answer: answer._replace(balance_cents=None), id="no balance"),
+    ],
+)
+def test_dishonest_answers(run: tuple[Books, Log], change: Callable[[Answer], Answer]) -> None:
+    """An answer that the books do not bear out is found among all others."""
+    books, log = run
+    chosen = next(
+        number
+        for number, answer in enumerate(log)
+        if answer.code is None
+        and answer.call.operation == "withdraw"
+        and books.bets[answer.call.bet_id].state == "CLOSED"
+    )
+    changed = [*log[:chosen], change(log[chosen]), *log[chosen + 1 :]]
+    assert len(problems(books, TRAFFIC.stories, changed)) == 1
+
+
+def test_the_same_seed_is_the_same_traffic() -> None:
+    """A failure can be played again."""
+    again = Traffic(1, ["p1", "p2"], 60)
+    assert again.stories == TRAFFIC.stories
+    assert again.arrivals() == TRAFFIC.arrivals()
+    assert Traffic(2, ["p1", "p2"], 60).arrivals() != TRAFFIC.arrivals()
