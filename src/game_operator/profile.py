@@ -184,7 +184,7 @@ class Profile:
         unknown = sorted(set(document) - known)
         if unknown:
             raise ConfigurationError(f"A profile has no {shown(unknown[0])}. It can have {', '.join(sorted(known))}.")
-        return cls(**{name: _from_toml(value) for name, value in document.items()})
+        return cls(**document)
 
     def to_toml(self) -> str:
         """Return this profile as TOML text, which ``from_toml`` reads back; ``parse`` has no text and is left out."""
@@ -313,12 +313,6 @@ def _paths(names: Iterable[str]) -> tuple[Path, ...]:
 
 def _first_steps(names: Iterable[str]) -> list[str]:
     return [name.partition(".")[0] for name in names]
-
-
-def _from_toml(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _from_toml(item) for name, item in value.items()}
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _toml(value: object) -> str:

@@ -163,6 +163,7 @@ def test_64_levels_are_read(opening: bytes, closing: bytes) -> None:
     assert DEEPEST == 64
     read_json(deepest)
     read_json(b"[" + b",".join([_nested(opening, closing, DEEPEST - 2)] * 50) + b"]")
+    read_json(b"[[]," + b"[" * 63 + b"]" * 64)
     read_json(b'["' + b"[{" * 500 + b'","\\"' + b"[{" * 500 + b'"]')
 
 
