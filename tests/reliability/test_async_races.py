@@ -34,7 +34,7 @@ async def _together(apply: Callable[[WebhookCall], Awaitable[Outcome]], parts: S
 async def test_64_tasks_of_two_ledgers(url: str, players: list[str]) -> None:
     """D05: 32 tasks each on two ledgers of one database: the books bear out every answer."""
     open_accounts(url, openings(players))
-    traffic = Traffic(11, players, 250)
+    traffic = Traffic(11, players, 150)
     parts = shares(traffic.arrivals(), 64)
     with nothing_grows():
         async with AsyncSqlLedger(url, patience_seconds=30) as one, AsyncSqlLedger(url, patience_seconds=30) as other:
@@ -106,7 +106,7 @@ async def _impatient(
 async def test_callers_that_give_up(url: str) -> None:
     """A cancelled call is applied or not, and its repeat tells; the queue goes on, and no lock is left."""
     open_accounts(url, openings(PLAYERS))
-    traffic = Traffic(12, PLAYERS, 200)
+    traffic = Traffic(12, PLAYERS, 120)
     answers: Log = []
     with nothing_grows():
         async with AsyncSqlLedger(url, patience_seconds=30) as ledger:

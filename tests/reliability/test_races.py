@@ -39,7 +39,7 @@ def test_16_threads_and_4_processes_conserve_money(url: str, players: int, crowd
     """D05, D06: mixed traffic from 4 threads in each of 4 processes and 16 here; the books bear out every answer."""
     names = [f"p{number}" for number in range(players)]
     open_accounts(url, openings(names))
-    here, there = Traffic(1, names, 100, name="here"), Traffic(2, names, 150, name="there")
+    here, there = Traffic(1, names, 60, name="here"), Traffic(2, names, 100, name="there")
     with nothing_grows(), SqlLedger(url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as beside:
         elsewhere = beside.submit(crowd.send, url, _by_process(there.arrivals(), crowd, 4))
         answers = in_threads(ledger, shares(here.arrivals(), THREADS)) + elsewhere.result()
@@ -52,7 +52,7 @@ def test_poor_players_are_never_below_zero(url: str) -> None:
     """A player who runs out of money while 16 threads bet: declined or debited, and never below zero."""
     names = ["p1", "p2", "p3"]
     open_accounts(url, openings(names, 2_000))
-    traffic = Traffic(3, names, 150, poor=True)
+    traffic = Traffic(3, names, 100, poor=True)
     with SqlLedger(url) as ledger:
         answers = in_threads(ledger, shares(traffic.arrivals(), THREADS))
         deliver(ledger.apply, traffic.in_order(), answers)
@@ -232,7 +232,7 @@ def test_a_thousand_players(url: str, crowd: Processes) -> None:
     names = [f"p{number}" for number in range(1000)]
     open_accounts(url, {})
     _open_at_once(url, names)
-    traffic = Traffic(5, names, 300)
+    traffic = Traffic(5, names, 200)
     answers = crowd.send(url, _by_process(traffic.arrivals(), crowd, 4))
     with SqlLedger(url, patience_seconds=30) as ledger:
         deliver(ledger.apply, traffic.in_order(), answers)
