@@ -22,7 +22,7 @@ __all__ = ["races"]
 #: 1.2 times the time for a call is this much of the rate.
 _GOAL = round(1 / 1.2, 2)
 _NUMBERS = {
-    "PostgreSQL": "SELECT n FROM generate_series(1, {rows}) AS each(n)",
+    "PostgreSQL": "SELECT n FROM generate_series(CAST(1 AS bigint), {rows}) AS each(n)",
     "SQLite": "WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM each WHERE n < {rows}) "
     "SELECT n FROM each",
 }
