@@ -279,7 +279,8 @@ def test_a_loop_that_is_gone_is_not_woken(
     gate.opened.set()
     _until(lambda: "after that" in caplog.text)
     gc.collect()
-    assert {record.name for record in caplog.records} == {"game_operator.webhooks"}
+    alarmed = {record.name for record in caplog.records if record.levelno >= logging.WARNING}
+    assert alarmed == {"game_operator.webhooks"}
 
 
 @pytest.mark.parametrize(
