@@ -1,5 +1,6 @@
 """What all tests share: keys and a database server, made once, for each costs a good part of a second."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,20 @@ from tests.support.postgres import PostgresServer
 
 # For `make torture`; tests that set their own number of examples keep it.
 settings.register_profile("torture", max_examples=2_000, deadline=None)
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C be heard, here and in what we start: a shell's background process has it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """Whoever takes a signal gives it back."""
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    yield
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 @pytest.fixture(scope="session")

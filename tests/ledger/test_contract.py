@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger_contract import LedgerContract
+from tests.ledger_contract import DatabaseContract, LedgerContract
 from tests.support.ledgers import KINDS, AnyLedger, AsyncInDatabase, InDatabase, InMemory
 
 
@@ -36,3 +36,8 @@ def operations(request: pytest.FixtureRequest, ledger: AnyLedger) -> int:
 
 class TestContract(LedgerContract):
     """The suite."""
+
+
+@pytest.mark.parametrize("ledger", [kind for kind in KINDS if kind != "memory"], indirect=True)
+class TestDatabaseContract(DatabaseContract):
+    """What a ledger in memory cannot promise."""

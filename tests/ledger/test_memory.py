@@ -1,6 +1,5 @@
 """What a MemoryLedger does beside the contract: clocks, threads, callbacks, anomalies, and outcomes as replies."""
 
-from dataclasses import replace
 from decimal import Decimal
 from threading import Thread
 from typing import Any
@@ -68,30 +67,6 @@ def test_b11_a_repeat_days_later(days: int) -> None:
         outcome = ledger.apply(call)
         assert (outcome.code, outcome.applied, outcome.balance_cents) == (None, False, 2_050)
         assert outcome.at_millis == clock.now_millis
-
-
-@pytest.mark.parametrize("what", ["within", "may_bet", "account_of"])
-@pytest.mark.parametrize("how", ["apply", "adjust", "open_account"])
-def test_money_cannot_be_moved_from_a_callback(what: str, how: str) -> None:
-    """It would be overwritten, or lost with the call under way; reading is fine."""
-    ledger = MemoryLedger({"p1": 1_000})
-    moves: dict[str, Any] = {
-        "apply": lambda: ledger.apply(claim()),
-        "adjust": lambda: ledger.adjust("p1", Decimal(1), reference="a"),
-        "open_account": lambda: ledger.open_account("p2", Decimal(1)),
-    }
-
-    def callback(*_args: object) -> None:
-        assert ledger.balance("p1") == 1_000
-        assert ledger.bet("b1") is None
-        moves[how]()
-
-    terms: Any = {what: callback}  # Any: one of the callables of Terms.
-    with pytest.raises(LedgerError, match="may read this ledger"):
-        ledger.apply(withdraw(), terms=replace(Terms(), **terms))
-    assert (ledger.balance("p1"), ledger.bet("b1")) == (1_000, None)
-    assert ledger.apply(withdraw()).balance_cents == 500
-    assert len(ledger.postings) == 2
 
 
 def test_what_within_raises_undoes_the_call() -> None:

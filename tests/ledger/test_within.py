@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from game_operator.ledger import SqlLedger
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.api import Outcome, Terms
 from game_operator.models.webhooks import MovingCall
 from game_operator.webhooks import WithdrawCall
@@ -67,3 +67,60 @@ def test_errors_of_own_statements_on_postgresql(postgres_url: str, within: Withi
     with psycopg.connect(postgres_url) as connection:
         connection.execute("CREATE TABLE own (id text PRIMARY KEY)")
     _undone(postgres_url, within, error)
+
+
+def _told(connection: Any) -> tuple[int, list[str]]:
+    """Return how many rows an update met, and what a statement that fails says."""
+    met = connection.execute("UPDATE own SET id = 'other' WHERE id = 'first'").rowcount
+    failed = []
+    try:
+        with connection.transaction():
+            connection.execute("INSERT INTO own VALUES ('other')")
+    except psycopg.errors.UniqueViolation as refused:
+        failed.append(type(refused).__name__)
+    return met, failed
+
+
+@pytest.mark.parametrize("what", ["within", "may_bet"])
+def test_the_connection_is_one_as_any_other(postgres_url: str, what: str) -> None:
+    """On PostgreSQL its statements tell at once how many rows they met and what failed, also after may_bet."""
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("CREATE TABLE own (id text PRIMARY KEY)")
+        connection.execute("INSERT INTO own VALUES ('first')")
+    told = []
+
+    def within(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
+        told.append(_told(connection))
+
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal("10.00"))
+        may_bet = (lambda *_args: None) if what == "may_bet" else None
+        call = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)
+        assert ledger.apply(call, terms=Terms(within=within, may_bet=may_bet)).applied
+        assert ledger.balance("p1") == 500
+    assert told == [(1, ["UniqueViolation"])]
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute("SELECT id FROM own").fetchall() == [("other",)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_async_connection_is_one_as_any_other(postgres_url: str) -> None:
+    """The same for asyncio."""
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("CREATE TABLE own (id text PRIMARY KEY)")
+        connection.execute("INSERT INTO own VALUES ('first')")
+    told: list[object] = []
+
+    async def within(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
+        told.append((await connection.execute("UPDATE own SET id = 'other' WHERE id = 'first'")).rowcount)
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            async with connection.transaction():
+                await connection.execute("INSERT INTO own VALUES ('other')")
+
+    async with AsyncSqlLedger(postgres_url) as ledger:
+        await ledger.open_account("p1", Decimal("10.00"))
+        call = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)
+        assert (await ledger.apply(call, terms=Terms(within=within))).applied
+        assert await ledger.balance("p1") == 500
+    assert told == [1]

@@ -174,15 +174,6 @@ def test_one_who_waits_is_stopped() -> None:
     assert commits.batches == [["p0"], ["p2"]]
 
 
-@pytest.fixture
-def ctrl_c_heard() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, also in tests started in a shell's background, which have it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("ctrl_c_heard")
 def test_the_main_thread_is_interrupted_while_it_waits() -> None:
     """Ctrl-C wakes the main thread in the line: it leaves, and is not waited for when its turn would come."""
     commits = _Commits()

@@ -65,12 +65,12 @@ class AnyLedger(ABC):
         """Return the kinds of what was kept to look at."""
 
     @abstractmethod
-    def reopened(self) -> bool:
-        """Close and open it again; return whether that is possible."""
+    def reopen(self) -> None:
+        """Close and open it again; one in memory stays as it is."""
 
     @abstractmethod
-    def another(self) -> "AnyLedger | None":
-        """Return a second ledger on the same database, as another process would have it; None if there is none."""
+    def another(self) -> "AnyLedger":
+        """Return a second ledger on the same database, as another process would have it."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -119,11 +119,10 @@ class InMemory(AnyLedger):
         # They are few, and of one source only where a test looks at them.
         return [kept.kind for (of, *_), kept in self.ledger._tables.anomalies.items() if of == source]
 
-    def reopened(self) -> bool:
-        return False
+    def reopen(self) -> None: ...
 
-    def another(self) -> AnyLedger | None:
-        return None
+    def another(self) -> AnyLedger:
+        raise NotImplementedError("a ledger in memory is one process's own")
 
     def close(self) -> None:
         self.ledger.close()
@@ -203,12 +202,11 @@ class InDatabase(AnyLedger):
     def anomalies(self, source: str) -> list[str]:
         return self._rows.anomalies(source)
 
-    def reopened(self) -> bool:
+    def reopen(self) -> None:
         self.ledger.close()
         self.ledger = SqlLedger(self.url)
-        return True
 
-    def another(self) -> AnyLedger | None:
+    def another(self) -> AnyLedger:
         return InDatabase(self.url)
 
     def close(self) -> None:
@@ -280,12 +278,11 @@ class AsyncInDatabase(AnyLedger):
     def anomalies(self, source: str) -> list[str]:
         return self._rows.anomalies(source)
 
-    def reopened(self) -> bool:
+    def reopen(self) -> None:
         self._run(self.ledger.close())
         self.ledger = self._run(self._open())
-        return True
 
-    def another(self) -> AnyLedger | None:
+    def another(self) -> AnyLedger:
         return AsyncInDatabase(self.url)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 
 from game_operator.cli._output import say, write_document
+from game_operator.cli._stopping import on_signals
 from game_operator.cli._wording import told
 from game_operator.errors import (
     ApiError,
@@ -67,13 +68,11 @@ class GrantInterruptedError(Exception):
 def grant_in_doubt(reference_id: str, instance_id: str) -> Iterator[None]:
     """Turn Ctrl-C and SIGTERM into the error that says that the grant may have been made."""
     # SIGTERM would end this process without a word, and without the reference id.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise GrantInterruptedError(reference_id, instance_id) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with on_signals([signal.SIGTERM], signal.default_int_handler):
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise GrantInterruptedError(reference_id, instance_id) from None
 
 
 def exit_code_of(error: GameOperatorError) -> ExitCode:

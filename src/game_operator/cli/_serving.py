@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import platform
-import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.cli._stopping import when_stdin_ends
+from game_operator.cli._stopping import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.address import shown_address
 from game_operator.ledger.async_ledger import AsyncSqlLedger
@@ -118,12 +117,8 @@ def _server(config: "uvicorn.Config", ready: Callable[[], object]) -> "uvicorn.S
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             # uvicorn's own raises the signal again when all is done, which would kill us on our way out.
-            before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
-            try:
+            with on_signals(STOP_SIGNALS, self.handle_exit):
                 yield
-            finally:
-                for number, handler in before.items():
-                    signal.signal(number, handler)
 
     return Server(config)
 

@@ -1,10 +1,27 @@
-"""How a command that runs until it is stopped notices that whoever started it has gone."""
+"""How a command notices that it is to stop: by a signal, or because whoever started it has gone."""
 
 import os
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
-__all__ = ["when_stdin_ends"]
+__all__ = ["STOP_SIGNALS", "on_signals", "when_stdin_ends"]
+
+#: Ctrl-C, and what a supervisor sends.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def on_signals(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Let *handler* take signals, and whoever took them before take them again afterwards."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def when_stdin_ends(stop: Callable[[], object]) -> None:

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import say, waiting, write_document
+from game_operator.cli._stopping import on_signals
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def demo(as_json: AsJson = False) -> int:
     started = time.monotonic()
     chapters: list[Chapter] = []
     with (
-        _cleaning_up_on_sigterm(),
+        # As Ctrl-C: through every ``finally``.
+        on_signals([signal.SIGTERM], lambda number, _: sys.exit(128 + number)),
         TemporaryDirectory(prefix="game-operator-demo-") as made,
         closing(_stories(Path(made))) as stories,
     ):
@@ -75,16 +77,6 @@ def _wallet_story(place: Path) -> "Iterator[Chapter]":
     options = ("--port", "0", "--database", database, "--service-key", str(keys.public))
     with log.open("wb") as standard_error, _running("serve", *options, log=standard_error) as wallet:
         yield from told_of_wallet(keys, wallet, database, log)
-
-
-@contextmanager
-def _cleaning_up_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end this process as Ctrl-C does, through every ``finally``."""
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

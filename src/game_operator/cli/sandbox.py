@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import typer
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import PASSPHRASE, AsJson
 from game_operator.cli._output import say, show_details, write_document
-from game_operator.cli._stopping import when_stdin_ends
+from game_operator.cli._stopping import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.cli._stream import lost_output
 from game_operator.errors import ConfigurationError
 
@@ -43,8 +42,11 @@ def sandbox(
 
     Keys that lie in --directory are used again, so a client keeps working over a restart.
     """
-    stopped = _stop_signals(with_stdin=stop_with_stdin)
-    with _directory(directory) as place:
+    stopped = threading.Event()
+    if stop_with_stdin:
+        # Who started us holds the other end, and lets go of it even when it is killed.
+        when_stdin_ends(stopped.set)
+    with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), _directory(directory) as place:
         private, public = _keys_in(place)
         with _sandbox(operator_id, public, port, seed) as running:
             _announce(running, private, public, as_json=as_json)
@@ -65,17 +67,6 @@ def _sandbox(operator_id: str, public: Path, port: int, seed: int | None) -> "Sa
     else:
         return Sandbox(operator_id=operator_id, operator_public_key=public, port=port, seed=seed)
     raise ConfigurationError(problem)
-
-
-def _stop_signals(*, with_stdin: bool) -> threading.Event:
-    """Return what is set once this process is asked to stop."""
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
-    if with_stdin:
-        # Who started us holds the other end, and lets go of it even when it is killed.
-        when_stdin_ends(stopped.set)
-    return stopped
 
 
 @contextmanager

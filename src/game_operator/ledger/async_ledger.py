@@ -17,6 +17,7 @@ from game_operator.ledger.clock import never_back
 from game_operator.ledger.dialects import AnyDialect, Kind, check_accounts, check_own, dialect_for, set_based
 from game_operator.ledger.forks import told_of_forks
 from game_operator.ledger.joined import Joiner
+from game_operator.ledger.nested import Transactions
 from game_operator.ledger.outside import adjust, open_account
 from game_operator.ledger.queries import Queries, balance_of
 from game_operator.ledger.queues import AsyncCommitQueue, merged
@@ -124,6 +125,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         self._store: _Store | None = None
         self._fitting: AnyDialect | None = None
         self._queries = Queries(prefix)
+        self._transactions = Transactions()
         self._make_queue()
         told_of_forks(self)
 
@@ -153,6 +155,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
 
     async def close(self) -> None:
         """Close the connection."""
+        self._transactions.check()
         async with self._mutex:
             store, self._store = self._store, None
             if store is not None:
@@ -171,9 +174,11 @@ class AsyncSqlLedger(AsyncSqlAdmin):
             TransactionRequiredError: *connection* has no open transaction.
             SchemaError: The tables are not in the database of *connection*.
             TypeError: *connection* is none that we know.
+            LedgerError: It is called from within a transaction of this ledger, without its *connection*.
         """
         if connection is not None:
             return await self._joiner.apply_async(Item(call, terms), connection)
+        self._transactions.check()
         return await self._queue.submit(Item(call, terms))
 
     async def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
@@ -219,18 +224,23 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         return merged(len(items), done, others)
 
     async def _write(self, script: Callable[[Dialect], Generator[Step, Any, T]]) -> T:
+        self._transactions.check()
         async with self._mutex:
             store = await self._opened()
             for _ in range(_MOST_CONFLICTS):
                 try:
-                    return await store.run(lambda: script(self._fit))
+                    with self._transactions.entered():
+                        return await store.run(lambda: script(self._fit))
                 except ConflictError:
                     continue
         raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
 
     async def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        self._transactions.check()
         async with self._mutex:
-            return await (await self._opened()).read(script)
+            store = await self._opened()
+            with self._transactions.entered():
+                return await store.read(script)
 
     @property
     def _fit(self) -> AnyDialect:

@@ -7,9 +7,10 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import AccountNotFoundError, LedgerError, shown
+from game_operator.errors import AccountNotFoundError, shown
 from game_operator.ledger.api import DEFAULT_TERMS, Account, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Anomaly, Book, Changes, Item, Needs, Posting
+from game_operator.ledger.nested import Transactions
 from game_operator.ledger.outside import adjust, open_account
 from game_operator.ledger.script import Loaded, Step, answered, apply_items, drive
 from game_operator.models.webhooks import WebhookCall
@@ -73,7 +74,7 @@ class MemoryLedger:
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._lock = RLock()
-        self._is_performing = False
+        self._transactions = Transactions()
         self._tables = _Tables(clock_millis)
         for player_id, cents in (opening or {}).items():
             self.open_account(player_id, Decimal(cents).scaleb(-2))
@@ -111,6 +112,7 @@ class MemoryLedger:
 
     def balance(self, player_id: str) -> Cents:
         """Return the balance in cents; raise AccountNotFoundError if there is no such account."""
+        self._transactions.check()
         with self._lock:
             account = self._tables.accounts.get(player_id)
         if account is None:
@@ -119,6 +121,7 @@ class MemoryLedger:
 
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""
+        self._transactions.check()
         with self._lock:
             book = self._tables.books.get(source)
             return book.bets.get(bet_id) if book else None
@@ -127,6 +130,7 @@ class MemoryLedger:
         self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
     ) -> list[BetRecord]:
         """Return the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
+        self._transactions.check()
         with self._lock:
             book = self._tables.books.get(source)
             found = [
@@ -168,17 +172,14 @@ class MemoryLedger:
             return tuple(self._tables.anomalies.values())
 
     def _perform(self, script: Generator[Step, Any, T]) -> T:
-        with self._lock:
-            if self._is_performing:
-                # The call under way has loaded its rows: what is moved now would be overwritten, or lost with it.
-                raise LedgerError("may_bet, account_of and within may read this ledger, but not move money in it.")
-            self._is_performing = True
+        # The call under way has loaded its rows: what is moved meanwhile would be overwritten, or lost with it.
+        self._transactions.check()
+        with self._lock, self._transactions.entered():
             try:
                 result = drive(script, _answer)
                 self._tables.commit()
             finally:
                 self._tables.pending.clear()
-                self._is_performing = False
             return result
 
 

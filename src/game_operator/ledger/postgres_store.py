@@ -5,6 +5,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from functools import lru_cache
 from random import uniform
 from typing import Any, TypeVar
@@ -182,6 +183,7 @@ class PostgresStore:
         self._connection: psycopg.Connection[Any] | None = None
         self._cursor: psycopg.Cursor[Any] | None = None
         self._prepared: Prepared | None = None
+        self._pipeline = ExitStack()
         try:
             self.run(lambda: migration(prefix, migrate))
         except BaseException:
@@ -226,7 +228,8 @@ class PostgresStore:
     def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         connection = self._mine()
         try:
-            with connection.pipeline():
+            with self._pipeline:
+                self._pipeline.enter_context(connection.pipeline())
                 connection.execute("BEGIN")
                 result = drive(script(), self._perform)
                 connection.execute("COMMIT")
@@ -261,7 +264,14 @@ class PostgresStore:
             case Together(statements):
                 cursors = [connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements]
                 return [_rows(cursor) for cursor in cursors]
-        return answered(step, connection)
+        return self._answered(step, connection)
+
+    def _answered(self, step: Step, connection: "psycopg.Connection[Any]") -> Any:
+        # In a pipeline the operator's own statements would tell neither how many rows they met, nor what failed.
+        self._pipeline.close()
+        answer = answered(step, connection)
+        self._pipeline.enter_context(connection.pipeline())
+        return answer
 
     def _roll_back(self, connection: "psycopg.Connection[Any]") -> None:
         try:
@@ -287,6 +297,7 @@ class AsyncPostgresStore:
         self._connection: psycopg.AsyncConnection[Any] | None = None
         self._cursor: psycopg.AsyncCursor[Any] | None = None
         self._prepared: Prepared | None = None
+        self._pipeline = AsyncExitStack()
 
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
@@ -328,7 +339,8 @@ class AsyncPostgresStore:
     async def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         connection = await self._connected()
         try:
-            async with connection.pipeline():
+            async with self._pipeline:
+                await self._pipeline.enter_async_context(connection.pipeline())
                 await connection.execute("BEGIN")
                 result = await drive_async(script(), self._perform)
                 await connection.execute("COMMIT")
@@ -367,7 +379,14 @@ class AsyncPostgresStore:
                     await connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements
                 ]
                 return [await _rows_async(cursor) for cursor in cursors]
-        return await awaited_answer(step, connection)
+        return await self._answered(step, connection)
+
+    async def _answered(self, step: Step, connection: "psycopg.AsyncConnection[Any]") -> Any:
+        # In a pipeline the operator's own statements would tell neither how many rows they met, nor what failed.
+        await self._pipeline.aclose()
+        answer = await awaited_answer(step, connection)
+        await self._pipeline.enter_async_context(connection.pipeline())
+        return answer
 
     async def _roll_back(self, connection: "psycopg.AsyncConnection[Any]") -> None:
         try:

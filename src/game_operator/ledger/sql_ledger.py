@@ -16,6 +16,7 @@ from game_operator.ledger.clock import never_back
 from game_operator.ledger.dialects import AnyDialect, Kind, check_accounts, check_own, dialect_for, set_based
 from game_operator.ledger.forks import told_of_forks
 from game_operator.ledger.joined import Joiner
+from game_operator.ledger.nested import Transactions
 from game_operator.ledger.outside import adjust, open_account
 from game_operator.ledger.queries import Queries, balance_of
 from game_operator.ledger.queues import CommitQueue, merged
@@ -76,6 +77,7 @@ class SqlLedger(SqlAdmin):
         self._store = _store(url, prefix, migrate, patience_seconds, clock_millis)
         self._queries = Queries(prefix)
         self._fit = self._fitted(prefix, clock_millis)
+        self._transactions = Transactions()
         self._make_queue()
         told_of_forks(self)
 
@@ -100,6 +102,7 @@ class SqlLedger(SqlAdmin):
 
     def close(self) -> None:
         """Close the connection."""
+        self._transactions.check()
         with self._mutex:
             self._store.close()
 
@@ -117,9 +120,11 @@ class SqlLedger(SqlAdmin):
             TransactionRequiredError: *connection* has no open transaction.
             SchemaError: The tables are not in the database of *connection*.
             TypeError: *connection* is none that we know.
+            LedgerError: It is called from within a transaction of this ledger, without its *connection*.
         """
         if connection is not None:
             return self._joiner.apply(Item(call, terms), connection)
+        self._transactions.check()
         return self._queue.submit(Item(call, terms))
 
     def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
@@ -191,7 +196,8 @@ class SqlLedger(SqlAdmin):
             raise
 
     def _write(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
-        with self._mutex:
+        self._transactions.check()
+        with self._mutex, self._transactions.entered():
             for _ in range(_MOST_CONFLICTS):
                 try:
                     return self._store.run(script)
@@ -200,7 +206,8 @@ class SqlLedger(SqlAdmin):
         raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
 
     def _read(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
-        with self._mutex:
+        self._transactions.check()
+        with self._mutex, self._transactions.entered():
             return self._store.read(script)
 
 

@@ -1,0 +1,158 @@
+"""A ledger used from within its own transaction would wait for itself: it is refused, whatever asks, and goes on."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from game_operator.errors import LedgerError
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
+from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
+from tests.support.calls import ask_balance, claim, withdraw
+
+CALLBACKS = ("within", "may_bet", "account_of")
+MOVES: dict[str, Callable[[Any], Any]] = {  # Any: a ledger of any kind.
+    "apply": lambda ledger: ledger.apply(claim()),
+    "player-balance": lambda ledger: ledger.apply(ask_balance("p1")),
+    "adjust": lambda ledger: ledger.adjust("p1", Decimal(1), reference="a"),
+    "open_account": lambda ledger: ledger.open_account("p2", Decimal(1)),
+    "balance": lambda ledger: ledger.balance("p1"),
+    "bet": lambda ledger: ledger.bet("b1"),
+    "bets": lambda ledger: list(ledger.bets()),
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The AsyncSqlLedger is one of asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
+    """A ledger of each kind, where p1 has 10.00."""
+    if request.param == "memory":
+        ledger: Any = MemoryLedger()
+    elif request.param == "sqlite":
+        ledger = SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}")
+    else:
+        ledger = SqlLedger(request.getfixturevalue("postgres_url"))
+    with ledger:
+        ledger.open_account("p1", Decimal(10))
+        yield ledger
+
+
+def _terms(what: str, callback: Callable[..., Any]) -> Terms:
+    terms: Any = {what: callback}  # Any: one of the callables of Terms.
+    return replace(DEFAULT_TERMS, **terms)
+
+
+@pytest.mark.parametrize("what", CALLBACKS)
+@pytest.mark.parametrize("how", MOVES)
+def test_a_callback_cannot_use_its_ledger(ledger: Any, what: str, how: str) -> None:
+    """Nothing hangs, nothing of the call remains, and the ledger goes on."""
+    with pytest.raises(LedgerError, match="would wait for itself"):
+        ledger.apply(withdraw(), terms=_terms(what, lambda *_args: MOVES[how](ledger)))
+    assert (ledger.balance("p1"), ledger.bet("b1")) == (1_000, None)
+    assert ledger.apply(withdraw()).balance_cents == 500
+
+
+def test_a_callback_cannot_close_its_ledger(database_url: str) -> None:
+    """The connection is in use."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(10))
+        with pytest.raises(LedgerError, match="would wait for itself"):
+            ledger.apply(withdraw(), terms=Terms(within=lambda *_args: ledger.close()))
+        assert ledger.apply(withdraw()).balance_cents == 500
+
+
+def test_within_may_use_another_ledger(ledger: Any) -> None:
+    """A ledger of its own is not waited for."""
+    other = MemoryLedger({"p1": 1_000})
+
+    def within(*_args: object) -> None:
+        other.apply(claim())
+
+    ledger.apply(withdraw(), terms=Terms(within=within))
+    assert (ledger.balance("p1"), other.balance("p1")) == (500, 1_300)
+
+
+def test_within_may_pass_its_connection_on(database_url: str) -> None:
+    """A second call in the same transaction, on the connection that within is given."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(10))
+
+        def within(_call: object, _outcome: Outcome, connection: Any) -> None:
+            assert ledger.apply(claim(), connection=connection).applied
+
+        ledger.apply(withdraw(), terms=Terms(within=within))
+        assert ledger.balance("p1") == 800
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("what", ["within", "may_bet"])
+@pytest.mark.parametrize("how", [*(how for how in MOVES if how != "bets"), "close"])
+async def test_an_async_callback_cannot_use_its_ledger(postgres_url: str, what: str, how: str) -> None:
+    """Neither itself, nor through a task that it awaits."""
+    move = MOVES.get(how, lambda ledger: ledger.close())
+    async with AsyncSqlLedger(postgres_url) as ledger:
+        await ledger.open_account("p1", Decimal(10))
+
+        async def directly(*_args: object) -> None:
+            await move(ledger)
+
+        async def in_a_task(*_args: object) -> None:
+            await asyncio.gather(move(ledger))
+
+        for callback in (directly, in_a_task):
+            with pytest.raises(LedgerError, match="would wait for itself"):
+                await asyncio.wait_for(ledger.apply(withdraw(), terms=_terms(what, callback)), 30)
+        assert (await ledger.balance("p1"), await ledger.bet("b1")) == (1_000, None)
+        assert (await ledger.apply(withdraw())).balance_cents == 500
+
+
+@pytest.mark.anyio
+async def test_a_task_that_outlives_the_transaction_goes_on(database_url: str) -> None:
+    """What within starts without awaiting it may use the ledger once the call is committed."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(10))
+        committed = asyncio.Event()
+        later: list[Awaitable[Outcome]] = []
+
+        async def after_the_commit() -> Outcome:
+            await committed.wait()
+            return await ledger.apply(claim())
+
+        def within(*_args: object) -> None:
+            later.append(asyncio.ensure_future(after_the_commit()))
+
+        await ledger.apply(withdraw(), terms=Terms(within=within))
+        committed.set()
+        assert (await later[0]).balance_cents == 800
+
+
+@pytest.mark.anyio
+async def test_the_ledger_is_not_inside_after_a_failure(database_url: str) -> None:
+    """Whatever a callback raised, the same task goes on with the ledger."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(10))
+        with suppress(ZeroDivisionError):
+            await ledger.apply(withdraw(), terms=Terms(within=lambda *_args: 1 / 0))
+        assert (await ledger.apply(withdraw())).balance_cents == 500
+
+
+def test_a_thread_of_its_own_is_not_inside(database_url: str) -> None:
+    """Another thread waits its turn, as it would have done anyway."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(10))
+        claims: list[Outcome] = []
+        thread = threading.Thread(target=lambda: claims.append(ledger.apply(claim())))
+
+        ledger.apply(withdraw(), terms=Terms(within=lambda *_args: thread.start()))
+        thread.join(30)
+        assert claims[0].balance_cents == 800
