@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -56,19 +57,21 @@ class _SqliteOnLoop:
     """
     An SQLite store of an event loop.
 
-    A commit is a fraction of a millisecond, less than handing it to a thread and back; so it is done on the loop. Only
-    waiting for another process to finish writing is left to a thread.
+    A small commit is a fraction of a millisecond, less than handing it to a thread and back; so it is done on the loop.
+    A large one, and waiting for another process to finish writing, is left to a thread of our own, for those of the
+    loop may all be taken by handlers that wait for us.
     """
 
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
+        self._thread = ThreadPoolExecutor(1, "game-operator-sqlite")
         self.dialect = store.dialect
 
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         try:
-            return self._store.run(script, wait=False)
+            return await self._store.run_async(script, self._in_thread)
         except BusyError:
-            return await _in_thread(lambda: self._store.run(script))
+            return await self._in_thread(lambda: self._store.run(script))
 
     async def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         return self._store.read(script)
@@ -78,24 +81,24 @@ class _SqliteOnLoop:
 
     async def close(self) -> None:
         self._store.close()
+        self._thread.shutdown(wait=False)
 
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """
+        Run *work* in our thread, to its end even if we are cancelled.
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    """
-    Run *work* in a thread, to its end even if we are cancelled.
-
-    Until then the connection is the thread's, and whoever holds our lock must not give it up.
-    """
-    task = asyncio.create_task(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # Looked at: nobody else will.
-        raise
+        Until then the connection is the thread's, and whoever holds our lock must not give it up.
+        """
+        done = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            while not done.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([done])
+            if not done.cancelled():
+                done.exception()  # Looked at: nobody else will.
+            raise
 
 
 class AsyncSqlLedger(AsyncSqlAdmin):

@@ -9,11 +9,11 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from random import uniform
 from threading import RLock
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.api import Account, CallRecord, Outcome
@@ -43,6 +43,8 @@ _OF_STATEMENTS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLIT
 _OF_STATEMENTS |= {sqlite3.SQLITE_RANGE, sqlite3.SQLITE_TOOBIG}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _LONGEST_NAP = 0.01
+#: From here on a commit takes longer than to hand it to a thread and back: rows written.
+_MANY_ROWS = 16
 
 
 _IN_MEMORY = ":memory:"
@@ -162,6 +164,10 @@ class _Patience:
         return True
 
 
+#: Runs a function in a thread, to its end.
+Elsewhere: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
+
+
 class SqliteStore:
     """One connection to an SQLite file. Not for two threads at a time: whoever uses it holds a lock."""
 
@@ -173,7 +179,7 @@ class SqliteStore:
         self._prefix = prefix
         self._patience_seconds = patience_seconds
         self._busy = RLock()
-        self._rests = False
+        self._rests = self._commits = False
         self._closed = False
         self._file: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = self._connected(migrate, create=True)
@@ -264,20 +270,49 @@ class SqliteStore:
             BusyError: Somebody else is writing, and *wait* is False.
             LedgerUnavailableError: The file is locked for longer than our patience, full, or cannot be written.
         """
-        with self._busy:
-            connection = self._mine()
-            self._begin(connection, wait)
-            try:
-                result = drive(script(), self._perform)
-                connection.execute("COMMIT")
-            except sqlite3.Error as failed:
-                self._roll_back(connection)
-                self._raise_translated(failed)
-                raise
-            except BaseException:
-                self._roll_back(connection)
-                raise
+        with self._busy, self._transaction(wait) as connection:
+            result = drive(script(), self._perform)
+            connection.execute("COMMIT")
             return result
+
+    async def run_async(self, script: Callable[[], Generator[Step, Any, T]], elsewhere: Elsewhere) -> T:
+        """
+        Run *script* in one transaction, on an event loop.
+
+        What is short is done at once. What takes long because the disk does is awaited *elsewhere*, in a thread: to
+        commit much. Nobody else may use this store meanwhile, and it must be awaited to its end.
+
+        Raises:
+            BusyError: Somebody else is writing.
+            LedgerUnavailableError: The file is full, or cannot be written.
+        """
+        with self._busy, self._transaction(wait=False) as connection:
+            before = connection.total_changes
+            result = drive(script(), self._perform)
+            if connection.total_changes - before < _MANY_ROWS:
+                connection.execute("COMMIT")
+                return result
+            self._commits = True
+            try:
+                await elsewhere(lambda: connection.execute("COMMIT"))
+            finally:
+                self._commits = False
+            return result
+
+    @contextlib.contextmanager
+    def _transaction(self, wait: bool) -> Iterator[sqlite3.Connection]:
+        """Begin a transaction, which whoever asks commits; roll back what fails."""
+        connection = self._mine()
+        self._begin(connection, wait)
+        try:
+            yield connection
+        except sqlite3.Error as failed:
+            self._roll_back(connection)
+            self._raise_translated(failed)
+            raise
+        except BaseException:
+            self._roll_back(connection)
+            raise
 
     def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
@@ -321,11 +356,12 @@ class SqliteStore:
                 self._busy.release()
             return
         connection, self._connection = self._connection, None
-        if connection is not None and self._rests and not connection.in_transaction:
+        if connection is not None and self._rests and not self._commits and not connection.in_transaction:
             connection.close()
         elif connection is not None:
             _NEVER_CLOSED.append(connection)  # Closing it would undo what the parent is doing.
         self._busy = RLock()
+        self._commits = False
 
     def _discard(self) -> None:
         connection, self._connection = self._connection, None

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from game_operator.webhooks.deadlines import Deadlines
 from game_operator.webhooks.story import tell
 
 __all__ = ["AsyncRunner", "Begun", "Budget", "OverBudget", "Runner"]
@@ -73,6 +74,7 @@ class Budget:
         self._pool: ThreadPoolExecutor | None = None
         self._pool_owner = 0
         self._making_pool = Lock()
+        self._deadlines: Deadlines | None = None
 
     def here(self, seconds: float, method: Callable[..., object], *arguments: object) -> object:
         """Run in this thread, where nothing can be interrupted: too long is only found out afterwards."""
@@ -132,16 +134,28 @@ class Budget:
             return failed
 
     async def _ended(self, begun: "Begun[object]", seconds: float) -> object:
-        budget = asyncio.timeout(seconds)
+        task = asyncio.current_task()
+        assert task is not None  # We are in a coroutine that asyncio runs.
+        deadline = self._deadlines_here().begin(task, seconds)
         try:
-            async with budget:
-                result = await begun
-        except TimeoutError:
-            if budget.expired():
+            result = await begun
+        except asyncio.CancelledError:
+            if deadline.left():
                 return OverBudget(seconds, "it was cancelled")
             raise
+        except BaseException:
+            deadline.left()
+            raise
+        deadline.left()
         # A handler may catch its cancellation and go on.
-        return OverBudget(seconds, "it ended all the same") if budget.expired() else result
+        return OverBudget(seconds, "it ended all the same") if deadline.expired else result
+
+    def _deadlines_here(self) -> Deadlines:
+        # A receiver may be shared by the loops of several threads, one after the other or at once.
+        loop, deadlines = asyncio.get_running_loop(), self._deadlines
+        if deadlines is None or deadlines.loop is not loop:
+            self._deadlines = deadlines = Deadlines(loop)
+        return deadlines
 
     def _submitted(self, method: Callable[..., object], arguments: tuple[object, ...]) -> "Future[object]":
         return self._pool_here().submit(contextvars.copy_context().run, _caught, method, arguments)

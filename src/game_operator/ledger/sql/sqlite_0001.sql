@@ -32,8 +32,8 @@ CREATE TABLE {prefix}calls (
     balance_cents INTEGER,
     at_millis INTEGER NOT NULL,
     body BLOB,
-    PRIMARY KEY (source, operation, tx_id)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (source, operation, tx_id)
+) STRICT;
 
 CREATE TABLE {prefix}bets (
     bet_id TEXT NOT NULL,
@@ -52,8 +52,8 @@ CREATE TABLE {prefix}bets (
     deposit_tx_id TEXT,
     withdraw_digest BLOB,
     source TEXT NOT NULL,
-    PRIMARY KEY (source, bet_id)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (source, bet_id)
+) STRICT;
 
 CREATE INDEX {prefix}bets_opened ON {prefix}bets (opened_at_millis);
 
