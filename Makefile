@@ -12,7 +12,7 @@ help:
 	@echo "make check    what a change must pass: format, lint, types, import contracts, tests"
 	@echo "make format   write the format that check asks for"
 	@echo "make bench    speed, side by side with the peers"
-	@echo "make torture  what takes too long for make check: more examples, Python 3.12 and 3.13"
+	@echo "make torture  what takes too long for make check: more examples, Python 3.12 and 3.13, the fuzzer"
 	@echo "make clean    remove what the other targets made"
 
 demo: $(VENV)/runtime
@@ -37,7 +37,7 @@ format: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
 
-torture: $(VENV)/dev
+torture: $(VENV)/dev $(VENV)/fuzz
 	$(BIN)/python tools/torture.py
 
 clean:
@@ -58,3 +58,7 @@ $(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt
 	@echo "installing game-operator and its tools into $(VENV) …"
 	@$(PIP) install --quiet --constraint constraints.txt --editable ".[all]" --group dev
 	@touch $@ $(VENV)/runtime
+
+$(VENV)/fuzz: $(VENV)/dev
+	@$(PIP) install --quiet --constraint constraints.txt --group fuzz
+	@touch $@

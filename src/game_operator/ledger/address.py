@@ -21,12 +21,14 @@ def address_of(url: str) -> str:
     Return *url* as libpq reads it.
 
     Raises:
-        ConfigurationError: A slash, question mark or number sign of a password was not escaped: libpq would take the
-            rest of it for the name of a host or a database, and show it.
+        ConfigurationError: A slash or an at sign of a password was not escaped: libpq would take the rest of it for
+            the name of a host or a database, and show it.
     """
     rest = url.partition("://")[2]
-    authority, slash, path = rest.partition("?")[0].partition("/")
-    if slash and "@" in path and "@" not in authority:
+    place = rest.partition("?")[0]
+    userinfo, at, _ = place.partition("@")
+    # For libpq the first @ ends the password; with a slash before it there is none.
+    if place.count("@") > 1 or (at and "/" in userinfo):
         raise unreadable()
     return f"postgresql://{rest}"
 

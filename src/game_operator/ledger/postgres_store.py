@@ -8,12 +8,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import lru_cache
 from random import uniform
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger.address import address_of, unreadable
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.book import Item
+from game_operator.ledger.lending import RELEASE, SAVE, broken_by, is_lent
 from game_operator.ledger.postgres import PostgresDialect
 from game_operator.ledger.schema import VERSION, check_version, ddl
 from game_operator.ledger.script import Execute, Step, Together, answered, awaited_answer, drive, drive_async
@@ -21,6 +22,8 @@ from game_operator.ledger.script import Execute, Step, Together, answered, await
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import TransactionStatus
+    from psycopg.rows import tuple_row
 
     from game_operator.ledger.prepared import Prepared
 except ImportError as missing:
@@ -40,6 +43,12 @@ _AGAIN = (
 )
 #: The express lane has done nothing: another machine was there first, or a balance would leave its bounds.
 _NOT_EXPRESS = (*_AGAIN, psycopg.errors.UniqueViolation, psycopg.errors.NumericValueOutOfRange)
+#: The savepoint cannot be given up: what it stood in has failed, or is over.
+_BROKEN = (
+    psycopg.errors.InFailedSqlTransaction,
+    psycopg.errors.InvalidSavepointSpecification,
+    psycopg.errors.NoActiveSqlTransaction,
+)
 #: The server is gone, going or coming: connect again.
 _GONE = (
     psycopg.OperationalError,
@@ -66,9 +75,9 @@ def _address(url: str) -> str:
     return address
 
 
-def _network(address: str, patience_seconds: float) -> dict[str, Any]:  # Any: libpq's parameters, texts and numbers.
+def _parameters(address: str, patience_seconds: float) -> dict[str, Any]:  # Any: libpq's parameters, texts and numbers.
     """
-    Return how long libpq waits for a network that has gone silent, as far as *address* does not say.
+    Return how we talk: in UTF-8, and how long libpq waits for a network that has gone silent, unless *address* says.
 
     Without these a server that vanishes without a word (a cut cable, a firewall's restart) is waited for, for hours.
     """
@@ -81,7 +90,9 @@ def _network(address: str, patience_seconds: float) -> dict[str, Any]:  # Any: l
         "keepalives_count": 3,
     }
     given = conninfo_to_dict(address)
-    return {name: value for name, value in wanted.items() if name not in given}
+    chosen = {name: value for name, value in wanted.items() if name not in given}
+    # Whatever the database, the user or the environment prefers: an id has one spelling in bytes.
+    return chosen | {"client_encoding": "utf8"}
 
 
 def _settings(patience_seconds: float) -> str:
@@ -156,6 +167,21 @@ def _unavailable(failed: BaseException) -> LedgerUnavailableError:
     )
 
 
+_SEARCH_PATH: Final = "SELECT quote_literal(current_setting('search_path'))"
+
+
+def _taken_back(rows: list[Any]) -> str:
+    # What PostgreSQL has quoted itself.
+    return f"{RELEASE}; SELECT set_config('search_path', {rows[0][0]}, false)"
+
+
+def _theirs(
+    raised: psycopg.Error, connection: "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]"
+) -> BaseException | None:
+    """Return *raised* by the operator's code if it is no failure of our connection: some other database, say."""
+    return raised if connection.info.transaction_status is TransactionStatus.INTRANS else None
+
+
 class _Patience:
     """How long to go on trying, and how long to wait in between."""
 
@@ -172,7 +198,21 @@ class _Patience:
         return nap
 
 
-class PostgresStore:
+class _Lender:
+    """What both stores know of a connection that they lend."""
+
+    #: Gives up the savepoint, and puts back what later statements of ours rest on.
+    _taken_back: str = ""
+    #: What the operator's code raised while the connection was well: not a reason to try again.
+    _theirs: BaseException | None = None
+
+    def _raise_if_theirs(self, failed: BaseException) -> None:
+        theirs, self._theirs = self._theirs, None
+        if failed is theirs:
+            raise failed
+
+
+class PostgresStore(_Lender):
     """One connection. Not for two threads at a time: whoever uses it holds a lock."""
 
     def __init__(self, url: str, prefix: str, *, migrate: bool, patience_seconds: float) -> None:
@@ -197,8 +237,10 @@ class PostgresStore:
             try:
                 return self._attempt(script)
             except _AGAIN as failed:
+                self._raise_if_theirs(failed)
                 nap = patience.nap_after(failed)
             except _GONE as failed:
+                self._raise_if_theirs(failed)
                 self._drop()
                 nap = patience.nap_after(failed)
             time.sleep(nap)
@@ -243,8 +285,9 @@ class PostgresStore:
             # A connection shared by two processes after fork would mix their answers. The parent's stays its own.
             self._pid, self._connection = os.getpid(), None
         if self._connection is None or self._connection.closed:
-            connection = psycopg.connect(self._url, autocommit=True, **_network(self._url, self._patience_seconds))
+            connection = psycopg.connect(self._url, autocommit=True, **_parameters(self._url, self._patience_seconds))
             connection.execute(_settings(self._patience_seconds), prepare=False)
+            self._taken_back = _taken_back(connection.execute(_SEARCH_PATH).fetchall())
             connection.prepare_threshold = 0
             self._connection, self._cursor = connection, connection.cursor()
             self._prepared = Prepared(self._connection.pgconn)
@@ -264,14 +307,29 @@ class PostgresStore:
             case Together(statements):
                 cursors = [connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements]
                 return [_rows(cursor) for cursor in cursors]
-        return self._answered(step, connection)
+        return self._lent(step, connection) if is_lent(step) else self._asked(step, connection)
 
-    def _answered(self, step: Step, connection: "psycopg.Connection[Any]") -> Any:
+    def _lent(self, step: Step, connection: "psycopg.Connection[Any]") -> Any:
+        connection.execute(SAVE)
         # In a pipeline the operator's own statements would tell neither how many rows they met, nor what failed.
         self._pipeline.close()
-        answer = answered(step, connection)
+        try:
+            answer = self._asked(step, connection)
+        finally:
+            connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
+        try:
+            connection.execute(self._taken_back, prepare=False)
+        except _BROKEN as failed:
+            raise broken_by(step) from failed
         self._pipeline.enter_context(connection.pipeline())
         return answer
+
+    def _asked(self, step: Step, connection: "psycopg.Connection[Any]") -> Any:
+        try:
+            return answered(step, connection)
+        except psycopg.Error as raised:
+            self._theirs = _theirs(raised, connection)
+            raise
 
     def _roll_back(self, connection: "psycopg.Connection[Any]") -> None:
         try:
@@ -287,7 +345,7 @@ class PostgresStore:
                 connection.close()
 
 
-class AsyncPostgresStore:
+class AsyncPostgresStore(_Lender):
     """One connection of one event loop. Not for two tasks at a time: whoever uses it holds a lock."""
 
     def __init__(self, url: str, prefix: str, *, patience_seconds: float) -> None:
@@ -306,8 +364,10 @@ class AsyncPostgresStore:
             try:
                 return await self._attempt(script)
             except _AGAIN as failed:
+                self._raise_if_theirs(failed)
                 nap = patience.nap_after(failed)
             except _GONE as failed:
+                self._raise_if_theirs(failed)
                 await self._drop()
                 nap = patience.nap_after(failed)
             await asyncio.sleep(nap)
@@ -355,9 +415,10 @@ class AsyncPostgresStore:
 
     async def _connected(self) -> "psycopg.AsyncConnection[Any]":
         if self._connection is None or self._connection.closed:
-            network = _network(self._url, self._patience_seconds)
-            connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **network)
+            parameters = _parameters(self._url, self._patience_seconds)
+            connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **parameters)
             await connection.execute(_settings(self._patience_seconds), prepare=False)
+            self._taken_back = _taken_back(await (await connection.execute(_SEARCH_PATH)).fetchall())
             connection.prepare_threshold = 0
             self._connection, self._cursor = connection, connection.cursor()
             self._prepared = Prepared(connection.pgconn)
@@ -379,14 +440,29 @@ class AsyncPostgresStore:
                     await connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements
                 ]
                 return [await _rows_async(cursor) for cursor in cursors]
-        return await self._answered(step, connection)
+        return await (self._lent(step, connection) if is_lent(step) else self._asked(step, connection))
 
-    async def _answered(self, step: Step, connection: "psycopg.AsyncConnection[Any]") -> Any:
+    async def _lent(self, step: Step, connection: "psycopg.AsyncConnection[Any]") -> Any:
+        await connection.execute(SAVE)
         # In a pipeline the operator's own statements would tell neither how many rows they met, nor what failed.
         await self._pipeline.aclose()
-        answer = await awaited_answer(step, connection)
+        try:
+            answer = await self._asked(step, connection)
+        finally:
+            connection.row_factory, connection.cursor_factory = tuple_row, psycopg.AsyncCursor
+        try:
+            await connection.execute(self._taken_back, prepare=False)
+        except _BROKEN as failed:
+            raise broken_by(step) from failed
         await self._pipeline.enter_async_context(connection.pipeline())
         return answer
+
+    async def _asked(self, step: Step, connection: "psycopg.AsyncConnection[Any]") -> Any:
+        try:
+            return await awaited_answer(step, connection)
+        except psycopg.Error as raised:
+            self._theirs = _theirs(raised, connection)
+            raise
 
     async def _roll_back(self, connection: "psycopg.AsyncConnection[Any]") -> None:
         try:

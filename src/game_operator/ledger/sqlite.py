@@ -19,6 +19,7 @@ from game_operator.errors import ConfigurationError, LedgerUnavailableError, Sch
 from game_operator.ledger.api import Account, CallRecord, Outcome
 from game_operator.ledger.book import Changes, Item, Needs
 from game_operator.ledger.forks import told_of_forks
+from game_operator.ledger.lending import RELEASE, SAVE, broken_by, is_lent
 from game_operator.ledger.own_accounts import OwnSqliteAccounts
 from game_operator.ledger.rows import (
     BET_COLUMNS,
@@ -170,6 +171,9 @@ Elsewhere: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
 
 class SqliteStore:
     """One connection to an SQLite file. Not for two threads at a time: whoever uses it holds a lock."""
+
+    #: What the operator's code raised, which says nothing of our file.
+    _theirs: sqlite3.Error | None = None
 
     def __init__(
         self, path: str, prefix: str, *, migrate: bool, patience_seconds: float, clock_millis: Callable[[], int]
@@ -402,7 +406,23 @@ class SqliteStore:
                 return connection.execute(sql, parameters).fetchall()
             case Together(statements):
                 return [self._perform(statement) for statement in statements]
-        return answered(step, connection)
+        return self._lent(step, connection) if is_lent(step) else answered(step, connection)
+
+    def _lent(self, step: Step, connection: sqlite3.Connection) -> Any:
+        connection.execute(SAVE)
+        try:
+            answer = answered(step, connection)
+        except sqlite3.Error as raised:
+            self._theirs = raised
+            raise
+        finally:
+            # Later statements of ours rest on them.
+            connection.row_factory, connection.text_factory = None, str
+        try:
+            connection.execute(RELEASE)
+        except sqlite3.OperationalError as failed:
+            raise broken_by(step) from failed
+        return answer
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
@@ -413,6 +433,9 @@ class SqliteStore:
 
     def _raise_translated(self, failed: sqlite3.Error) -> None:
         """Raise what only we can explain; an error of a statement is the operator's, in within or Accounts."""
+        theirs, self._theirs = self._theirs, None
+        if failed is theirs:
+            return
         code = getattr(failed, "sqlite_errorcode", None)
         if code is None or code & 0xFF in _OF_STATEMENTS:
             return

@@ -1,0 +1,230 @@
+"""The ledger's connection in the operator's hands: whatever is done with it, an answer is true, and the next is too."""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from game_operator.errors import LedgerError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger.api import Outcome, Terms
+from game_operator.money import Cents
+from tests.support.calls import deposit, withdraw
+
+Misuse = Callable[[Any], None]  # Any: a connection of either database.
+
+
+def _swallows(connection: Any) -> None:
+    with contextlib.suppress(psycopg.Error, sqlite3.Error):
+        connection.execute("INSERT INTO nowhere VALUES (1)")
+
+
+def _rolls_back(connection: Any) -> None:
+    connection.execute("ROLLBACK")
+
+
+def _begins_anew(connection: Any) -> None:
+    connection.execute("ROLLBACK")
+    connection.execute("BEGIN")
+
+
+def _commits(connection: Any) -> None:
+    connection.execute("COMMIT")
+
+
+ENDS = [
+    pytest.param(_rolls_back, id="rolls back"),
+    pytest.param(_begins_anew, id="rolls back and begins anew"),
+    pytest.param(_commits, id="commits"),
+]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """An AsyncSqlLedger is one of asyncio."""
+    return "asyncio"
+
+
+def _within(misuse: Misuse) -> Terms:
+    return Terms(within=lambda _call, _outcome, connection: misuse(connection))
+
+
+def _books(ledger: SqlLedger) -> tuple[int, bool]:
+    return ledger.balance("p1"), ledger.bet("b1") is not None
+
+
+@pytest.mark.parametrize("misuse", ENDS)
+def test_within_ends_the_transaction(database_url: str, misuse: Misuse) -> None:
+    """Never a SUCCESS for what was not kept; the repeat is answered by what was."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(10))
+        with pytest.raises(LedgerError, match="within was lent the ledger's transaction"):
+            ledger.apply(withdraw(), terms=_within(misuse))
+        assert _books(ledger) == ((500, True) if misuse is _commits else (1_000, False))
+        assert ledger.apply(withdraw()).balance_cents == 500
+
+
+def test_within_swallows_a_failure(postgres_url: str) -> None:
+    """PostgreSQL has undone all before it, and would answer COMMIT with a ROLLBACK."""
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal(10))
+        with pytest.raises(LedgerError, match="swallowed the error"):
+            ledger.apply(withdraw(), terms=_within(_swallows))
+        assert _books(ledger) == (1_000, False)
+        assert ledger.apply(withdraw()).balance_cents == 500
+        with pytest.raises(LedgerError, match="swallowed the error"):
+            ledger.apply(deposit(), terms=_within(_swallows))
+        assert ledger.balance("p1") == 500
+        assert ledger.apply(deposit()).balance_cents == 1_750
+
+
+def test_on_sqlite_a_failure_undoes_its_statement_alone(sqlite_url: str) -> None:
+    """There is nothing to be found out: the call is kept."""
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal(10))
+        assert ledger.apply(withdraw(), terms=_within(_swallows)).balance_cents == 500
+        assert _books(ledger) == (500, True)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "statements",
+    [
+        pytest.param(["INSERT INTO nowhere VALUES (1)"], id="swallows"),
+        pytest.param(["ROLLBACK"], id="rolls back"),
+        pytest.param(["ROLLBACK", "BEGIN"], id="rolls back and begins anew"),
+    ],
+)
+async def test_an_async_within_ends_the_transaction(postgres_url: str, statements: list[str]) -> None:
+    """The same, awaited."""
+
+    async def within(_call: object, _outcome: Outcome, connection: Any) -> None:
+        for statement in statements:
+            with contextlib.suppress(psycopg.Error):
+                await connection.execute(statement)
+
+    async with AsyncSqlLedger(postgres_url) as ledger:
+        await ledger.open_account("p1", Decimal(10))
+        with pytest.raises(LedgerError, match="within was lent the ledger's transaction"):
+            await ledger.apply(withdraw(), terms=Terms(within=within))
+        assert (await ledger.balance("p1"), await ledger.bet("b1")) == (1_000, None)
+        assert (await ledger.apply(withdraw())).balance_cents == 500
+
+
+class _Purses:
+    """Accounts that misuse the connection in one of their methods."""
+
+    def __init__(self, misuse: Misuse, method: str) -> None:
+        self.misuse, self.method = misuse, method
+
+    def lock(self, connection: Any, account: str) -> Cents | None:
+        row = connection.execute("SELECT cash FROM purses").fetchone()
+        if self.method == "lock":
+            self.misuse(connection)
+        return Cents(row[0])
+
+    def move(self, connection: Any, account: str, delta_cents: int) -> Cents:
+        connection.execute(f"UPDATE purses SET cash = cash + {int(delta_cents)}")
+        cents = connection.execute("SELECT cash FROM purses").fetchone()[0]
+        if self.method == "move":
+            self.misuse(connection)
+        return Cents(cents)
+
+
+def _run(url: str, *statements: str) -> None:
+    if url.startswith("sqlite:///"):
+        with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+            for statement in statements:
+                file.execute(statement)
+            file.commit()
+        return
+    with psycopg.connect(url) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.mark.parametrize("misuse", ENDS[:2])
+@pytest.mark.parametrize("method", ["lock", "move"])
+def test_accounts_end_the_transaction(database_url: str, misuse: Misuse, method: str) -> None:
+    """An object of the operator's is lent it too."""
+    _run(database_url, "CREATE TABLE purses (cash bigint)", "INSERT INTO purses VALUES (1000)")
+    purses = _Purses(misuse, method)
+    with SqlLedger(database_url, accounts=purses) as ledger:
+        with pytest.raises(LedgerError, match=rf"Accounts\.{method} was lent"):
+            ledger.apply(withdraw())
+        purses.method = ""
+        assert _books(ledger) == (1_000, False)
+        assert ledger.apply(withdraw()).balance_cents == 500
+
+
+def _dictionaries(connection: Any) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.row_factory = lambda cursor, row: dict(
+            zip([each[0] for each in cursor.description], row, strict=True)
+        )
+    else:
+        connection.row_factory = dict_row
+
+
+def _bytes(connection: Any) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.text_factory = bytes
+    else:
+        connection.cursor_factory = psycopg.RawCursor
+
+
+def _elsewhere(connection: Any) -> None:
+    if not isinstance(connection, sqlite3.Connection):
+        connection.execute("CREATE SCHEMA IF NOT EXISTS elsewhere")
+        connection.execute("SET search_path TO elsewhere")
+
+
+@pytest.mark.parametrize("leaves", [_dictionaries, _bytes, _elsewhere])
+def test_what_within_leaves_on_the_connection(database_url: str, leaves: Misuse) -> None:
+    """Later calls, with a within and without, read and write as before."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for number, terms in enumerate([_within(leaves), Terms(), _within(leaves), _within(lambda _connection: None)]):
+            bet_id = f"b{number}"
+            assert ledger.apply(withdraw(bet_id), terms=terms).balance_cents == 9_500
+            assert ledger.apply(deposit(bet_id, amount_cents=500), terms=terms).balance_cents == 10_000
+
+
+def test_another_database_of_the_operators_is_down(database_url: str) -> None:
+    """What within raises of something else is no reason to try again, nor to say that the ledger is down."""
+    asked = []
+
+    def within(*_args: object) -> None:
+        asked.append(1)
+        if database_url.startswith("sqlite:///"):
+            with contextlib.closing(sqlite3.connect("file:/nowhere/else.db?mode=ro", uri=True)):
+                pass
+        raise psycopg.OperationalError("another database is down")
+
+    error = sqlite3.OperationalError if database_url.startswith("sqlite:///") else psycopg.OperationalError
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(10))
+        with pytest.raises(error, match=r"another database is down|unable to open"):
+            ledger.apply(withdraw(), terms=Terms(within=within))
+        assert len(asked) == 1
+        assert ledger.apply(withdraw()).balance_cents == 500
+
+
+@pytest.mark.parametrize("told", ["?client_encoding=LATIN1", ""])
+def test_ids_have_one_spelling_in_bytes(postgres_url: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever encoding the address, the database or the environment prefers: a repeat is a repeat."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET client_encoding = 'LATIN1'")
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    url = postgres_url + (told.replace("?", "&") if "?" in postgres_url else told)
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(10))
+        for replayed in (False, True, True):
+            outcome = ledger.apply(withdraw("bét 🂡"))
+            assert (outcome.balance_cents, outcome.replayed) == (500, replayed)
+        assert [bet.bet_id for bet in ledger.bets()] == ["bét 🂡"]
