@@ -273,6 +273,46 @@ def test_nobody_makes_us_look_for_long(public_key: RSAPublicKey, other_key: RSAP
     assert _asked(authenticator, signature)
 
 
+@pytest.mark.parametrize("piece", [b'"\\', b'"', b"\\", b'{"', b'"\\"', b'\\"', b'"\\\\', b" ", b"1"])
+def test_the_work_grows_with_the_body_and_not_with_its_square(piece: bytes) -> None:
+    """E11: eight times the body is eight times the work, and not 64 times, also where a string never ends."""
+
+    def work(size: int) -> float:
+        body = (piece * size)[:size]
+        return min(_seconds_of(lambda: sum(len(form) for form in other_forms(body))) for _ in range(3))
+
+    assert work(16_384) < 8 * 4 * max(work(2_048), 0.001)
+
+
+def _seconds_of(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize(
+    ("body", "spellings"),
+    [
+        pytest.param(b'{"a":1}', 1, id="nothing is spelled in two ways"),
+        pytest.param(b'{"a":"/"}', 2, id="a slash"),
+        pytest.param('{"a":"é"}'.encode(), 2, id="a letter beyond ASCII"),
+        pytest.param('{"a":"é/"}'.encode(), 4, id="both"),
+    ],
+)
+def test_no_spelling_is_tried_twice(body: bytes, spellings: int) -> None:
+    """Each costs a signature's check, which strangers must not make us do: six layouts, with and without a line end."""
+    assert len(list(other_forms(body))) == 5 + spellings * 6 * 2
+
+
+@pytest.mark.parametrize(("depth", "found"), [(8, True), (9, False)])
+def test_how_deep_an_indented_body_is_looked_into(depth: int, found: bool) -> None:
+    """E11: each level makes each line longer; genuine calls have two or three."""
+    value: Any = []
+    for _ in range(depth - 1):
+        value = [value, 1]
+    assert (json.dumps(value, indent=4).encode() in other_forms(encoded(value))) is found
+
+
 def test_a_body_that_somebody_read_before_us_is_told(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
     """A framework's body can be read once."""
     reason = _asked(RsaSignature(public_key), ("signature", signature_of(private_key, _BODY)), body=b"")

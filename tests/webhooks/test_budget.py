@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import gc
+import json
 import logging
 import os
 import threading
@@ -249,6 +250,34 @@ async def test_a_caller_that_is_cancelled_cancels_an_async_handler(
     assert len(rolled_back) == 1
 
 
+async def _wrap_the_cancellation(began: asyncio.Event) -> object:
+    began.set()
+    try:
+        await asyncio.sleep(_PATIENCE)
+    except asyncio.CancelledError as cancelled:
+        raise BaseExceptionGroup("of two kinds", [ValueError("a"), cancelled]) from None
+    return success(balance_cents=1)
+
+
+@pytest.mark.anyio
+async def test_a_cancellation_that_comes_back_in_a_group_is_one(
+    build: Callable[..., WebhookReceiver], headers: dict[str, str]
+) -> None:
+    """The task's own passes, so that its server sees a task that was cancelled; at the budget it is SYSTEM_ERROR."""
+    began = asyncio.Event()
+    handler = AsyncHandler(lambda call: _wrap_the_cancellation(began))
+    task = asyncio.create_task(build(budget_seconds=_PATIENCE).handle_async("/withdraw", headers, _BODY, handler))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+    assert code_of(await build().handle_async("/withdraw", headers, _BODY, handler)) == "SYSTEM_ERROR"
+    ours = asyncio.current_task()
+    assert ours
+    assert ours.cancelling() == 0
+
+
 @pytest.mark.anyio
 async def test_a_caller_that_is_cancelled_leaves_no_thread_behind(
     build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate
@@ -404,6 +433,136 @@ def test_a_batch_has_six_budgets(way: str, build: Callable[..., WebhookReceiver]
     assert reply.status == 200
     assert 0 < len(handler.calls) < 1_000
     assert reply.body.count(b'"SUCCESS"') <= len(handler.calls)
+
+
+class _Clock:
+    """Stands still until a handler moves it, so that no machine is too slow."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+        self._lock = threading.Lock()
+
+    def __call__(self) -> float:
+        return self._at
+
+    def move(self, seconds: float) -> None:
+        with self._lock:
+            self._at += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    """Time as the receiver sees it; timers and timeouts go on as they are."""
+    clock = _Clock()
+    monkeypatch.setattr(time, "perf_counter", clock)
+    return clock
+
+
+_LONG = 8.0
+_WAYS = ["handle", "handle_in_thread", "sync", "async"]
+
+
+class _Batches:
+    """Posts batches in each of the ways; calls and anomalies are counted, and take the seconds that are said."""
+
+    def __init__(self, build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey, clock: _Clock) -> None:
+        profile = Profile(deposit_batch=True)
+        self._receiver = build(budget_seconds=_LONG, warn_seconds=1_000.0, profile=profile, max_threads=50)
+        self._private_key = private_key
+        self._clock = clock
+        self.kept = 0
+
+    def post(self, way: str, items: list[Any], *, call: float = 0.0, keep: float = 0.0) -> tuple[int, list[str | None]]:
+        """Return how many deposits were asked of the handler, and the codes that were answered."""
+
+        def does(_: object) -> Reply:
+            self._clock.move(call)
+            return success(balance_cents=1)
+
+        def keeps(*_: object) -> None:
+            self.kept += 1
+            self._clock.move(keep)
+
+        async def keeps_async(*_: object) -> None:
+            keeps()
+
+        handler: Any = (AsyncHandler if way == "async" else Handler)(does)
+        handler.keep_anomaly = keeps_async if way == "async" else keeps
+        return self.answered(way, items, handler)
+
+    def answered(self, way: str, items: list[Any], handler: Any) -> tuple[int, list[str | None]]:
+        body = encoded(items)
+        headers = signed(self._private_key, body)
+        if way in ("handle", "handle_in_thread"):
+            reply = getattr(self._receiver, way)("/deposit-batch", headers, body, handler)
+        else:
+            reply = asyncio.run(self._receiver.handle_async("/deposit-batch", headers, body, handler))
+        return len(handler.calls), [item.get("code") for item in json.loads(reply.body)]
+
+
+@pytest.fixture
+def batches(build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey, clock: _Clock) -> _Batches:
+    """A receiver of batches whose time is moved by hand."""
+    return _Batches(build, private_key, clock)
+
+
+@pytest.mark.parametrize(
+    ("way", "together"), [("handle", 1), ("handle_in_thread", 1), ("sync", 8), ("async", 64)], ids=_WAYS
+)
+def test_a_batch_is_over_after_six_budgets_and_not_before(way: str, together: int, batches: _Batches) -> None:
+    """Twelve rounds of half a budget each: the last begins before the end, and none after."""
+    items = [{**DEPOSIT, "action_id": f"b{number}", "tx_id": f"t{number}"} for number in range(15 * together)]
+    assert batches.post(way, items, call=_LONG / 2 / together) == (12 * together, [None] * 12 * together)
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_anomalies_of_a_batch_have_its_time_and_no_more(way: str, batches: _Batches) -> None:
+    """Each would otherwise have a budget of its own; what is not reached is left out, and sent again."""
+    assert batches.post(way, [7] * 64, keep=_LONG / 2) == (0, ["INVALID_REQUEST"] * 12)
+    assert batches.kept == 12
+
+
+def test_deposits_behind_anomalies_that_are_not_reached_are_answered(batches: _Batches) -> None:
+    """They are handled together with them, and before."""
+    assert batches.post("async", [*[7] * 20, DEPOSIT], keep=_LONG / 2) == (1, [*["INVALID_REQUEST"] * 12, None])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kept", "answered"),
+    [
+        pytest.param(_LONG - 1, 7, 6, id="the seventh is cut off by the end of the batch"),
+        pytest.param(_LONG + 2, 5, 5, id="over the budget that each has"),
+    ],
+)
+def test_an_anomaly_that_the_end_of_the_batch_cuts_off_is_left_out(
+    seconds: float, kept: int, answered: int, batches: _Batches
+) -> None:
+    """It may not be kept, so it is not refused for good; where it had all its time the refusal stands."""
+    assert batches.post("handle", [7] * 20, keep=seconds) == (0, ["INVALID_REQUEST"] * answered)
+    assert batches.kept == kept
+
+
+@pytest.mark.parametrize("way", ["handle_in_thread", "sync", "async"])
+def test_an_anomaly_that_hangs_at_the_end_of_a_batch_does_not_hold_it(
+    way: str, batches: _Batches, clock: _Clock, gate: _Gate
+) -> None:
+    """It has what is left of the batch's time, and not its own budget."""
+
+    def keeps(*_: object) -> None:
+        clock.move(_LONG * 6 - 0.0625)
+        if clock() > _LONG * 6:
+            gate.wait(None)
+
+    async def keeps_async(*_: object) -> None:
+        clock.move(_LONG * 6 - 0.0625)
+        if clock() > _LONG * 6:
+            await asyncio.sleep(_PATIENCE)
+
+    handler: Any = AsyncHandler() if way == "async" else Handler()
+    handler.keep_anomaly = keeps_async if way == "async" else keeps
+    began = time.monotonic()
+    assert batches.answered(way, [7] * 3, handler) == (0, ["INVALID_REQUEST"])
+    assert time.monotonic() - began < _LONG
 
 
 async def _slowly(seconds: float) -> Reply:

@@ -357,6 +357,48 @@ def test_instances_that_are_one_text_are_a_mistake() -> None:
     assert refusal.code == "SYSTEM_ERROR"
 
 
+@pytest.mark.parametrize(
+    "instances",
+    [
+        pytest.param(iter(["i1"]), id="an iterator"),
+        pytest.param((each for each in ["i1"]), id="a generator"),
+        pytest.param(5, id="a number"),
+    ],
+)
+def test_instances_that_can_be_looked_at_once_are_a_mistake(instances: Any) -> None:
+    """The first withdraw would use them up, and the second be refused for good; when they are asked for, it is ours."""
+    kind = type(instances).__name__
+    with pytest.raises(TypeError, match=f"a callable that returns one, not {kind}"):
+        WebhookReceiver(authenticator=_nobody_asks(), instances=instances)
+    receiver = WebhookReceiver(authenticator=_nobody_asks(), instances=lambda: instances)
+    refusal = receiver.open(WebhookRequest("POST", "/withdraw", (), encoded(WITHDRAW)))
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "SYSTEM_ERROR"
+
+
+@pytest.mark.parametrize("kind", [set, list, tuple, frozenset, dict.fromkeys])
+def test_instances_may_be_any_collection(kind: Callable[[list[str]], Any]) -> None:
+    """As often as they are looked at."""
+    receiver = WebhookReceiver(authenticator=_nobody_asks(), instances=kind(["i0", "i1"]))
+    request = WebhookRequest("POST", "/withdraw", (), encoded(WITHDRAW))
+    assert [type(receiver.open(request)) for _ in range(3)] == [WithdrawCall] * 3
+
+
+class _Unhashable(str):
+    __hash__ = None  # type: ignore[assignment]  # That is what is odd about it.
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param([], id="a list"), pytest.param(_Unhashable("/withdraw"), id="a text of an odd class")],
+)
+def test_a_path_that_cannot_be_looked_up_is_answered(path: Any) -> None:
+    """``open`` never raises: the caller's own program is at fault, so the call may come again."""
+    refusal = WebhookReceiver(authenticator=_nobody_asks()).open(WebhookRequest("POST", path, (), encoded(WITHDRAW)))
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "SYSTEM_ERROR"
+
+
 @pytest.mark.parametrize("authenticator", [None, object(), AcceptUnsigned, "signature"])
 def test_an_authenticator_must_be_named(authenticator: Any) -> None:
     """There is no default, and a class is none."""

@@ -199,6 +199,37 @@ def test_headers_come_in_many_forms(
     assert code_of(receiver.handle("/withdraw", headers, encoded(WITHDRAW), handler)) is None
 
 
+class _Unhashable(str):
+    __hash__ = None  # type: ignore[assignment]  # That is what is odd about it.
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text today")
+
+
+@pytest.mark.parametrize(("path", "code"), [("/withdraw", None), ("/nowhere", "INVALID_REQUEST")])
+def test_a_path_may_be_a_text_of_any_class(
+    path: str, code: str | None, receiver: WebhookReceiver, handler: Handler, private_key: RSAPrivateKey
+) -> None:
+    """It is taken for its letters; what else it can or cannot do is of no concern."""
+    body = encoded(WITHDRAW)
+    headers, odd, post = signed(private_key, body), _Unhashable(path), _Unhashable("POST")
+    assert code_of(receiver.handle(odd, headers, body, handler, method=post)) == code
+    assert code_of(asyncio.run(receiver.handle_async(odd, headers, body, handler, method=post))) == code
+
+
+@pytest.mark.parametrize(("released", "code"), [(False, None), (True, "SYSTEM_ERROR")])
+def test_a_view_of_the_body_may_be_gone(
+    released: bool, code: str | None, receiver: WebhookReceiver, handler: Handler, private_key: RSAPrivateKey
+) -> None:
+    """What a server lent is read while it is there; after that its program is at fault, so the call may come again."""
+    body = encoded(WITHDRAW)
+    view: Any = memoryview(body)
+    if released:
+        view.release()
+    assert code_of(receiver.handle("/withdraw", signed(private_key, body), view, handler)) == code
+    assert len(handler.calls) == (not released)
+
+
 def _raise(error: BaseException) -> Callable[[WebhookCall], object]:
     def does(call: WebhookCall) -> object:
         raise error
@@ -220,6 +251,8 @@ _FAILURES = [
     RecursionError(),
     AssertionError(),
     ExceptionGroup("many", [ValueError("a")]),
+    BaseExceptionGroup("of two kinds", [ValueError("a"), asyncio.CancelledError()]),
+    BaseExceptionGroup("nested", [BaseExceptionGroup("inner", [GeneratorExit()])]),
     _TellsNothingError(),
 ]
 
@@ -227,7 +260,7 @@ _FAILURES = [
 @pytest.mark.parametrize("failure", _FAILURES, ids=lambda failure: type(failure).__name__)
 @pytest.mark.parametrize("way", ["handle", "handle_in_thread", "sync handler, awaited", "async handler"])
 def test_a_handler_may_raise_anything(
-    failure: Exception,
+    failure: BaseException,
     way: str,
     receiver: WebhookReceiver,
     private_key: RSAPrivateKey,
@@ -261,6 +294,18 @@ def test_what_ends_a_program_does_not_end_it_from_a_thread_of_ours(
         assert code_of(_by(way, receiver, private_key, _raise(failure))) == "SYSTEM_ERROR"
     with pytest.raises(type(failure)):
         _by("handle", receiver, private_key, _raise(failure))
+
+
+@pytest.mark.parametrize("way", ["handle", "async handler"])
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+def test_what_ends_a_program_may_come_in_a_group(
+    end: type[BaseException], way: str, receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """As a task group hands it on, at any depth: it is no answer to a call."""
+    group = BaseExceptionGroup("outer", [ValueError("a"), BaseExceptionGroup("inner", [end()])])
+    with pytest.raises(BaseExceptionGroup) as passed:
+        _by(way, receiver, private_key, _raise(group))
+    assert passed.value is group
 
 
 def test_a_cancellation_from_inside_is_a_failure_like_any_other(

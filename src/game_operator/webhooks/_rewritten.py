@@ -12,8 +12,10 @@ __all__ = ["other_forms"]
 
 #: A longer body is not looked into: a stranger must not make us work.
 _LONGEST = 16_384
-_DEEPEST = 16
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+_DEEPEST = 8
+#: A string that does not end is taken to where it breaks off, and nothing is tried twice: else a body of many quotes
+#: and backslashes would be searched again from each of its quotes.
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
 _SPACINGS = ((",", ":"), (", ", ": "), (",", ": "))
 _INDENTS = ("  ", "    ", "\t")
 
@@ -38,11 +40,14 @@ def _spellings(body: bytes) -> Iterator[Sequence[str]]:
         texts = {token: json.loads(token, strict=False) for token in tokens if token[0] == '"'}
     except ValueError:  # No UTF-8, or no string that JSON knows.
         return
+    known = [{token: token for token in texts}]
     for ascii_only, slash in ((False, "/"), (True, "/"), (False, r"\/"), (True, r"\/")):
         spelled = {
             token: json.dumps(text, ensure_ascii=ascii_only).replace("/", slash) for token, text in texts.items()
         }
-        yield [spelled.get(token, token) for token in tokens]
+        if spelled not in known:  # As a rule nothing is there to spell differently.
+            known.append(spelled)
+            yield [spelled.get(token, token) for token in tokens]
 
 
 def _layouts(tokens: Sequence[str]) -> Iterator[str]:

@@ -83,6 +83,10 @@ class Budget:
             result = method(*arguments)
         except Exception as failed:  # Whatever it is, the caller gets a reply.
             return failed
+        except BaseExceptionGroup as failed:
+            if _ends_the_program(failed):
+                raise
+            return failed
         late = time.perf_counter() - started > seconds
         return OverBudget(seconds, "it ended all the same") if late else result
 
@@ -126,11 +130,16 @@ class Budget:
                 return end.value
             return await self._ended(Begun(steps, waits_for), seconds)
         except asyncio.CancelledError as cancelled:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if _is_being_cancelled():
                 raise
             return cancelled  # Something the handler awaited was cancelled, and not this call.
         except Exception as failed:  # Whatever it is, the caller gets a reply.
+            return failed
+        except BaseExceptionGroup as failed:
+            if _ends_the_program(failed):
+                raise
+            if _is_being_cancelled() and _holds(failed, asyncio.CancelledError):
+                raise asyncio.CancelledError from failed  # The task's own, put into a group on its way.
             return failed
 
     async def _ended(self, begun: "Begun[object]", seconds: float) -> object:
@@ -173,6 +182,27 @@ class Budget:
             return OverBudget(seconds, f"it never began: all {self.max_threads} threads were busy")
         _tell_of_the_end(future, getattr(method, "__name__", "call"))
         return OverBudget(seconds, "it runs on in its thread")
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _ends_the_program(group: BaseExceptionGroup[BaseException]) -> bool:
+    return _holds(group, KeyboardInterrupt, SystemExit)
+
+
+def _holds(group: BaseExceptionGroup[BaseException], *kinds: type[BaseException]) -> bool:
+    # Not by its own methods: split and subgroup call what a subclass may have changed.
+    waiting: list[BaseException] = [group]
+    while waiting:
+        error = waiting.pop()
+        if isinstance(error, kinds):
+            return True
+        if isinstance(error, BaseExceptionGroup):
+            waiting += error.exceptions
+    return False
 
 
 def _caught(method: Callable[..., object], arguments: tuple[object, ...]) -> object:

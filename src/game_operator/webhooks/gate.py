@@ -8,7 +8,7 @@ to the log and to ``on_call``, never into the reply.
 import inspect
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -109,8 +109,8 @@ class Gate:
             )
         if not isinstance(profile, Profile):
             raise TypeError(f"profile must be a Profile, not {type(profile).__name__}; Profile.from_toml reads a text")
-        if isinstance(instances, str | bytes):
-            raise TypeError("instances must be a set of instance ids or a callable that returns one, not one text")
+        if instances is not None and not callable(instances):
+            _check_instances("instances must be a set of instance ids or a callable that returns one", instances)
         self.profile: Final = profile
         self._authenticator = authenticator
         self._instances = instances
@@ -123,8 +123,9 @@ class Gate:
         """
         if now_millis is not None:
             request = replace(request, at_millis=now_millis)
-        operation = self._operation_at(request.path)
+        operation = ""
         try:
+            operation = self._operation_at(request.path)
             return self._unrouted(request, operation) or self._opened(request, operation)
         except WebhookSignatureError as unsigned:
             status = self.profile.unauthenticated_status
@@ -194,9 +195,10 @@ class Gate:
             return None
         if not isinstance(call, WithdrawCall) and not (isinstance(call, DepositCall) and call.is_claim):
             return None
-        ours = self._instances() if callable(self._instances) else self._instances
-        if isinstance(ours, str | bytes):  # In which every part of an id would be found.
-            raise TypeError("instances returned one text; return a set of instance ids")
+        ours = self._instances
+        if callable(ours):
+            ours = ours()
+            _check_instances("instances must return a set of instance ids", ours)
         if call.instance_id is not None and call.instance_id in ours:
             return None
         reason = f"the instance {shown(call.instance_id)} is none of this operator's"
@@ -245,6 +247,13 @@ def headers_of(status: int, length: int) -> Mapping[str, str]:
     """Return the headers of a reply with a body of *length* bytes."""
     headers = {"content-type": "application/json", "content-length": str(length), "cache-control": "no-store"}
     return MappingProxyType(headers | {"allow": "POST"} if status == 405 else headers)
+
+
+def _check_instances(must: str, ours: object) -> None:
+    if isinstance(ours, str | bytes):  # In which every part of an id would be found.
+        raise TypeError(f"{must}, not one text")
+    if not isinstance(ours, Container):  # Such as a generator, which the first look would use up.
+        raise TypeError(f"{must}, not {type(ours).__name__}")
 
 
 def _malformed(operation: str, reason: str, body: bytes) -> Refusal:

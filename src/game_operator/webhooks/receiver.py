@@ -186,8 +186,8 @@ class WebhookReceiver(Gate):
         run: AsyncRunner = self._budget.awaited if awaited else self._budget.from_loop
         opened = self.open(request)
         if isinstance(opened, Refusal):
-            await self._keep_async(handler, opened, run)
-            return self._closed(request, None, opened, started)
+            answer = await self._kept_async(self.budget_seconds, handler, opened, run)
+            return self._closed(request, None, answer, started)
         if isinstance(opened, DepositBatch):
             together = _AWAITED_TOGETHER if awaited else _IN_THREADS_TOGETHER
             answers = await self._batch_async(request, handler, opened, run, together, started)
@@ -209,8 +209,8 @@ class WebhookReceiver(Gate):
         started = time.perf_counter()
         opened = self.open(request)
         if isinstance(opened, Refusal):
-            self._keep(handler, opened, run)
-            return self._closed(request, None, opened, started)
+            answer = self._kept(self.budget_seconds, handler, opened, run)
+            return self._closed(request, None, answer, started)
         if isinstance(opened, DepositBatch):
             return self.written_batch(self._batch(request, handler, opened, run, started), _now_millis())
         result = run(self.budget_seconds, _method(handler, opened), opened)
@@ -224,9 +224,9 @@ class WebhookReceiver(Gate):
             left = self._left_of_batch(started)
             if left <= 0:
                 break
-            result: object = refusal
+            result: object = None
             if refusal:
-                self._keep(handler, refusal, run)
+                result = self._kept(left, handler, refusal, run)
             elif item.call:
                 result = run(left, _method(handler, item.call), item.call)
             self._collect(answers, request, item.tx_id, item.call, result, started)
@@ -252,9 +252,13 @@ class WebhookReceiver(Gate):
             handled = (run(left, _method(handler, item.call), item.call) for item in items if item.call)
             results = iter(await asyncio.gather(*handled))
             for item, refusal in zip(items, refusals, strict=True):
-                if refusal:
-                    await self._keep_async(handler, refusal, run)
-                self._collect(answers, request, item.tx_id, item.call, refusal or next(results), started)
+                if not refusal:
+                    self._collect(answers, request, item.tx_id, item.call, next(results), started)
+                    continue
+                left = self._left_of_batch(started)
+                if left > 0:
+                    kept = await self._kept_async(left, handler, refusal, run)
+                    self._collect(answers, request, item.tx_id, None, kept, started)
         return answers
 
     def _left_of_batch(self, started: float) -> float:
@@ -307,17 +311,29 @@ class WebhookReceiver(Gate):
         except Exception as failed:  # A look on must not change what is answered.
             tell(_LOG, "on_call raised", failed)
 
-    def _keep(self, handler: WebhookHandler, refusal: Refusal, run: Runner) -> None:
+    def _kept(self, seconds: float, handler: WebhookHandler, refusal: Refusal, run: Runner) -> Refusal | OverBudget:
         keep = _keeper(handler, refusal)
-        if keep is not None:
-            _tell_of_keeping(run(self.budget_seconds, keep, refusal.operation, refusal.anomaly, refusal.body))
+        if keep is None:
+            return refusal
+        return self._after_keeping(refusal, run(seconds, keep, refusal.operation, refusal.anomaly, refusal.body))
 
-    async def _keep_async(
-        self, handler: WebhookHandler | AsyncWebhookHandler, refusal: Refusal, run: AsyncRunner
-    ) -> None:
+    async def _kept_async(
+        self, seconds: float, handler: WebhookHandler | AsyncWebhookHandler, refusal: Refusal, run: AsyncRunner
+    ) -> Refusal | OverBudget:
         keep = _keeper(handler, refusal)
-        if keep is not None:
-            _tell_of_keeping(await run(self.budget_seconds, keep, refusal.operation, refusal.anomaly, refusal.body))
+        if keep is None:
+            return refusal
+        return self._after_keeping(refusal, await run(seconds, keep, refusal.operation, refusal.anomaly, refusal.body))
+
+    def _after_keeping(self, refusal: Refusal, result: object) -> Refusal | OverBudget:
+        """Return what is answered: the refusal, whether or not it could be kept, unless the batch's time cut it off."""
+        if isinstance(result, BaseException):
+            tell(_LOG, "an anomaly could not be kept", result)
+        elif isinstance(result, OverBudget):
+            _LOG.error("an anomaly was not kept within %g s: %s", result.seconds, result.how)
+            if result.seconds < self.budget_seconds:  # As any item that is not reached, it is sent again.
+                return result
+        return refusal
 
 
 def _method(handler: WebhookHandler | AsyncWebhookHandler, call: WebhookCall) -> Callable[..., Any]:
@@ -328,14 +344,6 @@ def _method(handler: WebhookHandler | AsyncWebhookHandler, call: WebhookCall) ->
 def _keeper(handler: object, refusal: Refusal) -> Callable[..., Awaitable[object]] | None:
     """Return what keeps the anomaly of *refusal*: an awaited handler's is awaited, another's is not."""
     return getattr(handler, "keep_anomaly", None) if refusal.anomaly else None
-
-
-def _tell_of_keeping(result: object) -> None:
-    # The refusal stands, whether or not it could be kept.
-    if isinstance(result, BaseException):
-        tell(_LOG, "an anomaly could not be kept", result)
-    elif isinstance(result, OverBudget):
-        _LOG.error("an anomaly was not kept within %g s: %s", result.seconds, result.how)
 
 
 def _log_refusal(request: WebhookRequest, reply: Reply, reason: str, result: object) -> None:
@@ -365,8 +373,14 @@ def _whole(name: str, value: object) -> int:
 
 
 def _request(path: str, headers: HeadersLike, body: Any, method: str, peer: str | None) -> WebhookRequest:
-    raw = bytes(body) if isinstance(body, bytearray | memoryview) else body  # The gate refuses what is no bytes.
-    return WebhookRequest(_text(method), _text(path), _fields(headers), raw, peer, _now_millis())
+    return WebhookRequest(_text(method), _text(path), _fields(headers), _raw(body), peer, _now_millis())
+
+
+def _raw(body: Any) -> Any:  # The gate refuses what is no bytes.
+    try:
+        return bytes(body) if isinstance(body, bytearray | memoryview) else body
+    except ValueError:  # A view whose buffer is gone.
+        return body
 
 
 def _fields(headers: Any) -> tuple[tuple[bytes, bytes], ...]:
@@ -394,7 +408,7 @@ def _bytes(value: object) -> bytes:
 
 def _text(value: object) -> str:
     if isinstance(value, str):
-        return value
+        return str.__str__(value)  # Of a subclass the text alone: its methods may be anything.
     return value.decode("latin-1") if isinstance(value, bytes) else shown(value)
 
 
