@@ -278,17 +278,32 @@ def test_a_message_without_the_password(password: str) -> None:
     assert without_password(text, url) == "no *** and no ***"
 
 
-@pytest.mark.parametrize("url", ["postgresql://u:p/x@h/d", "postgresql://u:p/x@h/d?a=b", "postgresql+psycopg://:/@h/d"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:p/hunter2@h/d",
+        "postgresql://u:p/hunter2@h/d?a=b",
+        "postgresql+psycopg://:/@h/d",
+        "postgresql://u:p@hunter2#x@127.0.0.1:1/d",
+        "postgresql+psycopg://u:p@hunter2@127.0.0.1:1/d?a=b",
+        "postgresql://u:p@hunter2/x@127.0.0.1:1/d",
+        "postgresql://u:@@127.0.0.1:1/d",
+    ],
+)
 def test_a_password_that_is_not_escaped(url: str) -> None:
-    """Libpq would take a part of it for the port, and say so."""
-    with pytest.raises(ConfigurationError, match="percent-encode"):
-        address_of(url)
+    """Libpq would take a part of it for the port or the host, and say so."""
+    for read in (address_of, SqlLedger):
+        with pytest.raises(ConfigurationError, match="percent-encode") as refused:
+            read(url)
+        assert "hunter2" not in str(refused.value)
 
 
 def test_an_address_is_libpqs() -> None:
     """SQLAlchemy's spelling names the driver, which libpq does not know."""
     assert address_of("postgresql+psycopg://u:p@h/d") == "postgresql://u:p@h/d"
     assert address_of("postgres:///d?host=/tmp") == "postgresql:///d?host=/tmp"
+    escaped = "postgresql://u:p%40hunter2%23x@h/d?application_name=a@b"
+    assert address_of(escaped) == escaped
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
