@@ -1,6 +1,7 @@
 """A ledger used from within its own transaction would wait for itself: it is refused, whatever asks, and goes on."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -156,3 +157,20 @@ def test_a_thread_of_its_own_is_not_inside(database_url: str) -> None:
         ledger.apply(withdraw(), terms=Terms(within=lambda *_args: thread.start()))
         thread.join(30)
         assert claims[0].balance_cents == 800
+
+
+@pytest.mark.parametrize("answer", [None, "", 5, "\ud800"], ids=repr)
+def test_what_account_of_answers(ledger: Any, answer: Any) -> None:
+    """No key of an account is an error and no unknown player, which would be refused for good."""
+    with pytest.raises(LedgerError, match="account_of answered"):
+        ledger.apply(withdraw(), terms=_terms("account_of", lambda _call: answer))
+    assert ledger.bet("b1") is None
+    assert ledger.apply(withdraw()).balance_cents == 500
+
+
+def test_account_of_answers_something_else_each_time(ledger: Any) -> None:
+    """It would be asked for ever, with the write lock held."""
+    numbers = itertools.count()
+    with pytest.raises(LedgerError, match="something else each time"):
+        ledger.apply(withdraw(), terms=_terms("account_of", lambda _call: f"account-{next(numbers)}"))
+    assert ledger.apply(withdraw()).balance_cents == 500

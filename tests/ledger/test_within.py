@@ -1,5 +1,7 @@
 """What the operator's own statements raise in the transaction of a call comes out unchanged, and undoes the call."""
 
+import asyncio
+import contextvars
 import sqlite3
 import time
 from collections.abc import Callable
@@ -124,3 +126,45 @@ async def test_the_async_connection_is_one_as_any_other(postgres_url: str) -> No
         assert (await ledger.apply(call, terms=Terms(within=within))).applied
         assert await ledger.balance("p1") == 500
     assert told == [1]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_within_sees_its_callers_context(database_url: str) -> None:
+    """Whoever commits, the tenant or trace that is asked for in within is that of the call."""
+    tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")
+    seen: dict[str, str] = {}
+
+    def within(call: MovingCall, _outcome: Outcome, _connection: Any) -> None:
+        seen[call.player_id] = tenant.get()
+
+    async with AsyncSqlLedger(database_url) as ledger:
+        names = [f"p{number}" for number in range(8)]
+        for name in names:
+            await ledger.open_account(name, Decimal("10.00"))
+
+        async def bet(name: str) -> None:
+            tenant.set(name)
+            call = WithdrawCall(player_id=name, bet_id=name, amount_cents=500)
+            await ledger.apply(call, terms=Terms(within=within))
+
+        await asyncio.gather(*map(bet, names))
+    assert seen == {name: name for name in names}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("terms", [Terms(), Terms(may_bet=lambda *_: None)], ids=["express", "the long way"])
+async def test_a_call_that_is_given_up_is_cancelled_in_the_database(postgres_url: str, terms: Terms) -> None:
+    """H01: at its time budget a call is cancelled, and its statement with it: unless repeated, it never debits."""
+    async with AsyncSqlLedger(postgres_url) as ledger:
+        await ledger.open_account("p1", Decimal("10.00"))
+        call = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)
+        with psycopg.connect(postgres_url) as other:
+            other.execute("SELECT 1 FROM game_operator_accounts WHERE account = 'p1' FOR UPDATE")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(ledger.apply(call, terms=terms), 0.3)
+            await asyncio.sleep(0.5)  # What is cancelled in the server takes a moment.
+        assert (await ledger.balance("p1"), await ledger.bet("b1")) == (1000, None)
+        outcome = await ledger.apply(call, terms=terms)
+        assert (outcome.applied, outcome.balance_cents) == (True, 500)

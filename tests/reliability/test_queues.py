@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -252,3 +253,84 @@ async def test_a_database_that_is_down_is_waited_for_once_by_tasks() -> None:
     ends = await asyncio.gather(*(queue.submit(_item(number)) for number in range(300)), return_exceptions=True)
     assert {type(end) for end in ends} == {LedgerUnavailableError}
     assert runs == [64]
+
+
+@pytest.mark.anyio
+async def test_the_worker_is_cancelled_before_it_begins() -> None:
+    """Whoever waits is told, and another begins."""
+
+    async def run(items: Sequence[Item]) -> list[Result]:
+        return [DONE] * len(items)
+
+    queue = AsyncCommitQueue(run)
+    caller = asyncio.create_task(queue.submit(_item(0)))
+    await asyncio.sleep(0)
+    assert queue._worker is not None
+    queue._worker.cancel()
+    with pytest.raises(LedgerUnavailableError):
+        await asyncio.wait_for(caller, 30)
+    assert await asyncio.wait_for(queue.submit(_item(1)), 30) == DONE
+
+
+@pytest.mark.anyio
+async def test_tasks_that_run_at_once() -> None:
+    """A factory of eager tasks may have run the worker to its end before it is returned (Python 3.12)."""
+
+    async def run(items: Sequence[Item]) -> list[Result]:
+        return [DONE] * len(items)
+
+    loop = asyncio.get_running_loop()
+    if sys.version_info >= (3, 12):
+        loop.set_task_factory(asyncio.eager_task_factory)
+    queue = AsyncCommitQueue(run)
+    try:
+        for number in range(3):
+            assert await asyncio.wait_for(queue.submit(_item(number)), 30) == DONE
+    finally:
+        loop.set_task_factory(None)
+
+
+@pytest.mark.anyio
+async def test_nobody_waits_any_more() -> None:
+    """A commit that all its callers have given up is cancelled; as long as one waits, it is not."""
+    begun, cancelled = asyncio.Event(), []
+
+    async def run(items: Sequence[Item]) -> list[Result]:
+        begun.set()
+        if items[0].call.player_id != "p9":
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                cancelled.append([item.call.player_id for item in items])
+                raise
+        return [DONE] * len(items)
+
+    queue = AsyncCommitQueue(run, most=2)
+    first, second = (asyncio.create_task(queue.submit(_item(number))) for number in range(2))
+    behind = asyncio.create_task(queue.submit(_item(9)))
+    await begun.wait()
+    first.cancel()
+    await asyncio.sleep(0.05)
+    assert (cancelled, behind.done()) == ([], False)
+    second.cancel()
+    assert await asyncio.wait_for(behind, 30) == DONE
+    assert cancelled == [["p0", "p1"]]
+
+
+def test_a_commit_that_does_not_end() -> None:
+    """Whoever waits behind it is told in the end, and leaves the line to the others."""
+    commits = _Commits()
+    queue = CommitQueue(commits, most=1, longest_seconds=0.2)
+    first, second, third = (_Caller(queue, number) for number in range(3))
+    first.start()
+    commits.begun.acquire()
+    second.start()
+    second.join(30)
+    assert isinstance(second.end, LedgerUnavailableError)
+    commits.go_on.release()
+    first.join(30)
+    third.start()
+    commits.go_on.release()
+    third.join(30)
+    assert (first.end, third.end) == (DONE, DONE)
+    assert commits.batches == [["p0"], ["p2"]]

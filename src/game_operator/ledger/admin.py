@@ -101,7 +101,7 @@ class SqlAdmin:
             RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
         """
         record = self._read(lambda: self._tables.anomalies.one(anomaly_id))
-        call, its_terms = retried(record, terms, accept_foreign=accept_foreign)
+        call, its_terms, _ = retried(record, terms, accept_foreign=accept_foreign)
         outcome = self.apply(call, terms=its_terms)
         if not outcome.refused:
             self.resolve(anomaly_id)
@@ -197,7 +197,7 @@ class AsyncSqlAdmin:
     async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
         """Apply the call of an anomaly again, as ``SqlLedger.retry`` does."""
         record = await self._read(lambda: self._tables.anomalies.one(anomaly_id))
-        call, its_terms = retried(record, terms, accept_foreign=accept_foreign)
+        call, its_terms, _ = retried(record, terms, accept_foreign=accept_foreign)
         outcome = await self.apply(call, terms=its_terms)
         if not outcome.refused:
             await self.resolve(anomaly_id)

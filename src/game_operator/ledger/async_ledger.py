@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -89,7 +90,7 @@ class _SqliteOnLoop:
 
         Until then the connection is the thread's, and whoever holds our lock must not give it up.
         """
-        done = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        done = asyncio.get_running_loop().run_in_executor(self._thread, contextvars.copy_context().run, work)
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
@@ -182,7 +183,9 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         if connection is not None:
             return await self._joiner.apply_async(Item(call, terms), connection)
         self._transactions.check()
-        return await self._queue.submit(Item(call, terms))
+        # What within runs belongs to its caller: it sees the caller's context variables.
+        context = contextvars.copy_context() if terms.within is not None else None
+        return await self._queue.submit(Item(call, terms, context))
 
     async def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
         """Open an account, as ``SqlLedger.open_account`` does."""

@@ -7,17 +7,18 @@ would. It is pure: a ledger loads the rows, applies, and stores ``changes``. A M
 
 import logging
 from collections.abc import Iterable
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from game_operator.codes import BetState, WebhookErrorCode
-from game_operator.errors import shown
+from game_operator.errors import LedgerError, shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
 from game_operator.ledger.decide import Decision, asks_may_bet, decide, identity_of
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall
 from game_operator.money import Cents
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call
+from game_operator.protocol.webhook import encode_call, problem_of_id
 
 __all__ = ["Anomaly", "Book", "Changes", "Item", "Needs", "Posting", "posting"]
 
@@ -29,6 +30,8 @@ class Item(NamedTuple):
 
     call: WebhookCall
     terms: Terms
+    #: Of the task that asks, for the operator's own statements; None to run them in any.
+    context: Context | None = None
 
 
 class Posting(NamedTuple):
@@ -91,7 +94,11 @@ def named_account(call: WebhookCall, terms: Terms) -> str:
         return call.player_id
     if isinstance(call, DepositCall) and not call.is_claim:
         return call.player_id
-    return terms.account_of(call)
+    key: object = terms.account_of(call)
+    # Taken for an unknown player, it would refuse the bet for good.
+    if not isinstance(key, str) or problem_of_id(key, 256):
+        raise LedgerError(f"account_of answered {shown(key)}; it must answer the key of an account, a text")
+    return key
 
 
 @dataclass(slots=True)

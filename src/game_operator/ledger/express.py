@@ -72,7 +72,7 @@ def _rows(items: Sequence[Item]) -> list[tuple[Any, ...]]:
 
 
 def _row(index: int, item: Item) -> tuple[Any, ...] | None:
-    call, terms = item
+    call, terms = item.call, item.terms
     if terms.may_bet is not None or terms.account_of is not None or terms.within is not None:
         return None
     if isinstance(call, WithdrawCall):

@@ -8,17 +8,19 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from threading import Lock
+from typing import TypeAlias
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.book import Item
 from game_operator.ledger.script import Result
 
-__all__ = ["AsyncCommitQueue", "CommitQueue", "merged"]
+__all__ = ["AsyncCommitQueue", "CommitQueue", "merged", "waited_too_long"]
 
 _MOST = 64
 Run = Callable[[Sequence[Item]], list[Result]]
 AsyncRun = Callable[[Sequence[Item]], Awaitable[list[Result]]]
+_Waiting: TypeAlias = "tuple[Item, asyncio.Future[Outcome]]"
 
 
 class _Ticket:
@@ -37,9 +39,10 @@ class _Ticket:
 class CommitQueue:
     """Lets one caller at a time commit, for itself and for those who wait."""
 
-    def __init__(self, run: Run, *, most: int = _MOST) -> None:
+    def __init__(self, run: Run, *, most: int = _MOST, longest_seconds: float = -1) -> None:
         self._run = run
         self._most = most
+        self._longest_seconds = longest_seconds
         self._lock = Lock()
         self._waiting: deque[_Ticket] = deque()
         self._led = False
@@ -49,11 +52,11 @@ class CommitQueue:
         ticket = _Ticket(item)
         try:
             self._line_up(ticket)
-            if not ticket.leads:
-                ticket.turn.acquire()
+            if not ticket.leads and not ticket.turn.acquire(timeout=self._longest_seconds):
+                raise waited_too_long()
             if ticket.result is None:
                 self._lead(ticket)
-        except BaseException:  # Ctrl-C, or a time limit of the caller's: the others go on.
+        except BaseException:  # Ctrl-C, or the wait was too long: the others go on.
             self._leave(ticket)
             raise
         result = ticket.result
@@ -152,6 +155,14 @@ def merged(count: int, done: Mapping[int, Outcome], others: Sequence[Result]) ->
     return [done[index] if index in done else next(rest) for index in range(count)]
 
 
+def waited_too_long() -> LedgerUnavailableError:
+    """Return the error for who waits for a transaction that does not end."""
+    return LedgerUnavailableError(
+        "The ledger's transaction under way does not end: perhaps its within or may_bet waits for another thread that "
+        "uses the ledger. Repeat the call: it may be committed."
+    )
+
+
 def _stopped() -> LedgerUnavailableError:
     return LedgerUnavailableError(
         "The thread or task that committed this call with its own was stopped. Repeat the call: it may be committed."
@@ -171,50 +182,62 @@ class AsyncCommitQueue:
     def __init__(self, run: AsyncRun, *, most: int = _MOST) -> None:
         self._run = run
         self._most = most
-        self._waiting: deque[tuple[Item, asyncio.Future[Outcome]]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._worker: asyncio.Task[None] | None = None
 
     async def submit(self, item: Item) -> Outcome:
         """Return the outcome of *item*, committed; raise what made it fail. Cancelled before its turn it never runs."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._work())
+        if self._worker is None or self._worker.done():
+            worker = asyncio.create_task(self._work())
+            # Cancelled with the loop, even before it begins, it leaves nobody waiting for ever.
+            worker.add_done_callback(self._ended)
+            self._worker = worker
         return await future
 
     async def _work(self) -> None:
-        try:
-            while self._waiting:
-                await self._commit_next()
-        finally:
-            # Cancelled with the loop, it leaves nobody waiting for ever.
-            self._worker = None
-            left, self._waiting = list(self._waiting), deque()
-            _answer(left, [_stopped() for _ in left])
+        while self._waiting:
+            await self._commit_next()
+
+    def _ended(self, worker: "asyncio.Task[None]") -> None:
+        if worker is not self._worker:  # Another has taken over.
+            return
+        self._worker = None
+        left, self._waiting = list(self._waiting), deque()
+        _answer(left, [_stopped() for _ in left])
 
     async def _commit_next(self) -> None:
         batch = self._taken()
         if not batch:
             return
-        behind = list(self._waiting)
-        results: Sequence[Result]
+        commit = asyncio.create_task(self._results(batch, list(self._waiting)), context=batch[0][0].context)
+        for _, future in batch:
+            future.add_done_callback(lambda _: commit.cancel() if _all_gone(batch) else None)
         try:
-            results = await self._outcomes([item for item, _ in batch])
+            results = await commit
+        except asyncio.CancelledError:
+            worker = asyncio.current_task()
+            if _all_gone(batch) and worker is not None and not worker.cancelling():
+                return  # Nobody waited any more, so the statement was cancelled.
+            _answer(batch, [_stopped() for _ in batch])
+            raise
+        _answer(batch, results)
+
+    async def _results(self, batch: list[_Waiting], behind: list[_Waiting]) -> Sequence[Result]:
+        try:
+            return await self._outcomes([item for item, _ in batch])
         except LedgerUnavailableError as unavailable:
             # Whoever waited all the while would only wait as long again.
             batch += behind
             for _ in behind:
                 self._waiting.popleft()
-            results = [unavailable] * len(batch)
+            return [unavailable] * len(batch)
         except Exception as raised:
-            results = [raised] * len(batch)
-        except BaseException:
-            _answer(batch, [_stopped() for _ in batch])
-            raise
-        _answer(batch, results)
+            return [raised] * len(batch)
 
-    def _taken(self) -> list[tuple[Item, "asyncio.Future[Outcome]"]]:
-        batch: list[tuple[Item, asyncio.Future[Outcome]]] = []
+    def _taken(self) -> list[_Waiting]:
+        batch: list[_Waiting] = []
         while self._waiting:
             item, future = self._waiting[0]
             if not future.done() and batch and not _share(batch[0][0], item, self._most - len(batch)):
@@ -243,7 +266,12 @@ class AsyncCommitQueue:
             return raised
 
 
-def _answer(batch: list[tuple[Item, "asyncio.Future[Outcome]"]], results: Sequence[Result]) -> None:
+def _all_gone(batch: Sequence[_Waiting]) -> bool:
+    """Return whether all callers of *batch* have given up."""
+    return all(future.cancelled() for _, future in batch)
+
+
+def _answer(batch: Sequence[_Waiting], results: Sequence[Result]) -> None:
     for (_, future), result in zip(batch, results, strict=True):
         if future.done():  # Its caller has given up; the call stands, and its repeat finds it.
             continue

@@ -45,6 +45,8 @@ T = TypeVar("T")
 Rows: TypeAlias = Sequence[Sequence[Any]]
 Result: TypeAlias = Outcome | Exception
 
+#: Rows are loaded twice at most, but for those that tell of further ones.
+_MOST_LOADS = 10
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")
 #: Codes that would promise what a stored refusal cannot keep.
 _NO_REFUSAL = frozenset({"SYSTEM_ERROR", "INVALID_SIGNATURE"})
@@ -199,7 +201,7 @@ def _loaded_book(
     """Load until all is there: a bet may tell of another account than its player's, and of its withdraw's tx_id."""
     sound = [item for index, item in enumerate(items) if index not in failed]
     read_again = False
-    while True:
+    for _ in range(_MOST_LOADS):
         loaded = yield from dialect.load(needs)
         book = _book_of(needs.source, loaded)
         if not read_again and _is_torn(book, needs):
@@ -212,6 +214,7 @@ def _loaded_book(
         # Rows are read again too: until its account was locked, a bet may have been settled elsewhere.
         needs.accounts |= accounts
         needs.calls |= calls
+    raise LedgerError("account_of answers something else each time it is asked about a call; it must answer alike.")
 
 
 def _is_torn(book: Book, needs: Needs) -> bool:
@@ -239,7 +242,7 @@ def _book_of(source: str, loaded: Loaded) -> Book:
 
 def apply_item(book: Book, item: Item, clock_millis: int) -> Generator[Step, Any, Result]:
     """Apply *item* to *book*; what the operator's own callables raise is returned, and nothing is noted."""
-    call, terms = item
+    call, terms = item.call, item.terms
     try:
         account = book.asks_may_bet(call, terms)
         refusal = None

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +20,7 @@ from game_operator.ledger.joined import Joiner
 from game_operator.ledger.nested import Transactions
 from game_operator.ledger.outside import adjust, open_account
 from game_operator.ledger.queries import Queries, balance_of
-from game_operator.ledger.queues import CommitQueue, merged
+from game_operator.ledger.queues import CommitQueue, merged, waited_too_long
 from game_operator.ledger.schema import check_prefix
 from game_operator.ledger.script import ConflictError, Dialect, Result, apply_items
 from game_operator.ledger.sqlite import SqliteStore, path_of
@@ -78,13 +79,16 @@ class SqlLedger(SqlAdmin):
         self._queries = Queries(prefix)
         self._fit = self._fitted(prefix, clock_millis)
         self._transactions = Transactions()
+        # PostgreSQL ends a transaction in which nothing happens after six times our patience.
+        self._longest_seconds = max(30.0, 8 * patience_seconds)
         self._make_queue()
         told_of_forks(self)
 
     def _make_queue(self) -> None:
         self._mutex = RLock()
         # An object of the operator's is asked one call at a time.
-        self._queue = CommitQueue(self._apply_all, most=64 if set_based(self._accounts) else 1)
+        most = 64 if set_based(self._accounts) else 1
+        self._queue = CommitQueue(self._apply_all, most=most, longest_seconds=self._longest_seconds)
 
     def before_fork(self) -> None:
         """Do nothing: our stores come to rest by themselves."""
@@ -174,7 +178,7 @@ class SqlLedger(SqlAdmin):
             after = page[-1]
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
-        with self._mutex:
+        with self._alone():
             done = self._store.express(items) if self._accounts is None else {}
             rest = [item for index, item in enumerate(items) if index not in done]
             others = self._write(lambda: apply_items(rest, self._fit)) if rest else []
@@ -195,9 +199,20 @@ class SqlLedger(SqlAdmin):
             self._store.close()
             raise
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Use the connection alone; raise LedgerUnavailableError if whoever uses it does not end."""
+        mutex = self._mutex
+        if not mutex.acquire(timeout=self._longest_seconds):
+            raise waited_too_long()
+        try:
+            yield
+        finally:
+            mutex.release()
+
     def _write(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
         self._transactions.check()
-        with self._mutex, self._transactions.entered():
+        with self._alone(), self._transactions.entered():
             for _ in range(_MOST_CONFLICTS):
                 try:
                     return self._store.run(script)
@@ -207,7 +222,7 @@ class SqlLedger(SqlAdmin):
 
     def _read(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
         self._transactions.check()
-        with self._mutex, self._transactions.entered():
+        with self._alone(), self._transactions.entered():
             return self._store.read(script)
 
 
