@@ -5,6 +5,7 @@ The tests are named after the scenarios of docs/scenarios.md. Each has a source,
 players of its own; at its end its books must add up.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -23,6 +24,7 @@ from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.ledgers import AnyLedger, Work
+from tests.support.times import is_now
 
 __all__ = ["LedgerContract", "World"]
 
@@ -154,10 +156,15 @@ class LedgerContract(_Worlds):
     # --- A: flows -----------------------------------------------------------------------------------------------------
 
     def test_a01_balance_check(self, world: World) -> None:
-        """The answer to player-balance is the current balance and the time in milliseconds (spec §4.1)."""
+        """The answer to player-balance is the current balance and the time, in whole milliseconds (spec §2.1, §4.1)."""
+        since = time.time()
         before, outcome = world.apply(ask_balance(world.p1)), world.apply(ask_balance(world.p1))
         assert (outcome.code, outcome.balance_cents) == (None, OPENING_CENTS)
-        assert outcome.at_millis >= before.at_millis > 1_600_000_000_000
+        assert outcome.at_millis >= before.at_millis
+        moved = world.withdraw()
+        declined = world.withdraw("b2", cents=OPENING_CENTS)
+        assert (moved.code, declined.code) == (None, "INSUFFICIENT_BALANCE")
+        assert [is_now(each.at_millis, since) for each in (before, outcome, moved, declined)] == [True] * 4
 
     def test_a02_win(self, world: World) -> None:
         """A withdraw deducts the wager, a deposit credits the winnings (spec §3, §4.1)."""
