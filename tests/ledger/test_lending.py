@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from game_operator.errors import LedgerError
+from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.api import Outcome, Terms
 from game_operator.money import Cents
@@ -228,3 +228,25 @@ def test_ids_have_one_spelling_in_bytes(postgres_url: str, told: str, monkeypatc
             outcome = ledger.apply(withdraw("bét 🂡"))
             assert (outcome.balance_cents, outcome.replayed) == (500, replayed)
         assert [bet.bet_id for bet in ledger.bets()] == ["bét 🂡"]
+
+
+def test_a_closed_ledger(database_url: str) -> None:
+    """It does not open again by itself, and says so."""
+    ledger = SqlLedger(database_url)
+    ledger.open_account("p1", Decimal(10))
+    ledger.close()
+    for use in (lambda: ledger.apply(withdraw()), lambda: ledger.balance("p1")):
+        with pytest.raises(LedgerUnavailableError, match="is closed"):
+            use()
+
+
+@pytest.mark.anyio
+async def test_a_closed_async_ledger(database_url: str) -> None:
+    """What waits when it is closed is told; it is opened again only by async with."""
+    ledger = AsyncSqlLedger(database_url)
+    async with ledger:
+        await ledger.open_account("p1", Decimal(10))
+    with pytest.raises(LedgerUnavailableError, match="is closed"):
+        await ledger.apply(withdraw())
+    async with ledger:
+        assert (await ledger.apply(withdraw())).balance_cents == 500

@@ -220,6 +220,7 @@ class PostgresStore(_Lender):
         self._url = _address(url)
         self._patience_seconds = patience_seconds
         self._pid = os.getpid()
+        self._closed = False
         self._connection: psycopg.Connection[Any] | None = None
         self._cursor: psycopg.Cursor[Any] | None = None
         self._prepared: Prepared | None = None
@@ -264,6 +265,7 @@ class PostgresStore(_Lender):
 
     def close(self) -> None:
         """Close the connection."""
+        self._closed = True
         if self._pid == os.getpid():
             self._drop()
 
@@ -281,13 +283,19 @@ class PostgresStore(_Lender):
         return result
 
     def _mine(self) -> "psycopg.Connection[Any]":
+        if self._closed:
+            raise LedgerUnavailableError("The ledger is closed. Open another, or close it later.")
         if self._pid != os.getpid():
             # A connection shared by two processes after fork would mix their answers. The parent's stays its own.
             self._pid, self._connection = os.getpid(), None
         if self._connection is None or self._connection.closed:
             connection = psycopg.connect(self._url, autocommit=True, **_parameters(self._url, self._patience_seconds))
-            connection.execute(_settings(self._patience_seconds), prepare=False)
-            self._taken_back = _taken_back(connection.execute(_SEARCH_PATH).fetchall())
+            try:
+                connection.execute(_settings(self._patience_seconds), prepare=False)
+                self._taken_back = _taken_back(connection.execute(_SEARCH_PATH).fetchall())
+            except BaseException:
+                connection.close()
+                raise
             connection.prepare_threshold = 0
             self._connection, self._cursor = connection, connection.cursor()
             self._prepared = Prepared(self._connection.pgconn)
@@ -417,8 +425,12 @@ class AsyncPostgresStore(_Lender):
         if self._connection is None or self._connection.closed:
             parameters = _parameters(self._url, self._patience_seconds)
             connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **parameters)
-            await connection.execute(_settings(self._patience_seconds), prepare=False)
-            self._taken_back = _taken_back(await (await connection.execute(_SEARCH_PATH)).fetchall())
+            try:
+                await connection.execute(_settings(self._patience_seconds), prepare=False)
+                self._taken_back = _taken_back(await (await connection.execute(_SEARCH_PATH)).fetchall())
+            except BaseException:  # A task that is cancelled here must not leave a session behind.
+                await connection.close()
+                raise
             connection.prepare_threshold = 0
             self._connection, self._cursor = connection, connection.cursor()
             self._prepared = Prepared(connection.pgconn)
