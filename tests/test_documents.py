@@ -1,24 +1,170 @@
-"""The documents lead somewhere; that their code runs is the business of the top conftest."""
+"""The documents lead somewhere, and the README's wallets do what it says; that all code runs: the top conftest."""
 
+import asyncio
 import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
+from game_operator import DepositCall, WebhookCall, WithdrawCall
+from game_operator.protocol.webhook import encode_call, read_reply
+from game_operator.webhooks import HttpReply, RsaSignature, WebhookReceiver, asgi_app
 from tests.support.documents import ROOT
+from tests.support.webhooks import signed
 
-_LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+_README = ROOT / "README.md"
+
+
+def _links(document: Path) -> list[tuple[Path, str]]:
+    """Return the files that *document* links to, each with the heading's anchor or ""."""
+    text = _BLOCK.sub("", document.read_text())
+    return [((document.parent / file).resolve() if file else document, anchor) for file, anchor in _LINK.findall(text)]
+
+
+def _anchors(document: Path) -> set[str]:
+    """Return the anchors of the headings, as GitHub makes them."""
+    headings = _HEADING.findall(_BLOCK.sub("", document.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", _DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files(document: Path) -> None:
-    """A link to a page that is not there is found here and not by a reader."""
-    targets = [(document.parent / target) for target in _LINK.findall(document.read_text())]
-    assert [str(target) for target in targets if not target.exists()] == []
+    """A link to a page or a heading that is not there is found here and not by a reader."""
+    links = _links(document)
+    assert [str(target) for target, _ in links if not target.exists()] == []
+    assert [anchor for target, anchor in links if anchor and anchor not in _anchors(target)] == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=str(page.relative_to(ROOT))) for page in _DOCUMENTS if page.is_relative_to(ROOT / "docs")],
+)
+def test_every_page_is_found_from_the_readme(page: Path) -> None:
+    """By one link or two: a page that nothing leads to is not read."""
+    near = {target for target, _ in _links(_README) if target.suffix == ".md"}
+    assert page in near | {target for each in near for target, _ in _links(each)}
 
 
 def test_there_are_documents() -> None:
-    """The pattern above finds something to look at."""
-    assert ROOT / "README.md" in _DOCUMENTS
+    """The patterns above find something to look at."""
+    assert _README in _DOCUMENTS
     assert len(_DOCUMENTS) > 10
+    assert "more" in _anchors(_README)
+
+
+def _block(start: str, holds: str) -> str:
+    """Return the one block of the README in the language *start* that has *holds* in it."""
+    (found,) = [code for language, code in _BLOCK.findall(_README.read_text()) if language == start and holds in code]
+    return str(found)
+
+
+# Any: an ASGI application, which each framework types in its own way.
+async def _over_asgi(wallet: Any, receiver: WebhookReceiver, path: str, body: bytes, headers: dict[str, str]) -> bytes:
+    transport = httpx.ASGITransport(asgi_app(receiver, wallet, prefix="/wallet"))
+    async with httpx.AsyncClient(transport=transport, base_url="http://wallet.example") as client:
+        return (await client.post(f"/wallet{path}", content=body, headers=headers)).content
+
+
+async def _by_handle(wallet: Any, receiver: WebhookReceiver, path: str, body: bytes, headers: dict[str, str]) -> bytes:
+    reply: HttpReply = await receiver.handle_async(path, headers, body, wallet)
+    return reply.body
+
+
+@pytest.mark.parametrize(
+    "deliver", [pytest.param(_over_asgi, id="asgi_app"), pytest.param(_by_handle, id="handle_async")]
+)
+def test_the_readmes_own_wallet_answers_calls_in_parallel(
+    deliver: Callable[..., Any],  # Any: the coroutine of either function above.
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    private_key: RSAPrivateKey,
+    public_key: RSAPublicKey,
+) -> None:
+    """As it is printed, with sixteen calls at once in its threads: all SUCCESS, and each has moved its money once."""
+    monkeypatch.chdir(tmp_path)
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
+    names: dict[str, Any] = {"receiver": receiver, "asgi_app": asgi_app}
+    exec(_block("python", "class CasinoWallet"), names)
+
+    async def send(call: WebhookCall) -> str | None:
+        body = encode_call(call)
+        answer = await deliver(names["wallet"], receiver, f"/{call.operation}", body, signed(private_key, body))
+        return read_reply(answer).code
+
+    async def send_all(calls: Sequence[WebhookCall]) -> list[str | None]:
+        return await asyncio.gather(*(send(call) for call in calls))
+
+    bets: list[WithdrawCall] = [
+        WithdrawCall(player_id="ann", bet_id=f"p{number}", amount_cents=100) for number in range(16)
+    ]
+    wins: list[WebhookCall] = [
+        DepositCall(player_id="ann", bet_id=f"p{number}", amount_cents=10) for number in range(8)
+    ]
+    for calls in (bets, [*wins, *bets[:8]]):
+        assert asyncio.run(send_all(calls)) == [None] * 16
+    with names["ledger"] as ledger:
+        # It began with 95.00 and one bet, which the block itself has placed.
+        assert ledger.balance("ann") == 9_500 - 16 * 100 + 8 * 10
+        assert [ledger.bet(bet.bet_id).state for bet in bets] == ["CLOSED"] * 8 + ["OPEN"] * 8
+    with names["closing"](names["connect"]()) as casino:
+        assert casino.execute("SELECT bets FROM players").fetchall() == [(17,)]
+
+
+def test_the_readmes_ready_wallet_is_served_as_it_is_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a fresh folder: the program, the commands below it, and the call from another terminal."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wallet.py").write_text(_block("python", "app = asgi_app(receiver, AsyncWallet"))
+    commands = [line.removeprefix("$ ") for line in _block("console", "uvicorn").splitlines()]
+    assert [shlex.split(command)[0] for command in commands] == ["game-operator", "game-operator", "uvicorn"]
+    scripts = Path(sys.executable).parent
+    for command in commands[:2]:
+        subprocess.run([scripts / "game-operator", *shlex.split(command)[1:]], check=True, timeout=50)
+    with _served(scripts, shlex.split(commands[2])[1:]) as port:
+        caller = _block("python", "WebhookCaller(")
+        assert "127.0.0.1:8000" in caller
+        capsys.readouterr()
+        exec(caller.replace("127.0.0.1:8000", f"127.0.0.1:{port}"), {})
+    assert capsys.readouterr().out == "100.00\n"
+
+
+@contextmanager
+def _served(scripts: Path, arguments: list[str]) -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    server = subprocess.Popen(
+        [scripts / "uvicorn", *arguments, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        _wait_for(port)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(50)
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 50
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            assert time.monotonic() < deadline, "uvicorn does not listen"
+            time.sleep(0.05)
+        else:
+            return

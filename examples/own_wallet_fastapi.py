@@ -1,0 +1,122 @@
+"""
+A whole back end: your own table of balances, your own transaction for each call, your own routes, in FastAPI.
+
+Calls run in several threads. So each opens a connection of its own; a pool does as well, and a shared one never.
+Besides game-operator[serve] it needs the package fastapi.
+"""
+
+import socket
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+import uvicorn
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from fastapi import FastAPI
+
+from game_operator import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.caller import WebhookCaller
+from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+
+PLAYERS = TableAccounts(table="players", key="id", balance="cents", unit="cents")
+
+
+class CasinoWallet:
+    """The four calls, each in one transaction with a row of our own."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.ledger = SqlLedger(f"sqlite:///{file}", accounts=PLAYERS)
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a connection of its own, without transactions that Python begins."""
+        return sqlite3.connect(self.file, isolation_level=None)
+
+    def answer(self, call: WebhookCall) -> Reply:
+        """Answer any of the four; what raises is SYSTEM_ERROR, and the call comes again."""
+        with closing(self.connect()) as connection:  # What is not committed is rolled back by closing it.
+            connection.execute("BEGIN IMMEDIATE")
+            outcome = self.ledger.apply(call, connection=connection)
+            if outcome.applied and isinstance(call, WithdrawCall):
+                connection.execute("UPDATE players SET bets = bets + 1 WHERE id = ?", (call.player_id,))
+            connection.execute("COMMIT")  # Whatever the outcome: a refusal is stored too.
+        return outcome.reply()
+
+    withdraw = deposit = rollback = player_balance = answer
+
+
+def application(file: Path, service_key: RSAPublicKey) -> FastAPI:
+    """Return the back end over the database in *file*."""
+    wallet = CasinoWallet(file)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        with wallet.ledger:
+            yield
+
+    app = FastAPI(lifespan=lifespan)
+    receiver = WebhookReceiver(authenticator=RsaSignature(service_key), instances={"i1"})
+    app.mount("/wallet", asgi_app(receiver, wallet))
+
+    @app.get("/players/{player_id}")
+    def player(player_id: str) -> dict[str, int]:
+        with closing(wallet.connect()) as connection:
+            query = "SELECT cents, bets FROM players WHERE id = ?"
+            cents, bets = connection.execute(query, (player_id,)).fetchone()
+        return {"cents": cents, "bets": bets}
+
+    return app
+
+
+CALLS: list[WebhookCall] = [
+    WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500, instance_id="i1"),
+    WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500, instance_id="i1"),  # Sent again: one debit.
+    DepositCall(player_id="ann", bet_id="b1", amount_cents=1250, round_id="r1"),
+    RollbackCall(player_id="ann", bet_id="b2"),  # Before its withdraw: the late withdraw takes nothing.
+    WithdrawCall(player_id="ann", bet_id="b2", amount_cents=700, instance_id="i1"),
+    BalanceCall(player_id="ann"),
+]
+BETS = [WithdrawCall(player_id="ann", bet_id=f"c{n}", amount_cents=100, instance_id="i1") for n in range(16)]
+
+
+def serve_and_play(app: FastAPI, service_key: RSAPrivateKey) -> None:
+    """Play the service against a real server: one call after the other, then sixteen bets at once."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", proxy_headers=False))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        serving = threading.Thread(target=server.run, args=([listener],))
+        serving.start()
+        with WebhookCaller(f"{url}/wallet", service_key) as service, ThreadPoolExecutor(16) as at_once:
+            for delivery in map(service.send, CALLS):
+                assert delivery.reply is not None, delivery.problem
+                print(delivery.path, delivery.code or "SUCCESS", delivery.reply.balance)
+            codes = {delivery.code or "SUCCESS" for delivery in at_once.map(service.send, BETS)}
+            print("sixteen bets of 1.00 at once:", codes)
+        print("/players/ann", httpx.get(f"{url}/players/ann", trust_env=False).json())
+        server.should_exit = True
+        serving.join()
+
+
+with TemporaryDirectory() as folder:
+    database = Path(folder, "casino.db")
+    with closing(sqlite3.connect(database, isolation_level=None)) as casino:
+        casino.execute("CREATE TABLE players (id TEXT PRIMARY KEY, cents INTEGER NOT NULL, bets INTEGER DEFAULT 0)")
+        casino.execute("INSERT INTO players (id, cents) VALUES ('ann', 10000)")
+    key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
+    serve_and_play(application(database, key.public_key()), key)
+
+# Prints:
+# /withdraw SUCCESS 95.00
+# /withdraw SUCCESS 95.00
+# /deposit SUCCESS 107.50
+# /rollback BET_NOT_FOUND 107.50
+# /withdraw BET_ROLLED_BACK 107.50
+# /player-balance SUCCESS 107.50
+# sixteen bets of 1.00 at once: {'SUCCESS'}
+# /players/ann {'cents': 9150, 'bets': 17}
