@@ -16,7 +16,15 @@ from game_operator.ledger.admin import AsyncSqlAdmin
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
 from game_operator.ledger.clock import never_back
-from game_operator.ledger.dialects import AnyDialect, Kind, check_accounts, check_own, dialect_for, set_based
+from game_operator.ledger.dialects import (
+    AnyDialect,
+    Kind,
+    check_accounts,
+    check_own,
+    fitted,
+    has_own_accounts,
+    set_based,
+)
 from game_operator.ledger.forks import told_of_forks
 from game_operator.ledger.joined import Joiner
 from game_operator.ledger.nested import Transactions
@@ -224,7 +232,8 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         done: Mapping[int, Outcome] = {}
         if self._accounts is None:
             async with self._mutex:
-                done = await (await self._opened()).express(items)
+                store = await self._opened()
+                done = await store.express(items) if has_own_accounts(self._fit) else {}
         rest = [item for index, item in enumerate(items) if index not in done]
         others = await self._write(lambda dialect: apply_items(rest, dialect)) if rest else []
         return merged(len(items), done, others)
@@ -266,10 +275,8 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         return self._store
 
     async def _fitted(self, store: _Store) -> AnyDialect:
-        if self._accounts is None:
-            return store.dialect
         kind: Kind = "sqlite" if isinstance(store, _SqliteOnLoop) else "postgres"
-        return await store.read(lambda: dialect_for(kind, self._prefix, self._accounts, self._clock_millis))
+        return await store.run(lambda: fitted(kind, self._prefix, self._accounts, self._clock_millis))
 
     async def _open(self) -> _Store:
         if self._url.startswith("sqlite:///"):

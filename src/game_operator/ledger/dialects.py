@@ -5,14 +5,17 @@ from typing import Any, Literal, TypeAlias
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.accounts import AccountsSpec, TableAccounts
+from game_operator.ledger.elsewhere import Elsewhere, is_marked, mark
 from game_operator.ledger.object_accounts import ObjectPostgresAccounts, ObjectSqliteAccounts
+from game_operator.ledger.own_accounts import OwnPostgresAccounts, OwnSqliteAccounts
 from game_operator.ledger.postgres import PostgresAccounts, PostgresDialect
 from game_operator.ledger.postgres_table_accounts import postgres_table_accounts
 from game_operator.ledger.script import Step
 from game_operator.ledger.sqlite import SqliteAccounts, SqliteDialect
 from game_operator.ledger.sqlite_table_accounts import sqlite_table_accounts
 
-__all__ = ["AnyDialect", "Kind", "check_accounts", "check_own", "dialect_for", "set_based"]
+__all__ = ["AnyDialect", "Kind", "check_accounts", "check_own", "dialect_for", "fitted", "has_own_accounts"]
+__all__ += ["set_based"]
 
 Kind: TypeAlias = Literal["sqlite", "postgres"]
 AnyDialect: TypeAlias = SqliteDialect | PostgresDialect
@@ -43,15 +46,34 @@ def check_own(accounts: AccountsSpec, doing: str) -> None:
     )
 
 
+def has_own_accounts(dialect: AnyDialect) -> bool:
+    """Return whether balances are in our own table."""
+    return isinstance(dialect.accounts, OwnSqliteAccounts | OwnPostgresAccounts)
+
+
+def fitted(
+    kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
+) -> Generator[Step, Any, AnyDialect]:
+    """Return ``dialect_for`` these, and leave the mark that balances are elsewhere if *accounts* are the operator's."""
+    dialect = yield from dialect_for(kind, prefix, accounts, clock_millis)
+    if accounts is not None:
+        yield from mark(prefix)
+    return dialect
+
+
 def dialect_for(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
 ) -> Generator[Step, Any, AnyDialect]:
     """
     Return how rows are loaded and stored in a *kind* of database; a TableAccounts is looked at first.
 
+    Without *accounts*, where balances are elsewhere, it is a dialect that refuses to touch any.
+
     Raises:
         SchemaError: The columns of a TableAccounts are not there or not exact.
     """
+    if accounts is None and (yield from is_marked(prefix)):
+        accounts = Elsewhere(prefix)
     if kind == "sqlite":
         return SqliteDialect(prefix, clock_millis, accounts=(yield from _for_sqlite(prefix, accounts)))
     return PostgresDialect(prefix, accounts=(yield from _for_postgres(prefix, accounts)))

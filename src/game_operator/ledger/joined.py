@@ -15,6 +15,7 @@ from game_operator.ledger.api import Outcome
 from game_operator.ledger.book import Item
 from game_operator.ledger.connections import AsyncCaller, Caller, async_caller_of, caller_of, sqlstates
 from game_operator.ledger.dialects import AnyDialect, Kind, dialect_for
+from game_operator.ledger.elsewhere import mark_joined
 from game_operator.ledger.schema import VERSION, check_version
 from game_operator.ledger.script import (
     ConflictError,
@@ -105,7 +106,9 @@ class Joiner:
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
             known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis)
-            self._dialects[kind] = known
+            # Until it is known to be committed, the mark is left anew.
+            if self._accounts is None or (yield from mark_joined(self._prefix, kind)):
+                self._dialects[kind] = known
         return known
 
     def _perform(self, caller: Caller, step: Step) -> Any:

@@ -14,7 +14,15 @@ from game_operator.ledger.admin import SqlAdmin
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
 from game_operator.ledger.clock import never_back
-from game_operator.ledger.dialects import AnyDialect, Kind, check_accounts, check_own, dialect_for, set_based
+from game_operator.ledger.dialects import (
+    AnyDialect,
+    Kind,
+    check_accounts,
+    check_own,
+    fitted,
+    has_own_accounts,
+    set_based,
+)
 from game_operator.ledger.forks import told_of_forks
 from game_operator.ledger.joined import Joiner
 from game_operator.ledger.nested import Transactions
@@ -179,7 +187,7 @@ class SqlLedger(SqlAdmin):
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():
-            done = self._store.express(items) if self._accounts is None else {}
+            done = self._store.express(items) if has_own_accounts(self._fit) else {}
             rest = [item for index, item in enumerate(items) if index not in done]
             others = self._write(lambda: apply_items(rest, self._fit)) if rest else []
         return merged(len(items), done, others)
@@ -189,12 +197,10 @@ class SqlLedger(SqlAdmin):
         return self._fit
 
     def _fitted(self, prefix: str, clock_millis: Callable[[], int]) -> AnyDialect:
-        """Return the store's own dialect, or one for the operator's accounts."""
-        if self._accounts is None:
-            return self._store.dialect
+        """Return the dialect for the accounts we were given."""
         kind: Kind = "sqlite" if isinstance(self._store, SqliteStore) else "postgres"
         try:
-            return self._store.read(lambda: dialect_for(kind, prefix, self._accounts, clock_millis))
+            return self._store.run(lambda: fitted(kind, prefix, self._accounts, clock_millis))
         except BaseException:
             self._store.close()
             raise

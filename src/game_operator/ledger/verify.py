@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from game_operator.codes import BetState
 from game_operator.errors import shown
+from game_operator.ledger.elsewhere import is_marked
 from game_operator.ledger.script import Execute, Step
 from game_operator.money import amount_from_cents
 
@@ -38,13 +39,18 @@ class Finding(NamedTuple):
     tx_id: str | None = None
 
 
+_ELSEWHERE = Finding(
+    "balances_elsewhere", "The balances are in the operator's own table, and are not compared with the postings."
+)
+
+
 class BooksReport(NamedTuple):
     """
     What ``verify`` found, all from one moment.
 
     Attributes:
         findings: What is wrong; at most 1,000 of each question.
-        notes: What is right and worth knowing: accounts below zero.
+        notes: What is right and worth knowing: accounts below zero, and whether balances are elsewhere, not compared.
         accounts, calls, postings: How many there are.
         bets: How many there are by state.
         balances_cents: What all players of our own accounts hold.
@@ -72,6 +78,7 @@ class Verify:
     """The script that checks the tables with a prefix."""
 
     def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
         self._sql = {name: text.replace("{prefix}", prefix) for name, text in _QUESTIONS.items()}
 
     def report(self, most: int = 1_000) -> Generator[Step, Any, BooksReport]:
@@ -86,9 +93,10 @@ class Verify:
         # Of an account whose other postings are wrong, nobody can tell what was folded.
         wrong = {finding.account for finding in findings if finding.operation is not None}
         findings += (finding for finding in carried if finding.account not in wrong)
+        notes = [_ELSEWHERE] if (yield from is_marked(self._prefix)) else []
         negative = yield Execute(self._sql["negative"], (most,))
         totals = yield from self._totals()
-        return BooksReport(tuple(findings), tuple(map(_negative, negative)), *totals, pruned_before)
+        return BooksReport(tuple(findings), (*notes, *map(_negative, negative)), *totals, pruned_before)
 
     def _carried(self, pruned_before: int | None, most: int) -> Generator[Step, Any, list[Finding]]:
         """

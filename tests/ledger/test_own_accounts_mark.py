@@ -1,0 +1,269 @@
+"""A database whose balances are the operator's own says so to whoever opens it without them."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+
+from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
+from game_operator.ledger.sqlite import path_of
+from game_operator.models.webhooks import WebhookCall
+from game_operator.money import Cents
+from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+
+Run = Callable[..., list[tuple[Any, ...]]]
+
+TABLE = TableAccounts(table="players", key="id", balance="balance")
+REFUSED = r"are in a table of the operator's own, and it was opened without accounts=.*Nothing was moved"
+MARKED = "SELECT value FROM game_operator_meta WHERE name = 'balances_elsewhere'"
+
+
+class Object:
+    """The operator's object, on psycopg or sqlite3."""
+
+    def lock(self, connection: Any, account: str) -> Cents | None:
+        row = connection.execute(f"SELECT balance FROM players WHERE id = '{account}'").fetchone()
+        return None if row is None else Cents(row[0])
+
+    def move(self, connection: Any, account: str, delta_cents: int) -> Cents:
+        connection.execute(f"UPDATE players SET balance = balance + {delta_cents} WHERE id = '{account}'")
+        cents = self.lock(connection, account)
+        assert cents is not None
+        return cents
+
+
+@pytest.fixture
+def run(database_url: str) -> Iterator[Run]:
+    """Run a statement of the operator's, committed at once, in a database with their players."""
+    with closing(_connected(database_url, autocommit=True)) as connection:
+
+        def execute(sql: str) -> list[tuple[Any, ...]]:
+            cursor = connection.execute(sql)
+            return list(cursor.fetchall()) if cursor.description else []
+
+        execute("CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+        execute("INSERT INTO players VALUES ('p1', 1000)")
+        yield execute
+
+
+def _connected(url: str, *, autocommit: bool = False) -> Any:
+    if url.startswith("sqlite"):
+        return sqlite3.connect(path_of(url), isolation_level=None if autocommit else "IMMEDIATE")
+    return psycopg.connect(url, autocommit=autocommit)
+
+
+@pytest.fixture(params=["table", "object"])
+def accounts(request: pytest.FixtureRequest) -> TableAccounts | Object:
+    return TABLE if request.param == "table" else Object()
+
+
+class Blocking:
+    """An AsyncSqlLedger whose methods are run to their end, each with a ledger of its own."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self._url, self._options = url, options
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def method(*args: Any, **named: Any) -> Any:
+            async def awaited() -> Any:
+                async with AsyncSqlLedger(self._url, **self._options) as ledger:
+                    return await getattr(ledger, name)(*args, **named)
+
+            return anyio.run(awaited)
+
+        return method
+
+    def __enter__(self) -> "Blocking":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@pytest.fixture(params=[SqlLedger, Blocking])
+def opened(request: pytest.FixtureRequest) -> Any:
+    """Ledgers for threads and for asyncio."""
+    return request.param
+
+
+CALLS = [
+    pytest.param(withdraw("b2"), id="a withdraw"),
+    pytest.param(withdraw("b1"), id="a repeated withdraw"),
+    pytest.param(deposit("b1"), id="a deposit"),
+    pytest.param(deposit("b9"), id="an early deposit"),
+    pytest.param(claim("c1"), id="a claim"),
+    pytest.param(rollback("b1", tx_id=None), id="a rollback"),
+    pytest.param(ask_balance(), id="a question for the balance"),
+    pytest.param(ask_balance("nobody"), id="a question for nobody's balance"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_are_refused_without_the_operators_accounts(
+    database_url: str, run: Run, opened: Any, call: WebhookCall
+) -> None:
+    """Alone and joined; even where a phantom account was left by somebody, which must not be paid."""
+    with opened(database_url, accounts=TABLE) as ledger:
+        assert ledger.apply(withdraw("b1")).balance_cents == 500
+    run("INSERT INTO game_operator_accounts VALUES ('p1', 100000, 1)")
+    with opened(database_url) as ledger, pytest.raises(ConfigurationError, match=REFUSED):
+        ledger.apply(call)
+    with SqlLedger(database_url) as ledger, closing(_connected(database_url)) as connection:
+        connection.execute("UPDATE players SET balance = balance")
+        with pytest.raises(ConfigurationError, match=REFUSED):
+            ledger.apply(call, connection=connection)
+        connection.commit()
+    assert run("SELECT balance FROM players") == [(500,)]
+    assert run("SELECT balance_cents FROM game_operator_accounts") == [(100_000,)]
+    with SqlLedger(database_url) as ledger:
+        assert len(list(ledger.bets())) == 1
+        assert list(ledger.anomalies()) == []
+
+
+def test_accounts_are_neither_opened_nor_moved_nor_read(
+    database_url: str, run: Run, opened: Any, accounts: TableAccounts | Object
+) -> None:
+    """The three of the staff's that touch balances; whoever passes accounts= is told what it always was."""
+    SqlLedger(database_url).close()  # Tables by somebody who knew of no balances.
+    with opened(database_url, accounts=accounts, migrate=False) as ledger:
+        assert ledger.bet("b1") is None
+    with opened(database_url) as ledger:
+        with pytest.raises(ConfigurationError, match=REFUSED):
+            ledger.open_account("ann")
+        with pytest.raises(ConfigurationError, match=REFUSED):
+            ledger.adjust("p1", Decimal(1), reference="r")
+        with pytest.raises(ConfigurationError, match=REFUSED):
+            ledger.balance("p1")
+    with opened(database_url, accounts=accounts) as ledger, pytest.raises(ConfigurationError, match="yours"):
+        ledger.open_account("ann")
+    assert run("SELECT account FROM game_operator_accounts") == []
+
+
+def test_a_win_is_not_paid_to_a_phantom(database_url: str, run: Run, opened: Any) -> None:
+    """A retry without accounts= leaves bet and anomaly as they are; with them the player is paid."""
+    with SqlLedger(database_url, accounts=TABLE) as ledger:
+        ledger.apply(deposit("b1", amount_cents=900))
+        ledger.apply(withdraw("b1"))
+        (record,) = ledger.anomalies()
+    with opened(database_url) as ledger, pytest.raises(ConfigurationError, match=REFUSED):
+        ledger.retry(record.id)
+    with SqlLedger(database_url) as ledger:
+        assert [each.id for each in ledger.anomalies()] == [record.id]
+        assert [bet.state.value for bet in ledger.bets()] == ["OPEN"]
+    with opened(database_url, accounts=TABLE) as ledger:
+        assert ledger.retry(record.id).balance_cents == 1400
+    assert run("SELECT balance FROM players") == [(1400,)]
+
+
+def test_reading_goes_on(database_url: str, run: Run, opened: Any) -> None:
+    """Books, histories, anomalies, resolving and pruning need no balances; what is not compared is noted."""
+    with SqlLedger(database_url, accounts=TABLE) as ledger:
+        ledger.apply(deposit("b1"))
+        ledger.apply(withdraw("b1"))
+        (record,) = ledger.anomalies()
+    with opened(database_url) as ledger:
+        report = ledger.verify()
+        assert (report.sound, [note.kind for note in report.notes]) == (True, ["balances_elsewhere"])
+        assert [call.operation for call in ledger.history("b1").calls] == ["withdraw"]
+        assert ledger.account_history("p1").balance_cents is None
+        ledger.keep_anomaly("deposit", "unreadable", b"{")
+        ledger.resolve(record.id)
+        assert ledger.prune(90 * 86_400_000).postings == 0
+    assert [row[0] for row in run("SELECT kind FROM game_operator_anomalies WHERE resolved_at_millis IS NULL")] == [
+        "unreadable"
+    ]
+
+
+def test_balances_of_our_own_leave_no_mark(database_url: str, run: Run, opened: Any) -> None:
+    """Nor does a table that cannot be used: whoever meant our own goes on as before."""
+    with opened(database_url) as ledger:
+        assert ledger.open_account("p1", Decimal(1)) == 100
+    wrong = TableAccounts(table="players", key="nope", balance="balance")
+    with pytest.raises(SchemaError), opened(database_url, accounts=wrong) as ledger:
+        ledger.balance("p1")
+    with opened(database_url) as ledger:
+        assert ledger.apply(withdraw(amount_cents=40)).balance_cents == 60
+        assert ledger.verify().notes == ()
+    assert run(MARKED) == []
+
+
+def test_another_prefix_is_another_ledger(database_url: str, run: Run) -> None:
+    """The mark is of the tables beside it."""
+    with SqlLedger(database_url, accounts=TABLE):
+        pass
+    with SqlLedger(database_url, table_prefix="own_") as ledger:
+        assert ledger.open_account("p1") == 0
+    assert run(MARKED) == [(1,)]
+
+
+def test_two_at_once_leave_one_mark(database_url: str, run: Run) -> None:
+    """Each process of a wallet marks as it starts."""
+
+    def start(_: int) -> int:
+        with SqlLedger(database_url, accounts=TABLE) as ledger:
+            return ledger.balance("p1")
+
+    with ThreadPoolExecutor(6) as threads:
+        assert set(threads.map(start, range(12))) == {1000}
+    assert run(MARKED) == [(1,)]
+
+
+def test_a_ledger_that_only_joins_leaves_the_mark_too(database_url: str, run: Run) -> None:
+    """With the call that is committed first: what is rolled back takes the mark along, and the next leaves it anew."""
+    with SqlLedger(database_url):  # The tables, by a program that knows no accounts.
+        pass
+    ledger = SqlLedger(database_url, accounts=TABLE)
+    run("DELETE FROM game_operator_meta WHERE name = 'balances_elsewhere'")  # As if it had never been open by itself.
+    with closing(_connected(database_url)) as connection:
+        connection.execute("UPDATE players SET balance = balance")
+        ledger.apply(withdraw("b1"), connection=connection)
+        connection.rollback()
+        assert run(MARKED) == []
+        connection.execute("UPDATE players SET balance = balance")
+        ledger.apply(withdraw("b1"), connection=connection)
+        connection.commit()
+        assert run(MARKED) == [(1,)]
+        connection.execute("UPDATE players SET balance = balance")
+        assert ledger.apply(deposit("b1", amount_cents=100), connection=connection).balance_cents == 600
+        connection.commit()
+    ledger.close()
+
+
+def test_nobody_waits_for_a_mark_that_is_not_committed(postgres_url: str) -> None:
+    """A caller who waited, with locks of their own, for another who wants those would be in a deadlock."""
+    with psycopg.connect(postgres_url, autocommit=True) as setup:
+        setup.execute("CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+        setup.execute("INSERT INTO players VALUES ('p1', 1000), ('p2', 1000)")
+        with SqlLedger(postgres_url, accounts=TABLE) as ledger:
+            setup.execute("DELETE FROM game_operator_meta WHERE name = 'balances_elsewhere'")
+            with psycopg.connect(postgres_url) as one, psycopg.connect(postgres_url) as other:
+                for connection, player in ((one, "p1"), (other, "p2")):
+                    connection.execute("SET lock_timeout = '2s'")
+                    ledger.apply(withdraw(f"b-{player}", player_id=player), connection=connection)
+            assert setup.execute(MARKED).fetchall() == [(1,)]
+
+
+def test_who_may_not_write_the_mark_is_told_the_statement(postgres_url: str) -> None:
+    """SELECT alone is enough only where the mark is."""
+    with psycopg.connect(postgres_url, autocommit=True) as setup:
+        setup.execute("CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+        SqlLedger(postgres_url).close()
+        setup.execute("DROP ROLE IF EXISTS mark_reader")
+        setup.execute("CREATE ROLE mark_reader LOGIN")
+        try:
+            setup.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO mark_reader")
+            url = postgres_url + ("&" if "?" in postgres_url else "?") + "options=-crole%3Dmark_reader"
+            with pytest.raises(SchemaError, match=r"Grant INSERT on it.*INSERT INTO game_operator_meta") as raised:
+                SqlLedger(url, accounts=TABLE, migrate=False)
+            setup.execute(str(raised.value).rpartition(": ")[2])
+            with SqlLedger(url, accounts=TABLE, migrate=False) as ledger, pytest.raises(AccountNotFoundError):
+                ledger.balance("p1")
+        finally:
+            setup.execute("DROP OWNED BY mark_reader")
+            setup.execute("DROP ROLE mark_reader")
