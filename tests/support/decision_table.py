@@ -132,6 +132,7 @@ def _cell(state: State, call: MovingCall) -> str:
     effect = effect_of(book_in(state), call)
     lenient = Profile(unknown_rollback="success")
     other = effect_of(book_in(state, lenient), call, lenient)
+    assert other.code == effect.code or not other.anomaly, "the legend says otherwise"
     movement = {-1: "debit", 0: "", 1: "refund" if call.operation == "rollback" else "credit"}
     moved = movement[(effect.delta_cents > 0) - (effect.delta_cents < 0)]
     answer = (effect.code or moved or "SUCCESS") + ("*" if other.code != effect.code else "")
@@ -141,7 +142,7 @@ def _cell(state: State, call: MovingCall) -> str:
 
 _LEGEND = """\
 What moves money is answered SUCCESS; a colon stands before the bet's new state. ! is kept as an anomaly.
-* is SUCCESS with unknown_rollback="success". "CLOSED, by us" is settled by a reconciliation."""
+* is SUCCESS with unknown_rollback="success", and then no anomaly. "CLOSED, by us" is settled by a reconciliation."""
 
 
 def _ascii() -> str:

@@ -48,7 +48,7 @@ The order of questions (docs/decisions/0014; spec §3 and §6 show none of this)
     DECLINED       BET_NOT_FOUND* !             BET_NOT_FOUND* !             BET_NOT_FOUND* !
 
     What moves money is answered SUCCESS; a colon stands before the bet's new state. ! is kept as an anomaly.
-    * is SUCCESS with unknown_rollback="success". "CLOSED, by us" is settled by a reconciliation.
+    * is SUCCESS with unknown_rollback="success", and then no anomaly. "CLOSED, by us" is settled by a reconciliation.
 
 5. Only a withdraw about to debit is asked: may the player bet, and is there enough money? Whatever refuses it, it is
    DECLINED for good. A debited bet is OPEN; one that no deposit ever settles (a RAIN) is SPENT.
