@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from random import uniform
-from threading import RLock
+from threading import Event, RLock
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
@@ -145,6 +145,12 @@ def _write(sql: str, rows: list[Any]) -> Generator[Step, Any, None]:
         raise ConflictError
 
 
+def _set_event() -> Event:
+    event = Event()
+    event.set()
+    return event
+
+
 def _is_busy(failed: sqlite3.Error) -> bool:
     return getattr(failed, "sqlite_errorcode", 0) & 0xFF in _BUSY
 
@@ -183,7 +189,8 @@ class SqliteStore:
         self._prefix = prefix
         self._patience_seconds = patience_seconds
         self._busy = RLock()
-        self._rests = self._commits = False
+        self._rests = False
+        self._committed = _set_event()
         self._closed = False
         self._file: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = self._connected(migrate, create=True)
@@ -296,12 +303,18 @@ class SqliteStore:
             if connection.total_changes - before < _MANY_ROWS:
                 connection.execute("COMMIT")
                 return result
-            self._commits = True
+            self._committed.clear()
             try:
-                await elsewhere(lambda: connection.execute("COMMIT"))
+                await elsewhere(lambda: self._commit(connection))
             finally:
-                self._commits = False
+                self._committed.set()
             return result
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        finally:
+            self._committed.set()  # Here, for the loop may be waiting for it, to fork.
 
     @contextlib.contextmanager
     def _transaction(self, wait: bool) -> Iterator[sqlite3.Connection]:
@@ -350,8 +363,10 @@ class SqliteStore:
             self._discard()
 
     def before_fork(self) -> None:
-        """Let no transaction be under way."""
-        self._rests = self._busy.acquire(timeout=2 * self._patience_seconds + 1)
+        """Let no transaction be under way, nor a COMMIT in the thread of a loop that forks: the lock is the loop's."""
+        seconds = 2 * self._patience_seconds + 1
+        self._rests = self._busy.acquire(timeout=seconds)
+        self._committed.wait(seconds)
 
     def after_fork(self, *, in_child: bool) -> None:
         """In the child, close the inherited connection first: SQLite believes that it still has its locks."""
@@ -360,12 +375,13 @@ class SqliteStore:
                 self._busy.release()
             return
         connection, self._connection = self._connection, None
-        if connection is not None and self._rests and not self._commits and not connection.in_transaction:
+        rests = self._rests and self._committed.is_set()
+        if connection is not None and rests and not connection.in_transaction:
             connection.close()
         elif connection is not None:
             _NEVER_CLOSED.append(connection)  # Closing it would undo what the parent is doing.
         self._busy = RLock()
-        self._commits = False
+        self._committed = _set_event()
 
     def _discard(self) -> None:
         connection, self._connection = self._connection, None
