@@ -108,10 +108,12 @@ def test_what_the_caller_has_set_on_sqlite3_does_not_matter(ledger: SqlLedger, s
     """Row factories, converters and the old implicit transactions of Python."""
     with closing(sqlite3.connect(path_of(sqlite_url), detect_types=sqlite3.PARSE_DECLTYPES)) as connection:
         connection.row_factory = sqlite3.Row
+        connection.text_factory = bytes
         connection.execute("CREATE TABLE journal (entry TEXT)")
         connection.execute("INSERT INTO journal VALUES ('begins implicitly')")
         assert connection.in_transaction
         assert ledger.apply(withdraw(), connection=connection).balance_cents == 500
+        assert connection.text_factory is bytes
         connection.commit()
         # Committed, and no longer in a transaction: a SAVEPOINT would begin one, and its RELEASE end it.
         with pytest.raises(TransactionRequiredError, match="BEGIN IMMEDIATE"):

@@ -76,8 +76,12 @@ class _Sqlite3:
     def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
         cursor = self.original.cursor()
         cursor.row_factory = None  # The caller's own may make dicts.
-        cursor.execute(sql, parameters)
-        return cursor.fetchall(), cursor.rowcount
+        text_factory, self.original.text_factory = self.original.text_factory, str  # … and bytes of texts.
+        try:
+            cursor.execute(sql, parameters)
+            return cursor.fetchall(), cursor.rowcount
+        finally:
+            self.original.text_factory = text_factory
 
 
 class _Psycopg:

@@ -5,6 +5,7 @@ A ledger's rows in SQLite: WAL, synchronous=FULL, one writer at a time, and the 
 stands still until COMMIT, the clock included.
 """
 
+import asyncio
 import contextlib
 import os
 import sqlite3
@@ -43,7 +44,9 @@ _OLDEST = (3, 38)
 _OF_STATEMENTS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_MISUSE}
 _OF_STATEMENTS |= {sqlite3.SQLITE_RANGE, sqlite3.SQLITE_TOOBIG}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_LONGEST_NAP = 0.01
+_LONGEST_NAP = 0.004
+#: Who has held the write lock for so long, all in all, leaves a gap that those who look for one will find.
+_LONG_HELD = 0.25
 #: From here on a commit takes longer than to hand it to a thread and back: rows written.
 _MANY_ROWS = 16
 
@@ -180,6 +183,8 @@ class SqliteStore:
 
     #: What the operator's code raised, which says nothing of our file.
     _theirs: sqlite3.Error | None = None
+    #: When our last transaction ended, and how long those before it took that followed one another.
+    _ended = _held = 0.0
 
     def __init__(
         self, path: str, prefix: str, *, migrate: bool, patience_seconds: float, clock_millis: Callable[[], int]
@@ -281,6 +286,8 @@ class SqliteStore:
             BusyError: Somebody else is writing, and *wait* is False.
             LedgerUnavailableError: The file is locked for longer than our patience, full, or cannot be written.
         """
+        if courtesy := self._courtesy():
+            time.sleep(courtesy)
         with self._busy, self._transaction(wait) as connection:
             result = drive(script(), self._perform)
             connection.execute("COMMIT")
@@ -297,6 +304,8 @@ class SqliteStore:
             BusyError: Somebody else is writing.
             LedgerUnavailableError: The file is full, or cannot be written.
         """
+        if courtesy := self._courtesy():
+            await asyncio.sleep(courtesy)
         with self._busy, self._transaction(wait=False) as connection:
             before = connection.total_changes
             result = drive(script(), self._perform)
@@ -321,6 +330,7 @@ class SqliteStore:
         """Begin a transaction, which whoever asks commits; roll back what fails."""
         connection = self._mine()
         self._begin(connection, wait)
+        began = time.monotonic()
         try:
             yield connection
         except sqlite3.Error as failed:
@@ -330,6 +340,18 @@ class SqliteStore:
         except BaseException:
             self._roll_back(connection)
             raise
+        finally:
+            self._ended = time.monotonic()
+            self._held += self._ended - began
+
+    def _courtesy(self) -> float:
+        """Return how long to leave the file to others, who would starve behind one commit after another."""
+        if time.monotonic() - self._ended > _LONGEST_NAP:
+            self._held = 0.0
+        if self._held < _LONG_HELD:
+            return 0.0
+        self._held = 0.0
+        return 1.5 * _LONGEST_NAP
 
     def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
