@@ -135,6 +135,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         self._accounts = accounts
         self._joiner = Joiner(prefix, accounts, self._clock_millis)
         self._store: _Store | None = None
+        self._closed = False
         self._fitting: AnyDialect | None = None
         self._queries = Queries(prefix)
         self._transactions = Transactions()
@@ -158,6 +159,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
             self._make_queue()
 
     async def __aenter__(self) -> "AsyncSqlLedger":
+        self._closed = False
         async with self._mutex:
             await self._opened()
         return self
@@ -166,8 +168,9 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; what still waits raises LedgerUnavailableError. ``async with`` opens it again."""
         self._transactions.check()
+        self._closed = True
         async with self._mutex:
             store, self._store = self._store, None
             if store is not None:
@@ -264,6 +267,8 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         return self._fitting
 
     async def _opened(self) -> _Store:
+        if self._closed:
+            raise LedgerUnavailableError("The ledger is closed. Repeat the call with one that is open.")
         if self._store is None:
             store = await self._open()
             try:
