@@ -366,7 +366,7 @@ def test_forked_while_others_commit(postgres_url: str) -> None:
         loads = [pool.submit(load) for _ in range(2)]
         try:
             for number in range(4):
-                child = Child(ledger)
+                child = Child(ledger.apply)
                 assert child.apply(f"c{number}")
                 child.end()
         finally:

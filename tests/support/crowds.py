@@ -7,6 +7,7 @@ sends its share of the calls.
 
 import multiprocessing
 import os
+import select
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from itertools import repeat
 from threading import Barrier
 
-from game_operator.ledger import SqlLedger
+from game_operator.ledger import Outcome, SqlLedger
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import amount_from_cents
 from tests.support.calls import withdraw
@@ -96,16 +97,16 @@ def codes(answers: Iterable[Answer], operation: str) -> list[str | None]:
 
 
 class Child:
-    """A fork of this process that applies withdraws when told to."""
+    """A fork of this process that applies withdraws when told to, by *apply*."""
 
-    def __init__(self, ledger: SqlLedger) -> None:
+    def __init__(self, apply: Callable[[WebhookCall], Outcome]) -> None:
         told, self._tell = os.pipe()
         self._hear, says = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 while line := os.read(told, 100):
-                    os.write(says, b"1" if ledger.apply(withdraw(line.decode())).applied else b"0")
+                    os.write(says, b"1" if apply(withdraw(line.decode())).applied else b"0")
             finally:
                 os._exit(0)
         os.close(told)
@@ -113,8 +114,9 @@ class Child:
 
     def apply(self, bet_id: str) -> bool:
         os.write(self._tell, bet_id.encode())
-        # Nothing to read means that the child died.
-        return os.read(self._hear, 1) == b"1"
+        # A child that inherited a lock waits for ever; one that died leaves nothing to read.
+        heard, _, _ = select.select([self._hear], [], [], PATIENCE_SECONDS)
+        return bool(heard) and os.read(self._hear, 1) == b"1"
 
     def end(self) -> None:
         os.kill(self.pid, 9)
