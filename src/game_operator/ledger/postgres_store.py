@@ -159,12 +159,11 @@ def _statements(text: str) -> Iterator[str]:
             buffer = ""
 
 
-def _unavailable(failed: BaseException) -> LedgerUnavailableError:
+def _unavailable(failed: BaseException, *, opened: bool) -> LedgerUnavailableError:
     # What libpq says may hold the address, but never the password.
     reason = " ".join(str(failed).split())[:300]
-    return LedgerUnavailableError(
-        f"The ledger's PostgreSQL cannot be used: {reason}. A call under way may have been committed: its repeat tells."
-    )
+    doubt = " A call under way may have been committed: its repeat tells." if opened else ""
+    return LedgerUnavailableError(f"The ledger's PostgreSQL cannot be used: {reason}.{doubt}")
 
 
 _SEARCH_PATH: Final = "SELECT quote_literal(current_setting('search_path'))"
@@ -185,14 +184,15 @@ def _theirs(
 class _Patience:
     """How long to go on trying, and how long to wait in between."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, opened: bool) -> None:
         self._until = time.monotonic() + seconds
         self._nap = 0.005
+        self._opened = opened
 
     def nap_after(self, failed: BaseException) -> float:
         """Return how many seconds to wait before the next attempt; raise LedgerUnavailableError when there is none."""
         if time.monotonic() + self._nap > self._until:
-            raise _unavailable(failed) from failed
+            raise _unavailable(failed, opened=self._opened) from failed
         nap = uniform(self._nap / 2, self._nap)  # noqa: S311 - spreads the attempts, hides nothing
         self._nap = min(self._nap * 2, 0.5)
         return nap
@@ -201,7 +201,7 @@ class _Patience:
 class _Lender:
     """What both stores know of a connection that they lend."""
 
-    #: Gives up the savepoint, and puts back what later statements of ours rest on.
+    #: Gives up the savepoint, and puts back what later statements of ours rest on; "" until we were first connected.
     _taken_back: str = ""
     #: What the operator's code raised while the connection was well: not a reason to try again.
     _theirs: BaseException | None = None
@@ -233,7 +233,7 @@ class PostgresStore(_Lender):
 
     def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
-        patience = _Patience(self._patience_seconds)
+        patience = _Patience(self._patience_seconds, opened=bool(self._taken_back))
         while True:
             try:
                 return self._attempt(script)
@@ -367,7 +367,7 @@ class AsyncPostgresStore(_Lender):
 
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
-        patience = _Patience(self._patience_seconds)
+        patience = _Patience(self._patience_seconds, opened=bool(self._taken_back))
         while True:
             try:
                 return await self._attempt(script)
