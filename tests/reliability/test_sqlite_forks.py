@@ -88,10 +88,11 @@ class _Watched:
 
         return await self._in_thread(told)
 
-    async def middle(self) -> None:
-        """Wait until SQLite has ended the transaction and is still writing it."""
-        while not self.has_begun or (self._connection.in_transaction and not self.has_ended):
+    async def is_met(self, committing: "asyncio.Task[Outcome]") -> bool:
+        """Wait until SQLite has ended the transaction; return whether it is still writing it."""
+        while not committing.done() and (not self.has_begun or self._connection.in_transaction):
             await asyncio.sleep(0)
+        return self.has_begun and not self.has_ended
 
 
 @pytest.mark.anyio
@@ -107,8 +108,7 @@ async def test_forked_while_a_loop_commits_much(url: str, is_own: bool) -> None:
         for number in range(3):
             watched = _Watched(ledger)
             much = asyncio.create_task(ledger.apply(withdraw(f"much{number}"), terms=Terms(within=_writes_much)))
-            await watched.middle()
-            in_the_middle += not watched.has_ended
+            in_the_middle += await watched.is_met(much)
             child = Child(applied) if is_own else await asyncio.to_thread(Child, applied)
             try:
                 assert await asyncio.to_thread(child.apply, f"child{number}")
