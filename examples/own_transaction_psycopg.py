@@ -1,7 +1,7 @@
 """
 A bet and the operator's own rows in one transaction of bare psycopg: together, or not at all.
 
-It needs a PostgreSQL, and without one says what it would print.
+It needs game-operator[postgres] and a PostgreSQL, and without an address says what it would print.
 """
 
 import sys

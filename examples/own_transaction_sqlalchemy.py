@@ -1,7 +1,8 @@
 """
 A bet and the operator's own rows in one SQLAlchemy transaction: together, or not at all.
 
-It runs on SQLite; with an address it runs on PostgreSQL: python own_transaction_sqlalchemy.py postgresql:///test
+It needs the package sqlalchemy. It runs on SQLite; with an address it runs on PostgreSQL:
+python own_transaction_sqlalchemy.py postgresql:///test
 """
 
 import sys

@@ -2,13 +2,15 @@
 Answer webhooks in a Django view.
 
 The view hands over the raw body and runs in Django's own thread, where its database connection belongs. It is exempt
-from the CSRF check, for a signature says who calls.
+from the CSRF check, for a signature says who calls. It needs the package django.
 """
 
+import atexit
 import logging
 import sys
 from base64 import urlsafe_b64encode
 from decimal import Decimal
+from tempfile import TemporaryDirectory
 
 import django
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -21,7 +23,7 @@ from django.test import Client
 from django.urls import path as route
 from django.views.decorators.csrf import csrf_exempt
 
-from game_operator.ledger import MemoryLedger
+from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 
@@ -30,8 +32,11 @@ logging.basicConfig(stream=sys.stdout, format="    log: %(message)s")
 
 service_key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
 receiver = WebhookReceiver(authenticator=RsaSignature(service_key.public_key()))
-ledger = MemoryLedger()
-ledger.open_account("p1", Decimal("100.00"))
+folder = TemporaryDirectory()  # In production: an address that stays, such as postgresql://…
+atexit.register(folder.cleanup)
+ledger = SqlLedger(f"sqlite:///{folder.name}/wallet.db")
+atexit.register(ledger.close)
+ledger.open_account("p1", Decimal("100.00"))  # Once, when a player joins.
 wallet = Wallet(ledger)
 
 

@@ -2,13 +2,17 @@
 Mount the webhooks beside the routes of a FastAPI application.
 
 The mounted application reads the raw body itself: a model or a dependency that parses it first would lose the bytes
-that were signed. `Wallet` is sync, so each call runs in a worker thread.
+that were signed. It needs the package fastapi.
 """
 
+import atexit
 import logging
 import sys
 from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from decimal import Decimal
+from tempfile import TemporaryDirectory
 
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
@@ -16,8 +20,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from game_operator.ledger import MemoryLedger
-from game_operator.wallet import Wallet
+from game_operator.ledger import AsyncSqlLedger
+from game_operator.wallet import AsyncWallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 
 # Why a call is refused goes to the log, and never into the reply.
@@ -25,11 +29,21 @@ logging.basicConfig(stream=sys.stdout, format="    log: %(message)s")
 
 service_key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
 receiver = WebhookReceiver(authenticator=RsaSignature(service_key.public_key()))
-ledger = MemoryLedger()
-ledger.open_account("p1", Decimal("100.00"))
+folder = TemporaryDirectory()  # In production: an address that stays, such as postgresql://…
+atexit.register(folder.cleanup)
+ledger = AsyncSqlLedger(f"sqlite:///{folder.name}/wallet.db")
 
-app = FastAPI()
-app.mount("/wallet", asgi_app(receiver, Wallet(ledger)))
+
+@asynccontextmanager
+async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    """Open the ledger with the server, and close it after the last call."""
+    async with ledger:
+        await ledger.open_account("p1", Decimal("100.00"))  # Once, when a player joins.
+        yield
+
+
+app = FastAPI(lifespan=lifespan)
+app.mount("/wallet", asgi_app(receiver, AsyncWallet(ledger)))
 
 
 @app.get("/health")

@@ -2,13 +2,15 @@
 Put the webhooks beside a Flask application.
 
 The dispatcher sends /wallet to them and all else to Flask. Each call runs in a thread of the receiver's, so that a
-reply leaves at the time budget.
+reply leaves at the time budget. It needs the package flask.
 """
 
+import atexit
 import logging
 import sys
 from base64 import urlsafe_b64encode
 from decimal import Decimal
+from tempfile import TemporaryDirectory
 
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
@@ -16,7 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from flask import Flask
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from game_operator.ledger import MemoryLedger
+from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 
@@ -25,8 +27,11 @@ logging.basicConfig(stream=sys.stdout, format="    log: %(message)s")
 
 service_key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
 receiver = WebhookReceiver(authenticator=RsaSignature(service_key.public_key()))
-ledger = MemoryLedger()
-ledger.open_account("p1", Decimal("100.00"))
+folder = TemporaryDirectory()  # In production: an address that stays, such as postgresql://…
+atexit.register(folder.cleanup)
+ledger = SqlLedger(f"sqlite:///{folder.name}/wallet.db")
+atexit.register(ledger.close)
+ledger.open_account("p1", Decimal("100.00"))  # Once, when a player joins.
 
 app = Flask(__name__)
 app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/wallet": wsgi_app(receiver, Wallet(ledger))})  # type: ignore[method-assign]  # Flask's own advice.

@@ -1,9 +1,13 @@
-"""Mount the webhooks in a Litestar application."""
+"""Mount the webhooks in a Litestar application. It needs the package litestar."""
 
+import atexit
 import logging
 import sys
 from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from decimal import Decimal
+from tempfile import TemporaryDirectory
 
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
@@ -11,8 +15,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from litestar import Litestar, asgi
 from litestar.testing import TestClient
 
-from game_operator.ledger import MemoryLedger
-from game_operator.wallet import Wallet
+from game_operator.ledger import AsyncSqlLedger
+from game_operator.wallet import AsyncWallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 
 # Why a call is refused goes to the log, and never into the reply.
@@ -20,11 +24,21 @@ logging.basicConfig(stream=sys.stdout, format="    log: %(message)s")
 
 service_key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
 receiver = WebhookReceiver(authenticator=RsaSignature(service_key.public_key()))
-ledger = MemoryLedger()
-ledger.open_account("p1", Decimal("100.00"))
+folder = TemporaryDirectory()  # In production: an address that stays, such as postgresql://…
+atexit.register(folder.cleanup)
+ledger = AsyncSqlLedger(f"sqlite:///{folder.name}/wallet.db")
 
-webhooks = asgi("/wallet", is_mount=True, copy_scope=True)(asgi_app(receiver, Wallet(ledger)))
-app = Litestar([webhooks], logging_config=None)
+
+@asynccontextmanager
+async def lifespan(_: Litestar) -> AsyncIterator[None]:
+    """Open the ledger with the server, and close it after the last call."""
+    async with ledger:
+        await ledger.open_account("p1", Decimal("100.00"))  # Once, when a player joins.
+        yield
+
+
+webhooks = asgi("/wallet", is_mount=True, copy_scope=True)(asgi_app(receiver, AsyncWallet(ledger)))
+app = Litestar([webhooks], lifespan=[lifespan], logging_config=None)
 
 
 def signed(body: bytes) -> dict[str, str]:
