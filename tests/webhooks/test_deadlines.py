@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
-import time
+from itertools import count
+from selectors import DefaultSelector, SelectorKey
+from typing import Any
 
 import pytest
 
@@ -10,10 +12,36 @@ from game_operator.webhooks.budget import Budget, OverBudget
 from game_operator.webhooks.deadlines import Deadlines
 
 
+class _Selector(DefaultSelector):
+    """Where a loop would wait, it puts the loop's clock forward."""
+
+    waited = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        ready: list[tuple[SelectorKey, int]] = super().select(timeout and 0)
+        if timeout and not ready:
+            self.waited += timeout
+        return ready
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """A loop with a clock of its own, which stands still while it works: no other load on the machine is seen."""
+
+    _begins = count(0, 1_000)
+
+    def __init__(self) -> None:
+        self._clock = _Selector()
+        self._begin = next(self._begins)
+        super().__init__(self._clock)
+
+    def time(self) -> float:
+        return self._begin + self._clock.waited
+
+
 @pytest.fixture
-def anyio_backend() -> str:
+def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Time budgets are asyncio's."""
-    return "asyncio"
+    return "asyncio", {"loop_factory": _Loop}
 
 
 async def _naps(seconds: float) -> float:
@@ -63,25 +91,31 @@ async def test_a_cancellation_from_elsewhere_is_no_time_limit() -> None:
     async def twice() -> object:
         current = asyncio.current_task()
         assert current
+        # Both are due in the same turn of the loop.
         asyncio.get_running_loop().call_later(0.05, current.cancel)
         return await budget.awaited(0.05, _naps, 30)
 
     both = asyncio.create_task(twice())
-    await asyncio.sleep(0.01)
-    time.sleep(0.1)  # Both are due in the same turn of the loop.
     with pytest.raises(asyncio.CancelledError):
         await both
 
 
 def test_loops_of_several_threads_share_a_budget() -> None:
-    """One receiver in two servers: each call ends by its own loop's clock."""
+    """One receiver in four servers: each call ends by its own loop's clock, and they are a thousand seconds apart."""
     budget = Budget(1)
     results: list[object] = []
 
     async def calls() -> None:
         results.extend(await asyncio.gather(*(budget.awaited(0.1, _naps, nap) for nap in (30, 0.01) * 20)))
 
-    threads = [threading.Thread(target=asyncio.run, args=(calls(),)) for _ in range(4)]
+    together = threading.Barrier(4)
+
+    def serve() -> None:
+        together.wait()
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            runner.run(calls())
+
+    threads = [threading.Thread(target=serve) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
