@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from random import Random
 
 import psycopg
@@ -21,7 +22,7 @@ from tests.support.calls import ask_balance, deposit, rollback, withdraw
 from tests.support.crowds import Child, in_threads, open_accounts
 from tests.support.leftovers import assert_idle, nothing_grows
 from tests.support.postgres import PostgresServer
-from tests.support.traffic import Log, Traffic, deliver, deliver_async, openings, shares
+from tests.support.traffic import Answer, Log, Traffic, deliver, deliver_async, openings, shares
 
 PLAYERS = [f"p{number}" for number in range(6)]
 PATIENCE_SECONDS = 0.5
@@ -45,14 +46,20 @@ def _beside(work: Callable[[], object]) -> Iterator[None]:
         done.result()
 
 
-def _kill_and_restart(server: PostgresServer, times: int, done: threading.Event, random: Random) -> int:
-    killed = 0
-    while killed < times and not done.wait(random.uniform(0.05, 0.4)):
+def _kill_and_restart(server: PostgresServer, times: int, done: threading.Event, random: Random) -> list[float]:
+    """Return when it was killed."""
+    killed: list[float] = []
+    while len(killed) < times and not done.wait(random.uniform(0.05, 0.4)):
+        killed.append(time.monotonic())
         server.kill()
         time.sleep(random.uniform(0.0, 0.3))
         server.start()
-        killed += 1
     return killed
+
+
+def _under_way(answers: Log, moment: float) -> int:
+    """Return how many calls had been sent and not been answered."""
+    return sum(answer.asked_at < moment < answer.answered_at for answer in answers)
 
 
 def _survives_kills(server: PostgresServer, *, kills: int, seed: int, bets: int) -> str:
@@ -68,7 +75,8 @@ def _survives_kills(server: PostgresServer, *, kills: int, seed: int, bets: int)
         done.set()
         killed = killing.result()
         deliver(ledger.apply, traffic.in_order(), answers)
-    assert killed == kills
+    assert len(killed) == kills
+    assert any(_under_way(answers, moment) for moment in killed), "no call was under way when the server was killed"
     assert problems(read_books(url), traffic.stories, answers) == []
     assert_idle(url)
     doubts = sum(not answer.definite for answer in answers)
@@ -98,9 +106,12 @@ async def test_postgres_is_killed_under_tasks(durable: PostgresServer) -> None:
     open_accounts(url, openings(PLAYERS))
     traffic = Traffic(3, PLAYERS, 150)
 
+    stopped: list[float] = []
+
     def stop_and_start() -> None:
         for immediate in (True, False):
             time.sleep(0.2)
+            stopped.append(time.monotonic())
             durable.stop(immediate=immediate)
             durable.start()
 
@@ -113,6 +124,7 @@ async def test_postgres_is_killed_under_tasks(durable: PostgresServer) -> None:
             )
         await stopping
         await deliver_async(ledger.apply, traffic.in_order(), answers)
+    assert any(_under_way(answers, moment) for moment in stopped), "no call was under way when the server was stopped"
     assert problems(read_books(url), traffic.stories, answers) == []
     assert_idle(url)
     durable.drop_database(url)
@@ -277,37 +289,50 @@ async def test_a_failure_that_passes_under_asyncio(postgres_url: str, code: str)
     assert problems(read_books(postgres_url)) == []
 
 
+def _locks_the_other_way(url: str, stop: threading.Event) -> None:
+    """Lock p2, then p1, over and over; whoever waits for a lock with us finds the deadlock first."""
+    statement = f"SELECT 1 FROM {PREFIX}accounts WHERE account = %s FOR UPDATE".encode()
+    with psycopg.connect(url) as connection:
+        connection.execute("SET deadlock_timeout = '60s'")
+        connection.commit()
+        while not stop.wait(0.01):
+            connection.execute(statement, ("p2",))
+            time.sleep(0.005)
+            connection.execute(statement, ("p1",))
+            connection.rollback()
+
+
+def _deadlocks(url: str) -> int:
+    """Return how many deadlocks ended a transaction, by what sessions have told that are closed."""
+    return int(execute(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")[0][0])
+
+
 def test_a_true_deadlock(postgres_url: str) -> None:
-    """H03: another session locks two players in the other order, again and again; one of us is told, and goes on."""
+    """H03: another session locks two players in the other order, again and again; it is us who are told, and go on."""
     open_accounts(postgres_url, {"p1": 10**6, "p2": 10**6})
-    stop = threading.Event()
-
-    def other() -> int:
-        deadlocks = 0
-        with psycopg.connect(postgres_url) as connection:
-            connection.execute("SET deadlock_timeout = '20ms'")
-            while not stop.is_set():
-                try:
-                    for account in ("p2", "p1"):
-                        statement = f"SELECT 1 FROM {PREFIX}accounts WHERE account = %s FOR UPDATE"
-                        connection.execute(statement.encode(), (account,))
-                        time.sleep(0.005)
-                except psycopg.errors.DeadlockDetected:
-                    deadlocks += 1
-                connection.rollback()
-                time.sleep(0.01)
-        return deadlocks
-
-    # By batches, or we would never hold both.
-    calls: list[list[WebhookCall]] = [[withdraw(f"b{n}-{m}", f"p{1 + n % 2}") for m in range(10)] for n in range(12)]
-    with SqlLedger(postgres_url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as pool:
-        locking = pool.submit(other)
-        answers = in_threads(ledger, calls)
-        stop.set()
+    database = execute(postgres_url, "SELECT current_database()")[0][0]
+    execute(postgres_url, f"ALTER DATABASE {database} SET deadlock_timeout = '20ms'")
+    stop, until, answers = threading.Event(), time.monotonic() + 30, list[Answer]()
+    with ThreadPoolExecutor(1) as pool:
+        locking = pool.submit(_locks_the_other_way, postgres_url, stop)
+        try:
+            for attempt in count():
+                with SqlLedger(postgres_url, patience_seconds=30) as ledger:
+                    # By batches, or we would never hold both.
+                    answers += in_threads(ledger, _for_two(attempt))
+                if _deadlocks(postgres_url) or time.monotonic() > until:
+                    break
+        finally:
+            stop.set()
         locking.result()
+    assert _deadlocks(postgres_url), "there was no deadlock"
     assert problems(read_books(postgres_url), (), answers) == []
     assert {answer.code for answer in answers} == {None}
     assert_idle(postgres_url)
+
+
+def _for_two(attempt: int) -> list[list[WebhookCall]]:
+    return [[withdraw(f"b{attempt}-{n}-{m}", f"p{1 + n % 2}", 1) for m in range(10)] for n in range(12)]
 
 
 def test_the_operators_own_statement_breaks_a_constraint(postgres_url: str) -> None:
