@@ -18,8 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from game_operator import (
     BalanceCall,
@@ -34,9 +37,10 @@ from game_operator import (
 from game_operator.caller import Delivery, WebhookCaller
 from game_operator.cli import _serving
 from game_operator.cli._keys import KeyFiles, write_pair
-from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.protocol.webhook import encode_call
 from tests.cli.support import COMMAND, Run, clean_environment, started, stopped
+from tests.support.raw_sql import run as run_sql
 
 PASSWORD = "pa55-of-the-wallet"
 BALANCE = BalanceCall(player_id="p1")
@@ -282,18 +286,111 @@ def test_a_port_that_is_taken_is_2(run: Run, sqlite_url: str, keys: KeyFiles, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_tables_are_made_or_told(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
-    """With --no-migrate the statements are printed line by line, to be run as they stand, and nothing is made."""
-    options = ("--database", sqlite_url, "--service-key", keys.public, "--port", 0)
+def test_missing_tables_are_made_or_told(run: Run, database: str, tmp_path: Path, keys: KeyFiles) -> None:
+    """With --no-migrate the statements are printed as they are run, on stdout, and not even a file is made."""
+    options = ("--database", database, "--service-key", keys.public, "--port", 0, "--table-prefix", "mine_")
     refused = run("serve", *options, "--no-migrate")
-    assert (refused.code, refused.out) == (1, "")
-    script = refused.err.partition("Run these statements:")[2]
-    path = sqlite_url.removeprefix("sqlite:///")
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
-        connection.executescript(script)
-    with SqlLedger(sqlite_url, migrate=False) as ledger:
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "Run the statements, or let serve make them without --no-migrate." in refused.err
+    assert list(tmp_path.iterdir()) == []
+    error = run("serve", *options, "--no-migrate", "--json").error
+    assert error["statements"] == refused.out
+    if database.startswith("sqlite"):
+        with sqlite3.connect(database.removeprefix("sqlite:///")) as connection:
+            connection.executescript(refused.out)
+    else:
+        with psycopg.connect(database) as postgres:
+            postgres.execute(refused.out.encode())
+    with SqlLedger(database, migrate=False, table_prefix="mine_") as ledger:
         assert ledger.open_account("p1", Decimal("1.00")) == 100
+
+
+def test_a_file_without_tables_is_told_too(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
+    """Of tables with another prefix."""
+    opened(sqlite_url)
+    options = ("--database", sqlite_url, "--service-key", keys.public, "--port", 0, "--no-migrate")
+    refused = run("serve", *options, "--table-prefix", "zz_")
+    assert refused.code == 2
+    assert refused.err.startswith("Error: There are no tables zz_* in this database. Is --table-prefix right?")
+    assert "CREATE TABLE zz_meta" in refused.out
+
+
+def test_another_table_prefix_is_another_ledger(sqlite_url: str, keys: KeyFiles) -> None:
+    """As the ledger's commands have it."""
+    with SqlLedger(sqlite_url, table_prefix="mine_") as ledger:
+        ledger.open_account("p1", Decimal(7))
+    options = ("--database", sqlite_url, "--service-key", keys.public, "--table-prefix", "mine_")
+    with serving(*options) as (url, _), WebhookCaller(url, keys.private) as service:
+        assert told(service.send(BALANCE)) == (200, None, Decimal(7))
+
+
+def test_balances_in_the_operators_own_table_cannot_be_served(run: Run, database: str, keys: KeyFiles) -> None:
+    """Told at the start, and not by an error for each call."""
+    run_sql(database, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    with SqlLedger(database, accounts=TableAccounts(table="players", key="id", balance="balance")):
+        pass
+    told = run("serve", "--database", database, "--service-key", keys.public, "--port", 0)
+    assert (told.code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert "are in a table of the operator's own" in told.err
+
+
+ASK = "Ask the provider for its public RSA key (PEM, 2048 bits or more)."
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        pytest.param("short", f"holds a key of 1024 bits; under 2048 it can be broken. {ASK}", id="too short"),
+        pytest.param("curve", f"holds a key of another kind (EC), not RSA. {ASK}", id="elliptic curve"),
+        pytest.param("private", f"holds a private key, and calls are checked with the public one. {ASK}", id="private"),
+        pytest.param("junk", f"which begins with '-----BEGIN PUBLIC KEY-----'. {ASK}", id="junk"),
+        pytest.param("broken", f"holds no readable public key. {ASK}", id="broken"),
+        pytest.param("large", f"is larger than 65536 bytes, which no key is. {ASK}", id="too large"),
+        pytest.param("certificate", "Take its key out with `openssl x509 -in", id="a certificate"),
+        pytest.param("certificate", ASK, id="a certificate, or else"),
+        pytest.param("der", "Convert it with `openssl pkey -pubin -inform DER -in", id="DER"),
+        pytest.param(
+            "two", "holds 2 public keys. Keep each in a file of its own, and pass --service-key", id="two keys"
+        ),
+        pytest.param("missing", "cannot be read: No such file or directory.", id="no file"),
+    ],
+)
+def test_files_without_the_providers_key(
+    run: Run, tmp_path: Path, sqlite_url: str, keys: KeyFiles, kind: str, problem: str
+) -> None:
+    """Each says whom to ask for the right one, in words for a command line."""
+    good = keys.public.read_bytes()
+    contents = {
+        "short": _pem(rsa.generate_private_key(65537, 1024).public_key()),
+        "curve": _pem(ec.generate_private_key(ec.SECP256R1()).public_key()),
+        "private": keys.private.read_bytes(),
+        "junk": b"ssh-rsa AAAA",
+        "broken": good[:60] + b"!" + good[61:],
+        "large": good + b" " * 65_536,
+        "certificate": b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+        "der": b"\x30\x82\x01\x22",
+        "two": good + good,
+    }
+    file = tmp_path / "service key.pem"
+    if kind in contents:
+        file.write_bytes(contents[kind])
+    ended = run("serve", "--database", sqlite_url, "--port", 0, "--service-key", file)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert ended.err.startswith(f"Error: --service-key {str(file)!r} ")
+    assert problem in ended.err
+    assert "Path(" not in ended.err
+
+
+def test_a_key_in_place_of_its_file_is_not_repeated(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
+    """A command line is shown to others soon enough."""
+    ended = run("serve", "--database", sqlite_url, "--service-key", keys.private.read_text())
+    assert ended.code == 2
+    assert ended.err == "Error: --service-key looks like the key itself. Pass the name of the file that holds it.\n"
+
+
+def _pem(key: Any) -> bytes:
+    pem: bytes = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return pem
 
 
 @pytest.mark.parametrize(
@@ -352,7 +449,16 @@ def test_missing_tables_are_made_or_told(run: Run, sqlite_url: str, keys: KeyFil
             id="nobody there",
         ),
         pytest.param(
-            ("--database", "sqlite:////nowhere/w.db", "--service-key", "{public}"), 3, "unable", id="no place"
+            ("--database", "{db}", "--service-key", "{public}", "--table-prefix", "Mine-"),
+            2,
+            "--table-prefix must be 1 to 31",
+            id="no prefix",
+        ),
+        pytest.param(
+            ("--database", "sqlite:////nowhere/w.db", "--service-key", "{public}"),
+            2,
+            "There is no folder '/nowhere'. Make it first.",
+            id="no place",
         ),
     ],
 )
@@ -377,6 +483,7 @@ def test_what_cannot_be_served_is_told(
     assert problem in ended.err
     assert ended.err.count("\n") == 1
     assert PASSWORD not in ended.err + ended.out
+    assert "may have been committed" not in ended.err, "no call is under way"
     assert logging.getLogger().handlers == before
 
 

@@ -32,6 +32,7 @@ _ATTRIBUTES = (
     "attempts",
     "elapsed_seconds",
     "timed_out",
+    "statements",
 )
 
 

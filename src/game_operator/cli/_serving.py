@@ -6,13 +6,13 @@ import platform
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from game_operator.cli._stopping import STOP_SIGNALS, on_signals, when_stdin_ends
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import AccountNotFoundError, ConfigurationError, shown
 from game_operator.ledger.address import shown_address
 from game_operator.ledger.async_ledger import AsyncSqlLedger
 from game_operator.wallet import AsyncWallet
@@ -44,6 +44,7 @@ class Plan:
     port: int
     prefix: str
     migrate: bool
+    table_prefix: str
     access_log: bool
     stop_with_stdin: bool
 
@@ -58,7 +59,7 @@ def serve_until_stopped(plan: Plan, announce: Callable[[str, str], object]) -> N
     """
     _check_extra()
     with _logging(plan.access_log), _listener(plan.host, plan.port) as listener:
-        ledger = AsyncSqlLedger(plan.database, migrate=plan.migrate)
+        ledger = AsyncSqlLedger(plan.database, migrate=plan.migrate, table_prefix=plan.table_prefix)
         wallet = AsyncWallet(ledger, profile=plan.receiver.profile, source=plan.source)
         application = asgi_app(plan.receiver, wallet, prefix=plan.prefix)
         config = _config(application, plan)
@@ -70,9 +71,16 @@ def serve_until_stopped(plan: Plan, announce: Callable[[str, str], object]) -> N
 
 async def _serve(server: "uvicorn.Server", ledger: AsyncSqlLedger, listener: socket.socket, plan: Plan) -> None:
     async with ledger:
+        await _check_balances_here(ledger)
         if plan.stop_with_stdin:
             when_stdin_ends(lambda: setattr(server, "should_exit", True))
         await server.serve([listener])
+
+
+async def _check_balances_here(ledger: AsyncSqlLedger) -> None:
+    """Raise ConfigurationError if balances are in the operator's own table: better now than for every call."""
+    with suppress(AccountNotFoundError):
+        await ledger.balance("-")
 
 
 def _check_extra() -> None:

@@ -18,6 +18,7 @@ _BEGINNINGS = {
     "instance_id ": "--instance ",
     "deadline ": "--deadline ",
     "port ": "--port ",
+    "table_prefix ": "--table-prefix ",
 }
 
 _ENDINGS = {

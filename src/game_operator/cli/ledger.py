@@ -1,22 +1,23 @@
 """``game-operator ledger``: accounts, histories, anomalies and the books of a ledger, for an operator's staff."""
 
-import os
+import re
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from game_operator.cli._database import DATABASE, PREFIX, TablePrefix, address_of, check_folder, file_of, tables_missing
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import say, show_details, show_rows, waiting, write_document
 from game_operator.cli.profile import read_profile
-from game_operator.cli.serve import DATABASE
 from game_operator.errors import ConfigurationError, shown
-from game_operator.money import amount_from_cents, cents_from_amount
+from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.ledger import (
@@ -32,31 +33,51 @@ if TYPE_CHECKING:
 
 __all__ = ["ledgers"]
 
-_PREFIX = "game_operator_"
-
 ledgers = typer.Typer(help="Look into a ledger and mend it: accounts, bets, anomalies, and whether the books agree.")
 
 Database = Annotated[
     str | None,
     typer.Option(metavar="URL", help=f"sqlite:///wallet.db or postgresql://…; else {DATABASE}."),
 ]
-TablePrefix = Annotated[str, typer.Option(metavar="TEXT", help="How the names of the tables begin.")]
 Source = Annotated[str, typer.Option(help="The service and environment, if the wallet names one.")]
-AnomalyId = Annotated[int, typer.Argument(metavar="ID", help="The anomaly's number, as `anomalies` lists it.")]
 Player = Annotated[str, typer.Argument(metavar="PLAYER", help="The account, which is the player's id.")]
 
 # An amount such as -20.00 begins like an option.
 _WITH_NEGATIVE_AMOUNTS = {"ignore_unknown_options": True}
 
 
-def _amount(text: str) -> Decimal:
-    try:
-        amount = Decimal(text)
-        cents_from_amount(amount)
-    except (InvalidOperation, ValueError):
+# What Decimal takes besides, such as 1e3 and 1_000, is a slip of the hand rather than an amount.
+_AMOUNT = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,2})?")
+_NUMBER = re.compile(r"[0-9]{1,30}")
+_AGE = re.compile(r"([0-9]{1,6})([dhms])")
+_MILLIS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
+_NO_TABLES = "`game-operator ledger open` makes them; `game-operator serve --no-migrate` prints the statements."
+
+
+def _amount(text: str | Decimal) -> Decimal:
+    # What is not given is the default, which has been read already.
+    if not _AMOUNT.fullmatch(str(text)):
         problem = f"{text!r} is no amount in currency units with at most two decimals, such as 12.50."
-        raise typer.BadParameter(problem) from None
-    return amount
+        raise typer.BadParameter(problem)
+    return Decimal(text)
+
+
+def _anomaly_id(text: str | int) -> int:
+    if not _NUMBER.fullmatch(str(text)):
+        raise typer.BadParameter(f"{text!r} is no number of an anomaly: `game-operator ledger anomalies` lists them.")
+    return int(text)
+
+
+def _age(text: str) -> timedelta:
+    match = _AGE.fullmatch(text)
+    if not match:
+        raise typer.BadParameter(f"{text!r} is no age: write a number and d, h, m or s, such as 2d or 12h.")
+    return timedelta(milliseconds=int(match[1]) * _MILLIS[match[2]])
+
+
+AnomalyId = Annotated[
+    int, typer.Argument(parser=_anomaly_id, metavar="ID", help="The anomaly's number, as `anomalies` lists it.")
+]
 
 
 @ledgers.command("open", context_settings=_WITH_NEGATIVE_AMOUNTS)
@@ -66,7 +87,7 @@ def open_(
         Decimal, typer.Argument(parser=_amount, metavar="AMOUNT", help="What it holds, in currency units.")
     ] = Decimal(0),
     database: Database = None,
-    table_prefix: TablePrefix = _PREFIX,
+    table_prefix: TablePrefix = PREFIX,
     as_json: AsJson = False,
 ) -> None:
     """Open an account. The tables, and the file of SQLite, are made if they are not there."""
@@ -83,13 +104,22 @@ def adjust(
     ],
     reference: Annotated[str, typer.Option(help="What makes it this adjustment: the same one again moves nothing.")],
     database: Database = None,
-    table_prefix: TablePrefix = _PREFIX,
+    table_prefix: TablePrefix = PREFIX,
     as_json: AsJson = False,
 ) -> None:
     """Move money from outside games: a payment, a cash-out, a correction. Never below zero."""
+    from game_operator.ledger.admin import adjusted
+
+    if not amount:
+        raise typer.BadParameter("An adjustment by 0 moves nothing, and would use up its reference.")
     with _ledger(database, table_prefix) as ledger, _checked_amounts():
-        cents = ledger.adjust(player, amount, reference=reference)
-    _tell_balance(player, cents, as_json=as_json)
+        done = adjusted(ledger, player, amount, reference=reference)
+    if as_json:
+        write_document(_balance_document(player, done.balance_cents) | {"applied": done.applied})
+    elif done.applied:
+        _tell_balance(player, done.balance_cents, as_json=False)
+    else:
+        say(f"This reference was known, nothing was moved: {player} holds {amount_from_cents(done.balance_cents)}.")
 
 
 @ledgers.command()
@@ -99,7 +129,7 @@ def show(
     most: Annotated[int, typer.Option(min=1, help="How many movements of an account, the latest.")] = 50,
     source: Source = "",
     database: Database = None,
-    table_prefix: TablePrefix = _PREFIX,
+    table_prefix: TablePrefix = PREFIX,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -121,7 +151,38 @@ def show(
 
 
 @ledgers.command()
-def verify(database: Database = None, table_prefix: TablePrefix = _PREFIX, as_json: AsJson = False) -> int:
+def bets(
+    only_open: Annotated[bool, typer.Option("--open", help="Those that wait for a deposit or rollback.")] = False,
+    older_than: Annotated[
+        timedelta | None,
+        typer.Option(parser=_age, metavar="AGE", help="Those opened longer ago than this: 2d, 12h, 30m."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, the oldest.")] = 50,
+    source: Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")] = None,
+    database: Database = None,
+    table_prefix: TablePrefix = PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """List bets, the oldest first. One that stays open for long is worth a question to the provider."""
+    from game_operator.ledger.admin import old_bets
+
+    now_millis = time.time_ns() // 1_000_000
+    before_millis = 1 << 62 if older_than is None else now_millis - older_than // timedelta(milliseconds=1)
+    with _ledger(database, table_prefix) as ledger:
+        found = old_bets(ledger, before_millis, limit + 1, only_open=only_open, source=source)
+    listed, more = found[:limit], len(found) > limit
+    if as_json:
+        write_document({"bets": [_bet_document(bet) for bet in listed], "more": more})
+    elif listed:
+        _show_bets(listed)
+    else:
+        say("There are no such bets.")
+    if more and not as_json:
+        say(f"There are more than these {limit}: pass --limit.")
+
+
+@ledgers.command()
+def verify(database: Database = None, table_prefix: TablePrefix = PREFIX, as_json: AsJson = False) -> int:
     """
     Check the books: balances, postings, calls and bets must tell one story.
 
@@ -142,7 +203,7 @@ def anomalies(
     every: Annotated[bool, typer.Option("--all", help="Those that are resolved as well.")] = False,
     bodies: Annotated[bool, typer.Option("--bodies", help="With the body of each.")] = False,
     database: Database = None,
-    table_prefix: TablePrefix = _PREFIX,
+    table_prefix: TablePrefix = PREFIX,
     as_json: AsJson = False,
 ) -> None:
     """List what somebody should look at: refused deposits and rollbacks, conflicts, calls that cannot be read."""
@@ -166,7 +227,7 @@ def retry(
         bool, typer.Option("--accept-foreign", help="Also if it names an instance that is not yours.")
     ] = False,
     database: Database = None,
-    table_prefix: TablePrefix = _PREFIX,
+    table_prefix: TablePrefix = PREFIX,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -201,7 +262,7 @@ def retry(
 
 @ledgers.command()
 def resolve(
-    anomaly_id: AnomalyId, database: Database = None, table_prefix: TablePrefix = _PREFIX, as_json: AsJson = False
+    anomaly_id: AnomalyId, database: Database = None, table_prefix: TablePrefix = PREFIX, as_json: AsJson = False
 ) -> None:
     """Mark an anomaly as looked after, without applying anything."""
     with _ledger(database, table_prefix) as ledger:
@@ -216,7 +277,7 @@ def resolve(
 def prune(
     days: Annotated[int, typer.Option(min=90, metavar="DAYS", help="Drop the details of what is older.")] = 90,
     database: Database = None,
-    table_prefix: TablePrefix = _PREFIX,
+    table_prefix: TablePrefix = PREFIX,
     as_json: AsJson = False,
 ) -> None:
     """Drop old bodies and replies, and fold old postings; what tells a call from a new one stays for ever."""
@@ -232,25 +293,22 @@ def prune(
 
 @contextmanager
 def _ledger(database: str | None, prefix: str, *, make: bool = False) -> "Iterator[SqlLedger]":
-    address = database or os.environ.get(DATABASE)
-    if not address:
-        raise ConfigurationError(f"There is no database. Pass --database sqlite:///wallet.db, or set {DATABASE}.")
+    address = address_of(database)
     _check_there(address, make=make)
     from game_operator.ledger import SqlLedger
 
-    with SqlLedger(address, migrate=make, table_prefix=prefix) as ledger:
+    with tables_missing(prefix, _NO_TABLES):
+        ledger = SqlLedger(address, migrate=make, table_prefix=prefix)
+    with ledger:
         yield ledger
 
 
 def _check_there(address: str, *, make: bool) -> None:
     """Raise ConfigurationError for an SQLite file that is not there: a new one would look sound, and be empty."""
-    if not address.startswith("sqlite:///") or make:
-        return
-    from game_operator.ledger.sqlite import path_of
-
-    path = path_of(address)
-    if not Path(path).exists():
-        raise ConfigurationError(f"There is no file {shown(path)}. `game-operator ledger open` makes one.")
+    check_folder(address)
+    file = file_of(address)
+    if file is not None and not file.exists() and not make:
+        raise ConfigurationError(f"There is no file {shown(str(file))}. `game-operator ledger open` makes one.")
 
 
 @contextmanager
@@ -262,11 +320,14 @@ def _checked_amounts() -> Iterator[None]:
 
 
 def _tell_balance(player: str, cents: int, *, as_json: bool) -> None:
-    balance = amount_from_cents(cents)
     if as_json:
-        write_document({"player_id": player, "balance": balance, "balance_cents": cents})
+        write_document(_balance_document(player, cents))
     else:
-        say(f"{player} holds {balance}.")
+        say(f"{player} holds {amount_from_cents(cents)}.")
+
+
+def _balance_document(player: str, cents: int) -> dict[str, object]:
+    return {"player_id": player, "balance": amount_from_cents(cents), "balance_cents": cents}
 
 
 def _when(millis: int | None) -> str:
@@ -321,6 +382,25 @@ def _bet_facts(bet: "BetRecord") -> list[tuple[str, object]]:
         "source": bet.source or None,
     }
     return [(name, value) for name, value in facts.items() if value is not None]
+
+
+def _show_bets(bets: "Iterable[BetRecord]") -> None:
+    headings = ("Opened at (UTC)", "Bet", "State", "Player", "Account", "Wager", "Game", "Round", "Source")
+    rows = (
+        (
+            _when(bet.opened_at_millis),
+            bet.bet_id,
+            bet.state.value,
+            bet.player_id,
+            bet.account,
+            _units(bet.wager_cents),
+            bet.game or "–",
+            bet.round_id or "–",
+            bet.source or "–",
+        )
+        for bet in bets
+    )
+    show_rows("Bets; amounts in currency units", headings, rows, numbers={"Wager"})
 
 
 def _show_calls(calls: "Iterable[CallRecord]") -> None:

@@ -116,11 +116,15 @@ def read_profile(file: Path | None) -> "Profile":
 
     if file is None:
         return Profile()
-    content = _content(str(file), _LARGEST_PROFILE)
+    name, content = shown(str(file)), _content(str(file), _LARGEST_PROFILE + 1)
+    if len(content) > _LARGEST_PROFILE:
+        raise ConfigurationError(f"{name} is longer than {_LARGEST_PROFILE} bytes, which no profile is.")
     try:
         return Profile.from_toml(content.decode())
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{shown(str(file))} is no UTF-8, so it is no TOML. Save it anew.") from None
+        raise ConfigurationError(f"{name} is no UTF-8, so it is no TOML. Save it anew.") from None
+    except ConfigurationError as wrong:
+        raise ConfigurationError(f"In {name}: {wrong}") from None
 
 
 def _content(name: str, limit: int) -> bytes:

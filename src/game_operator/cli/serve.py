@@ -6,22 +6,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from game_operator.cli._database import (
+    DATABASE,
+    PREFIX,
+    TablePrefix,
+    TablesMissingError,
+    address_of,
+    check_folder,
+    file_of,
+    tables_missing,
+)
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import say, write_document
+from game_operator.cli.profile import read_profile
 from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+    from game_operator.cli._serving import Plan
     from game_operator.profile import Profile
     from game_operator.webhooks import Authenticator, WebhookReceiver
 
-__all__ = ["DATABASE", "serve"]
+__all__ = ["serve"]
 
-#: Where the database's address may stand: on a command line everybody on the machine could read its password.
-DATABASE = "GAME_OPERATOR_DATABASE_URL"
-
-_LARGEST_PROFILE = 1_048_576
+_NO_TABLES = "Run the statements, or let serve make them without --no-migrate."
 _CALLS = "Whose calls are answered"
 _WHERE = "Where it listens"
 
@@ -86,6 +97,7 @@ def serve(
     migrate: Annotated[
         bool, typer.Option("--migrate/--no-migrate", help="Make missing tables, or say which statements would.")
     ] = True,
+    table_prefix: TablePrefix = PREFIX,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log a line for every call.")] = False,
     stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
@@ -96,36 +108,42 @@ def serve(
     Calls under way are answered before it stops. Why a call was refused is logged on stderr, and never told the
     caller. One process uses one core; start several on one database, PostgreSQL from several machines too.
     """
-    rules = _profile(profile)
+    rules = read_profile(profile)
     receiver = _receiver(rules, instances, _authenticator(service_key, allow_ip, trusted_proxy, accept_unsigned, host))
-    address = database or os.environ.get(DATABASE)
-    if not address:
-        raise ConfigurationError(f"There is no database. Pass --database sqlite:///wallet.db, or set {DATABASE}.")
+    address = address_of(database)
+    check_folder(address)
     from game_operator.cli._serving import Plan, serve_until_stopped
 
-    plan = Plan(address, receiver, source, host, port, prefix, migrate, access_log, stop_with_stdin)
+    plan = Plan(address, receiver, source, host, port, prefix, migrate, table_prefix, access_log, stop_with_stdin)
     if accept_unsigned:
         _warn()
-    serve_until_stopped(plan, lambda url, told: _announce(url, told, as_json=as_json))
+    try:
+        with tables_missing(table_prefix, _NO_TABLES):
+            _check_file(plan)
+            serve_until_stopped(plan, lambda url, told: _announce(url, told, as_json=as_json))
+    except TablesMissingError as none:
+        if not as_json:
+            _tell_statements(none)
+        raise
     if not as_json:
         say("The wallet has stopped.", error=True)
     return ExitCode.FINE
 
 
-def _profile(file: Path | None) -> "Profile":
-    from game_operator.profile import Profile
+def _check_file(plan: "Plan") -> None:
+    """Raise TablesMissingError for an SQLite file that is not there and not to be made: opening would make it."""
+    file = file_of(plan.database)
+    if plan.migrate or file is None or file.exists():
+        return
+    from game_operator.ledger.schema import check_prefix, ddl
 
-    if file is None:
-        return Profile()
-    try:
-        with file.open("rb") as opened:
-            text = opened.read(_LARGEST_PROFILE + 1).decode()
-    except (OSError, ValueError) as failed:
-        problem = getattr(failed, "strerror", None) or "it is no text in UTF-8"
-        raise ConfigurationError(f"The profile {shown(str(file))} cannot be read: {problem}.") from None
-    if len(text) > _LARGEST_PROFILE:
-        raise ConfigurationError(f"The profile {shown(str(file))} is longer than {_LARGEST_PROFILE} bytes.")
-    return Profile.from_toml(text)
+    statements = ddl("sqlite", check_prefix(plan.table_prefix))
+    raise TablesMissingError(f"There is no file {shown(str(file))}. {_NO_TABLES}", statements)
+
+
+def _tell_statements(error: TablesMissingError) -> None:
+    for line in error.statements.splitlines():
+        say(line)
 
 
 def _authenticator(
@@ -146,8 +164,14 @@ def _authenticator(
             "Nobody could call: pass the service's public key as --service-key FILE. To try things out on this "
             "machine, --insecure-accept-unsigned answers anybody."
         )
-    signature = RsaSignature(keys) if keys else _unsigned(host)
+    signature = RsaSignature(_service_keys(keys)) if keys else _unsigned(host)
     return AllOf(IpAllowList(networks, trusted_proxies=proxies or ()), signature) if networks else signature
+
+
+def _service_keys(files: list[Path]) -> "list[RSAPublicKey]":
+    from game_operator.cli._service_keys import service_keys
+
+    return service_keys(files)
 
 
 def _unsigned(host: str) -> "Authenticator":

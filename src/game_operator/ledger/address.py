@@ -9,6 +9,8 @@ __all__ = ["address_of", "is_postgres", "shown_address", "unknown_database", "un
 
 _SECRET_PARAMETER = re.compile(r"([?&](?:ssl)?password=)([^&]*)", re.IGNORECASE)
 _HIDDEN = "***"
+#: Without any of these there is no password: neither in an address nor in libpq's "host=db password=…".
+_SECRET_SIGNS = frozenset(":@=? ")
 
 
 def is_postgres(url: str) -> bool:
@@ -43,6 +45,10 @@ def unreadable() -> ConfigurationError:
 
 def unknown_database(url: str) -> ConfigurationError:
     """Return the error for an address of no database that we know."""
+    if _SECRET_SIGNS.isdisjoint(url):  # The name of a file, most likely.
+        return ConfigurationError(
+            f"{shown(url)} is no address of a database. For a file write {shown(f'sqlite:///{url}')[1:-1]}."
+        )
     return ConfigurationError(
         f"{shown(shown_address(url))} is no database we know: use sqlite:///wallet.db or postgresql://…"
     )

@@ -4,20 +4,22 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from typing import Any, TypeVar
 
 from game_operator.ledger.address import is_postgres
 from game_operator.ledger.anomalies import Anomalies, AnomalyRecord, keep_anomaly, retried
-from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
-from game_operator.ledger.history import AccountHistory, BetHistory, Histories
+from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
+from game_operator.ledger.history import AccountHistory, BetHistory, Histories, bets_before
+from game_operator.ledger.outside import Adjustment, adjustment
 from game_operator.ledger.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
 from game_operator.ledger.script import Dialect, Step
 from game_operator.ledger.survey import has_own_snapshot, survey
 from game_operator.ledger.verify import BooksReport, Verify
 from game_operator.models.webhooks import WebhookCall
 
-__all__ = ["AsyncSqlAdmin", "SqlAdmin"]
+__all__ = ["AsyncSqlAdmin", "SqlAdmin", "adjusted", "old_bets"]
 
 T = TypeVar("T")
 
@@ -230,6 +232,18 @@ class AsyncSqlAdmin:
                 run.count(work, dropped)
                 await asyncio.sleep(PAUSE_SECONDS)
         return run.report
+
+
+def adjusted(ledger: SqlAdmin, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:
+    """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and tell whether it was moved now."""
+    return ledger._write(lambda: adjustment(player_id, amount, reference, ledger._dialect))
+
+
+def old_bets(
+    ledger: SqlAdmin, before_millis: int, most: int, *, only_open: bool, source: str | None
+) -> list[BetRecord]:
+    """Return at most *most* bets that were opened before a time, the oldest first."""
+    return ledger._survey(lambda: bets_before(ledger._prefix, before_millis, most, only_open=only_open, source=source))
 
 
 def _nothing() -> Generator[Step, Any, None]:

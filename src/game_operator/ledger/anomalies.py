@@ -80,7 +80,9 @@ class Anomalies:
 
     def one(self, anomaly_id: int) -> Generator[Step, Any, AnomalyRecord]:
         """Return an anomaly; raise RetryRefusedError if there is none."""
-        rows = yield Execute(f"{self._select}id = ?", (anomaly_id,))
+        # Beyond 63 bits the drivers raise errors of their own.
+        fits = 0 < anomaly_id < 1 << 63
+        rows = (yield Execute(f"{self._select}id = ?", (anomaly_id,))) if fits else ()
         if not rows:
             raise RetryRefusedError(f"There is no anomaly {anomaly_id}. List them with anomalies().")
         return record_of(rows[0])

@@ -9,7 +9,7 @@ from game_operator.ledger.api import BetRecord, CallRecord
 from game_operator.ledger.rows import BET_COLUMNS, CALL_COLUMNS, bet_of
 from game_operator.ledger.script import Execute, Step
 
-__all__ = ["AccountHistory", "BetHistory", "Histories", "Movement"]
+__all__ = ["AccountHistory", "BetHistory", "Histories", "Movement", "bets_before"]
 
 
 class Movement(NamedTuple):
@@ -103,6 +103,22 @@ class Histories:
         latest = tuple(Movement(*row) for row in reversed(movements))
         balance_cents, at_millis = rows[0]
         return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)))
+
+
+def bets_before(
+    prefix: str, before_millis: int, most: int, *, only_open: bool, source: str | None
+) -> Generator[Step, Any, list[BetRecord]]:
+    """Return at most *most* bets that were opened before a time, the oldest first; whole tables may be read."""
+    conditions, parameters = ["opened_at_millis < ?"], [before_millis]
+    more: list[str] = []
+    if only_open:
+        conditions.append("state = 'OPEN'")
+    if source is not None:
+        conditions.append("source = ?")
+        more.append(source)
+    sql = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {' AND '.join(conditions)} "  # noqa: S608 - a checked prefix
+    rows = yield Execute(f"{sql}ORDER BY opened_at_millis, bet_id LIMIT ?", (*parameters, *more, most))
+    return list(map(bet_of, rows))
 
 
 _MOVEMENT = """p.operation, p.tx_id, p.source, c.bet_id, COALESCE(p.to_account, p.from_account),

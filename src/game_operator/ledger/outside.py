@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from game_operator.errors import AccountExistsError, AccountNotFoundError, AdjustmentRefusedError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, CallRecord
@@ -11,7 +11,22 @@ from game_operator.ledger.script import Dialect, Step
 from game_operator.money import Cents, amount_from_cents, cents_from_amount
 from game_operator.protocol.webhook import problem_of_id
 
-__all__ = ["adjust", "checked_account", "open_account"]
+__all__ = ["Adjustment", "adjust", "adjustment", "checked_account", "open_account"]
+
+_MOST: Final = amount_from_cents(MAX_BALANCE_CENTS)
+
+
+class Adjustment(NamedTuple):
+    """
+    What became of an adjustment.
+
+    Attributes:
+        balance_cents: What the account holds now.
+        applied: Whether it was moved; False if the reference was known, with this very account and amount.
+    """
+
+    balance_cents: Cents
+    applied: bool
 
 
 def checked_account(player_id: str) -> str:
@@ -28,7 +43,7 @@ def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Generato
     """Open an account that holds *opening* currency units; return its balance in cents."""
     key, cents = checked_account(player_id), cents_from_amount(opening)
     if not 0 <= cents <= MAX_BALANCE_CENTS:
-        raise ValueError(f"an account cannot be opened with {opening}: it must be from 0 to what 63 bits of cents hold")
+        raise ValueError(f"an account cannot be opened with {opening}: it must be from 0.00 to {_MOST}")
     loaded = yield from dialect.load(Needs("", accounts={key}))
     if any(account.key == key for account in loaded.accounts):
         raise AccountExistsError(f"The account {shown(key)} is open already. Use adjust() to change its balance.")
@@ -42,6 +57,11 @@ def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Generato
 
 def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) -> Generator[Step, Any, Cents]:
     """Move *amount* currency units, once for each *reference*; return the balance afterwards in cents."""
+    return (yield from adjustment(player_id, amount, reference, dialect)).balance_cents
+
+
+def adjustment(player_id: str, amount: Decimal, reference: str, dialect: Dialect) -> Generator[Step, Any, Adjustment]:
+    """Move *amount* currency units, once for each *reference*; return the balance, and whether it was moved now."""
     key, cents = checked_account(player_id), cents_from_amount(amount)
     if problem_of_id(reference, 320):
         raise ValueError(f"reference must be a text of 1 to 320 characters that is not blank, not {shown(reference)}")
@@ -51,12 +71,12 @@ def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) ->
         raise AccountNotFoundError(f"There is no account {shown(key)}. Open it with open_account() first.")
     known = next(iter(loaded.calls), None)
     if known is not None:
-        return _repeated(known, key, cents, reference, account)
+        return Adjustment(_repeated(known, key, cents, reference, account), applied=False)
     balance_cents = account.balance_cents + cents
     _check_balance(balance_cents, cents, account)
     moved = Account(key, balance_cents, max(loaded.clock_millis, account.at_millis + 1))
     yield from dialect.store("", _changes(moved, "adjust", reference, "ADJUST", cents), was={key: account})
-    return Cents(balance_cents)
+    return Adjustment(Cents(balance_cents), applied=True)
 
 
 def _repeated(known: CallRecord, key: str, cents: int, reference: str, account: Account) -> Cents:
@@ -75,7 +95,9 @@ def _check_balance(balance_cents: int, cents: int, account: Account) -> None:
             f"{amount_from_cents(cents)} would take it below zero. Nothing was moved."
         )
     if balance_cents > MAX_BALANCE_CENTS:
-        raise AdjustmentRefusedError(f"The account {shown(account.key)} cannot hold that much. Nothing was moved.")
+        raise AdjustmentRefusedError(
+            f"The account {shown(account.key)} cannot hold more than {_MOST}. Nothing was moved."
+        )
 
 
 def _changes(account: Account, operation: str, tx_id: str, action: str, cents: int) -> Changes:
