@@ -174,7 +174,7 @@ class LedgerContract(_Worlds):
         assert world.state() is BetState.CLOSED
 
     def test_a03_loss(self, world: World) -> None:
-        """A deposit of 0 is a loss, and closes the bet (spec §3)."""
+        """A deposit of 0 is a loss, and closes the bet (spec §3, §4.1)."""
         world.withdraw()
         world.expect(world.deposit(cents=0), None, 9_500)
         assert world.state() is BetState.CLOSED

@@ -47,7 +47,7 @@ class Both:
 
 @pytest.mark.anyio
 async def test_the_four_webhooks() -> None:
-    """Withdraw deducts, deposit credits, rollback reverses, player-balance tells (spec §3, §4.1)."""
+    """Withdraw deducts, deposit credits, rollback reverses, player-balance tells (spec §1, §3, §4.1)."""
     both = Both()
     for method, call, cents in (
         ("withdraw", withdraw("b1"), 500),
@@ -141,6 +141,11 @@ def test_a_wallet_and_a_ledger_of_one_kind() -> None:
         Wallet(wrong)
     wrong = ledger
     with pytest.raises(TypeError, match="MemoryLedger is not awaited: give it to Wallet"):
+        AsyncWallet(wrong)
+    wrong = None
+    with pytest.raises(TypeError, match="ledger must be a ledger, such as a SqlLedger, not None"):
+        Wallet(wrong)
+    with pytest.raises(TypeError, match="such as an AsyncSqlLedger, not None"):
         AsyncWallet(wrong)
 
 

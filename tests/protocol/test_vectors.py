@@ -191,7 +191,7 @@ def test_a_signature_fits_its_own_request_alone(name: str, registered_key: RSAPu
 
 @every_case
 def test_a_client_sends_the_pinned_bytes(name: str, vector_key: RSAPrivateKey) -> None:
-    """What httpx is given to send, path and body untouched, is the vector (spec §4.2, §5)."""
+    """What httpx is given to send, path and body untouched, is the vector (spec §1, §4.2, §5)."""
     sent: list[httpx.Request] = []
 
     def transport(request: httpx.Request) -> httpx.Response:
@@ -227,6 +227,7 @@ def test_an_async_client_sends_the_pinned_bytes(name: str, vector_key: RSAPrivat
 def _assert_sent(name: str, sent: list[httpx.Request]) -> None:
     expected = _request(name)
     (request,) = sent
+    assert (request.url.scheme, request.url.host) == ("https", "api.example.com")
     assert (request.method, request.url.raw_path.decode("ascii")) == (expected.method, expected.path)
     for header, value in expected.headers:
         assert [found for key, found in request.headers.raw if key.lower() == header.lower()] == [value]

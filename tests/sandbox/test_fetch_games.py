@@ -51,7 +51,7 @@ def test_amounts_are_json_numbers(http: SignedHttp) -> None:
 
 
 def test_every_status_is_there(games: list[GameInfo]) -> None:
-    """A game is ACTIVE, INACTIVE, MAINTENANCE or COMING_SOON (spec §2.5)."""
+    """A game is ACTIVE, INACTIVE, MAINTENANCE or COMING_SOON (spec §2.5, §3)."""
     assert {game.status for game in games} == set(GameStatus)
 
 

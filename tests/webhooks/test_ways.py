@@ -74,7 +74,7 @@ every_way = pytest.mark.parametrize(
 @every_way
 @pytest.mark.parametrize("path", GENUINE)
 async def test_success(way: Way, path: str, receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
-    """HTTP 200, SUCCESS, and the timestamp is now in whole Unix milliseconds (spec §2.1, §4.1)."""
+    """HTTP 200, SUCCESS, and the timestamp is now in whole Unix milliseconds (spec §1, §2.1, §4.1)."""
     body, since = encoded(GENUINE[path]), time.time()
     status, said = await way(receiver, Handler(), path, signed(private_key, body), body)
     told = json.loads(said)
