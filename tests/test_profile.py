@@ -168,6 +168,10 @@ def test_actions_that_would_be_mistaken(settings: dict[str, Any], problem: str) 
     ("fields", "problem"),
     [
         pytest.param({"user_id": ("u",)}, "fields has no 'user_id'", id="unknown"),
+        pytest.param({"amount": ("u",)}, "no 'amount'. Did you mean amount_cents\\?", id="the name in the body"),
+        pytest.param({"action_id": ("u",)}, "no 'action_id'. Did you mean bet_id\\?", id="a bet's name in the body"),
+        pytest.param({"won_cent": ("u",)}, "no 'won_cent'. Did you mean won_cents\\?", id="a slip"),
+        pytest.param({"colour": ("u",)}, "no 'colour'. It can have", id="nothing alike"),
         pytest.param({"player_id.bogus": ("u",)}, "fields has no 'player_id.bogus'", id="an unknown operation"),
         pytest.param({".withdraw": ("u",)}, "fields has no '.withdraw'", id="no name before the operation"),
         pytest.param({5: ("u",)}, "fields has no 5", id="no text"),

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
+from game_operator.errors import shown
 from game_operator.ledger.api import AccountOf, Ledger, MayBet, Outcome, Terms, Within
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
@@ -123,6 +124,10 @@ class AsyncWallet:
 
 
 def _check_kind(ledger: Any, *, awaited: bool) -> None:
+    if not callable(getattr(ledger, "apply", None)):
+        raise TypeError(
+            f"ledger must be a ledger, such as {'an Async' if awaited else 'a '}SqlLedger, not {shown(ledger)}"
+        )
     # Found out with the first call, it would be too late: the money would have moved, and nobody could say so.
     if inspect.iscoroutinefunction(ledger.apply) is not awaited:
         kind, other = ("is not awaited", "Wallet") if awaited else ("is awaited", "AsyncWallet")

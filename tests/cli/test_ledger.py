@@ -229,6 +229,10 @@ def test_another_operators_claim(run: Run, file: str) -> None:
     with SqlLedger(file) as ledger:
         ledger.keep_anomaly("deposit", "foreign_instance", encode_call(claim(instance_id="i9")))
         (record,) = ledger.anomalies()
+    listed = run("ledger", "anomalies").out
+    named = claim(instance_id="i9")
+    assert str(named.tx_id) in listed, "as the body names it, which was refused before it was a call"
+    assert named.player_id in listed
     told = run("ledger", "retry", record.id)
     assert told.code == 1
     assert told.err.endswith("repeat with --accept-foreign.\n")
@@ -241,6 +245,20 @@ def test_pruning(run: Run, database: str) -> None:
     damage(database, ["UPDATE {p}postings SET at_millis = 1", "UPDATE {p}calls SET at_millis = 1"])
     assert run("ledger", "prune", "--json").document["postings"] == 1, "the bet is open"
     assert said(run("ledger", "prune", "--days", "200").out)["postings"] == "0 folded"
+
+
+def test_a_profile_that_cannot_be_read(run: Run, file: str, tmp_path: Path) -> None:
+    """Its file is named: a command line can name several."""
+    play(file)
+    profile = tmp_path / "p.toml"
+    for text, problem in (("x =", "no TOML"), ("x = 1", "no 'x'"), ("[fields]\namount = ['a']", "mean amount_cents?")):
+        profile.write_text(text)
+        told = run("ledger", "retry", "1", "--profile", profile)
+        assert told.code == 2
+        assert told.err.startswith(f"Error: In {str(profile)!r}: ")
+        assert problem in told.err
+    profile.write_bytes(b" " * (2**20 + 1))
+    assert "longer than 1048576 bytes" in run("ledger", "retry", "1", "--profile", profile).err
 
 
 def test_no_database(run: Run, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_each_field_of_a_withdraw(run: Run) -> None:
         "player_id": ("player_id", "p1", "p1", ""),
         "bet_id": ("bet_id", "b1", "b1", ""),
         "tx_id": (None, None, "withdraw:bet:b1", "absent: derived"),
-        "amount_cents": ("wager", 5000.0, 5000, ""),
+        "amount_cents": ("wager", 5000.0, 5000, "written with decimals, and read as cents"),
         "action": (None, None, "BET", "absent: assumed"),
         "round_id": (None, None, None, "absent"),
         "instance_id": (None, None, None, "absent"),
@@ -72,6 +72,8 @@ def test_each_field_of_a_withdraw(run: Run) -> None:
     assert "Looks like" not in told.out
     assert re.search(r"│ amount_cents │ wager +│ 5000.0 +│ 50.00 \(5000 cents\) │ ", told.out)
     assert "Not understood, kept raw: extra" in told.out
+    assert "if the service means currency units, the wallet must read its bodies with Profile(parse=...)." in told.out
+    assert "currency units" not in run("profile", "check", VECTORS / "withdraw.body").out
     assert "assumed: docs/decisions/0010" in told.out
 
 
@@ -112,6 +114,15 @@ def test_claims_and_rollbacks_explain_themselves(run: Run, sample: Any) -> None:
     found = fields(run("profile", "check", sample(rollback), "--json").document)
     assert found["tx_id"] == (None, None, None, "absent: its withdraw's, whatever that is")
     assert found["amount_cents"][2:] == (5, "moves nothing: what is refunded is the wager that was taken")
+
+
+def test_half_a_cent_is_shown_as_it_is_written(run: Run, sample: Any) -> None:
+    """Digit for digit, and never without end."""
+    told = run("profile", "check", sample(b'{"player_id":"p1","bet_id":"b1","amount":5.50}'))
+    assert told.code == 1
+    assert told.out.endswith(" without quotes or an exponent, not 5.50\n")
+    endless = run("profile", "check", sample(b'{"player_id":"p1","bet_id":"b1","amount":5.%b}' % (b"1" * 500)))
+    assert endless.out.endswith(f"not 5.{'1' * 58}…\n")
 
 
 @pytest.mark.parametrize(

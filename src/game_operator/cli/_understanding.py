@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from game_operator.errors import MalformedCallError
@@ -10,8 +11,10 @@ from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import Oddity, names_found, read_call_and_oddities, read_json
 
-__all__ = ["Guess", "Reading", "Understanding", "in_words", "understood"]
+__all__ = ["WITH_DECIMALS", "Guess", "Reading", "Understanding", "in_words", "understood"]
 
+#: The note on an amount that looks like currency units.
+WITH_DECIMALS = "written with decimals, and read as cents"
 _TOLD = ("round_id", "instance_id", "game")
 _BET = ("player_id", "bet_id", "tx_id", "amount_cents", "action")
 #: The canonical fields of each operation.
@@ -144,7 +147,7 @@ def _reading(
     elif is_odd:
         note = "cannot be read: kept raw, and moves no money"
     else:
-        note = "; ".join(_notes(name, found_under, call))
+        note = "; ".join((*_notes(name, found_under, call), *_notes_on_decimals(name, in_body)))
     return Reading(name, found_under, in_body, read_as, note)
 
 
@@ -167,6 +170,12 @@ def _notes(name: str, found_under: str | None, call: WebhookCall) -> Iterator[st
         or (name == "free_bets" and call.free_bets and _sum(call) != call.amount_cents)
     ):
         yield "differs from the amount, which is what is credited: an anomaly"
+
+
+def _notes_on_decimals(name: str, in_body: object) -> Iterator[str]:
+    # 5.00 looks like currency units, and is read as 5 cents (docs/decisions/0010).
+    if name.endswith("_cents") and isinstance(in_body, Decimal):
+        yield WITH_DECIMALS
 
 
 def _absent(name: str, call: WebhookCall) -> str:

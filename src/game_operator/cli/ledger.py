@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +16,7 @@ from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import say, show_details, show_rows, waiting, write_document
 from game_operator.cli.profile import read_profile
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, MalformedCallError, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
@@ -473,14 +473,15 @@ def _show_anomalies(records: "Iterable[AnomalyRecord]", *, every: bool, bodies: 
 
 
 def _anomaly_row(record: "AnomalyRecord", *, every: bool, bodies: bool) -> tuple[object, ...]:
+    tx_id, bet_id, player_id = _named(record)
     row: tuple[object, ...] = (
         record.id,
         record.kind,
         record.code or "SUCCESS",
         record.operation,
-        record.tx_id or "–",
-        record.bet_id or "–",
-        record.player_id or "–",
+        tx_id or "–",
+        bet_id or "–",
+        player_id or "–",
         record.seen,
         _when(record.last_at_millis),
         record.source or "–",
@@ -488,6 +489,18 @@ def _anomaly_row(record: "AnomalyRecord", *, every: bool, bodies: bool) -> tuple
     if every:
         row += (_when(record.resolved_at_millis) or "–",)
     return (*row, _text(record.body)) if bodies else row
+
+
+def _named(record: "AnomalyRecord") -> tuple[str | None, str | None, str | None]:
+    """Return transaction, bet and player; of a call that was refused before it was one, as its body names them."""
+    from game_operator.profile import Profile
+    from game_operator.protocol.webhook import read_call
+
+    if record.player_id is None and record.operation in ("withdraw", "deposit", "rollback"):
+        with suppress(MalformedCallError):
+            call: Any = read_call(record.operation, record.body, Profile())  # Any: one of three, with these attributes.
+            return call.tx_id, call.bet_id, call.player_id
+    return record.tx_id, record.bet_id, record.player_id
 
 
 def _text(body: bytes) -> str:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["profiles", "read_profile"]
 
+_IF_UNITS = (
+    "An amount is written with decimals, and read as cents: if the service means currency units, the wallet must read "
+    "its bodies with Profile(parse=...)."
+)
 _LARGEST_PROFILE = 1_048_576
 
 profiles = typer.Typer(
@@ -165,7 +169,7 @@ def _told(reading: "Reading") -> dict[str, object]:
 
 
 def _tell(found: "Understanding") -> None:
-    from game_operator.cli._understanding import in_words
+    from game_operator.cli._understanding import WITH_DECIMALS, in_words
 
     guess = found.guess
     if guess and guess.why:
@@ -176,6 +180,8 @@ def _tell(found: "Understanding") -> None:
             (each.field, each.found_under or "–", _shown(each), in_words(each), each.note) for each in found.readings
         )
         show_rows("Names are assumed: docs/decisions/0010", headings, rows, numbers=())
+        if any(WITH_DECIMALS in each.note for each in found.readings):
+            say(_IF_UNITS)
     elif any(each.found_under for each in found.readings):
         # Refused, nothing has a meaning: only where each field was found.
         show_details(

@@ -56,6 +56,8 @@ OPERATIONS: Final = MappingProxyType(
 BATCH_PATHS: Final = frozenset({"/deposit-batch", "/deposit/batch"})
 
 _MISSING: Final = object()
+#: Of a number, in a message.
+_SHOWN_DIGITS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class _Body:
         if cents is None:
             raise MalformedCallError(
                 f"{self._called('amount_cents')} must be a whole number of cents from 0 to {MAX_AMOUNT_CENTS}, "
-                f"without quotes or an exponent, not {shown(value)}"
+                f"without quotes or an exponent, not {_as_written(value)}"
             )
         return cents
 
@@ -195,6 +197,14 @@ def _below(value: Any, steps: tuple[str, ...]) -> Any:
 def _is_at(raw: dict[str, Any], path: Path) -> bool:
     first, rest = path
     return _below(raw.get(first, _MISSING), rest) is not _MISSING
+
+
+def _as_written(value: object) -> str:
+    if not isinstance(value, Decimal):
+        return shown(value)
+    # A number as JSON has it, without Python's word around it.
+    text = str(value)
+    return text if len(text) <= _SHOWN_DIGITS else f"{text[:_SHOWN_DIGITS]}…"
 
 
 def _whole(value: object) -> int | None:
