@@ -18,7 +18,7 @@ from tests.support.books import PREFIX, execute, problems, read_books
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.crowds import Processes, codes, in_threads, open_accounts, processes
 from tests.support.leftovers import assert_idle, nothing_grows
-from tests.support.traffic import Traffic, deliver, openings, shares
+from tests.support.traffic import TOO_DEAR_CENTS, Traffic, deliver, openings, shares
 
 THREADS = 16
 
@@ -34,18 +34,29 @@ def _by_process(calls: Sequence[WebhookCall], crowd: Processes, threads: int) ->
     return [shares(share, threads) for share in shares(calls, crowd.count)]
 
 
-@pytest.mark.parametrize("players", [pytest.param(1, id="one hot player"), pytest.param(40, id="many players")])
-def test_16_threads_and_4_processes_conserve_money(url: str, players: int, crowd: Processes) -> None:
+@pytest.mark.parametrize(
+    ("players", "cents"),
+    [pytest.param(1, 10**9, id="one hot player, rich"), pytest.param(100, 500, id="a hundred players, poor")],
+)
+def test_16_threads_and_4_processes_conserve_money(url: str, players: int, cents: int, crowd: Processes) -> None:
     """D05, D06: mixed traffic from 4 threads in each of 4 processes and 16 here; the books bear out every answer."""
     names = [f"p{number}" for number in range(players)]
-    open_accounts(url, openings(names))
-    here, there = Traffic(1, names, 60, name="here"), Traffic(2, names, 100, name="there")
+    open_accounts(url, openings(names, cents))
+    poor = cents < 10**9
+    here, there = Traffic(1, names, 60, poor=poor, name="here"), Traffic(2, names, 100, poor=poor, name="there")
     with nothing_grows(), SqlLedger(url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as beside:
         elsewhere = beside.submit(crowd.send, url, _by_process(there.arrivals(), crowd, 4))
         answers = in_threads(ledger, shares(here.arrivals(), THREADS)) + elsewhere.result()
         deliver(ledger.apply, [*here.in_order(), *there.in_order()], answers)
     assert problems(read_books(url), [*here.stories, *there.stories], answers) == []
+    # The rich decline no more than the wagers that nobody can pay.
+    declined = {answer.code for answer in answers if answer.call.operation == "withdraw" and _is_usual(answer.call)}
+    assert ("INSUFFICIENT_BALANCE" in declined) == poor
     assert_idle(url)
+
+
+def _is_usual(call: WebhookCall) -> bool:
+    return isinstance(call, WithdrawCall) and call.amount_cents < TOO_DEAR_CENTS
 
 
 def test_poor_players_are_never_below_zero(url: str) -> None:

@@ -203,8 +203,8 @@ def _open(url: str, start_at: float) -> int:
 
 def test_many_processes_make_one_file(tmp_path: Path) -> None:
     """Eight processes, then sixteen threads, open what is not there yet: the tables are made once, and all succeed."""
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        pool.starmap(_open, [(f"sqlite:///{tmp_path / 'warm.db'}", 0.0)] * 4)
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+        pool.starmap(_open, [(f"sqlite:///{tmp_path / 'warm.db'}", 0.0)] * 8, chunksize=1)
         for number in range(5):
             url = f"sqlite:///{tmp_path / f'{number}.db'}"
             assert pool.starmap(_open, [(url, time.monotonic() + 0.05)] * 8, chunksize=1) == [0] * 8
