@@ -45,7 +45,7 @@ def unreadable() -> ConfigurationError:
 
 def unknown_database(url: str) -> ConfigurationError:
     """Return the error for an address of no database that we know."""
-    if _SECRET_SIGNS.isdisjoint(url):  # The name of a file, most likely.
+    if url and _SECRET_SIGNS.isdisjoint(url):  # The name of a file, most likely.
         return ConfigurationError(
             f"{shown(url)} is no address of a database. For a file write {shown(f'sqlite:///{url}')[1:-1]}."
         )
