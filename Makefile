@@ -19,7 +19,7 @@ demo: $(VENV)/runtime
 	@$(BIN)/game-operator demo
 
 test: $(VENV)/dev
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not torture"
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not torture"
 
 lint: $(VENV)/dev
 	$(BIN)/ruff format --check .
