@@ -1,0 +1,105 @@
+"""
+What went over the wire, as it happens: each webhook sent to the wallet, and each call of the Operator API received.
+
+The newest are kept, and whoever watches is told at once. Bodies and signatures are kept as they were: this is for the
+eyes of the person at this machine, and goes into no log.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Final, Literal
+
+from game_operator.protocol.http import HeaderPairs
+
+__all__ = ["Exchange", "LiveLog", "Watcher"]
+
+_KEPT: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """
+    One request and what came back.
+
+    Attributes:
+        at_millis: When it began, by the machine's clock.
+        direction: ``webhook`` went from the service to the wallet, ``api`` came from the operator.
+        method, path: As on the wire; a webhook's path is below the wallet's url.
+        request_headers, request_body: As on the wire, the signature included.
+        signature: The verdict: what a webhook was signed with, or whether a call's signature was right.
+        status: The HTTP status of the answer; None if there was none.
+        response_headers, response_body: The answer.
+        elapsed_ms: From the first byte out to the last one in.
+        fault: The name of the fault that was laid over it, or "".
+        note: What else is to say: why there is no answer, or which part of a retry this is.
+        player_id, bet_id: What it was about, as far as known.
+        url: Where it went to, for a webhook.
+        number: Counts up from 1; given by the log.
+    """
+
+    at_millis: int
+    direction: Literal["webhook", "api"]
+    method: str
+    path: str
+    request_headers: HeaderPairs = field(repr=False)
+    request_body: bytes = field(repr=False)
+    signature: str
+    status: int | None
+    response_headers: HeaderPairs = field(default=(), repr=False)
+    response_body: bytes = field(default=b"", repr=False)
+    elapsed_ms: float = 0.0
+    fault: str = ""
+    note: str = ""
+    player_id: str = ""
+    bet_id: str = ""
+    url: str = ""
+    number: int = 0
+
+
+#: Told of each exchange in the thread that recorded it: it must neither wait nor raise.
+Watcher = Callable[[Exchange], object]
+
+
+class LiveLog:
+    """The newest exchanges, from any thread to any thread."""
+
+    def __init__(self, kept: int = _KEPT) -> None:
+        self._lock = Lock()
+        self._exchanges: deque[Exchange] = deque(maxlen=kept)
+        self._watchers: list[Watcher] = []
+        self._count = 0
+
+    def record(self, exchange: Exchange) -> Exchange:
+        """Keep *exchange*, tell the watchers, and return it with its number."""
+        with self._lock:
+            self._count += 1
+            numbered = replace(exchange, number=self._count)
+            self._exchanges.append(numbered)
+            watchers = tuple(self._watchers)
+        for watcher in watchers:
+            watcher(numbered)
+        return numbered
+
+    def recent(self, limit: int = 100) -> list[Exchange]:
+        """Return up to *limit* exchanges, the newest first."""
+        with self._lock:
+            return [exchange for exchange, _ in zip(reversed(self._exchanges), range(limit), strict=False)]
+
+    def exchange(self, number: int) -> Exchange | None:
+        """Return the exchange with *number*, or None if there is none, or none any more."""
+        with self._lock:
+            return next((exchange for exchange in self._exchanges if exchange.number == number), None)
+
+    @contextmanager
+    def watched_by(self, watcher: Watcher) -> Iterator[None]:
+        """Tell *watcher* of each exchange until the end of the block."""
+        with self._lock:
+            self._watchers.append(watcher)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watchers.remove(watcher)
