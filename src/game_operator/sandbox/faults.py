@@ -1,0 +1,249 @@
+"""
+What can go wrong between a service and a wallet, each fault by name.
+
+A fault is laid over a delivery and never in its place: whatever is lost or doubled or late, the call itself is sent too.
+Which call gets which fault follows from the seed and the call's number in the plan, so that it does not depend on what
+else is under way.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from random import Random
+from threading import Lock
+from types import MappingProxyType
+from typing import Final, Literal
+
+from game_operator.errors import ConfigurationError, shown
+
+__all__ = ["DEFAULT_RATE", "FAULTS", "NO_FAULTS", "Fault", "FaultInfo", "FaultPlan", "FaultSwitches"]
+
+#: How often each fault strikes where all are asked for: 3 of 100 deliveries.
+DEFAULT_RATE: Final = 0.03
+
+
+class Fault(StrEnum):
+    """The faults, by the names they are switched on with."""
+
+    REQUEST_LOST = "request-lost"
+    REPLY_LOST = "reply-lost"
+    TIMEOUT = "timeout"
+    RESET = "reset"
+    SLOW = "slow"
+    DUPLICATE = "duplicate"
+    OTHER_CONTENT = "other-content"
+    EARLY_ROLLBACK = "early-rollback"
+    EARLY_DEPOSIT = "early-deposit"
+    LATE_DEPOSIT = "late-deposit"
+    FORGED = "forged"
+    RESERIALISED = "reserialised"
+    OLD_KEY = "old-key"
+    API_500 = "api-500"
+    API_429 = "api-429"
+    API_INACTIVE = "api-inactive"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultInfo:
+    """
+    What there is to say of a fault.
+
+    Attributes:
+        name: The fault.
+        title: A few words.
+        text: One sentence: what happens.
+        side: ``webhook`` strikes calls to the wallet, ``api`` calls of the Operator API.
+    """
+
+    name: Fault
+    title: str
+    text: str
+    side: Literal["webhook", "api"] = "webhook"
+
+
+#: All faults, in the order people read them.
+FAULTS: Final = (
+    FaultInfo(Fault.REQUEST_LOST, "request lost", "The call never reaches the wallet; the service sends it again."),
+    FaultInfo(Fault.REPLY_LOST, "reply lost", "The wallet acts and answers, and the service does not hear it."),
+    FaultInfo(Fault.TIMEOUT, "timeout", "The service hangs up before the answer; the wallet may still be at work."),
+    FaultInfo(Fault.RESET, "connection reset", "The connection is reset right behind the call's last byte."),
+    FaultInfo(Fault.SLOW, "slow network", "The call arrives in pieces."),
+    FaultInfo(Fault.DUPLICATE, "duplicate delivery", "The same call arrives twice at once."),
+    FaultInfo(
+        Fault.OTHER_CONTENT, "duplicate with other content", "The same identity comes again with another amount."
+    ),
+    FaultInfo(Fault.EARLY_ROLLBACK, "rollback before withdraw", "The cancellation overtakes the bet it cancels."),
+    FaultInfo(Fault.EARLY_DEPOSIT, "deposit before withdraw", "The winnings overtake the bet that won them."),
+    FaultInfo(Fault.LATE_DEPOSIT, "late deposit", "The bet is settled hours later, by the simulated clock."),
+    FaultInfo(Fault.FORGED, "forged signature", "A stranger sends the call as well, signed with a key of his own."),
+    FaultInfo(
+        Fault.RESERIALISED, "re-serialised body", "The call comes as well with its JSON written anew by a proxy."
+    ),
+    FaultInfo(Fault.OLD_KEY, "old key", "The call comes as well, signed with the key from before a rotation."),
+    FaultInfo(Fault.API_500, "HTTP 500", "The Operator API answers with an error of its own.", "api"),
+    FaultInfo(Fault.API_429, "HTTP 429", "The Operator API asks to slow down, with Retry-After.", "api"),
+    FaultInfo(Fault.API_INACTIVE, "inactive operator", "The Operator API takes the operator for inactive.", "api"),
+)
+_OF_WEBHOOKS: Final = tuple(info.name for info in FAULTS if info.side == "webhook")
+#: What can strike a delivery that is not the first one.
+_OF_REPEATS: Final = (
+    Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW, Fault.DUPLICATE,
+)  # fmt: skip
+
+_PART: Final = re.compile(r"(?P<name>[a-z0-9-]+)(?:=(?P<rate>[0-9.]+)(?P<percent>%?)|@(?P<nth>[0-9]+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """
+    Which faults strike, and how often.
+
+    Attributes:
+        rates: The share of deliveries that each fault strikes, from 0 to 1.
+        nth: The number of the call that a fault strikes, counted from 1; the next one that it can strike, if that
+            call is of another kind.
+    """
+
+    rates: Mapping[Fault, float] = field(default_factory=dict)
+    nth: Mapping[Fault, int] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> "FaultPlan":
+        """
+        Return the plan that *text* asks for: ``all``, ``none``, or a list such as ``reply-lost=0.05,forged=1%,reset@3``.
+
+        A name alone stands for a rate of 3 %, ``@3`` for the third call.
+
+        Raises:
+            ConfigurationError: It cannot be read; the message names what is possible.
+        """
+        if text.strip() == "all":
+            return cls(dict.fromkeys(_OF_WEBHOOKS, DEFAULT_RATE))
+        rates: dict[Fault, float] = {}
+        nth: dict[Fault, int] = {}
+        for part in (part.strip() for part in text.split(",")) if text.strip() != "none" else ():
+            found = _PART.fullmatch(part)
+            fault = fault_named(found["name"] if found else part)
+            assert found is not None
+            if found["nth"]:
+                nth[fault] = _checked_nth(int(found["nth"]))
+            else:
+                rates[fault] = _rate(found["rate"], found["percent"] or "")
+        return cls(rates, nth)
+
+    def __str__(self) -> str:
+        parts = [f"{fault}={rate:g}" for fault, rate in self.rates.items()]
+        return ",".join([*parts, *(f"{fault}@{number}" for fault, number in self.nth.items())]) or "none"
+
+    def __bool__(self) -> bool:
+        return bool(self.rates or self.nth)
+
+    def struck(self, draw: str, possible: Iterable[Fault]) -> tuple[Fault, ...]:
+        """Return which of the *possible* faults strike, by their rates; the same *draw* gives the same answer."""
+        if not self.rates:
+            return ()
+        random = Random(draw)  # noqa: S311 - whatever strikes shall strike again
+        # Each is drawn for, possible or not, so that one switched on does not move the others.
+        drawn = {fault: random.random() < self.rates.get(fault, 0.0) for fault in Fault}
+        return tuple(fault for fault in possible if drawn[fault])
+
+    def struck_again(self, draw: str) -> tuple[Fault, ...]:
+        """Return which faults strike a delivery that is a repeat."""
+        return self.struck(draw, _OF_REPEATS)
+
+
+NO_FAULTS: Final = FaultPlan()
+
+
+class FaultSwitches:
+    """The faults of a running sandbox, switched on and off from any thread."""
+
+    def __init__(self, plan: FaultPlan = NO_FAULTS) -> None:
+        self._lock = Lock()
+        self._plan = plan
+
+    @property
+    def plan(self) -> FaultPlan:
+        """What strikes now."""
+        return self._plan
+
+    @plan.setter
+    def plan(self, plan: FaultPlan) -> None:
+        with self._lock:
+            self._plan = plan
+
+    def rates(self) -> Mapping[Fault, float]:
+        """Return the rate of each fault, 0 for one that is off."""
+        rates = self._plan.rates
+        return MappingProxyType({fault: rates.get(fault, 0.0) for fault in Fault})
+
+    def nth(self) -> Mapping[Fault, int]:
+        """Return which coming call each fault strikes, counted from 1, for those that wait for one."""
+        return MappingProxyType(dict(self._plan.nth))
+
+    def set(self, name: str, rate: float) -> None:
+        """
+        Let the fault *name* strike a share *rate* of deliveries; 0 switches it off.
+
+        Raises:
+            ConfigurationError: There is no such fault, or the rate is not from 0 to 1.
+        """
+        fault, rate = fault_named(name), _checked_rate(rate)
+        with self._lock:
+            rates = {**self._plan.rates, fault: rate}
+            self._plan = replace(self._plan, rates={name: rate for name, rate in rates.items() if rate})
+
+    def set_nth(self, name: str, number: int) -> None:
+        """
+        Let the fault *name* strike the *number*-th call from now on, once; 0 takes that back.
+
+        Raises:
+            ConfigurationError: There is no such fault, or the number is negative.
+        """
+        fault = fault_named(name)
+        with self._lock:
+            nth = {**self._plan.nth, fault: 0 if number == 0 else _checked_nth(number)}
+            self._plan = replace(self._plan, nth={name: number for name, number in nth.items() if number})
+
+    def counted(self, calls: int, struck: Iterable[Fault]) -> None:
+        """Note that *calls* more calls were made, and which faults have struck the call they waited for."""
+        gone = frozenset(struck)
+        with self._lock:
+            left = {fault: max(1, number - calls) for fault, number in self._plan.nth.items() if fault not in gone}
+            self._plan = replace(self._plan, nth=left)
+
+    def clear(self) -> None:
+        """Switch all faults off."""
+        self.plan = NO_FAULTS
+
+
+def fault_named(name: str) -> Fault:
+    """Return the fault called *name*; raise ConfigurationError if there is none."""
+    try:
+        return Fault(name)
+    except ValueError:
+        known = ", ".join(Fault)
+        raise ConfigurationError(f"There is no fault {shown(name)}. Pass all, none, or some of {known}.") from None
+
+
+def _rate(text: str | None, percent: str) -> float:
+    if text is None:
+        return DEFAULT_RATE
+    try:
+        rate = float(text) / (100 if percent else 1)
+    except ValueError:
+        raise ConfigurationError(f"A fault's rate {shown(text)} is no number. Pass one from 0 to 1, or 5%.") from None
+    return _checked_rate(rate)
+
+
+def _checked_rate(rate: float) -> float:
+    if not 0 <= rate <= 1:
+        raise ConfigurationError(f"A fault's rate must be from 0 to 1, or from 0% to 100%, not {rate:g}.")
+    return rate
+
+
+def _checked_nth(number: int) -> int:
+    if number < 1:
+        raise ConfigurationError(f"Calls are counted from 1; there is no call number {number}.")
+    return number
