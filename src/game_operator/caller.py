@@ -46,8 +46,8 @@ _HEADERS: Final = (
     (b"User-Agent", f"game-operator/{__version__} (webhooks)".encode()),
 )
 
-#: The service's private key: a path, PEM text or bytes, or a key object.
-SigningKey: TypeAlias = Path | str | bytes | RSAPrivateKey
+#: The service's private key: a path, PEM text or bytes, a key object, or a signer that holds one.
+SigningKey: TypeAlias = Path | str | bytes | RSAPrivateKey | LocalSigner
 #: Headers by name, or pairs of name and value, which can have a name twice.
 HeadersToSend: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 

@@ -7,7 +7,7 @@ The balance is written from whole cents, digit for digit: no amount passes throu
 from collections.abc import Sequence
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, shown
@@ -17,7 +17,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.canonical import encode_json
 from game_operator.protocol.strict_json import read_json
 
-__all__ = ["encode_batch_reply", "encode_reply", "fold_code", "read_reply"]
+__all__ = ["encode_batch_reply", "encode_reply", "fold_code", "read_batch_reply", "read_reply"]
 
 #: What each code becomes for a service that knows five of them and SYSTEM_ERROR (docs/decisions/0013). What is not
 #: here becomes INVALID_REQUEST: an operator's own codes too, which refuse withdraws alone.
@@ -74,7 +74,29 @@ def read_reply(body: bytes) -> Reply:
     Raises:
         MalformedCallError: It is not of spec §2.1, or its balance is finer than a cent or does not fit 64 bits.
     """
-    value = read_json(body)
+    return _read(read_json(body))
+
+
+def read_batch_reply(body: bytes) -> dict[str, Reply]:
+    """
+    Return the replies in *body*, the answer to a batch, by tx_id (assumed, docs/decisions/0010).
+
+    Raises:
+        MalformedCallError: It is no array of replies that each have a tx_id of their own.
+    """
+    items = read_json(body)
+    if not isinstance(items, list):
+        raise MalformedCallError(f"the answer to a batch must be a JSON array, not {shown(items)}")
+    replies: dict[str, Reply] = {}
+    for item in items:
+        reply, tx_id = _read(item), item.get("tx_id")
+        if not isinstance(tx_id, str) or tx_id in replies:
+            raise MalformedCallError(f"an answer in a batch must have a tx_id of its own, not {shown(tx_id)}")
+        replies[tx_id] = reply
+    return replies
+
+
+def _read(value: Any) -> Reply:  # Any: what the JSON parser made.
     if not isinstance(value, dict):
         raise MalformedCallError(f"a reply must be a JSON object, not {shown(value)}")
     kind = value.get("type")

@@ -1,7 +1,7 @@
 """
 What can go wrong between a service and a wallet, each fault by name.
 
-A fault is laid over a delivery and never in its place: whatever is lost or doubled or late, the call itself is sent too.
+A fault is laid over a delivery and never in its place: whatever is lost, doubled or late, the call itself is sent too.
 Which call gets which fault follows from the seed and the call's number in the plan, so that it does not depend on what
 else is under way.
 """
@@ -111,9 +111,10 @@ class FaultPlan:
     @classmethod
     def parse(cls, text: str) -> "FaultPlan":
         """
-        Return the plan that *text* asks for: ``all``, ``none``, or a list such as ``reply-lost=0.05,forged=1%,reset@3``.
+        Return the plan that *text* asks for.
 
-        A name alone stands for a rate of 3 %, ``@3`` for the third call.
+        That is ``all``, ``none``, or a list such as ``reply-lost=0.05,forged=1%,reset@3``: a name alone stands for a rate
+        of 3 %, ``@3`` for the third call.
 
         Raises:
             ConfigurationError: It cannot be read; the message names what is possible.

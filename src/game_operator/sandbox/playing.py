@@ -1,0 +1,72 @@
+"""Brings a dealer and a courier together: one post at a time, or many at once."""
+
+import asyncio
+from collections.abc import Callable
+
+from game_operator.sandbox.courier import Courier
+from game_operator.sandbox.dealer import Dealer, Order
+from game_operator.sandbox.delivery import Answer, Post
+from game_operator.sandbox.faults import Fault
+
+__all__ = ["play"]
+
+
+async def play(
+    dealer: Dealer, courier: Courier, *, concurrency: int = 1, on_answer: Callable[[], object] | None = None
+) -> None:
+    """
+    Play *dealer*'s plan to its end.
+
+    Args:
+        dealer: Says what is sent.
+        courier: Sends it.
+        concurrency: How many orders are under way at once. With 1 everything happens in the order of the plan.
+        on_answer: Called after each order.
+
+    Raises:
+        TransportError: Nobody can reach the wallet; what was under way is given up.
+    """
+    changed = asyncio.Condition()
+    under_way = 0
+
+    async def work() -> None:
+        nonlocal under_way
+        while True:
+            async with changed:
+                while (order := dealer.next()) is None:
+                    if not under_way:
+                        changed.notify_all()
+                        return
+                    await changed.wait()
+                under_way += 1
+            answers = await _carried(order, courier, at_once=concurrency > 1)
+            async with changed:
+                under_way -= 1
+                dealer.answered(order, answers)
+                changed.notify_all()
+            if on_answer is not None:
+                on_answer()
+
+    async with asyncio.TaskGroup() as workers:
+        for _ in range(concurrency):
+            workers.create_task(work())
+
+
+async def _carried(order: Order, courier: Courier, *, at_once: bool) -> list[tuple[Answer, ...]]:
+    answers: list[tuple[Answer, ...]] = []
+    for group in _groups(order.posts) if at_once else ((post,) for post in order.posts):
+        answers += (
+            [await courier.post(group[0])] if len(group) == 1 else await asyncio.gather(*map(courier.post, group))
+        )
+    return answers
+
+
+def _groups(posts: tuple[Post, ...]) -> list[tuple[Post, ...]]:
+    """Return *posts* in order, a duplicate together with the post it doubles."""
+    groups: list[tuple[Post, ...]] = []
+    for post in posts:
+        if post.extra is Fault.DUPLICATE and groups:
+            groups[-1] += (post,)
+        else:
+            groups.append((post,))
+    return groups

@@ -1,0 +1,97 @@
+"""
+A connection that behaves badly on purpose: it hangs up, is reset, or brings the call in pieces.
+
+An HTTP client would never do so, so this one is made of a socket and the parser that httpx uses.
+"""
+
+import asyncio
+import socket
+import ssl
+import struct
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import h11
+
+from game_operator.protocol.http import HeaderPairs, HttpResponse
+from game_operator.sandbox.faults import Fault
+
+__all__ = ["post_roughly"]
+
+_PIECES: Final = 4
+_PAUSE_SECONDS: Final = 0.005
+_PATIENCE_SECONDS: Final = 0.002
+_MOST_BYTES: Final = 1_048_576
+#: Close at once, by a reset.
+_LINGER: Final = struct.pack("ii", 1, 0)
+
+
+async def post_roughly(
+    url: str, headers: Sequence[tuple[bytes, bytes]], body: bytes, manner: Fault, timeout: float
+) -> HttpResponse | None:
+    """
+    Post *body* over a connection of its own, in the *manner* of TIMEOUT, RESET or SLOW; None if nobody waited.
+
+    Raises:
+        OSError: The connection could not be had, or broke; TimeoutError is one.
+        ValueError: What came back is no HTTP.
+    """
+    parts = urlsplit(url)
+    context = ssl.create_default_context() if parts.scheme == "https" else None
+    async with asyncio.timeout(timeout):
+        reader, writer = await asyncio.open_connection(
+            parts.hostname, parts.port or (443 if context else 80), ssl=context
+        )
+        try:
+            head = [(b"Host", parts.netloc.encode()), (b"Content-Length", b"%d" % len(body)), *headers]
+            return await _posted(
+                reader, writer, h11.Request(method="POST", target=parts.path or "/", headers=head), body, manner
+            )
+        finally:
+            writer.transport.abort()
+
+
+async def _posted(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: h11.Request, body: bytes, manner: Fault
+) -> HttpResponse | None:
+    wire = h11.Connection(h11.CLIENT)
+    octets = b"".join(filter(None, map(wire.send, (request, h11.Data(data=body), h11.EndOfMessage()))))
+    if manner is Fault.SLOW:
+        size = -(-len(octets) // _PIECES)
+        for start in range(0, len(octets), size):
+            writer.write(octets[start : start + size])
+            await asyncio.sleep(_PAUSE_SECONDS)
+        return await _answer(reader, wire)
+    writer.write(octets)
+    await writer.drain()
+    if manner is Fault.TIMEOUT:
+        await asyncio.sleep(_PATIENCE_SECONDS)
+    else:
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
+    return None
+
+
+async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpResponse:
+    status, body = 0, bytearray()
+    headers: HeaderPairs = ()
+    while True:
+        try:
+            event = wire.next_event()
+        except h11.RemoteProtocolError as broken:
+            raise ValueError(f"the answer is no HTTP: {broken}") from None
+        match event:
+            case h11.NEED_DATA:
+                wire.receive_data(await reader.read(65_536))
+            case h11.Response():
+                status, headers = event.status_code, tuple(event.headers.raw_items())
+            case h11.Data():
+                body += event.data
+                if len(body) > _MOST_BYTES:
+                    raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
+            case h11.EndOfMessage():
+                return HttpResponse(status, headers, bytes(body))
+            case h11.ConnectionClosed():
+                raise ConnectionResetError("the connection was closed before the answer")
+            case _:
+                continue

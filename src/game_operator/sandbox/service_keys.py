@@ -1,0 +1,88 @@
+"""The keys that webhooks are signed with: the service's, the one before it, and a stranger's."""
+
+from functools import cached_property
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from game_operator.caller import SigningKey
+from game_operator.protocol.signing import MIN_KEY_BITS, Signature
+from game_operator.sandbox.delivery import Post
+from game_operator.sandbox.faults import Fault
+from game_operator.signers.keys import LocalSigner, load_signer
+
+__all__ = ["ServiceKeys", "new_key", "private_pem", "signed_with"]
+
+
+def new_key() -> RSAPrivateKey:
+    """Return a new key of the length that is asked for."""
+    return generate_private_key(65537, MIN_KEY_BITS)
+
+
+def private_pem(key: RSAPrivateKey) -> bytes:
+    """Return *key* as PKCS#8 PEM."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+class ServiceKeys:
+    """
+    Signs posts as their faults ask for.
+
+    Args:
+        current: The service's private key.
+        old: The key it had before; made up when it is first needed, if there is none.
+    """
+
+    def __init__(self, current: SigningKey, old: SigningKey | None = None) -> None:
+        self.current = _local(current)
+        self._old = None if old is None else _local(old)
+
+    @cached_property
+    def old(self) -> LocalSigner:
+        """The key before a rotation, which a wallet must not accept any more."""
+        return self._old or LocalSigner(new_key())
+
+    @cached_property
+    def stranger(self) -> LocalSigner:
+        """A key that no wallet was ever told of."""
+        return LocalSigner(new_key())
+
+    def signature(self, post: Post, signed: bytes) -> Signature:
+        """Return the value of the signature header for *post*."""
+        match post.extra:
+            case Fault.FORGED:
+                return Signature.of(self.stranger.sign(signed))
+            case Fault.OLD_KEY:
+                return Signature.of(self.old.sign(signed))
+            case _:
+                return Signature.of(self.current.sign(signed))
+
+    def __repr__(self) -> str:
+        return "ServiceKeys(…)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("ServiceKeys holds private keys and is not pickled")
+
+
+def _local(key: SigningKey) -> LocalSigner:
+    try:
+        signer = key if isinstance(key, LocalSigner) else load_signer(key)
+    finally:
+        # Error trackers show the locals of every frame that an error passes.
+        del key
+    if not isinstance(signer, LocalSigner):
+        raise TypeError("the service's key must be a Path, a PEM as str or bytes, or an RSAPrivateKey")
+    return signer
+
+
+def signed_with(post: Post) -> str:
+    """Return, for people, whose signature *post* bears."""
+    match post.extra:
+        case Fault.FORGED:
+            return "forged: a stranger's key"
+        case Fault.OLD_KEY:
+            return "old key"
+        case Fault.RESERIALISED:
+            return "of other bytes: the body was written anew"
+        case _:
+            return "the service's"
