@@ -1,0 +1,77 @@
+"""An exchange as a line for the shell that sends the same bytes again."""
+
+import shlex
+from base64 import b64encode
+from typing import Final
+
+from game_operator.sandbox.live import Exchange
+
+__all__ = ["curl_line"]
+
+#: What curl says by itself, and rightly only for the bytes it sends.
+_LEFT_TO_CURL: Final = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"})
+#: A longer body would not fit into an argument everywhere.
+_LONGEST_ARGUMENT: Final = 60_000
+#: Characters of an address that curl would take for a pattern.
+_PATTERN: Final = frozenset("[]{}")
+
+
+def curl_line(exchange: Exchange, url: str) -> str:
+    """
+    Return a line that sends *exchange*'s request to *url*, its signature and its body byte for byte.
+
+    A body that is not plain text travels through base64, for no quoting carries every byte through every shell.
+    """
+    words = ["curl", "--include", *_address(exchange, url), *_headers(exchange)]
+    body = exchange.request_body
+    if not body:
+        return _joined(words)
+    if _is_plain(body):
+        return _joined([*words, "--data-binary", shlex.quote(body.decode())])
+    encoded = b64encode(body).decode()
+    return f"printf %s {shlex.quote(encoded)} | base64 -d | " + _joined([*words, "--data-binary", "@-"])
+
+
+def _joined(words: list[str]) -> str:
+    return " ".join(words)
+
+
+def _address(exchange: Exchange, url: str) -> list[str]:
+    words = []
+    if exchange.method != ("POST" if exchange.request_body else "GET"):
+        words = ["--head"] if exchange.method == "HEAD" else ["--request", shlex.quote(exchange.method)]
+    path = url.partition("://")[2].partition("/")[2]
+    if not _PATTERN.isdisjoint(path):
+        words.append("--globoff")
+    if "/." in f"/{path}":
+        words.append("--path-as-is")
+    return [*words, shlex.quote(url)]
+
+
+def _headers(exchange: Exchange) -> list[str]:
+    words = []
+    names = {name.lower() for name, _ in exchange.request_headers}
+    for name, value in exchange.request_headers:
+        if name.lower() not in _LEFT_TO_CURL:
+            words += ["--header", _quoted(name + (b": " + value if value else b";"))]
+    if exchange.request_body and b"content-type" not in names:
+        # curl would say that the body is a form.
+        words += ["--header", shlex.quote("Content-Type:")]
+    return words
+
+
+def _quoted(header: bytes) -> str:
+    if header.isascii():
+        return shlex.quote(header.decode("ascii"))
+    # Bytes that are not ASCII, in a way that does not depend on how the shell reads the line.
+    octal = "".join(f"\\{byte:03o}" if byte > 126 or byte in b"\\%'" else chr(byte) for byte in header)
+    return f"\"$(printf '{octal}')\""
+
+
+def _is_plain(body: bytes) -> bool:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return False
+    # curl would read a file if it began with "@".
+    return text.isprintable() and not text.startswith("@") and len(body) <= _LONGEST_ARGUMENT

@@ -1,0 +1,96 @@
+"""What every page works with: the sandbox, the templates, and the token of our forms."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from game_operator.sandbox.web import words
+from game_operator.sandbox.web.forms import TOKEN_FIELD, Form, read_form
+from game_operator.sandbox.web.guard import HEADERS
+
+if TYPE_CHECKING:
+    from game_operator.sandbox.server import Sandbox
+
+__all__ = ["Desk", "Place"]
+
+_TEMPLATES: Final = Path(__file__).with_name("templates")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An entry of the navigation."""
+
+    path: str
+    title: str
+
+
+class Desk:
+    """
+    What the pages share.
+
+    Args:
+        sandbox: What is shown and used.
+        places: The navigation.
+    """
+
+    def __init__(self, sandbox: "Sandbox", places: Sequence[Place]) -> None:
+        self.sandbox = sandbox
+        self._places = tuple(places)
+        self._token = secrets.token_urlsafe(32)
+
+    def now_millis(self) -> int:
+        """Return the service's time, Unix milliseconds."""
+        return self.sandbox._clock()
+
+    async def form(self, request: Request) -> Form:
+        """
+        Return what the form has sent.
+
+        Raises:
+            NotServedError: It is too long, or none of ours.
+        """
+        return await read_form(request, self._token)
+
+    def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        """
+        Return the page that *template* makes of *values*; a template that misses one raises.
+
+        Any: what a template takes is its own affair.
+        """
+        return HTMLResponse(self.fragment(template, here=request.url.path, **values), status, _page_headers())
+
+    def fragment(self, template: str, **values: Any) -> str:
+        """Return the HTML that *template* makes of *values*."""
+        return (
+            environment()
+            .get_template(template)
+            .render(
+                sandbox=self.sandbox, places=self._places, token_field=TOKEN_FIELD, form_token=self._token, **values
+            )
+        )
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates: everything is escaped, and a name that is missing is an error."""
+    made = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in words.__all__:
+        made.filters[name] = getattr(words, name)
+    return made
+
+
+def _page_headers() -> dict[str, str]:
+    return {**HEADERS, "cache-control": "no-store"}

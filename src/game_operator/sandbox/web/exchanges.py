@@ -1,0 +1,76 @@
+"""Exchanges as the pages show them: who asked whom, and what came of it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from game_operator.errors import GameOperatorError
+from game_operator.protocol.http import HeaderPairs
+from game_operator.protocol.webhook import read_reply
+from game_operator.sandbox.live import Exchange
+from game_operator.sandbox.web.words import visible
+
+__all__ = ["ExchangeRow", "raw_request", "raw_response", "row"]
+
+#: Of a body on a page; a longer one would make the page useless.
+_SHOWN_BYTES: Final = 64 * 1024
+_FIRST_FAILURE: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRow:
+    """
+    A line of the list.
+
+    Attributes:
+        exchange: What is shown.
+        answer: The code of a webhook's reply, the status of another answer, or that there was none.
+        tone: How it is coloured: ``good``, ``bad``, ``warn`` (refused by the rules, which is an answer too).
+        signature_tone: The same for the verdict on the signature.
+    """
+
+    exchange: Exchange
+    answer: str
+    tone: str
+    signature_tone: str
+
+
+def row(exchange: Exchange) -> ExchangeRow:
+    """Return *exchange* as a line of the list."""
+    answer, tone = _answer(exchange)
+    signed = exchange.signature.lower()
+    wrong = any(word in signed for word in ("wrong", "invalid", "forged", "bad", "missing", "unknown", "not "))
+    return ExchangeRow(exchange, answer, tone, "warn" if wrong else "good")
+
+
+def raw_request(exchange: Exchange) -> str:
+    """Return the request as it went over the wire, as text in which nothing hides."""
+    return _message(f"{exchange.method} {exchange.path} HTTP/1.1", exchange.request_headers, exchange.request_body)
+
+
+def raw_response(exchange: Exchange) -> str:
+    """Return the answer likewise, or "" if there was none."""
+    if exchange.status is None:
+        return ""
+    return _message(f"HTTP/1.1 {exchange.status}", exchange.response_headers, exchange.response_body)
+
+
+def _answer(exchange: Exchange) -> tuple[str, str]:
+    if exchange.status is None:
+        return "no answer", "bad"
+    if exchange.status >= _FIRST_FAILURE:
+        return str(exchange.status), "bad"
+    if exchange.direction == "api":
+        return str(exchange.status), "good"
+    try:
+        reply = read_reply(exchange.response_body)
+    except (GameOperatorError, ValueError):
+        return f"{exchange.status}, unreadable", "bad"
+    return (
+        ("SUCCESS", "good") if reply.code is None else (reply.code, "bad" if reply.code == "SYSTEM_ERROR" else "warn")
+    )
+
+
+def _message(first: str, headers: HeaderPairs, body: bytes) -> str:
+    head = "\n".join([visible(first.encode()), *(visible(name + b": " + value) for name, value in headers)])
+    more = f"\n… and {len(body) - _SHOWN_BYTES} more bytes" if len(body) > _SHOWN_BYTES else ""
+    return f"{head}\n\n{visible(body[:_SHOWN_BYTES])}{more}"

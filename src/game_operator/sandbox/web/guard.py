@@ -1,0 +1,76 @@
+"""
+Who may see and use the control room: whoever sits at this machine, and no page of another site in their browser.
+
+A name that somebody points at 127.0.0.1 is refused by its Host header, a form that another site sends by
+``Sec-Fetch-Site``, ``Origin`` and the token of our own forms, and a page that is framed by nobody needs no more.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.requests import Request
+
+from game_operator.sandbox.web.refusal import NotServedError
+
+__all__ = ["HEADERS", "check_host", "check_origin"]
+
+#: What every answer of the control room carries.
+HEADERS: Final[Mapping[str, str]] = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+_LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+_HTTP_PORT: Final = 80
+_READING: Final = frozenset({"GET", "HEAD"})
+
+
+def check_host(request: Request) -> None:
+    """
+    Raise unless the request asks for this machine by an address of its own.
+
+    Raises:
+        NotServedError: With 421.
+    """
+    address, port = _bound(request)
+    if request.headers.get("host", "").lower() not in _own_hosts(address, port):
+        raise NotServedError(
+            421, f"This is a control room for the person at this machine. Ask for http://localhost:{port}/ ."
+        )
+
+
+def check_origin(request: Request) -> None:
+    """
+    Raise if the request changes something and another site has sent it. Call ``check_host`` first.
+
+    Raises:
+        NotServedError: With 403.
+    """
+    if request.method in _READING:
+        return
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    own = f"http://{request.headers['host'].lower()}"
+    # Browsers send "null" with the forms of a page whose referrer policy is no-referrer, as ours are. A foreign page
+    # could have it sent as well, but not together with "same-origin".
+    admitted = {None, own, "null"} if site == "same-origin" else {None, own}
+    if site not in {None, "same-origin", "none"} or origin not in admitted:
+        raise NotServedError(
+            403, "This form was sent by a page of another site, and nothing was done. Use the one in here."
+        )
+
+
+def _bound(request: Request) -> tuple[str, int]:
+    # Where the connection came in, as the socket says it: with a listener on all addresses, the one that was called.
+    address, port = request.scope["server"]
+    return (f"[{address}]" if ":" in address else address), port
+
+
+def _own_hosts(address: str, port: int) -> set[str]:
+    names = {address, *_LOCAL_NAMES}
+    return {f"{name}:{port}" for name in names} | (names if port == _HTTP_PORT else set())

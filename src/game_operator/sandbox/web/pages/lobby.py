@@ -1,0 +1,164 @@
+"""Lobby: the catalogue as the operator sees it, and a round to play."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from game_operator.errors import GameOperatorError
+from game_operator.models import GameInfo, GameInstance
+from game_operator.protocol.operations import AnyBet
+from game_operator.sandbox.web.desk import Desk
+from game_operator.sandbox.web.exchanges import ExchangeRow, row
+from game_operator.sandbox.web.guard import HEADERS
+from game_operator.sandbox.web.play_form import Outcome, PlayForm, read_play_form
+from game_operator.sandbox.web.refusal import NotServedError
+from game_operator.sandbox.web.streams import Streams
+from game_operator.sandbox.web.thumbnails import thumbnail_svg
+
+__all__ = ["PATH", "TITLE", "routes"]
+
+PATH: Final = "/"
+TITLE: Final = "Lobby"
+
+_SEE_OTHER: Final = 303
+#: Rounds whose result can be looked at again.
+_REMEMBERED: Final = 200
+_LOOKED_THROUGH: Final = 1_000
+
+_OUTCOMES: Final = {
+    Outcome.RULES: "By the game’s rules",
+    Outcome.WIN: "Win",
+    Outcome.LOSS: "Loss",
+    Outcome.CANCELLED: "Cancelled",
+}
+
+
+def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - as every page
+    """Return the catalogue, its pictures and the form."""
+    lobby = _Lobby(desk)
+    return [
+        Route("/", lobby.show),
+        Route("/play", lobby.play, methods=["POST"]),
+        Route("/thumbnails/{game_id:path}.svg", lobby.thumbnail),
+    ]
+
+
+class _BetPlayed(NamedTuple):
+    """A bet of the round that was played, and what was said about it; *currency* is its instance's."""
+
+    bet_id: str
+    bet: AnyBet
+    rows: list[ExchangeRow]
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    """Which games are shown; "" stands for all."""
+
+    genre: str
+    status: str
+
+    def admits(self, game: GameInfo) -> bool:
+        return self.genre in {"", game.genre} and self.status in {"", game.status}
+
+    def link(self, **more: str) -> str:
+        """Return the address of the lobby so filtered."""
+        chosen = {"genre": self.genre, "status": self.status} | more
+        query = urlencode({name: value for name, value in chosen.items() if value})
+        return f"/?{query}" if query else "/"
+
+
+class _Lobby:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._sandbox = desk.sandbox
+        #: The bets of each round that was played here, by the round's id.
+        self._played: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+
+    async def show(self, request: Request) -> Response:
+        instance = self._instance(request.query_params.get("instance", self._sandbox.instance_id))
+        form = PlayForm() if instance is None else _filled_in(instance)
+        return self._page(request, form, played=self._result(request.query_params.get("played", "")))
+
+    async def play(self, request: Request) -> Response:
+        form, asked = read_play_form(await self._desk.form(request))
+        if asked is None:
+            return self._page(request, form, status=422)
+        try:
+            # In a thread: the wallet may take its time, and the pages shall not.
+            played = await run_in_threadpool(partial(self._sandbox.play_round, **asked))
+        except GameOperatorError as failed:
+            form.problems["round"] = str(failed)
+            return self._page(request, form, status=422)
+        self._remember(played.round_id, tuple(played.bet_ids))
+        chosen = _chosen(request).link(instance=form.instance_id, played=played.round_id)
+        return RedirectResponse(f"{chosen}#play", _SEE_OTHER)
+
+    async def thumbnail(self, request: Request) -> Response:
+        game = next((game for game in self._games() if game.id == request.path_params["game_id"]), None)
+        if game is None:
+            raise NotServedError(404, "There is no such game.")
+        return Response(
+            thumbnail_svg(game), headers={**HEADERS, "cache-control": "no-cache"}, media_type="image/svg+xml"
+        )
+
+    def _page(
+        self, request: Request, form: PlayForm, *, status: int = 200, played: Sequence[_BetPlayed] = ()
+    ) -> Response:
+        games, chosen = self._games(), _chosen(request)
+        return self._desk.page(
+            request,
+            "lobby.html",
+            status=status,
+            games=[game for game in games if chosen.admits(game)],
+            playable=_playable(games),
+            genres=sorted({str(game.genre) for game in games}),
+            statuses=sorted({str(game.status) for game in games}),
+            chosen=chosen,
+            form=form,
+            outcomes=_OUTCOMES,
+            played=played,
+            total=len(games),
+        )
+
+    def _games(self) -> Sequence[GameInfo]:
+        return self._sandbox.world.games(self._sandbox.operator_id)
+
+    def _instance(self, instance_id: str) -> GameInstance | None:
+        return next((each for game in self._games() for each in game.instances if each.id == instance_id), None)
+
+    def _remember(self, round_id: str, bet_ids: tuple[str, ...]) -> None:
+        self._played[round_id] = bet_ids
+        while len(self._played) > _REMEMBERED:
+            self._played.popitem(last=False)
+
+    def _result(self, round_id: str) -> list[_BetPlayed]:
+        return [self._bet(bet_id) for bet_id in self._played.get(round_id, ())]
+
+    def _bet(self, bet_id: str) -> _BetPlayed:
+        bet = self._sandbox.world.bet(self._sandbox.operator_id, bet_id, now_millis=self._desk.now_millis())
+        about = [row(each) for each in self._sandbox.live.recent(_LOOKED_THROUGH) if each.bet_id == bet_id]
+        instance = self._instance(getattr(bet, "instance_id", ""))
+        return _BetPlayed(bet_id, bet, about[::-1], instance.bet_config.currency if instance else "")
+
+
+def _chosen(request: Request) -> _Filter:
+    return _Filter(request.query_params.get("genre", ""), request.query_params.get("status", ""))
+
+
+def _filled_in(instance: GameInstance) -> PlayForm:
+    return PlayForm(instance_id=instance.id, wager=f"{instance.bet_config.default_wager:f}")
+
+
+def _playable(games: Sequence[GameInfo]) -> list[tuple[GameInfo, list[GameInstance]]]:
+    active = [(game, [each for each in game.instances if each.active]) for game in games]
+    return [(game, instances) for game, instances in active if instances]

@@ -1,0 +1,68 @@
+"""How values are written on the pages: money, times, and bytes that may be anything."""
+
+import unicodedata
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+from game_operator.money import amount_from_cents
+
+__all__ = ["amount", "clock_time", "day_and_time", "iso_time", "latency", "money", "visible"]
+
+_DECIMALS: Final = 2
+#: Control characters that lay text out, and do no more.
+_LAYOUT: Final = frozenset("\n\t")
+#: Unassigned, private and control characters, lone surrogates, and those that turn the direction of the text around.
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+
+
+def money(cents: int) -> str:
+    """Return *cents* as currency units: 123450 is ``1,234.50``."""
+    return amount(amount_from_cents(cents))
+
+
+def amount(units: Decimal) -> str:
+    """Return currency units with two decimals, and with more where there are more: ``0.10``, ``0.025``."""
+    exponent = units.as_tuple().exponent
+    decimals = max(_DECIMALS, -exponent if isinstance(exponent, int) else 0)
+    return f"{units:,.{decimals}f}"
+
+
+def clock_time(at_millis: int) -> str:
+    """Return the time of the day in UTC, to the millisecond: ``14:03:59.120``."""
+    return iso_time(at_millis)[11:23]
+
+
+def day_and_time(at_millis: int) -> str:
+    """Return date and time in UTC, to the second: ``2026-11-21 14:03:59``."""
+    return iso_time(at_millis)[:19].replace("T", " ")
+
+
+def iso_time(at_millis: int) -> str:
+    """Return the time as a machine reads it: ``2026-11-21T14:03:59.120+00:00``."""
+    seconds, millis = divmod(at_millis, 1000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=millis * 1000).isoformat(timespec="milliseconds")
+
+
+def latency(elapsed_ms: float) -> str:
+    """Return a duration so that three digits are seen: ``0.84 ms``, ``12.3 ms``, ``1.50 s``."""
+    if elapsed_ms >= 1000:
+        return f"{elapsed_ms / 1000:.2f} s"
+    return f"{elapsed_ms:.2f} ms" if elapsed_ms < 10 else f"{elapsed_ms:.1f} ms"
+
+
+def visible(data: bytes) -> str:
+    r"""
+    Return *data* as text in which nothing hides.
+
+    What is not UTF-8 is shown as ``\xff``, and so is every character that would be invisible, move the cursor or turn
+    the text around. Line ends and tabs stay.
+    """
+    text = data.decode("utf-8", errors="backslashreplace").replace("\r\n", "\n")
+    return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if character in _LAYOUT or unicodedata.category(character) not in _HIDDEN:
+        return character
+    return character.encode("unicode_escape").decode()
