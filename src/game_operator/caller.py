@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Self, TypeAlias
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator._version import __version__
-from game_operator.client._async_wire import AsyncWire
+from game_operator.client._async_wire import AsyncHttpClient, AsyncWire
 from game_operator.client._wire import Wire
 from game_operator.client.config import ReadLimits, base_url_of, checked_seconds
 from game_operator.errors import (
@@ -210,6 +210,9 @@ class AsyncWebhookCaller(_Caller):
     The same as ``WebhookCaller``, awaited, on asyncio or trio; *timeout* is exact, and bounds the whole call.
 
     Any number of calls may be under way at once, over at most 100 connections.
+
+    Args:
+        http_client: Your own ``httpx.AsyncClient`` or ``httpx2.AsyncClient``, which is never closed here; None makes one.
     """
 
     def __init__(
@@ -220,9 +223,10 @@ class AsyncWebhookCaller(_Caller):
         profile: Profile | None = None,
         timeout: float = 10.0,
         allow_insecure_http: bool = False,
+        http_client: AsyncHttpClient | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = AsyncWire(_closed(self), self.url, None, None, True, _LIMITS)
+        self._wire = AsyncWire(_closed(self), self.url, http_client, None, True, _LIMITS)
 
     async def send(self, call: WebhookCall) -> Delivery:
         """Post *call*, as ``WebhookCaller.send`` does."""

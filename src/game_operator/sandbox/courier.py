@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
+from httpx_aiohttp import HttpxAiohttpClient
+
 from game_operator.caller import AsyncWebhookCaller, Delivery
 from game_operator.errors import DeliveryInDoubtError, RequestNotSentError
 from game_operator.profile import Profile
@@ -106,8 +108,14 @@ class HttpCourier:
         self._timeout = timeout
         self._patience = patience
         # It signs nothing: that is done here, by the key that a post asks for.
+        self._http = HttpxAiohttpClient(trust_env=True, timeout=None)
         self._caller = AsyncWebhookCaller(
-            url, keys.current, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http
+            url,
+            keys.current,
+            profile=profile,
+            timeout=timeout,
+            allow_insecure_http=allow_insecure_http,
+            http_client=self._http,
         )
 
     async def post(self, post: Post) -> tuple[Answer, ...]:
@@ -133,6 +141,7 @@ class HttpCourier:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._caller.aclose()
+        await self._http.aclose()
 
     async def _carried(self, post: Post, body: bytes, headers: Headers) -> tuple[HttpResponse | None, str]:
         """Return what came back, if anything did, and why the service does not hear it, or ""."""
@@ -153,7 +162,7 @@ class HttpCourier:
         try:
             answer = await post_roughly(f"{self._caller.url}{post.path}", raw, body, post.manner, self._timeout)
         except (OSError, ValueError) as broken:
-            return None, f"{post.manner}: {broken or type(broken).__name__}"
+            return None, f"{post.manner}: {str(broken) or type(broken).__name__}"
         return answer, "" if answer is not None else _HUNG_UP[post.manner]
 
     async def _patiently(self, path: str, body: bytes, headers: Headers) -> Delivery:

@@ -12,17 +12,17 @@ How a service repeats, and what it makes of an answer, is assumed (docs/decision
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall, WithdrawCall
+from game_operator.models.webhooks import DepositCall, MovingCall, Reply, RollbackCall, WithdrawCall
 from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState, changed
 from game_operator.sandbox.delivery import Answer, Post, Sent
 from game_operator.sandbox.faults import NO_FAULTS, Fault, FaultPlan
-from game_operator.sandbox.plan import BetEnd, PlannedClaim, PlannedRound
+from game_operator.sandbox.plan import BetEnd, PlannedClaim, PlannedItem, PlannedRound
 from game_operator.sandbox.retries import DEFAULT_RETRIES, RetryPreset, retry_preset
 
-__all__ = ["Dealer", "Order"]
+__all__ = ["Dealer", "Listener", "Order"]
 
 #: A wallet that never answers definitely is given up after as many deliveries of one call.
 _MOST_ATTEMPTS: Final = 100
@@ -36,7 +36,18 @@ _ANY: Final = (*_ON_THE_WIRE, Fault.DUPLICATE, Fault.FORGED, Fault.RESERIALISED,
 #: Extras that a wallet must refuse.
 _MUST_BE_REFUSED: Final = frozenset({Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT})
 
-Item: TypeAlias = PlannedRound | PlannedClaim
+
+class Listener(Protocol):
+    """Whoever wants to know what is asked of a player's balance, and what is told of it."""
+
+    def begin(self, dealt: Dealt, may_move_cents: int) -> None:
+        """A call is sent for the first time; it may move so much, less than 0 from the player."""
+
+    def told(self, dealt: Dealt, reply: Reply, *, repeated: bool) -> None:
+        """A reply was heard; *repeated* if the call had been answered definitely before."""
+
+    def end(self, dealt: Dealt, moved_cents: int | None) -> None:
+        """A call was answered definitely, and moved so much; None if it was given up and nobody knows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,28 +103,31 @@ class Dealer:
         seed: What the faults are drawn by, together with a call's number.
         batches: Whether deposits that are due together go in a batch.
         on_change: Told of a bet or claim whenever its state changed.
+        listener: Told of what moves balances.
         most_attempts: After as many deliveries a call that is never answered definitely is given up as a problem.
     """
 
     def __init__(
         self,
-        items: Iterable[Item],
+        items: Iterable[PlannedItem],
         *,
         faults: FaultPlan = NO_FAULTS,
         retries: RetryPreset | None = None,
         seed: int = 0,
         batches: bool = False,
         on_change: Callable[[Dealt], object] | None = None,
+        listener: Listener | None = None,
         most_attempts: int = _MOST_ATTEMPTS,
     ) -> None:
-        self._items: Iterator[Item] = iter(items)
-        self._coming: Item | None = next(self._items, None)
+        self._items: Iterator[PlannedItem] = iter(items)
+        self._coming: PlannedItem | None = next(self._items, None)
         self._faults = faults
         self._waiting_nth = dict(faults.nth)
         self._retries = retries or retry_preset(DEFAULT_RETRIES)
         self._seed = seed
         self._batches = batches
         self._on_change = on_change or (lambda _dealt: None)
+        self._listener = listener
         self._most_attempts = most_attempts
         self._due: list[tuple[int, int, _Step]] = []
         self._pushed = 0
@@ -135,7 +149,7 @@ class Dealer:
                 return None
             at_millis, _, step = heapq.heappop(self._due)
             self.now_millis = max(self.now_millis, at_millis)
-            if not _is_moot(step):
+            if not self._is_moot(step):
                 return self._order(step, at_millis)
 
     def answered(self, order: Order, answers: Sequence[Sequence[Answer]]) -> None:
@@ -206,6 +220,18 @@ class Dealer:
         self._pushed += 1
         heapq.heappush(self._due, (at_millis, self._pushed, step))
 
+    def _is_moot(self, step: _Step) -> bool:
+        """Return whether *step* has lost its reason, and is let go: what was to be paid was never placed."""
+        if (
+            step.extra is not None
+            or not isinstance(step.call, DepositCall)
+            or step.dealt.state is not ServiceState.REFUSED
+        ):
+            return False
+        if self._listener is not None and step.attempts:
+            self._listener.end(step.dealt, 0)
+        return True
+
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def _order(self, step: _Step, at_millis: int) -> Order:
@@ -247,13 +273,17 @@ class Dealer:
             if not self._due or self._due[0][0] != at_millis or not self._may_go_in_a_batch(self._due[0][2]):
                 return
             other = heapq.heappop(self._due)[2]
-            if not _is_moot(other):
+            if not self._is_moot(other):
                 yield other
 
     def _begun(self, step: _Step) -> None:
         """Settle or cancel the bet, for the service, as soon as the call that tells so is first sent."""
         bet = step.dealt
-        if not isinstance(bet, DealtBet) or step.attempts > 1:
+        if step.attempts > 1:
+            return
+        if self._listener is not None:
+            self._listener.begin(bet, _may_move_cents(step.call))
+        if not isinstance(bet, DealtBet):
             return
         if isinstance(step.call, RollbackCall):
             self._change(bet, ServiceState.ROLLED_BACK)
@@ -268,7 +298,10 @@ class Dealer:
             if post.extra in _MUST_BE_REFUSED:
                 if answer.succeeded:
                     step.dealt.problems.append(f"{step.call.operation} with the fault {post.extra} was accepted")
-            elif answer.settles(step.call):
+                continue
+            if self._listener is not None and answer.reply is not None:
+                self._listener.told(step.dealt, answer.reply, repeated=step.first is not None)
+            if answer.settles(step.call):
                 step.first = step.first or answer
                 if not _agree(step, answer):
                     step.dealt.problems.append(
@@ -300,12 +333,16 @@ class Dealer:
 
     def _given_up(self, step: _Step) -> None:
         step.dealt.lost = True
+        if self._listener is not None:
+            self._listener.end(step.dealt, None)
         bet = step.dealt
         if isinstance(step.call, WithdrawCall) and isinstance(bet, DealtBet) and not bet.hurried:
             # Nobody knows whether it was placed, so it does not take part: it is cancelled.
             self._push(self.now_millis, _Step(bet, bet.rollback(), f"{step.draw}:cancelled"))
 
     def _settled(self, step: _Step, answer: Answer) -> None:
+        if self._listener is not None:
+            self._listener.end(step.dealt, _moved_cents(step, answer))
         if Fault.OTHER_CONTENT in step.faults:
             self._push(self.now_millis + 1, _Step(step.dealt, changed(step.call), step.draw, extra=Fault.OTHER_CONTENT))
         if isinstance(step.dealt, DealtClaim):
@@ -364,11 +401,6 @@ class Dealer:
         self._on_change(dealt)
 
 
-def _is_moot(step: _Step) -> bool:
-    """Return whether *step* has lost its reason: what was to be paid was never placed."""
-    return isinstance(step.call, DepositCall) and step.dealt.state is ServiceState.REFUSED and step.extra is None
-
-
 def _agree(step: _Step, answer: Answer) -> bool:
     """Return whether a right wallet may answer so to a call it answered otherwise: it was cancelled in between."""
     assert step.first is not None
@@ -376,3 +408,17 @@ def _agree(step: _Step, answer: Answer) -> bool:
         step.first.code,
         answer.code,
     }
+
+
+def _may_move_cents(call: MovingCall) -> int:
+    return -call.amount_cents if isinstance(call, WithdrawCall) else call.amount_cents or 0
+
+
+def _moved_cents(step: _Step, answer: Answer) -> int | None:
+    """Return what the call moved, as far as its answer tells."""
+    if not answer.succeeded:
+        return 0
+    if isinstance(step.call, RollbackCall) and not (isinstance(step.dealt, DealtBet) and step.dealt.accepted):
+        # A wallet may say so of a bet that it never saw (docs/decisions/0014).
+        return None
+    return _may_move_cents(step.call)

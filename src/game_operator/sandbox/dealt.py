@@ -126,7 +126,7 @@ class DealtBet(Dealt):
             player_id=self.player_id,
             bet_id=self.key,
             amount_cents=self.planned.wager_cents,
-            round_id=self.round.round_id,
+            # No round_id: deposit and rollback carry one (spec §6), and so no withdraw has the bytes of a rollback.
             instance_id=self.round.instance_id,
             game=self.round.game,
         )

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from game_operator.errors import TransportError
 from game_operator.sandbox.courier import Courier
 from game_operator.sandbox.dealer import Dealer, Order
 from game_operator.sandbox.delivery import Answer, Post
@@ -47,9 +48,13 @@ async def play(
             if on_answer is not None:
                 on_answer()
 
-    async with asyncio.TaskGroup() as workers:
-        for _ in range(concurrency):
-            workers.create_task(work())
+    try:
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(concurrency):
+                workers.create_task(work())
+    except* TransportError as unreachable:
+        # Each worker met the same wallet.
+        raise unreachable.exceptions[0] from None
 
 
 async def _carried(order: Order, courier: Courier, *, at_once: bool) -> list[tuple[Answer, ...]]:
