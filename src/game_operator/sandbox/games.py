@@ -101,16 +101,15 @@ def bets_in_round(genre: str, random: Random) -> int:
 
 def pick_wager(limits: Limits, random: Random) -> int:
     """Return a wager in cents as players choose them: mostly near the default, at times the least or the highest."""
-    match random.randrange(50):
-        case 0:
-            return limits.max_cents
-        case 1 | 2:
-            return limits.min_cents
-        case chance if chance < 20:
-            return limits.default_cents
-        case _:
-            near = random.randint(limits.default_cents // 2, limits.default_cents * 2)
-            return max(limits.min_cents, min(near, limits.max_cents))
+    chance = random.random()
+    if chance < 0.01:
+        return limits.max_cents
+    if chance < 0.05:
+        return limits.min_cents
+    if chance < 0.4:
+        return limits.default_cents
+    near = random.randint(limits.default_cents // 2, limits.default_cents * 2)
+    return max(limits.min_cents, min(near, limits.max_cents))
 
 
 def play(game: GameInfo, limits: Limits, wagers: Sequence[int], random: Random) -> list[int]:

@@ -14,8 +14,6 @@ __all__ = ["CrashBet", "draw", "place"]
 
 #: The point is rtp · steps / drawn: so finely that no probability is off by more than 2 ** -64.
 _STEPS: Final = 2**64
-#: Hundredths of the wager that players aim at: most for little, a few for much.
-_TARGETS: Final = ((101, 200), (101, 200), (120, 300), (150, 300), (200, 500), (300, 1_000), (1_000, 10_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,7 @@ def draw(random: Random) -> int:
 
 def place(*, rtp: Fraction, wager_cents: int, max_win_cents: int, random: Random) -> CrashBet:
     """Choose a target as a player would, at most the maximum win and no less than returns *rtp*."""
-    hundredths = random.randint(*random.choice(_TARGETS))
+    # From 1.01 to 101 times the wager, and as many players aim at m or more as rounds get there: about 1/m.
+    hundredths = int(101 / (1 - random.random() * 0.99))
     least = -(-wager_cents * rtp.numerator // rtp.denominator)
     return CrashBet(wager_cents, min(max(wager_cents * hundredths // 100, least), max_win_cents), rtp)

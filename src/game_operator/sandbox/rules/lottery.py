@@ -9,6 +9,7 @@ of the tickets win as bring the return back to what the game states.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from random import Random
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -113,6 +114,8 @@ def paytable_of(genre: str) -> Paytable:
     return _PAYTABLES.get(genre, _SCRATCH)
 
 
+# Wagers repeat, and most of the work is the same for all of them.
+@lru_cache(maxsize=4_096)
 def place(table: Paytable, *, rtp: Fraction, wager_cents: int, max_win_cents: int) -> LotteryBet:
     """
     Return the bet of *wager_cents* that returns exactly *rtp*, a share of 1.

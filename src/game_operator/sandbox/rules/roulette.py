@@ -27,7 +27,8 @@ _EVEN_CHANCES: Final = (
 _DOZENS: Final = tuple(frozenset(_NUMBERS[start : start + 12]) for start in (0, 12, 24))
 _COLUMNS: Final = tuple(frozenset(_NUMBERS[start::3]) for start in range(3))
 _STRAIGHT: Final = tuple(frozenset((number,)) for number in _NUMBERS)
-_KINDS: Final = (_EVEN_CHANCES, _EVEN_CHANCES, _DOZENS, _COLUMNS, _STRAIGHT)
+#: What players bet on, the popular bets several times.
+_BETS: Final = _EVEN_CHANCES * 6 + _DOZENS * 6 + _COLUMNS * 6 + _STRAIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def draw(*, rtp: Fraction, random: Random) -> int:
 
 def place(*, rtp: Fraction, wager_cents: int, max_win_cents: int, random: Random) -> RouletteBet | None:
     """Choose a bet as a player would; None if even red could win more than the maximum."""
-    bet = RouletteBet(random.choice(random.choice(_KINDS)), wager_cents, rtp)
+    bet = RouletteBet(random.choice(_BETS), wager_cents, rtp)
     if bet.prize_cents > max_win_cents:
         bet = RouletteBet(random.choice(_EVEN_CHANCES), wager_cents, rtp)
     return bet if bet.prize_cents <= max_win_cents else None
