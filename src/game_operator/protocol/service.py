@@ -32,6 +32,7 @@ __all__ = [
     "World",
     "answer",
     "recognise",
+    "signature_verdict",
     "signed_bytes",
 ]
 
@@ -134,6 +135,20 @@ def answer(request: HttpRequest, world: World, *, now_millis: int) -> HttpRespon
         is_listing = isinstance(call, GamesQuery)
         return _failure(401, AUTHENTICATION_FAILED) if is_listing else _failure(403, OPERATOR_INACTIVE)
     return _carry_out(call, account.operator_id, world, now_millis)
+
+
+def signature_verdict(request: HttpRequest, world: World) -> str:
+    """Return, for people, what there is to say of the signature of *request*: valid, wrong, missing or not needed."""
+    call = recognise(request)
+    if isinstance(call, HttpResponse):
+        return "not needed"
+    operator_id, signature = _only(request, b"x-operator-id"), _only(request, b"x-signature")
+    if not operator_id or not signature:
+        return "missing"
+    account = world.account(operator_id.decode("latin-1"))
+    if account is None:
+        return "of an unknown operator"
+    return "valid" if verify(account.public_key, signed_bytes(call, account.operator_id), signature) else "wrong"
 
 
 def recognise(request: HttpRequest) -> Call | HttpResponse:

@@ -1,26 +1,53 @@
 """
-The service, played on this machine: the Operator API over real HTTP on loopback (extra ``sandbox``).
+The service, played on this machine: the Operator API over real HTTP on loopback, and a dealer who plays rounds against
+a wallet by signed webhooks (extra ``sandbox``).
 
 ::
 
     with Sandbox() as sandbox, sandbox.client() as client:
         client.fetch_games()
 
-The four calls are recognised, verified and answered by ``game_operator.protocol.service``, the other half of what the
-clients send; what this package adds is a world to ask about and a port to ask at. Choices that the specification
-leaves to the service are listed in docs/decisions/0009.
+Calls are recognised, verified, answered and written by ``game_operator.protocol``, the other half of what the clients
+and the receiver do; what this package adds is a world to ask about, games to play, and everything that may go wrong on
+the way. Choices that the specification leaves to the service are listed in docs/decisions/0009 and 0017.
 """
 
-try:
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from game_operator.sandbox.faults import FAULTS, Fault, FaultPlan
+    from game_operator.sandbox.house import PlayedRound
+    from game_operator.sandbox.live import Exchange
     from game_operator.sandbox.server import Sandbox
     from game_operator.sandbox.world import Grant, SandboxWorld
-except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] not in {"starlette", "uvicorn"}:
-        raise
-    raise ImportError(
-        f"game_operator.sandbox needs the package {missing.name}. "
-        "Install the extra: pip install 'game-operator[sandbox]'",
-        name=missing.name,
-    ) from missing
 
-__all__ = ["Grant", "Sandbox", "SandboxWorld"]
+__all__ = ["FAULTS", "Exchange", "Fault", "FaultPlan", "Grant", "PlayedRound", "Sandbox", "SandboxWorld"]
+
+_HOMES = {
+    "FAULTS": "faults",
+    "Exchange": "live",
+    "Fault": "faults",
+    "FaultPlan": "faults",
+    "Grant": "world",
+    "PlayedRound": "house",
+    "Sandbox": "server",
+    "SandboxWorld": "world",
+}
+_OF_THE_EXTRA = frozenset({"httpx_aiohttp", "jinja2", "starlette", "uvicorn"})
+
+
+def __getattr__(name: str) -> Any:
+    # Lazily: what plays in process needs no web server.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in _OF_THE_EXTRA:
+            raise
+        raise ImportError(
+            f"game_operator.sandbox needs the package {missing.name}. "
+            "Install the extra: pip install 'game-operator[sandbox]'",
+            name=missing.name,
+        ) from missing

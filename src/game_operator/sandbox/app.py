@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import partial
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -23,10 +24,17 @@ MAX_BODY_BYTES: Final = 1024 * 1024
 
 #: Returns the time as Unix milliseconds.
 Clock = Callable[[], int]
+#: Returns the response to a request at a time.
+Answered = Callable[[HttpRequest, int], HttpResponse]
 
 
-def application(world: World, clock: Clock) -> ASGIApp:
-    """Return the Operator API of *world* as an ASGI application."""
+def application(world: World, clock: Clock, answered: "Answered | None" = None) -> ASGIApp:
+    """
+    Return the Operator API of *world* as an ASGI application.
+
+    *answered* makes the response, with whatever is laid over it; the service's plain one by default.
+    """
+    respond = answered or partial(_answered, world)
 
     async def everything(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -34,12 +42,16 @@ def application(world: World, clock: Clock) -> ASGIApp:
         except ClientDisconnect:
             return
         now_millis = clock()
-        response = request if isinstance(request, HttpResponse) else answer(request, world, now_millis=now_millis)
+        response = request if isinstance(request, HttpResponse) else respond(request, now_millis)
         await _written(response, now_millis)(scope, receive, send)
 
     # As the default it meets every path. A pattern would not: "." in one does not match the line break that an
     # escaped bet id may hold, and the router matches unescaped paths, where a%2Fb is two segments.
     return Router([Route(DOCUMENT_PATH, _document)], default=everything, redirect_slashes=False)
+
+
+def _answered(world: World, request: HttpRequest, now_millis: int) -> HttpResponse:
+    return answer(request, world, now_millis=now_millis)
 
 
 async def _document(_request: Request) -> Response:

@@ -138,6 +138,14 @@ class HttpCourier:
             return unheard(post.calls, problem)
         return answers_in(post, answer.status, answer.body)
 
+    async def send_again(self, path: str, body: bytes, headers: Headers) -> tuple[HttpResponse | None, str]:
+        """Post what was posted before; return what came back, if anything did, and why not, or ""."""
+        try:
+            delivery = await self._caller.post(path, body, headers, signed=False)
+        except DeliveryInDoubtError as doubt:
+            return None, str(doubt)
+        return HttpResponse(delivery.status, delivery.headers, delivery.body), ""
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._caller.aclose()

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from game_operator.errors import ConfigurationError, shown
 
-__all__ = ["DEFAULT_RATE", "FAULTS", "NO_FAULTS", "Fault", "FaultInfo", "FaultPlan", "FaultSwitches"]
+__all__ = ["API_FAULTS", "DEFAULT_RATE", "FAULTS", "NO_FAULTS", "Fault", "FaultInfo", "FaultPlan", "FaultSwitches"]
 
 #: How often each fault strikes where all are asked for: 3 of 100 deliveries.
 DEFAULT_RATE: Final = 0.03
@@ -85,6 +85,8 @@ FAULTS: Final = (
     FaultInfo(Fault.API_429, "HTTP 429", "The Operator API asks to slow down, with Retry-After.", "api"),
     FaultInfo(Fault.API_INACTIVE, "inactive operator", "The Operator API takes the operator for inactive.", "api"),
 )
+#: What strikes calls of the Operator API.
+API_FAULTS: Final = (Fault.API_429, Fault.API_500, Fault.API_INACTIVE)
 _OF_WEBHOOKS: Final = tuple(info.name for info in FAULTS if info.side == "webhook")
 #: What can strike a delivery that is not the first one.
 _OF_REPEATS: Final = (
@@ -113,8 +115,8 @@ class FaultPlan:
         """
         Return the plan that *text* asks for.
 
-        That is ``all``, ``none``, or a list such as ``reply-lost=0.05,forged=1%,reset@3``: a name alone stands for a rate
-        of 3 %, ``@3`` for the third call.
+        That is ``all``, ``none``, or a list such as ``reply-lost=0.05,forged=1%,reset@3``: a name alone stands for a
+        rate of 3 %, ``@3`` for the third call.
 
         Raises:
             ConfigurationError: It cannot be read; the message names what is possible.
@@ -207,11 +209,15 @@ class FaultSwitches:
             nth = {**self._plan.nth, fault: 0 if number == 0 else _checked_nth(number)}
             self._plan = replace(self._plan, nth={name: number for name, number in nth.items() if number})
 
-    def counted(self, calls: int, struck: Iterable[Fault]) -> None:
-        """Note that *calls* more calls were made, and which faults have struck the call they waited for."""
+    def counted(self, calls: int, struck: Iterable[Fault], *, side: Literal["webhook", "api"] = "webhook") -> None:
+        """Note that *calls* more calls were made on one *side*, and which faults struck the one they waited for."""
         gone = frozenset(struck)
         with self._lock:
-            left = {fault: max(1, number - calls) for fault, number in self._plan.nth.items() if fault not in gone}
+            waiting = {fault: number for fault, number in self._plan.nth.items() if fault not in gone}
+            left = {
+                fault: max(1, number - calls) if (fault in _OF_WEBHOOKS) == (side == "webhook") else number
+                for fault, number in waiting.items()
+            }
             self._plan = replace(self._plan, nth=left)
 
     def clear(self) -> None:

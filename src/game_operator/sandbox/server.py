@@ -4,20 +4,32 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from starlette.types import ASGIApp
 
+from game_operator.caller import Delivery, SigningKey
 from game_operator.errors import ConfigurationError, shown
+from game_operator.profile import Profile
 from game_operator.protocol.http import is_loopback
 from game_operator.protocol.signing import MIN_KEY_BITS
+from game_operator.sandbox.api_faults import answered
 from game_operator.sandbox.app import Clock, application
+from game_operator.sandbox.courier import Carried, HttpCourier
+from game_operator.sandbox.faults import FaultSwitches
+from game_operator.sandbox.house import House, PlayedRound, delivery_of
+from game_operator.sandbox.live import Exchange, LiveLog
+from game_operator.sandbox.plan import PlannedItem
+from game_operator.sandbox.playing import play
 from game_operator.sandbox.seed import Landmarks, populate
+from game_operator.sandbox.service_keys import ServiceKeys, new_key
 from game_operator.sandbox.world import SandboxWorld
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
@@ -26,6 +38,8 @@ if TYPE_CHECKING:
     from game_operator.client._sync import OperatorClient
 
 __all__ = ["Sandbox"]
+
+T = TypeVar("T")
 
 _START_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 10.0
@@ -51,10 +65,14 @@ class Sandbox:
         operator_id: The operator that is registered.
         operator_public_key: Its public key: a path, a PEM or a key object. None makes a key pair, and then
             ``private_key_pem``, ``client`` and ``async_client`` have the private half.
+        wallet_url: The wallet that rounds are played against; it may be set later.
         host: An address of this machine and no other.
         port: Where to listen; 0 takes a free one.
         seed: The same seed makes the same games, bets and rounds; None stands for 0.
         clock: The service's clock, in Unix milliseconds; bets and rounds age by it. None is the machine's.
+        service_private_key: What webhooks are signed with: a path, a PEM or a key object. None makes one.
+        old_service_key: The key before a rotation, which the fault ``old-key`` signs with. None makes one.
+        profile: What is assumed of the wallet: the signature's header, and whether deposits may go in batches.
 
     Raises:
         ConfigurationError: A setting cannot work; on entering the block, if the port cannot be had.
@@ -64,11 +82,15 @@ class Sandbox:
         self,
         operator_id: str = "acme",
         operator_public_key: PublicKeySource | None = None,
+        wallet_url: str | None = None,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
         seed: int | None = None,
         clock: Clock | None = None,
+        service_private_key: SigningKey | None = None,
+        old_service_key: SigningKey | None = None,
+        profile: Profile | None = None,
     ) -> None:
         self._host, self._port = _loopback(host), _tcp_port(port)
         self._clock = clock or unix_millis
@@ -78,6 +100,18 @@ class Sandbox:
         self.world = SandboxWorld(operator_id, public_key)
         self._landmarks = populate(self.world, public_key, seed, self._clock())
         self._running: _Running | None = None
+        #: Where the wallet is whose webhooks are called, or None.
+        self.wallet_url = wallet_url
+        self._profile = profile or Profile()
+        #: The service itself: its faults, retries and keys, what it dealt, and what it saw on the wire.
+        self.house = House(
+            self.world,
+            lambda: ServiceKeys(new_key() if service_private_key is None else service_private_key, old_service_key),
+            self._clock,
+            seed=seed or 0,
+            default_instance_id=self.instance_id,
+        )
+        self.house.batches = self._profile.deposit_batch
 
     @property
     def operator_id(self) -> str:
@@ -153,10 +187,86 @@ class Sandbox:
 
         return AsyncOperatorClient(self.base_url, self.operator_id, self._own_key(), **({"trust_env": False} | options))
 
+    @property
+    def service_public_key_pem(self) -> bytes:
+        """What the operator verifies webhooks with: the service's public key, in PEM."""
+        return self.house.keys.current.public_key_pem()
+
+    @property
+    def faults(self) -> FaultSwitches:
+        """The faults, to be switched on and off; see ``game_operator.sandbox.FAULTS``."""
+        return self.house.faults
+
+    @property
+    def live(self) -> LiveLog:
+        """The newest exchanges, of both directions."""
+        return self.house.live
+
+    def rotate_service_key(self) -> bytes:
+        """Sign webhooks with a new key from now on, and return its public half, in PEM."""
+        self.house.keys = self.house.keys.rotated()
+        return self.service_public_key_pem
+
+    def play_round(
+        self,
+        *,
+        player_id: str,
+        wager_cents: int,
+        won_cents: int | None = None,
+        cancel: bool = False,
+        instance_id: str | None = None,
+    ) -> PlayedRound:
+        """
+        Play a round of one bet against the wallet: withdraw, then deposit or rollback (spec §3).
+
+        A call that is not answered definitely is repeated at once: the hours that a service would wait are simulated.
+
+        Args:
+            player_id: Who bets.
+            wager_cents: The wager, within the limits of the instance.
+            won_cents: What is won, 0 for a loss; None leaves it to the game's rules.
+            cancel: Cancel the bet instead of settling it.
+            instance_id: Where; ``self.instance_id`` if None.
+
+        Raises:
+            ConfigurationError: There is no wallet_url, the sandbox is not running, or the round cannot be played.
+            TransportError: The wallet cannot be reached.
+        """
+        running, wallet_url = self._ready()
+        planned = self.house.plan_round(
+            player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
+        )
+        return running.run(self._played(planned, wallet_url))
+
+    def claim_free_bets(self, free_bet_id: str) -> PlayedRound:
+        """
+        Play the free bets of a grant, and claim their winnings by a deposit of action FREE_BET_CLAIM.
+
+        Raises:
+            ConfigurationError: As for ``play_round``; or there is no such grant, or none any more.
+            TransportError: The wallet cannot be reached.
+        """
+        running, wallet_url = self._ready()
+        return running.run(self._played(self.house.plan_claim(free_bet_id), wallet_url))
+
+    def redeliver(self, number: int) -> Exchange:
+        """
+        Send a webhook of the live log again, byte for byte, signature included, and return the new exchange.
+
+        Raises:
+            ConfigurationError: There is no such webhook any more, or no wallet.
+            TransportError: The wallet cannot be reached.
+        """
+        running, wallet_url = self._ready()
+        before = self.live.exchange(number)
+        if before is None or before.direction != "webhook":
+            raise ConfigurationError(f"There is no webhook number {number} in the live log (any more).")
+        return running.run(self._delivered_again(before, wallet_url))
+
     def __enter__(self) -> Self:
         if self._running is not None:
             raise ConfigurationError(f"This sandbox already runs at {self.base_url}. Make a second one instead.")
-        self._running = _Running(_listening_socket(self._host, self._port), self.world, self._clock)
+        self._running = _Running(_listening_socket(self._host, self._port), self._application())
         return self
 
     def __exit__(
@@ -170,6 +280,44 @@ class Sandbox:
         where = "not running" if self._running is None else self._running.base_url
         return f"Sandbox({self.operator_id!r}, {where})"
 
+    def _application(self) -> ASGIApp:
+        return application(self.world, self._clock, partial(answered, self.house))
+
+    def _ready(self) -> "tuple[_Running, str]":
+        """Return where webhooks are sent from, and the wallet that they go to."""
+        if self._running is None:
+            raise ConfigurationError("The sandbox plays only while it runs. Use it in `with Sandbox() as …:`.")
+        if self.wallet_url is None:
+            raise ConfigurationError("The sandbox knows no wallet. Pass wallet_url=, or set it, to play rounds.")
+        return self._running, self.wallet_url
+
+    async def _played(self, item: PlannedItem, wallet_url: str) -> PlayedRound:
+        deliveries: list[Delivery] = []
+
+        def witness(carried: Carried) -> None:
+            self.house.saw(carried)
+            if (delivery := delivery_of(carried)) is not None:
+                deliveries.append(delivery)
+
+        dealer = self.house.dealer(item)
+        courier = HttpCourier(wallet_url, self.house.keys, profile=self._profile, witness=witness)
+        try:
+            await play(dealer, courier)
+        finally:
+            played = self.house.played(item, dealer, deliveries)
+            await courier.aclose()
+        return played
+
+    async def _delivered_again(self, before: Exchange, wallet_url: str) -> Exchange:
+        courier = HttpCourier(wallet_url, self.house.keys, profile=self._profile)
+        headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in before.request_headers)
+        began_millis, began = unix_millis(), time.perf_counter()
+        try:
+            answer, problem = await courier.send_again(before.path, before.request_body, headers)
+        finally:
+            await courier.aclose()
+        return self.house.saw_again(before, began_millis, time.perf_counter() - began, answer, problem)
+
     def _own_key(self) -> RSAPrivateKey:
         if self._private_key is None:
             raise ConfigurationError(
@@ -182,9 +330,9 @@ class Sandbox:
 class _Running:
     """The thread that serves, from its first moment to its last."""
 
-    def __init__(self, listener: socket.socket, world: SandboxWorld, clock: Clock) -> None:
+    def __init__(self, listener: socket.socket, app: ASGIApp) -> None:
         self.base_url = _url(listener)
-        self._server = _Server(_config(application(world, clock)))
+        self._server = _Server(_config(app))
         self._thread = threading.Thread(
             target=self._serve, args=(listener,), name=f"game-operator sandbox {self.base_url}", daemon=True
         )
@@ -199,6 +347,14 @@ class _Running:
         if failure is not None:
             self.stop()
             raise ConfigurationError(f"The sandbox did not start: {failure!r}.") from failure
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do *work* on the event loop of the server, for as long as it takes, and return what comes of it."""
+        loop = self._server.loop
+        assert loop is not None
+        if loop is _running_loop():
+            raise ConfigurationError("Rounds cannot be played from within the sandbox's own event loop.")
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
 
     def stop(self) -> None:
         self._server.should_exit = True
@@ -221,9 +377,11 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready: Future[None] = Future()
+        self.loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
+        self.loop = asyncio.get_running_loop()
         self.ready.set_result(None)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -233,6 +391,13 @@ class _Server(uvicorn.Server):
     def _hang_up(self) -> None:
         for connection in list(self.server_state.connections):
             connection.transport.abort()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _config(app: Any) -> uvicorn.Config:

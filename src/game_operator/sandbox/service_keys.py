@@ -37,6 +37,10 @@ class ServiceKeys:
         self.current = _local(current)
         self._old = None if old is None else _local(old)
 
+    def rotated(self) -> "ServiceKeys":
+        """Return keys whose current one is new, and whose old one is the current one of these."""
+        return ServiceKeys(new_key(), self.current)
+
     @cached_property
     def old(self) -> LocalSigner:
         """The key before a rotation, which a wallet must not accept any more."""

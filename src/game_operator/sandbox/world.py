@@ -7,11 +7,13 @@ digits (docs/decisions/0009).
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import islice
 from threading import Lock
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
@@ -31,7 +33,7 @@ from game_operator.models import (
 from game_operator.protocol.operations import AnyBet, AnyRound
 from game_operator.protocol.service import OperatorAccount
 
-__all__ = ["RETENTION_MILLIS", "Grant", "PlacedBet", "SandboxWorld"]
+__all__ = ["RETENTION_MILLIS", "Grant", "GrantStatus", "PlacedBet", "SandboxWorld"]
 
 #: Bets and rounds older than 90 days are gone (spec §8).
 RETENTION_MILLIS: Final = 90 * 24 * 60 * 60 * 1000
@@ -39,6 +41,7 @@ RETENTION_MILLIS: Final = 90 * 24 * 60 * 60 * 1000
 _INSTANCE_ID: Final = re.compile(r"[0-9a-f]{24}")
 
 PlacedBet = OpenBet | ClosedBet | RolledBackBet
+GrantStatus: TypeAlias = Literal["granted", "claimed", "expired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,11 @@ class Grant:
     operator_id: str
     request: GrantRequest
     granted_at_millis: int
+
+    @property
+    def expires_at_millis(self) -> int:
+        """When its free bets can no longer be played."""
+        return self.granted_at_millis + self.request.expire_duration_millis
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +87,12 @@ class SandboxWorld:
         self._games: dict[str, dict[str, GameInfo]] = {}
         self._instances: dict[str, str] = {}
         self._bets: dict[tuple[str, str], PlacedBet] = {}
+        self._in_round: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
         self._rounds: dict[tuple[str, str], _Round] = {}
         self._round_ids: dict[tuple[str, str, int], str] = {}
+        self._round_nos: dict[str, int] = {}
         self._grants: dict[tuple[str, str], Grant] = {}
+        self._claimed: set[str] = set()
         self.add_operator(operator_id, public_key)
 
     def add_operator(self, operator_id: str, public_key: RSAPublicKey, *, active: bool = True) -> None:
@@ -133,7 +144,18 @@ class SandboxWorld:
         """Record *bet*; one with the same ``reference_id`` is replaced, which is how a bet changes its state."""
         owner = self._known(operator_id)
         with self._lock:
+            before = self._bets.get((owner, bet.reference_id))
+            if before is not None and before.round_id != bet.round_id:
+                self._in_round[owner, before.round_id].pop(bet.reference_id, None)
             self._bets[owner, bet.reference_id] = bet
+            self._in_round[owner, bet.round_id][bet.reference_id] = None
+
+    def bets(self, *, operator_id: str | None = None, limit: int = 100) -> tuple[PlacedBet, ...]:
+        """Return up to *limit* of the operator's bets, the one recorded last first."""
+        owner = self._known(operator_id)
+        with self._lock:
+            newest = (bet for (whose, _), bet in reversed(self._bets.items()) if whose == owner)
+            return tuple(islice(newest, limit))
 
     def add_round(
         self,
@@ -154,12 +176,46 @@ class SandboxWorld:
         with self._lock:
             self._rounds[owner, round_id] = _Round(round_id, round_no, instance_id, game, started_at_millis)
             self._round_ids[owner, instance_id, round_no] = round_id
+            self._round_nos[instance_id] = max(round_no, self._round_nos.get(instance_id, 0))
+
+    def next_round_no(self, instance_id: str) -> int:
+        """Return a number above those of all rounds of the instance, and of those it was returned for before."""
+        with self._lock:
+            self._round_nos[instance_id] = self._round_nos.get(instance_id, 0) + 1
+            return self._round_nos[instance_id]
 
     def grants(self, *, operator_id: str | None = None) -> tuple[Grant, ...]:
         """Return the operator's grants, oldest first."""
         owner = self._known(operator_id)
         with self._lock:
             return tuple(grant for grant in self._grants.values() if grant.operator_id == owner)
+
+    def grant_status(self, grant: Grant, *, now_millis: int) -> GrantStatus:
+        """Return what became of *grant*."""
+        if grant.free_bet_id in self._claimed:
+            return "claimed"
+        return "expired" if now_millis >= grant.expires_at_millis else "granted"
+
+    def begin_claim(self, free_bet_id: str, *, now_millis: int) -> Grant:
+        """
+        Return the grant whose free bets are to be played; until ``end_claim`` it may be begun again.
+
+        Raises:
+            ConfigurationError: There is no such grant, it is claimed already, or it has expired.
+        """
+        with self._lock:
+            grant = next((grant for grant in self._grants.values() if grant.free_bet_id == free_bet_id), None)
+        if grant is None:
+            raise ConfigurationError(f"There are no free bets {shown(free_bet_id)}. Grant them first.")
+        status = self.grant_status(grant, now_millis=now_millis)
+        if status != "granted":
+            raise ConfigurationError(f"The free bets {shown(free_bet_id)} are {status} already. Grant others.")
+        return grant
+
+    def end_claim(self, free_bet_id: str) -> None:
+        """Note that the winnings of a grant were paid."""
+        with self._lock:
+            self._claimed.add(free_bet_id)
 
     def account(self, operator_id: str) -> OperatorAccount | None:
         """Return the operator registered as *operator_id*, or None."""
@@ -185,7 +241,8 @@ class SandboxWorld:
             if round_id is None and round_no is not None:
                 round_id = self._round_ids.get((operator_id, instance_id, round_no))
             found = self._rounds.get((operator_id, round_id or ""))
-            bets = [bet for (owner, _), bet in self._bets.items() if owner == operator_id]
+            ids = self._in_round.get((operator_id, round_id or ""), {})
+            bets = [self._bets[operator_id, bet_id] for bet_id in ids]
         if found is None or found.instance_id != instance_id or _is_gone(found.started_at_millis, now_millis):
             return RoundNotFound()
         return RoundFound(

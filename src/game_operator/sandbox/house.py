@@ -1,0 +1,374 @@
+"""
+The service behind the sandbox: what it knows, how it deals a round, and what it saw on the wire.
+
+It plans a round or a claim and hands out the dealer who plays it; whoever carries the posts tells it what happened. Any
+thread may use it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from threading import Lock
+from typing import Final
+
+from game_operator.caller import Delivery
+from game_operator.codes import GameStatus
+from game_operator.errors import ConfigurationError, MalformedCallError, shown
+from game_operator.models import ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
+from game_operator.models.webhooks import Reply
+from game_operator.money import amount_from_cents
+from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.webhook_reply import read_reply
+from game_operator.sandbox.balances import BalanceBoard
+from game_operator.sandbox.courier import Carried
+from game_operator.sandbox.dealer import Dealer
+from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState
+from game_operator.sandbox.delivery import Post
+from game_operator.sandbox.faults import API_FAULTS, Fault, FaultSwitches
+from game_operator.sandbox.games import limits_of, play
+from game_operator.sandbox.live import Exchange, LiveLog
+from game_operator.sandbox.plan import (
+    BetEnd,
+    PlannedBet,
+    PlannedClaim,
+    PlannedFreeBet,
+    PlannedItem,
+    PlannedRound,
+    run_id_of,
+)
+from game_operator.sandbox.retries import DEFAULT_RETRIES, retry_preset
+from game_operator.sandbox.service_keys import ServiceKeys, signed_with
+from game_operator.sandbox.world import SandboxWorld
+
+__all__ = ["House", "PlayedRound", "delivery_of"]
+
+#: Whoever waits for a round shall not wait for a wallet that never answers.
+_MOST_ATTEMPTS: Final = 12
+_END_AFTER_MILLIS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedRound:
+    """
+    A round, or a claim of free bets, that was played against the wallet.
+
+    Attributes:
+        round_id: The round, as fetch-round-bets knows it.
+        round_no: Its number.
+        bet_ids: Its bets, as fetch-bet knows them; empty for a claim.
+        deliveries: What the wallet answered, in order; repeats, and what a fault added, among them.
+        problems: What no sound wallet would have answered; empty if all is well.
+    """
+
+    round_id: str
+    round_no: int
+    bet_ids: tuple[str, ...]
+    deliveries: tuple[Delivery, ...]
+    problems: tuple[str, ...] = ()
+
+
+class House:
+    """
+    The service's side of the sandbox.
+
+    Args:
+        world: What the Operator API answers from.
+        keys: Makes what webhooks are signed with, when it is first needed.
+        clock: The service's time, in Unix milliseconds.
+        seed: Decides outcomes and faults.
+        default_instance_id: Where a round is played that names no instance.
+    """
+
+    def __init__(
+        self,
+        world: SandboxWorld,
+        keys: Callable[[], ServiceKeys],
+        clock: Callable[[], int],
+        *,
+        seed: int,
+        default_instance_id: str,
+    ) -> None:
+        self.world = world
+        self.faults = FaultSwitches()
+        self.live = LiveLog()
+        self.balances = BalanceBoard()
+        #: When an unanswered call is repeated: the name of a preset.
+        self.retries = DEFAULT_RETRIES
+        #: Whether deposits that are due together go in a batch.
+        self.batches = False
+        self._make_keys = keys
+        self._keys: ServiceKeys | None = None
+        self._clock = clock
+        self._seed = seed
+        self._run_id = run_id_of(seed, clock())
+        self._default_instance_id = default_instance_id
+        self._lock = Lock()
+        self._played = self._api_calls = 0
+
+    @property
+    def keys(self) -> ServiceKeys:
+        """What webhooks are signed with."""
+        with self._lock:
+            self._keys = self._keys or self._make_keys()
+            return self._keys
+
+    @keys.setter
+    def keys(self, keys: ServiceKeys) -> None:
+        with self._lock:
+            self._keys = keys
+
+    # --- planning ----------------------------------------------------------------------------------------------------
+
+    def plan_round(
+        self, *, player_id: str, wager_cents: int, won_cents: int | None, cancel: bool, instance_id: str | None
+    ) -> PlannedRound:
+        """
+        Return a round of one bet; *won_cents* None leaves its outcome to the game's rules.
+
+        Raises:
+            ConfigurationError: The instance cannot be played, or an amount is beyond its limits.
+        """
+        game, instance = self._place(instance_id or self._default_instance_id)
+        limits = limits_of(instance.bet_config)
+        _check_amount("wager", wager_cents, limits.min_cents, limits.max_cents, instance)
+        number, now_millis = self._number(), self._clock()
+        if won_cents is None and not cancel:
+            random = Random(f"{self._seed}:played:{number}")  # noqa: S311 - a game of a toy, and it shall repeat
+            (won_cents,) = play(game, limits, (wager_cents,), random)
+        won_cents = 0 if won_cents is None or cancel else won_cents
+        _check_amount("win", won_cents, 0, limits.max_win_cents, instance)
+        bet = PlannedBet(
+            bet_id=f"bet-{self._run_id}-{number}",
+            player_id=player_id,
+            wager_cents=wager_cents,
+            end=BetEnd.ROLLED_BACK if cancel else BetEnd.CLOSED,
+            won_cents=won_cents,
+            at_millis=now_millis,
+            ends_at_millis=now_millis + _END_AFTER_MILLIS,
+        )
+        planned = PlannedRound(
+            round_id=f"round-{self._run_id}-{number}",
+            round_no=self.world.next_round_no(instance.id),
+            instance_id=instance.id,
+            game=game.id,
+            at_millis=now_millis,
+            bets=(bet,),
+        )
+        # Built once here, so that what cannot be sent is said before anything is.
+        DealtBet(planned=bet, round=planned).withdraw()
+        self._open_round(planned)
+        return planned
+
+    def plan_claim(self, free_bet_id: str) -> PlannedClaim:
+        """
+        Play the free bets of a grant, and return their claim.
+
+        Raises:
+            ConfigurationError: There is no such grant, it is claimed already, or it has expired.
+        """
+        now_millis = self._clock()
+        grant = self.world.begin_claim(free_bet_id, now_millis=now_millis)
+        request = grant.request
+        game, instance = self._place(request.instance_id, active=False)
+        limits = limits_of(instance.bet_config)
+        random = Random(f"{self._seed}:free:{free_bet_id}")  # noqa: S311 - a game of a toy, and it shall repeat
+        wagers = [request.wager_amount_cents] * request.count
+        won = [min(cents, limits.max_win_cents) for wager in wagers for cents in play(game, limits, [wager], random)]
+        return PlannedClaim(
+            free_bet_id=free_bet_id,
+            player_id=request.player_id,
+            instance_id=instance.id,
+            game=game.id,
+            round_id=f"round-{free_bet_id}",
+            at_millis=now_millis,
+            bets=tuple(
+                PlannedFreeBet(id=f"{free_bet_id}-{number}", wager_cents=wager, won_cents=cents)
+                for number, (wager, cents) in enumerate(zip(wagers, won, strict=True), 1)
+            ),
+        )
+
+    def dealer(self, item: PlannedItem) -> Dealer:
+        """Return the dealer who plays *item* with the faults that are switched on."""
+        return Dealer(
+            (item,),
+            faults=self.faults.plan,
+            retries=retry_preset(self.retries),
+            seed=self._seed,
+            batches=self.batches,
+            on_change=self._record,
+            listener=_Ear(self.balances, self._clock),
+            most_attempts=_MOST_ATTEMPTS,
+        )
+
+    def played(self, item: PlannedItem, dealer: Dealer, deliveries: list[Delivery]) -> PlayedRound:
+        """Return what became of *item*, and count its calls for faults that wait for the Nth."""
+        self.faults.counted(dealer.calls, dealer.struck_nth)
+        problems = tuple(problem for dealt in dealer.dealt for problem in dealt.problems)
+        if isinstance(item, PlannedClaim):
+            return PlayedRound(item.round_id, 0, (), tuple(deliveries), problems)
+        bet_ids = tuple(bet.bet_id for bet in item.bets)
+        return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems)
+
+    def api_fault(self) -> Fault | None:
+        """Return what strikes this call of the Operator API, and count the call."""
+        with self._lock:
+            self._api_calls += 1
+            number = self._api_calls
+        plan = self.faults.plan
+        waiting = [fault for fault in API_FAULTS if plan.nth.get(fault) == 1]
+        struck = waiting or list(plan.struck(f"{self._seed}:api:{number}", API_FAULTS))
+        self.faults.counted(1, waiting, side="api")
+        return struck[0] if struck else None
+
+    # --- what was seen -----------------------------------------------------------------------------------------------
+
+    def saw(self, carried: Carried) -> Exchange:
+        """Keep a post that is over in the live log."""
+        post, answer = carried.post, carried.answer
+        call = post.calls[0]
+        return self.live.record(
+            Exchange(
+                at_millis=carried.began_millis,
+                direction="webhook",
+                method="POST",
+                path=post.path,
+                url=carried.url,
+                request_headers=carried.headers,
+                request_body=carried.body,
+                signature=signed_with(post),
+                status=None if answer is None else answer.status,
+                response_headers=() if answer is None else answer.headers,
+                response_body=b"" if answer is None else answer.body,
+                elapsed_ms=carried.elapsed_seconds * 1_000,
+                fault=post.faults,
+                note=_note(post, carried.problem),
+                player_id=call.player_id,
+                bet_id=call.bet_id or "",
+            )
+        )
+
+    def saw_again(
+        self, before: Exchange, began_millis: int, elapsed_seconds: float, answer: HttpResponse | None, problem: str
+    ) -> Exchange:
+        """Keep a webhook that was sent again by hand."""
+        return self.live.record(
+            replace(
+                before,
+                at_millis=began_millis,
+                status=None if answer is None else answer.status,
+                response_headers=() if answer is None else answer.headers,
+                response_body=b"" if answer is None else answer.body,
+                elapsed_ms=elapsed_seconds * 1_000,
+                fault="",
+                note="; ".join(filter(None, (f"number {before.number}, delivered again", problem))),
+            )
+        )
+
+    def _record(self, dealt: Dealt) -> None:
+        """Let the Operator API answer with where a bet stands now."""
+        if isinstance(dealt, DealtClaim):
+            if dealt.state is ServiceState.PAID:
+                self.world.end_claim(dealt.key)
+            return
+        assert isinstance(dealt, DealtBet)
+        placed = {
+            "reference_id": dealt.key,
+            "player_id": dealt.player_id,
+            "round_id": dealt.round.round_id,
+            "instance_id": dealt.round.instance_id,
+            "game": dealt.round.game,
+            "wager": dealt.planned.wager_cents,
+            "timestamp": dealt.planned.at_millis,
+        }
+        match dealt.state:
+            case ServiceState.OPEN:
+                self.world.add_bet(OpenBet.model_validate(placed))
+            case ServiceState.CLOSED:
+                self.world.add_bet(ClosedBet.model_validate(placed | {"won": dealt.planned.won_cents}))
+            case ServiceState.ROLLED_BACK:
+                self.world.add_bet(RolledBackBet.model_validate(placed))
+            case _:
+                # Refused: the service knows no such bet.
+                return
+
+    def _open_round(self, planned: PlannedRound) -> None:
+        self.world.add_round(
+            round_id=planned.round_id,
+            round_no=planned.round_no,
+            instance_id=planned.instance_id,
+            game=planned.game,
+            started_at_millis=planned.at_millis,
+        )
+
+    def _number(self) -> int:
+        with self._lock:
+            self._played += 1
+            return self._played
+
+    def _place(self, instance_id: str, *, active: bool = True) -> tuple[GameInfo, GameInstance]:
+        for game in self.world.games(self.world.operator_id):
+            for instance in game.instances:
+                if instance.id == instance_id:
+                    if active and not (instance.active and game.status == GameStatus.ACTIVE):
+                        raise ConfigurationError(f"{instance.name} cannot be played now. Choose an active instance.")
+                    return game, instance
+        raise ConfigurationError(f"There is no instance {shown(instance_id)}. `fetch_games` lists those there are.")
+
+
+class _Ear:
+    """Writes down what wallets tell of balances."""
+
+    def __init__(self, board: BalanceBoard, clock: Callable[[], int]) -> None:
+        self._board, self._clock = board, clock
+
+    def begin(self, dealt: Dealt, may_move_cents: int) -> None:
+        self._board.begin(dealt.player_id, may_move_cents)
+
+    def told(self, dealt: Dealt, reply: Reply, *, repeated: bool) -> None:
+        if reply.balance_cents is not None:
+            self._board.told(
+                dealt.player_id, at_millis=self._clock(), balance_cents=reply.balance_cents, repeated=repeated
+            )
+
+    def end(self, dealt: Dealt, moved_cents: int | None) -> None:
+        self._board.end(dealt.player_id, moved_cents)
+
+
+def delivery_of(carried: Carried) -> Delivery | None:
+    """Return what came back as a ``Delivery``, or None if nothing did."""
+    answer = carried.answer
+    if answer is None:
+        return None
+    reply, problem = None, answer.defect
+    if not problem:
+        try:
+            reply = read_reply(answer.body)
+        except MalformedCallError as malformed:
+            problem = str(malformed)
+    return Delivery(
+        path=carried.post.path,
+        posted=carried.body,
+        status=answer.status,
+        headers=answer.headers,
+        body=answer.body,
+        reply=reply,
+        problem=problem,
+        elapsed_seconds=carried.elapsed_seconds,
+    )
+
+
+def _check_amount(name: str, cents: int, least: int, most: int, instance: GameInstance) -> None:
+    if type(cents) is not int:
+        raise TypeError(f"the {name} must be an int, in cents, not {type(cents).__name__}")
+    if not least <= cents <= most:
+        raise ConfigurationError(
+            f"A {name} of {amount_from_cents(cents)} is out of the limits of {instance.name}. "
+            f"Pass {amount_from_cents(least)} to {amount_from_cents(most)} {instance.bet_config.currency}, in cents."
+        )
+
+
+def _note(post: Post, problem: str) -> str:
+    told = [f"delivery {post.attempt}"] if post.attempt > 1 else []
+    if post.extra in {Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED, Fault.OTHER_CONTENT}:
+        told.append("must be refused")
+    return "; ".join([*told, *filter(None, (problem,))])
