@@ -322,7 +322,7 @@ PROBE = """
 import sys
 {before}
 try:
-    import game_operator.sandbox
+    from game_operator.sandbox import Sandbox
 except ImportError as missing:
     print(type(missing).__name__, missing)
 print(sorted(name for name in sys.modules if name.startswith(("game_operator.client", "game_operator.cli"))))

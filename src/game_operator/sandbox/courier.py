@@ -14,15 +14,16 @@ from typing import Final, Protocol, TypeAlias
 from httpx_aiohttp import HttpxAiohttpClient
 
 from game_operator.caller import AsyncWebhookCaller, Delivery
-from game_operator.errors import DeliveryInDoubtError, RequestNotSentError
+from game_operator.errors import DeliveryInDoubtError, MalformedCallError, RequestNotSentError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpResponse
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.delivery import Answer, Post, answers_in, unheard
 from game_operator.sandbox.faults import Fault
 from game_operator.sandbox.rough_wire import post_roughly
 from game_operator.sandbox.service_keys import ServiceKeys
 
-__all__ = ["Carried", "Courier", "HttpCourier", "Witness"]
+__all__ = ["Carried", "Courier", "HttpCourier", "Witness", "delivery_of"]
 
 _ROUGH: Final = frozenset({Fault.TIMEOUT, Fault.RESET, Fault.SLOW})
 _HUNG_UP: Final = {
@@ -183,3 +184,26 @@ class HttpCourier:
                     raise
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def delivery_of(carried: Carried) -> Delivery | None:
+    """Return what came back as a ``Delivery``, or None if nothing did."""
+    answer = carried.answer
+    if answer is None:
+        return None
+    reply, problem = None, answer.defect
+    if not problem:
+        try:
+            reply = read_reply(answer.body)
+        except MalformedCallError as malformed:
+            problem = str(malformed)
+    return Delivery(
+        path=carried.post.path,
+        posted=carried.body,
+        status=answer.status,
+        headers=answer.headers,
+        body=answer.body,
+        reply=reply,
+        problem=problem,
+        elapsed_seconds=carried.elapsed_seconds,
+    )

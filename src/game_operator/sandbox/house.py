@@ -9,18 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 from threading import Lock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from game_operator.caller import Delivery
 from game_operator.codes import GameStatus
-from game_operator.errors import ConfigurationError, MalformedCallError, shown
+from game_operator.errors import ConfigurationError, shown
 from game_operator.models import ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
 from game_operator.models.webhooks import Reply
 from game_operator.money import amount_from_cents
 from game_operator.protocol.http import HttpResponse
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.balances import BalanceBoard
-from game_operator.sandbox.courier import Carried
 from game_operator.sandbox.dealer import Dealer
 from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.delivery import Post
@@ -40,7 +37,12 @@ from game_operator.sandbox.retries import DEFAULT_RETRIES, retry_preset
 from game_operator.sandbox.service_keys import ServiceKeys, signed_with
 from game_operator.sandbox.world import SandboxWorld
 
-__all__ = ["House", "PlayedRound", "delivery_of"]
+if TYPE_CHECKING:
+    # Whoever only serves pays for no client.
+    from game_operator.caller import Delivery
+    from game_operator.sandbox.courier import Carried
+
+__all__ = ["House", "PlayedRound"]
 
 #: Whoever waits for a round shall not wait for a wallet that never answers.
 _MOST_ATTEMPTS: Final = 12
@@ -63,7 +65,7 @@ class PlayedRound:
     round_id: str
     round_no: int
     bet_ids: tuple[str, ...]
-    deliveries: tuple[Delivery, ...]
+    deliveries: "tuple[Delivery, ...]"
     problems: tuple[str, ...] = ()
 
 
@@ -200,7 +202,7 @@ class House:
             most_attempts=_MOST_ATTEMPTS,
         )
 
-    def played(self, item: PlannedItem, dealer: Dealer, deliveries: list[Delivery]) -> PlayedRound:
+    def played(self, item: PlannedItem, dealer: Dealer, deliveries: "list[Delivery]") -> PlayedRound:
         """Return what became of *item*, and count its calls for faults that wait for the Nth."""
         self.faults.counted(dealer.calls, dealer.struck_nth)
         problems = tuple(problem for dealt in dealer.dealt for problem in dealt.problems)
@@ -222,7 +224,7 @@ class House:
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def saw(self, carried: Carried) -> Exchange:
+    def saw(self, carried: "Carried") -> Exchange:
         """Keep a post that is over in the live log."""
         post, answer = carried.post, carried.answer
         call = post.calls[0]
@@ -332,29 +334,6 @@ class _Ear:
 
     def end(self, dealt: Dealt, moved_cents: int | None) -> None:
         self._board.end(dealt.player_id, moved_cents)
-
-
-def delivery_of(carried: Carried) -> Delivery | None:
-    """Return what came back as a ``Delivery``, or None if nothing did."""
-    answer = carried.answer
-    if answer is None:
-        return None
-    reply, problem = None, answer.defect
-    if not problem:
-        try:
-            reply = read_reply(answer.body)
-        except MalformedCallError as malformed:
-            problem = str(malformed)
-    return Delivery(
-        path=carried.post.path,
-        posted=carried.body,
-        status=answer.status,
-        headers=answer.headers,
-        body=answer.body,
-        reply=reply,
-        problem=problem,
-        elapsed_seconds=carried.elapsed_seconds,
-    )
 
 
 def _check_amount(name: str, cents: int, least: int, most: int, instance: GameInstance) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
@@ -15,27 +15,26 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from starlette.types import ASGIApp
 
-from game_operator.caller import Delivery, SigningKey
 from game_operator.errors import ConfigurationError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import is_loopback
 from game_operator.protocol.signing import MIN_KEY_BITS
 from game_operator.sandbox.api_faults import answered
 from game_operator.sandbox.app import Clock, application
-from game_operator.sandbox.courier import Carried, HttpCourier
 from game_operator.sandbox.faults import FaultSwitches
-from game_operator.sandbox.house import House, PlayedRound, delivery_of
+from game_operator.sandbox.house import House, PlayedRound
 from game_operator.sandbox.live import Exchange, LiveLog
 from game_operator.sandbox.plan import PlannedItem
-from game_operator.sandbox.playing import play
 from game_operator.sandbox.seed import Landmarks, populate
 from game_operator.sandbox.service_keys import ServiceKeys, new_key
 from game_operator.sandbox.world import SandboxWorld
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
+    from game_operator.caller import Delivery, SigningKey
     from game_operator.client._async import AsyncOperatorClient
     from game_operator.client._sync import OperatorClient
+    from game_operator.sandbox.courier import Carried
 
 __all__ = ["Sandbox"]
 
@@ -73,6 +72,7 @@ class Sandbox:
         service_private_key: What webhooks are signed with: a path, a PEM or a key object. None makes one.
         old_service_key: The key before a rotation, which the fault ``old-key`` signs with. None makes one.
         profile: What is assumed of the wallet: the signature's header, and whether deposits may go in batches.
+        control_room: Whether the pages of the control room are served beside the Operator API, below ``base_url``.
 
     Raises:
         ConfigurationError: A setting cannot work; on entering the block, if the port cannot be had.
@@ -88,9 +88,10 @@ class Sandbox:
         port: int = 0,
         seed: int | None = None,
         clock: Clock | None = None,
-        service_private_key: SigningKey | None = None,
-        old_service_key: SigningKey | None = None,
+        service_private_key: "SigningKey | None" = None,
+        old_service_key: "SigningKey | None" = None,
         profile: Profile | None = None,
+        control_room: bool = False,
     ) -> None:
         self._host, self._port = _loopback(host), _tcp_port(port)
         self._clock = clock or unix_millis
@@ -112,6 +113,7 @@ class Sandbox:
             default_instance_id=self.instance_id,
         )
         self.house.batches = self._profile.deposit_batch
+        self._has_control_room = control_room
 
     @property
     def operator_id(self) -> str:
@@ -266,7 +268,8 @@ class Sandbox:
     def __enter__(self) -> Self:
         if self._running is not None:
             raise ConfigurationError(f"This sandbox already runs at {self.base_url}. Make a second one instead.")
-        self._running = _Running(_listening_socket(self._host, self._port), self._application())
+        app, stop = self._application()
+        self._running = _Running(_listening_socket(self._host, self._port), app, stop)
         return self
 
     def __exit__(
@@ -280,8 +283,15 @@ class Sandbox:
         where = "not running" if self._running is None else self._running.base_url
         return f"Sandbox({self.operator_id!r}, {where})"
 
-    def _application(self) -> ASGIApp:
-        return application(self.world, self._clock, partial(answered, self.house))
+    def _application(self) -> tuple[ASGIApp, Callable[[], None]]:
+        """Return what is served, and what ends its streams."""
+        api = application(self.world, self._clock, partial(answered, self.house))
+        if not self._has_control_room:
+            return api, lambda: None
+        from game_operator.sandbox.web import ControlRoom
+
+        room = ControlRoom(self, api)
+        return room, room.stop
 
     def _ready(self) -> "tuple[_Running, str]":
         """Return where webhooks are sent from, and the wallet that they go to."""
@@ -292,9 +302,12 @@ class Sandbox:
         return self._running, self.wallet_url
 
     async def _played(self, item: PlannedItem, wallet_url: str) -> PlayedRound:
+        from game_operator.sandbox.courier import HttpCourier, delivery_of
+        from game_operator.sandbox.playing import play
+
         deliveries: list[Delivery] = []
 
-        def witness(carried: Carried) -> None:
+        def witness(carried: "Carried") -> None:
             self.house.saw(carried)
             if (delivery := delivery_of(carried)) is not None:
                 deliveries.append(delivery)
@@ -309,6 +322,8 @@ class Sandbox:
         return played
 
     async def _delivered_again(self, before: Exchange, wallet_url: str) -> Exchange:
+        from game_operator.sandbox.courier import HttpCourier
+
         courier = HttpCourier(wallet_url, self.house.keys, profile=self._profile)
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in before.request_headers)
         began_millis, began = unix_millis(), time.perf_counter()
@@ -330,9 +345,9 @@ class Sandbox:
 class _Running:
     """The thread that serves, from its first moment to its last."""
 
-    def __init__(self, listener: socket.socket, app: ASGIApp) -> None:
+    def __init__(self, listener: socket.socket, app: ASGIApp, end_streams: Callable[[], None]) -> None:
         self.base_url = _url(listener)
-        self._server = _Server(_config(app))
+        self._server = _Server(_config(app), end_streams)
         self._thread = threading.Thread(
             target=self._serve, args=(listener,), name=f"game-operator sandbox {self.base_url}", daemon=True
         )
@@ -374,8 +389,9 @@ class _Running:
 class _Server(uvicorn.Server):
     """uvicorn that says when it is ready, and does not wait for ever for clients that stopped talking."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
         super().__init__(config)
+        self._end_streams = end_streams
         self.ready: Future[None] = Future()
         self.loop: asyncio.AbstractEventLoop | None = None
 
@@ -385,6 +401,7 @@ class _Server(uvicorn.Server):
         self.ready.set_result(None)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._end_streams()
         asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, self._hang_up)
         await super().shutdown(sockets=sockets)
 

@@ -1,15 +1,18 @@
 """The keys that webhooks are signed with: the service's, the one before it, and a stranger's."""
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from game_operator.caller import SigningKey
 from game_operator.protocol.signing import MIN_KEY_BITS, Signature
 from game_operator.sandbox.delivery import Post
 from game_operator.sandbox.faults import Fault
 from game_operator.signers.keys import LocalSigner, load_signer
+
+if TYPE_CHECKING:
+    from game_operator.caller import SigningKey
 
 __all__ = ["ServiceKeys", "new_key", "private_pem", "signed_with"]
 
@@ -33,7 +36,7 @@ class ServiceKeys:
         old: The key it had before; made up when it is first needed, if there is none.
     """
 
-    def __init__(self, current: SigningKey, old: SigningKey | None = None) -> None:
+    def __init__(self, current: "SigningKey", old: "SigningKey | None" = None) -> None:
         self.current = _local(current)
         self._old = None if old is None else _local(old)
 
@@ -68,7 +71,7 @@ class ServiceKeys:
         raise TypeError("ServiceKeys holds private keys and is not pickled")
 
 
-def _local(key: SigningKey) -> LocalSigner:
+def _local(key: "SigningKey") -> LocalSigner:
     try:
         signer = key if isinstance(key, LocalSigner) else load_signer(key)
     finally:

@@ -14,6 +14,8 @@ __all__ = ["ExchangeRow", "raw_request", "raw_response", "row"]
 #: Of a body on a page; a longer one would make the page useless.
 _SHOWN_BYTES: Final = 64 * 1024
 _FIRST_FAILURE: Final = 400
+#: Verdicts on a signature, by how they are coloured; all others are a warning.
+_VERDICTS: Final = {"the service's": "good", "valid": "good", "not needed": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,7 @@ class ExchangeRow:
 def row(exchange: Exchange) -> ExchangeRow:
     """Return *exchange* as a line of the list."""
     answer, tone = _answer(exchange)
-    signed = exchange.signature.lower()
-    wrong = any(word in signed for word in ("wrong", "invalid", "forged", "bad", "missing", "unknown", "not "))
-    return ExchangeRow(exchange, answer, tone, "warn" if wrong else "good")
+    return ExchangeRow(exchange, answer, tone, _VERDICTS.get(exchange.signature, "warn"))
 
 
 def raw_request(exchange: Exchange) -> str:
