@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
 from game_operator.models.webhooks import DepositCall, FreeBet, MovingCall, RollbackCall, WithdrawCall
 from game_operator.sandbox.delivery import Sent
 from game_operator.sandbox.plan import PlannedBet, PlannedClaim, PlannedRound
 
-__all__ = ["Dealt", "DealtBet", "DealtClaim", "ServiceState"]
+__all__ = ["Dealt", "DealtBet", "DealtClaim", "ServiceState", "changed"]
 
 
 class ServiceState(StrEnum):
@@ -27,8 +28,8 @@ class ServiceState(StrEnum):
     PAID = "PAID"
 
 
-@dataclass(slots=True, eq=False)
-class Dealt:
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Record:
     """
     What a bet and a claim have in common.
 
@@ -44,29 +45,9 @@ class Dealt:
     problems: list[str] = field(default_factory=list)
     history: list[Sent] = field(default_factory=list)
 
-    @property
-    def key(self) -> str:
-        """The id of the bet, or of the free bets."""
-        raise NotImplementedError
-
-    @property
-    def player_id(self) -> str:
-        """Whose it is."""
-        raise NotImplementedError
-
-    @property
-    def effect_cents(self) -> int:
-        """What it did to the balance, as the service believes."""
-        raise NotImplementedError
-
-    @property
-    def possible_cents(self) -> frozenset[int]:
-        """What it may have done to the balance: one amount, unless it is lost."""
-        raise NotImplementedError
-
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class DealtBet(Dealt):
+class DealtBet(_Record):
     """
     A bet.
 
@@ -172,7 +153,7 @@ class DealtBet(Dealt):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class DealtClaim(Dealt):
+class DealtClaim(_Record):
     """Free bets that were played, and their winnings claimed."""
 
     planned: PlannedClaim
@@ -214,6 +195,10 @@ class DealtClaim(Dealt):
             instance_id=planned.instance_id,
             game=planned.game,
         )
+
+
+#: A bet or a claim.
+Dealt: TypeAlias = DealtBet | DealtClaim
 
 
 def changed(call: MovingCall) -> MovingCall:

@@ -1,0 +1,120 @@
+"""Where a storm's players come from, and who tells at the end what they have."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, Protocol
+
+from game_operator.caller import SigningKey, WebhookCaller
+from game_operator.errors import AccountExistsError, ConfigurationError, DeliveryInDoubtError, shown
+from game_operator.ledger.sql_ledger import SqlLedger
+from game_operator.models.webhooks import BalanceCall, problem_of_id
+from game_operator.money import amount_from_cents
+from game_operator.profile import Profile
+from game_operator.sandbox.audit import Closing
+
+__all__ = ["Books", "LedgerBooks", "PlayersBooks", "read_players"]
+
+_LONGEST_ID: Final = 256
+_LARGEST_FILE: Final = 64 * 1024 * 1024
+
+
+class Books(Protocol):
+    """The accounts that a storm plays with."""
+
+    def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
+        """Make the players of *opening* ready, and return what they have, in cents."""
+
+    def close(self, player_ids: Iterable[str]) -> Closing:
+        """Return what these players have now, and their bets where those can be known."""
+
+
+class LedgerBooks:
+    """Opens fresh players in a ledger of ours, and reads their bets there; the wallet under test serves from it too."""
+
+    def __init__(self, url: str, *, table_prefix: str = "game_operator_", source: str = "") -> None:
+        self._url, self._prefix, self._source = url, table_prefix, source
+
+    def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
+        """Open the players with the balances of *opening*; raise ConfigurationError if one is there already."""
+        with closing(self._ledger()) as ledger:
+            for player_id, cents in opening.items():
+                try:
+                    ledger.open_account(player_id, Decimal(amount_from_cents(cents)))
+                except AccountExistsError:
+                    raise ConfigurationError(
+                        f"The ledger has a player {shown(player_id)} already, and a storm's are fresh. Take another "
+                        "--seed, or to replay a trace, an empty database."
+                    ) from None
+        return opening
+
+    def close(self, player_ids: Iterable[str]) -> Closing:
+        """Return balances and bets, and what ``verify`` finds."""
+        players = frozenset(player_ids)
+        with closing(self._ledger()) as ledger:
+            balances = {player_id: int(ledger.balance(player_id)) for player_id in players}
+            bets = {bet.bet_id: bet for bet in ledger.bets(source=self._source) if bet.player_id in players}
+            report = ledger.verify()
+        return Closing(balances, bets, tuple(finding.detail for finding in report.findings))
+
+    def _ledger(self) -> SqlLedger:
+        return SqlLedger(self._url, migrate=False, table_prefix=self._prefix)
+
+
+class PlayersBooks:
+    """Players who hold money at any wallet: their balances are asked for by player-balance."""
+
+    def __init__(self, url: str, key: SigningKey, *, profile: Profile | None = None, timeout: float = 10.0) -> None:
+        self._caller = WebhookCaller(url, key, profile=profile, timeout=timeout)
+
+    def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the balances that the players of *opening* have, whatever it says."""
+        found = self._balances(opening)
+        unknown = [player_id for player_id, cents in found.items() if cents is None]
+        if unknown:
+            raise ConfigurationError(
+                f"The wallet tells no balance of {len(unknown)} players, {shown(unknown[0])} among them. "
+                "Open their accounts, or take them out of the file."
+            )
+        return {player_id: cents for player_id, cents in found.items() if cents is not None}
+
+    def close(self, player_ids: Iterable[str]) -> Closing:
+        """Return the balances; of bets the wallet does not tell."""
+        return Closing(self._balances(player_ids))
+
+    def _balances(self, player_ids: Iterable[str]) -> dict[str, int | None]:
+        balances: dict[str, int | None] = {}
+        for player_id in player_ids:
+            balances[player_id] = None
+            with suppress(DeliveryInDoubtError):
+                reply = self._caller.send(BalanceCall(player_id=player_id)).reply
+                if reply is not None and reply.code is None and reply.balance_cents is not None:
+                    balances[player_id] = int(reply.balance_cents)
+        return balances
+
+
+def read_players(path: Path) -> Sequence[str]:
+    """
+    Return the player ids in the file *path*, one on each line; empty lines and those that begin with # do not count.
+
+    Raises:
+        ConfigurationError: It cannot be read, names nobody, or somebody twice, or holds what is no id.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            lines = file.read(_LARGEST_FILE).splitlines()
+    except (OSError, UnicodeError, ValueError) as failed:
+        problem = getattr(failed, "strerror", None) or "it is no UTF-8 text"
+        raise ConfigurationError(f"The players' file {shown(str(path))} cannot be read: {problem}.") from None
+    players = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not players:
+        raise ConfigurationError(
+            f"The players' file {shown(str(path))} names nobody. Write one player id on each line."
+        )
+    if len(set(players)) < len(players):
+        raise ConfigurationError(f"The players' file {shown(str(path))} names a player twice. Name each once.")
+    for player_id in players:
+        if problem := problem_of_id(player_id, _LONGEST_ID):
+            raise ConfigurationError(f"A player id {problem}; the file has {shown(player_id)}.")
+    return players
