@@ -70,8 +70,10 @@ def visiting(browser: Browser, base_url: str, *, expected: Sequence[str] = (), *
         page.on("console", lambda message: _note(complaints, message.type, message.text))
         yield page
     assert asked, "the page was never asked for"
-    assert [url for url in asked if not _stays_here(url)] == []
-    assert [text for text in complaints if not any(part in text for part in expected)] == []
+    elsewhere = [url for url in asked if not _stays_here(url)]
+    assert not elsewhere, elsewhere
+    unexpected = [text for text in complaints if not any(part in text for part in expected)]
+    assert not unexpected, unexpected
 
 
 def _note(complaints: list[str], kind: str, text: str) -> None:

@@ -1,0 +1,148 @@
+"""The lobby and the live list as a person uses them: in Chromium, which sees what a browser would complain of."""
+
+import time
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from playwright.sync_api import Browser, Page, expect
+
+from game_operator import OperatorClient
+from game_operator.sandbox import Sandbox
+from tests.sandbox.web.support import EVIL, PATHS
+from tests.support.browser import visiting
+
+NARROW = {"width": 400, "height": 800}
+#: What Chromium notes when a form is answered with 422, as forms with mistakes are.
+REFUSED = ("status of 422",)
+
+
+def fill_in(page: Page, *, player_id: str = "p1", wager: str = "2.50", won: str = "7") -> None:
+    page.get_by_label("Player").fill(player_id)
+    page.get_by_label("Wager").fill(wager)
+    page.get_by_label("Win", exact=True).check()
+    page.get_by_label("Amount won").fill(won)
+
+
+def play(page: Page, **fields: str) -> None:
+    fill_in(page, **fields)
+    page.get_by_role("button", name="Play", exact=True).click()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_fits_a_narrow_screen(sandbox: Sandbox, browser: Browser, scheme: Any) -> None:
+    """At 400 px nothing is cut off sideways; light and dark; no page complains and none leaves this machine."""
+    with visiting(browser, sandbox.base_url, viewport=NARROW, color_scheme=scheme) as page:
+        for path in PATHS:
+            page.goto(path)
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
+        red, green, blue = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (min(red, green, blue) > 200) == (scheme == "light")
+    assert (max(red, green, blue) < 60) == (scheme == "dark")
+
+
+def test_a_played_round_appears_on_an_open_page(sandbox: Sandbox, browser: Browser, private_key: RSAPrivateKey) -> None:
+    """Within a second of the answer, newest first, and fetch-bet knows the bet (spec §3, §4.1, §4.2)."""
+    with visiting(browser, sandbox.base_url) as live, visiting(browser, sandbox.base_url) as lobby:
+        live.goto("/live")
+        expect(live.get_by_text("Listening")).to_be_visible()
+        seen = live.locator("#calls tr").count()
+        lobby.goto("/")
+        play(lobby)
+        expect(lobby.get_by_text("p1 wagered 2.50 and won 7.00 EUR.")).to_be_visible()
+        expect(live.locator("#calls tr")).to_have_count(seen + 2, timeout=1_000)
+        expect(live.locator("#calls tr").first).to_contain_text("/deposit")
+        bet_id = lobby.locator(".result .code").inner_text()
+    with OperatorClient(sandbox.base_url, "acme", private_key, trust_env=False) as client:
+        bet = client.fetch_bet(bet_id)
+    assert (bet.status, getattr(bet, "won", None)) == ("CLOSED", 700)
+
+
+def test_a_call_is_watched_and_delivered_again(sandbox: Sandbox, browser: Browser) -> None:
+    """From the list to the bytes, to the same bytes sent again; the curl line can be copied."""
+    sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
+    with visiting(browser, sandbox.base_url, permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.goto("/live")
+        page.locator("#calls a").first.click()
+        expect(page).to_have_title(f"POST /deposit · Live · {sandbox.operator_id} · game-operator")
+        page.get_by_role("button", name="Copy").click()
+        expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == page.locator("#curl-line").inner_text()
+        assert copied.startswith("curl ")
+        first = page.url
+        page.get_by_role("button", name="Deliver again").click()
+        page.wait_for_url(lambda url: url != first)
+        expect(page.locator(".summary")).to_contain_text("delivered again")
+
+
+def test_everything_works_without_javascript(sandbox: Sandbox, browser: Browser) -> None:
+    """Filters, the form with a mistake and without, and the list of calls."""
+    with visiting(browser, sandbox.base_url, java_script_enabled=False, expected=REFUSED) as page:
+        page.goto("/")
+        page.get_by_label("Genre").select_option("Slots")
+        page.get_by_role("button", name="Filter").click()
+        expect(page.locator(".game")).to_have_count(1)
+        play(page, wager="nothing")
+        expect(page.get_by_text("Write an amount in currency units")).to_be_visible()
+        play(page, wager="3", player_id=EVIL)
+        expect(page.get_by_text(f"{EVIL} wagered 3.00 and won 7.00 EUR.")).to_be_visible()
+        page.get_by_role("link", name="Live", exact=True).first.click()
+        expect(page.locator("#calls tr").first).to_contain_text(EVIL)
+        expect(page.get_by_text("Without JavaScript the list stands still.")).to_be_visible()
+
+
+def test_a_mistake_is_shown_where_it_was_made(sandbox: Sandbox, browser: Browser) -> None:
+    """The page stays where it is, what was typed stays, and a name that is a script is not run."""
+    with visiting(browser, sandbox.base_url, expected=REFUSED) as page:
+        page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+        page.goto("/")
+        play(page, player_id=EVIL, wager="1000")
+        expect(page.get_by_role("alert")).to_contain_text("100.00")
+        expect(page.get_by_label("Player")).to_have_value(EVIL)
+        play(page, player_id=EVIL)
+        expect(page.get_by_text(f"{EVIL} wagered 2.50 and won 7.00 EUR.")).to_be_visible()
+        page.goto("/live")
+        expect(page.get_by_text(EVIL).first).to_be_visible()
+
+
+def test_a_keyboard_is_enough(sandbox: Sandbox, browser: Browser) -> None:
+    """The first stop skips the navigation, the focus can be seen, and Enter plays."""
+    with visiting(browser, sandbox.base_url) as page:
+        page.goto("/")
+        page.keyboard.press("Tab")
+        skip = page.get_by_role("link", name="Skip to the content")
+        expect(skip).to_be_focused()
+        expect(skip).to_be_in_viewport()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        expect(page.get_by_label("Player")).to_be_focused()
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        fill_in(page)
+        page.get_by_label("Wager").press("Enter")
+        expect(page.get_by_text("won 7.00 EUR")).to_be_visible()
+
+
+def test_a_page_that_slept_catches_up(sandbox: Sandbox, browser: Browser) -> None:
+    """A list whose connection broke comes back, and shows what happened in the meantime, once."""
+    with visiting(browser, sandbox.base_url, expected=("Failed to load resource: net::ERR_", "htmx:sse:error")) as page:
+        page.goto("/live")
+        expect(page.get_by_text("Listening")).to_be_visible()
+        page.context.set_offline(True)
+        _drop_streams(sandbox)
+        sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
+        numbers = {each.number for each in sandbox.live.recent(2)}
+        page.context.set_offline(False)
+        for number in numbers:
+            expect(page.locator(f"#call-{number}")).to_have_count(1)
+
+
+def _drop_streams(sandbox: Sandbox) -> None:
+    """Hang up on every open stream."""
+    running = sandbox._running
+    assert running is not None
+    loop = running._server.loop
+    assert loop is not None
+    loop.call_soon_threadsafe(running._server._hang_up)
+    time.sleep(0.1)

@@ -1,0 +1,267 @@
+"""Live: the list of calls, the stream of new ones, and each call byte for byte."""
+
+import re
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator.ledger import MemoryLedger
+from game_operator.sandbox import Sandbox
+from game_operator.sandbox.live import Exchange
+from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, play, post
+from tests.support.signed_http import SignedHttp
+
+
+def recorded(sandbox: Sandbox, **changes: object) -> Exchange:
+    """Put an exchange into the live log, as if it had happened."""
+    usual = {
+        "at_millis": 1_763_722_800_120,
+        "direction": "webhook",
+        "method": "POST",
+        "path": "/withdraw",
+        "request_headers": ((b"Signature", b"abc"),),
+        "request_body": b'{"player_id":"p1"}',
+        "signature": "the service's",
+        "status": 200,
+        "response_body": b'{"type":"SUCCESS","balance":1.00,"timestamp":1}',
+    }
+    return sandbox.live.record(Exchange(**(usual | changes)))  # type: ignore[arg-type]  # a table of keywords
+
+
+class Events:
+    """The events of a stream, one after the other."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self._lines = response.iter_lines()
+
+    def next(self) -> tuple[int, str]:
+        """Return the next event's id and data; comments are passed over."""
+        number, data = 0, ""
+        for line in self._lines:
+            if line.startswith("id: "):
+                number = int(line[4:])
+            elif line.startswith("data: "):
+                data += line[6:] + "\n"
+            elif not line and data:
+                return number, data
+        raise EOFError
+
+
+@pytest.fixture
+def stream(sandbox: Sandbox, http: httpx.Client) -> Iterator[Events]:
+    """A stream of what happens from now on, already listening."""
+    newest = sandbox.live.recent(1)
+    after = newest[0].number if newest else 0
+    with http.stream("GET", f"/live/events?after={after}") as response:
+        assert response.status_code == 200
+        yield Events(response)
+
+
+def numbers(data: str) -> list[int]:
+    return [int(found) for found in re.findall(r'id="call-(\d+)"', data)]
+
+
+def test_the_newest_call_stands_first(sandbox: Sandbox, http: httpx.Client) -> None:
+    """With direction, path, verdict, answer, latency and fault (spec §4.1)."""
+    first = recorded(sandbox, path="/deposit", fault="reply-lost", note="delivery 2", elapsed_ms=1234.5)
+    second = recorded(sandbox, direction="api", method="GET", path="/api/v0.2/fetch-games", signature="valid")
+    html = page(http, "/live")
+    assert numbers(html.source)[:2] == [second.number, first.number]
+    assert "wallet POST /deposit – the service's SUCCESS 1.23 s reply-lost delivery 2" in html.text
+    assert "API GET /api/v0.2/fetch-games – valid 200 0.00 ms" in html.text
+    assert '<time datetime="2025-11-21T11:00:00.120+00:00">11:00:00.120</time>' in html.source
+
+
+@pytest.mark.parametrize(
+    ("changes", "answer"),
+    [
+        pytest.param({}, '<span class="badge good">SUCCESS</span>', id="success"),
+        pytest.param(
+            {"response_body": b'{"type":"ERROR","code":"PLAYER_BLOCKED","timestamp":1}'},
+            '<span class="badge warn">PLAYER_BLOCKED</span>',
+            id="refused by the rules",
+        ),
+        pytest.param(
+            {"response_body": b'{"type":"ERROR","code":"SYSTEM_ERROR","timestamp":1}'},
+            '<span class="badge bad">SYSTEM_ERROR</span>',
+            id="unknown",
+        ),
+        pytest.param({"response_body": b"<html>"}, '<span class="badge bad">200, unreadable</span>', id="no reply"),
+        pytest.param({"status": 502}, '<span class="badge bad">502</span>', id="another status"),
+        pytest.param({"status": None}, '<span class="badge bad">no answer</span>', id="nothing"),
+        pytest.param({"direction": "api", "status": 401}, '<span class="badge bad">401</span>', id="the API's refusal"),
+        pytest.param({"signature": "old key"}, '<span class="badge warn">old key</span>', id="another's signature"),
+    ],
+)
+def test_answers_are_told_apart(sandbox: Sandbox, http: httpx.Client, changes: dict[str, object], answer: str) -> None:
+    """By their words, and by a colour besides."""
+    number = recorded(sandbox, **changes).number
+    row = page(http, "/live").source.partition(f'id="call-{number}"')[2].partition("</tr>")[0]
+    assert answer in row
+
+
+def test_a_call_appears_when_it_happens(sandbox: Sandbox, stream: Events) -> None:
+    """Well within a second, as the row that the list would show."""
+    began = time.monotonic()
+    number = recorded(sandbox, player_id=EVIL).number
+    told, data = stream.next()
+    assert time.monotonic() - began < 1
+    assert (told, numbers(data)) == (number, [number])
+    assert EVIL not in data
+    assert EVIL_ESCAPED in data
+    assert stream.response.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert stream.response.headers["cache-control"] == "no-store"
+
+
+def test_a_storm_comes_in_few_events(sandbox: Sandbox, stream: Events) -> None:
+    """A thousand calls are no thousand events: the newest 100 of them, in order, and nothing twice."""
+    last = [recorded(sandbox).number for _ in range(1_000)][-1]
+    seen: list[int] = []
+    events = 0
+    while last not in seen:
+        _, data = stream.next()
+        seen = numbers(data) + seen
+        events += 1
+    assert events < 20
+    assert seen == sorted(set(seen), reverse=True)
+    assert seen[:100] == list(range(last, last - 100, -1))
+
+
+@pytest.mark.parametrize(
+    ("query", "header"),
+    [
+        pytest.param("?after={seen}", {}, id="a page that was made with a number"),
+        pytest.param("?after=1", {"last-event-id": "{seen}"}, id="a page that was away"),
+    ],
+)
+def test_nothing_is_missed_in_between(sandbox: Sandbox, http: httpx.Client, query: str, header: dict[str, str]) -> None:
+    """What happened between the page and its stream, or while the page slept, comes first."""
+    seen = recorded(sandbox).number
+    missed = [recorded(sandbox).number, recorded(sandbox).number]
+    headers = {name: value.format(seen=seen) for name, value in header.items()}
+    with http.stream("GET", "/live/events" + query.format(seen=seen), headers=headers) as response:
+        assert numbers(Events(response).next()[1]) == missed[::-1]
+
+
+@pytest.mark.parametrize("after", ["x", "-1", "٣", "9" * 5000, ""])
+def test_a_stream_begins_anywhere(sandbox: Sandbox, http: httpx.Client, after: str) -> None:
+    """A number that is none is 0: all that is kept comes."""
+    number = recorded(sandbox).number
+    with http.stream("GET", "/live/events", params={"after": after}) as response:
+        assert Events(response).next()[0] == number
+
+
+def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
+    """An open page does not keep the sandbox from stopping, nor for a moment."""
+    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+        client = httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20)
+        response = client.send(client.build_request("GET", "/live/events"), stream=True)
+        events = Events(response)
+        recorded(sandbox)
+        assert events.next()[0] == 1
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    with pytest.raises(EOFError):
+        events.next()
+    client.close()
+
+
+def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, http: httpx.Client) -> None:
+    """A page that is closed costs nothing more."""
+    before = len(sandbox.live._watchers)
+    with (
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as other,
+        other.stream("GET", "/live/events") as response,
+    ):
+        recorded(sandbox)
+        Events(response).next()
+        assert len(sandbox.live._watchers) == before + 1
+    deadline = time.monotonic() + 20
+    while len(sandbox.live._watchers) > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(sandbox.live._watchers) == before
+
+
+def test_a_call_is_shown_byte_for_byte(sandbox: Sandbox, http: httpx.Client) -> None:
+    """Headers and bodies of both, and the signature: this is what went over the wire."""
+    recorded(
+        sandbox,
+        request_headers=((b"Content-Type", b"application/json"), (b"Signature", b"a-_b"), (b"X", b"\xff")),
+        request_body=b'{"player_id": "p&1"}\n\xff\x00\xe2\x80\xae',
+        response_headers=((b"content-type", b"text/html"),),
+        response_body=EVIL.encode(),
+        url="http://127.0.0.1:9/withdraw",
+        bet_id="bet/1&",
+    )
+    html = page(http, f"/live/{sandbox.live.recent(1)[0].number}")
+    assert (
+        "POST /withdraw HTTP/1.1\nContent-Type: application/json\nSignature: a-_b\nX: \\xff\n\n"
+        "{&#34;player_id&#34;: &#34;p&amp;1&#34;}\n\\xff\\x00\\u202e</pre>"
+    ) in html.source
+    assert f"HTTP/1.1 200\ncontent-type: text/html\n\n{EVIL_ESCAPED}</pre>" in html.source
+    assert "/bets?id=bet%2F1%26" in html.values("href")
+    assert f"<title>POST /withdraw · Live · {sandbox.operator_id} · game-operator</title>" in html.source
+
+
+def test_a_long_body_is_cut(sandbox: Sandbox, http: httpx.Client) -> None:
+    """A page shows 64 KiB of it, and says how much is missing."""
+    for size, told in ((65_536, None), (65_537, "… and 1 more bytes")):
+        number = recorded(sandbox, request_body=b"x" * size).number
+        text = page(http, f"/live/{number}").text
+        assert ("more bytes" in text) == (told is not None)
+        assert told is None or told in text
+
+
+def test_a_call_without_an_answer(sandbox: Sandbox, http: httpx.Client) -> None:
+    """There is nothing to show but why."""
+    number = recorded(sandbox, status=None, note="reply lost", response_body=b"").number
+    assert "There was none: reply lost." in page(http, f"/live/{number}").text
+
+
+def test_a_call_is_delivered_again(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, wallet_url: str) -> None:
+    """The same bytes go to the wallet, which answers them as the repeat they are: no money moves (spec §6)."""
+    play(http)
+    deposit = sandbox.live.recent(1)[0]
+    before = ledger.balance("p1")
+    response = post(http, f"/live/{deposit.number}/again")
+    again = sandbox.live.recent(1)[0]
+    assert (response.status_code, response.headers["location"]) == (303, f"/live/{again.number}")
+    assert again.number > deposit.number
+    assert again.request_body == deposit.request_body
+    assert ledger.balance("p1") == before
+    assert "SUCCESS" in page(http, f"/live/{again.number}").text
+
+
+def test_what_cannot_be_delivered_again(sandbox: Sandbox, http: httpx.Client) -> None:
+    """Neither a call that the operator made, nor one that is not there."""
+    asked = recorded(sandbox, direction="api").number
+    assert post(http, f"/live/{asked}/again").status_code == 400
+    assert f"/live/{asked}/again" not in page(http, f"/live/{asked}").values("action")
+    assert post(http, "/live/999999999/again").status_code == 404
+
+
+def test_a_delivery_to_nobody_is_said(public_key: RSAPublicKey) -> None:
+    """The wallet is gone: a sentence on the call's page."""
+    with (
+        Sandbox(operator_public_key=public_key, wallet_url="http://127.0.0.1:9", control_room=True) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+    ):
+        number = recorded(sandbox, url="http://127.0.0.1:9/withdraw").number
+        response = post(http, f"/live/{number}/again")
+    assert response.status_code == 502
+    assert 'role="alert"' in response.text
+
+
+def test_calls_of_the_operator_are_seen(sandbox: Sandbox, http: httpx.Client, private_key: RSAPrivateKey) -> None:
+    """What the Operator API is asked stands in the list too, and the control room's own pages do not (spec §4.2)."""
+    with SignedHttp(sandbox.base_url, sandbox.operator_id, private_key) as operator:
+        operator.fetch_bet(sandbox.bet_ids["OPEN"])
+    page(http, "/")
+    newest = sandbox.live.recent(1)[0]
+    assert (newest.direction, newest.method, newest.status) == ("api", "GET", 200)
+    assert newest.path == f"/api/v0.2/fetch-bet/{sandbox.bet_ids['OPEN']}"
+    assert "valid 200" in page(http, "/live").text

@@ -1,0 +1,199 @@
+"""The lobby: the catalogue, and a round played from it."""
+
+from decimal import Decimal
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from game_operator import GameInfo, Genre
+from game_operator.ledger import MemoryLedger
+from game_operator.models import BetConfig, GameInstance
+from game_operator.sandbox import Sandbox
+from game_operator.sandbox.web.words import amount
+from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, play
+
+
+def shown_games(http: httpx.Client, query: str) -> list[str]:
+    """Return the names of the games that are listed."""
+    html = page(http, f"/?{query}")
+    return [src.removeprefix("/thumbnails/").removesuffix(".svg") for src in html.values("src") if "thumb" in src]
+
+
+def test_the_catalogue_is_what_the_api_answers(sandbox: Sandbox, http: httpx.Client) -> None:
+    """Every game with its limits, in currency units (spec §2.5, §2.7)."""
+    text = page(http, "/").text
+    games = sandbox.world.games("acme")
+    for game in games:
+        assert game.name in text
+        for instance in game.instances:
+            limits = instance.bet_config
+            assert f"{limits.currency} {amount(limits.min_wager)} – {amount(limits.max_wager)}" in text
+            assert f"wins up to {amount(limits.max_win)}" in text
+    assert f"{len(games)} of {len(games)}" in text
+    assert "wins up to 1,234,567,890,123,456.78" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        pytest.param("genre=Crash", ["comet-crash"], id="by genre"),
+        pytest.param("status=MAINTENANCE", ["upstairs"], id="by status"),
+        pytest.param("genre=Crash&status=ACTIVE", ["comet-crash"], id="by both"),
+        pytest.param("genre=Crash&status=MAINTENANCE", [], id="none fits both"),
+        pytest.param("genre=Nothing", [], id="none has the genre"),
+    ],
+)
+def test_games_are_filtered(http: httpx.Client, query: str, expected: list[str]) -> None:
+    """By a link or a form without a script; what was chosen stays chosen."""
+    assert shown_games(http, query) == expected
+    assert ("No game has this genre" in page(http, f"/?{query}").text) == (not expected)
+    assert len(shown_games(http, "genre=&status=")) == 14
+
+
+def test_every_game_has_its_picture(http: httpx.Client) -> None:
+    """Drawn here, whatever thumbnail_url says; there is none of a game that is not there."""
+    for path in [src for src in page(http, "/").values("src") if "thumb" in src]:
+        response = http.get(path)
+        assert (response.status_code, response.headers["content-type"]) == (200, "image/svg+xml")
+        assert b"<svg" in response.content
+    assert http.get("/thumbnails/nothing.svg").status_code == 404
+
+
+def test_the_form_is_filled_in(sandbox: Sandbox, http: httpx.Client) -> None:
+    """With the instance that a game's link names, and its default wager."""
+    instance = next(
+        each for game in sandbox.world.games("acme") for each in game.instances if each.bet_config.currency == "KWD"
+    )
+    html = page(http, f"/?instance={instance.id}")
+    wager = next(each for each in html.all("input") if each.get("name") == "wager")
+    assert wager["value"] == "0.25"
+    assert page(http, "/?instance=nothing").all("h1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "moved", "told"),
+    [
+        pytest.param(
+            {"outcome": "win", "wager": "2.50", "won": "7"}, "4.50", "wagered 2.50 and won 7.00 EUR", id="win"
+        ),
+        pytest.param({"outcome": "loss", "wager": "3"}, "-3.00", "wagered 3.00 EUR and lost", id="loss"),
+        pytest.param({"outcome": "cancelled", "wager": "4"}, "0", "4.00 EUR was taken and given back", id="cancelled"),
+    ],
+)
+def test_a_round_is_played(
+    sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, fields: dict[str, str], moved: str, told: str
+) -> None:
+    """The wallet is called, the page tells what came of it, and fetch-bet answers the bet (spec §3, §4.1, §4.2)."""
+    before = ledger.balance("p1")
+    response = play(http, instance_id=sandbox.instance_id, **fields)
+    assert response.status_code == 303
+    assert ledger.balance("p1") - before == int(Decimal(moved) * 100)
+    html = page(http, response.headers["location"])
+    assert told in html.text
+    bet_id = next(parse_qs(urlsplit(link).query)["id"][0] for link in html.values("href") if link.startswith("/bets?"))
+    bet = sandbox.world.bet("acme", bet_id, now_millis=sandbox._clock())
+    assert bet.status == ("ROLLED_BACK" if fields["outcome"] == "cancelled" else "CLOSED")
+    assert sum(link.startswith("/live/") for link in html.values("href")) == 2
+
+
+def test_a_round_by_the_rules(http: httpx.Client) -> None:
+    """The game decides, within its limits; all that is known is that it ended."""
+    html = page(http, play(http, outcome="rules", won="").headers["location"])
+    assert "p1 wagered 1.00" in html.text
+
+
+def test_a_round_that_the_wallet_refuses(http: httpx.Client) -> None:
+    """A player without enough money: no bet, and the refusal is shown (spec §7.1)."""
+    html = page(http, play(http, player_id="poor", wager="50").headers["location"])
+    assert "The wallet took no wager, so there is no bet." in html.text
+    assert "INSUFFICIENT_BALANCE" in html.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        pytest.param({"wager": ""}, "Write an amount", id="no wager"),
+        pytest.param({"wager": "1,50"}, "Write an amount", id="a comma"),
+        pytest.param({"wager": "1.005"}, "Write an amount", id="finer than a cent"),
+        pytest.param({"wager": "1e2"}, "Write an amount", id="an exponent"),
+        pytest.param({"wager": "-1"}, "Write an amount", id="negative"),
+        pytest.param({"wager": "NaN"}, "Write an amount", id="not a number"),
+        pytest.param({"wager": "١"}, "Write an amount", id="digits of another script"),
+        pytest.param({"wager": "9" * 5000}, "Write an amount", id="endless"),
+        pytest.param({"won": ""}, "Write an amount", id="a win without an amount"),
+        pytest.param({"player_id": " "}, "A player id must not be blank.", id="a blank player"),
+        pytest.param({"player_id": "x" * 1000}, "A player id must have at most", id="an endless player"),
+        pytest.param({"outcome": "draw"}, "Choose one of the outcomes.", id="another outcome"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_the_field(http: httpx.Client, fields: dict[str, str], sentence: str) -> None:
+    """No call is made, and what was typed stays there."""
+    response = play(http, **({"wager": "12.25"} | fields))
+    assert response.status_code == 422
+    assert sentence in response.text
+    assert 'aria-invalid="true"' in response.text
+    assert ('value="12.25"' in response.text) == ("wager" not in fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"wager": "100.01"}, id="a wager above the most"),
+        pytest.param({"wager": "0.09"}, id="a wager below the least"),
+        pytest.param({"won": "10000.01"}, id="more than can be won"),
+        pytest.param({"instance_id": "0" * 24}, id="an instance that is not there"),
+    ],
+)
+def test_what_the_game_does_not_allow_is_said(sandbox: Sandbox, http: httpx.Client, fields: dict[str, str]) -> None:
+    """The sandbox's own sentence, and the form as it was (spec §2.7)."""
+    response = play(http, **({"instance_id": sandbox.instance_id} | fields))
+    assert response.status_code == 422
+    assert 'class="problem banner" role="alert"' in response.text
+
+
+def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
+    """Not configured, or not listening: a sentence, and not a page of errors."""
+    with (
+        Sandbox(operator_public_key=public_key, control_room=True) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+    ):
+        assert "No wallet is configured" in page(http, "/").text
+        unset = play(http)
+        sandbox.wallet_url = "http://127.0.0.1:9"
+        unreachable = play(http, wager="3.25")
+    assert (unset.status_code, unreachable.status_code) == (422, 422)
+    assert 'role="alert"' in unset.text
+    assert 'role="alert"' in unreachable.text
+    assert 'value="3.25"' in unreachable.text
+
+
+def test_a_player_may_be_called_anything(http: httpx.Client) -> None:
+    """A script in a name is text on every page it comes to."""
+    location = play(http, player_id=EVIL).headers["location"]
+    refused = play(http, player_id=EVIL, wager="x")
+    number = next(link for link in page(http, location).values("href") if link.startswith("/live/"))
+    for source in (page(http, location).source, refused.text, page(http, "/live").source, page(http, number).source):
+        assert EVIL not in source
+        assert EVIL_ESCAPED in source
+
+
+def test_games_may_be_called_anything(public_key: RSAPublicKey) -> None:
+    """Names, providers and ids of games are text too."""
+    limits = BetConfig(
+        min_wager=Decimal(1), max_wager=Decimal(2), default_wager=Decimal(1), currency=EVIL, max_win=Decimal(9)
+    )
+    with (
+        Sandbox(operator_public_key=public_key, control_room=True) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
+    ):
+        instance = GameInstance(id="a" * 24, name=EVIL, active=True, bet_config=limits)
+        evil = {"id": EVIL, "name": EVIL, "provider_name": EVIL, "genre": EVIL, "status": EVIL}
+        sandbox.world.add_game(GameInfo(instances=(instance,), **evil))
+        html = page(http, f"/?genre={EVIL}&instance={'a' * 24}")
+        picture = next(src for src in html.values("src") if "thumb" in src)
+        assert http.get(picture).status_code == 200
+    assert EVIL not in html.source
+    assert html.source.count(EVIL_ESCAPED) >= 8
+    assert Genre.CRASH in html.text
