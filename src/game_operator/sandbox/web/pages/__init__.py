@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from starlette.routing import Route
 
 from game_operator.sandbox.web.desk import Desk
-from game_operator.sandbox.web.pages import live, lobby
+from game_operator.sandbox.web.pages import bets, faults, free_bets, keys, live, lobby, wallet
 from game_operator.sandbox.web.streams import Streams
 
 __all__ = ["PAGES", "Page"]
@@ -31,4 +31,4 @@ class Page(Protocol):
         """Return the routes of the page, its forms included."""
 
 
-PAGES: Final[tuple[Page, ...]] = (lobby, live)
+PAGES: Final[tuple[Page, ...]] = (lobby, live, bets, free_bets, faults, wallet, keys)

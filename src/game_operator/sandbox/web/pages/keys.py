@@ -1,0 +1,80 @@
+"""Keys: what to register where, and how to rotate. Public halves alone: no private key ever comes to a page."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from game_operator.sandbox.web.desk import Desk
+from game_operator.sandbox.web.guard import HEADERS
+from game_operator.sandbox.web.streams import Streams
+from game_operator.signers.keys import load_public_key
+
+__all__ = ["PATH", "TITLE", "routes"]
+
+PATH: Final = "/keys"
+TITLE: Final = "Keys"
+
+_SEE_OTHER: Final = 303
+
+
+def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - as every page
+    """Return the page, the service's key as a file, and the form that rotates it."""
+    keys = _Keys(desk)
+    return [
+        Route(PATH, keys.show),
+        Route(f"{PATH}/service.pub.pem", keys.download),
+        Route(f"{PATH}/rotate", keys.rotate, methods=["POST"]),
+    ]
+
+
+class _Keys:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._sandbox = desk.sandbox
+
+    async def show(self, request: Request) -> Response:
+        # In a thread: the service's key may have to be made first.
+        service_pem = await run_in_threadpool(lambda: self._sandbox.service_public_key_pem)
+        service_key, operator = load_public_key(service_pem), self._sandbox.world.account(self._sandbox.operator_id)
+        return self._desk.page(
+            request,
+            "keys.html",
+            service_pem=service_pem.decode(),
+            service_fingerprint=fingerprint(service_key),
+            service_bits=service_key.key_size,
+            operator_pem="" if operator is None else _pem(operator.public_key),
+            operator_fingerprint="" if operator is None else fingerprint(operator.public_key),
+            operator_bits=0 if operator is None else operator.public_key.key_size,
+            rotated="rotated" in request.query_params,
+        )
+
+    async def download(self, request: Request) -> Response:  # noqa: ARG002 - as every route
+        pem = await run_in_threadpool(lambda: self._sandbox.service_public_key_pem)
+        headers = {
+            **HEADERS,
+            "cache-control": "no-store",
+            "content-disposition": 'attachment; filename="service.pub.pem"',
+        }
+        return Response(pem, headers=headers, media_type="application/x-pem-file")
+
+    async def rotate(self, request: Request) -> Response:
+        await self._desk.form(request)
+        await run_in_threadpool(self._sandbox.rotate_service_key)
+        return RedirectResponse(f"{PATH}?rotated", _SEE_OTHER)
+
+
+def fingerprint(key: RSAPublicKey) -> str:
+    """Return what to compare a key by: SHA-256 of its DER, as openssl prints it."""
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return sha256(der).digest().hex(":").upper()
+
+
+def _pem(key: RSAPublicKey) -> str:
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
