@@ -6,6 +6,8 @@ from html.parser import HTMLParser
 
 import httpx
 
+from game_operator.sandbox.web.pages import PAGES
+
 __all__ = ["EVIL", "EVIL_ESCAPED", "PATHS", "Html", "form_token", "page", "play", "post"]
 
 #: A player's name that must never become a part of a page.
@@ -13,7 +15,7 @@ EVIL = "<script>alert(1)</script>"
 EVIL_ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
 
 #: Every page of the navigation, with what its title begins with.
-PATHS = {"/": "Lobby", "/live": "Live"}
+PATHS = {each.PATH: each.TITLE for each in PAGES}
 
 _TOKEN = re.compile(r'name="form_token" value="([A-Za-z0-9_-]{43})"')
 

@@ -138,19 +138,34 @@ def test_what_is_wrong_is_said_beside_the_field(http: httpx.Client, fields: dict
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "sentence"),
     [
-        pytest.param({"wager": "100.01"}, id="a wager above the most"),
-        pytest.param({"wager": "0.09"}, id="a wager below the least"),
-        pytest.param({"won": "10000.01"}, id="more than can be won"),
-        pytest.param({"instance_id": "0" * 24}, id="an instance that is not there"),
+        pytest.param({"wager": "100"}, None, id="the highest wager"),
+        pytest.param({"wager": "100.01"}, "This game takes 0.10 to 100.00 EUR.", id="a wager above it"),
+        pytest.param({"wager": "0.1"}, None, id="the least wager"),
+        pytest.param({"wager": "0.09"}, "This game takes 0.10 to 100.00 EUR.", id="a wager below it"),
+        pytest.param({"won": "10000"}, None, id="the most that can be won"),
+        pytest.param({"won": "10000.01"}, "The most that a bet wins here is 10,000.00 EUR.", id="more than that"),
+        pytest.param({"instance_id": "0" * 24}, "Choose a game that can be played now.", id="no such instance"),
     ],
 )
-def test_what_the_game_does_not_allow_is_said(sandbox: Sandbox, http: httpx.Client, fields: dict[str, str]) -> None:
-    """The sandbox's own sentence, and the form as it was (spec §2.7)."""
+def test_the_limits_of_the_game_hold(
+    sandbox: Sandbox, http: httpx.Client, fields: dict[str, str], sentence: str | None
+) -> None:
+    """On both sides, in currency units; what is beyond is said beside its field (spec §2.7)."""
     response = play(http, **({"instance_id": sandbox.instance_id} | fields))
-    assert response.status_code == 422
-    assert 'class="problem banner" role="alert"' in response.text
+    assert response.status_code == (303 if sentence is None else 422)
+    assert sentence is None or sentence in response.text
+
+
+def test_what_is_off_is_not_for_play(sandbox: Sandbox, http: httpx.Client) -> None:
+    """Neither an inactive instance nor a game under maintenance is offered or taken (spec §2.5, §2.6)."""
+    offered = [each["value"] for each in page(http, "/").all("option") if len(each.get("value") or "") == 24]
+    games = sandbox.world.games("acme")
+    off = [each.id for game in games for each in game.instances if not (each.active and game.status == "ACTIVE")]
+    assert len(off) >= 5
+    assert set(offered).isdisjoint(off)
+    assert play(http, instance_id=off[0]).status_code == 422
 
 
 def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
@@ -164,7 +179,7 @@ def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
         sandbox.wallet_url = "http://127.0.0.1:9"
         unreachable = play(http, wager="3.25")
     assert (unset.status_code, unreachable.status_code) == (422, 422)
-    assert 'role="alert"' in unset.text
+    assert "There is no wallet to take the wager from" in unset.text
     assert 'role="alert"' in unreachable.text
     assert 'value="3.25"' in unreachable.text
 

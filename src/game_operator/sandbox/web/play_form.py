@@ -1,14 +1,18 @@
 """The form that plays a round: what was filled in, and what is wrong with it."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final, TypedDict
 
+from game_operator.models import GameInstance
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.money import cents_from_amount
+from game_operator.sandbox.games import limits_of
 from game_operator.sandbox.web.forms import Form
+from game_operator.sandbox.web.words import money
 
 __all__ = ["Outcome", "PlayForm", "RoundAsked", "read_play_form"]
 
@@ -47,8 +51,12 @@ class PlayForm:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-def read_play_form(form: Form) -> tuple[PlayForm, RoundAsked | None]:
-    """Return the form as it was filled in, and what it asks for, or None if it has problems."""
+def read_play_form(form: Form, instances: Mapping[str, GameInstance]) -> tuple[PlayForm, RoundAsked | None]:
+    """
+    Return the form as it was filled in, and what it asks for, or None if it has problems.
+
+    *instances* are those that can be played, by their ids.
+    """
     problems: dict[str, str] = {}
     shown = PlayForm(
         player_id=form.get("player_id", ""),
@@ -58,8 +66,11 @@ def read_play_form(form: Form) -> tuple[PlayForm, RoundAsked | None]:
         won=form.text("won"),
         problems=problems,
     )
-    wager_cents = _cents(shown.wager, "wager", problems)
-    won_cents = _won_cents(shown, problems)
+    instance = instances.get(shown.instance_id)
+    if instance is None:
+        problems["instance_id"] = "Choose a game that can be played now."
+    wager_cents = _wager_cents(shown, instance, problems)
+    won_cents = _won_cents(shown, instance, problems)
     problem = problem_of_id(shown.player_id, LONGEST_ID)
     if problem:
         problems["player_id"] = f"A player id {problem}."
@@ -76,10 +87,23 @@ def read_play_form(form: Form) -> tuple[PlayForm, RoundAsked | None]:
     )
 
 
-def _won_cents(shown: PlayForm, problems: dict[str, str]) -> int | None:
-    if shown.outcome == Outcome.WIN:
-        return _cents(shown.won, "won", problems)
-    return 0 if shown.outcome == Outcome.LOSS else None
+def _wager_cents(shown: PlayForm, instance: GameInstance | None, problems: dict[str, str]) -> int | None:
+    cents = _cents(shown.wager, "wager", problems)
+    if cents is not None and instance is not None:
+        limits = limits_of(instance.bet_config)
+        if not limits.min_cents <= cents <= limits.max_cents:
+            bounds = f"{money(limits.min_cents)} to {money(limits.max_cents)} {instance.bet_config.currency}"
+            problems["wager"] = f"This game takes {bounds}."
+    return cents
+
+
+def _won_cents(shown: PlayForm, instance: GameInstance | None, problems: dict[str, str]) -> int | None:
+    if shown.outcome != Outcome.WIN:
+        return 0 if shown.outcome == Outcome.LOSS else None
+    cents = _cents(shown.won, "won", problems)
+    if cents is not None and instance is not None and cents > (most := limits_of(instance.bet_config).max_win_cents):
+        problems["won"] = f"The most that a bet wins here is {money(most)} {instance.bet_config.currency}."
+    return cents
 
 
 def _cents(text: str, name: str, problems: dict[str, str]) -> int | None:

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from game_operator.codes import GameStatus
 from game_operator.errors import GameOperatorError
 from game_operator.models import GameInfo, GameInstance
 from game_operator.protocol.operations import AnyBet
@@ -90,7 +91,10 @@ class _Lobby:
         return self._page(request, form, played=self._result(request.query_params.get("played", "")))
 
     async def play(self, request: Request) -> Response:
-        form, asked = read_play_form(await self._desk.form(request))
+        form, asked = read_play_form(await self._desk.form(request), self._playable_instances())
+        if not self._sandbox.wallet_url:
+            form.problems["round"] = "There is no wallet to take the wager from, so nothing was played."
+            asked = None
         if asked is None:
             return self._page(request, form, status=422)
         try:
@@ -136,6 +140,9 @@ class _Lobby:
     def _instance(self, instance_id: str) -> GameInstance | None:
         return next((each for game in self._games() for each in game.instances if each.id == instance_id), None)
 
+    def _playable_instances(self) -> dict[str, GameInstance]:
+        return {each.id: each for _, instances in _playable(self._games()) for each in instances}
+
     def _remember(self, round_id: str, bet_ids: tuple[str, ...]) -> None:
         self._played[round_id] = bet_ids
         while len(self._played) > _REMEMBERED:
@@ -160,5 +167,7 @@ def _filled_in(instance: GameInstance) -> PlayForm:
 
 
 def _playable(games: Sequence[GameInfo]) -> list[tuple[GameInfo, list[GameInstance]]]:
-    active = [(game, [each for each in game.instances if each.active]) for game in games]
+    active = [
+        (game, [each for each in game.instances if each.active]) for game in games if game.status == GameStatus.ACTIVE
+    ]
     return [(game, instances) for game, instances in active if instances]
