@@ -25,6 +25,7 @@ from game_operator.cli.profile import profiles
 from game_operator.cli.sandbox import sandbox
 from game_operator.cli.serve import serve
 from game_operator.cli.session_token import tokens
+from game_operator.cli.storm import storm
 from game_operator.errors import GameOperatorError
 
 __all__ = ["app", "run"]
@@ -66,7 +67,7 @@ def game_operator(
 
 
 app.callback(help=_unwrapped(game_operator))(game_operator)
-for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve):
+for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, storm):
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
 app.add_typer(tokens, name="token")
 app.add_typer(profiles, name="profile")

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
-from httpx_aiohttp import HttpxAiohttpClient
-
 from game_operator.caller import AsyncWebhookCaller, Delivery
 from game_operator.errors import DeliveryInDoubtError, MalformedCallError, RequestNotSentError
 from game_operator.profile import Profile
@@ -103,6 +101,9 @@ class HttpCourier:
         patience: float = 0.0,
         allow_insecure_http: bool = False,
     ) -> None:
+        # Here, for whoever plays in process needs no aiohttp.
+        from httpx_aiohttp import HttpxAiohttpClient
+
         self._keys = keys
         self._header = (profile or Profile()).signature_header
         self._witness = witness

@@ -10,6 +10,7 @@ How a service repeats, and what it makes of an answer, is assumed (docs/decision
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -33,6 +34,8 @@ _JACKPOT_AFTER_MILLIS: Final = 1_000
 
 _ON_THE_WIRE: Final = (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW)
 _ANY: Final = (*_ON_THE_WIRE, Fault.DUPLICATE, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
+#: Faults of the order and the time in which calls are sent.
+_IN_TIME: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT})
 #: Extras that a wallet must refuse.
 _MUST_BE_REFUSED: Final = frozenset({Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT})
 
@@ -86,10 +89,17 @@ class Order:
     Attributes:
         steps: Whose calls they are; several in a batch.
         posts: The posts, in order.
+        at_millis: The simulated time.
     """
 
     steps: tuple[_Step, ...] = field(repr=False)
     posts: tuple[Post, ...]
+    at_millis: int
+
+    @property
+    def name(self) -> str:
+        """What a trace calls it: bet, operation and why it is sent; of a batch, that of its first call."""
+        return name_of(self.steps[0])
 
 
 class Dealer:
@@ -138,6 +148,8 @@ class Dealer:
         self.dealt: list[Dealt] = []
         #: How many calls were planned so far; faults that wait for the Nth call count these.
         self.calls = 0
+        #: How often each fault struck.
+        self.struck: Counter[Fault] = Counter()
         #: The faults that waited for the Nth call and have struck.
         self.struck_nth: list[Fault] = []
 
@@ -152,6 +164,23 @@ class Dealer:
             if not self._is_moot(step):
                 return self._order(step, at_millis)
 
+    def take(self, name: str, at_millis: int) -> Order | None:
+        """
+        Return the order called *name*, whenever it is due, or None if it is not waiting to be sent.
+
+        What starts up to *at_millis* is dealt before. This is how a trace is replayed in its own order.
+        """
+        while self._coming is not None and self._coming.at_millis <= at_millis:
+            self._deal()
+        for place, (_, _, step) in enumerate(self._due):
+            if name_of(step) == name:
+                self._due[place] = self._due[-1]
+                self._due.pop()
+                heapq.heapify(self._due)
+                self.now_millis = max(self.now_millis, at_millis)
+                return None if self._is_moot(step) else self._order(step, at_millis)
+        return None
+
     def answered(self, order: Order, answers: Sequence[Sequence[Answer]]) -> None:
         """Take in what was heard: for each post of *order* an answer for each of its calls."""
         for number, step in enumerate(order.steps):
@@ -165,8 +194,12 @@ class Dealer:
 
     def _deal_up_to_now(self) -> None:
         while self._coming is not None and (not self._due or self._coming.at_millis <= self._due[0][0]):
-            item, self._coming = self._coming, next(self._items, None)
-            self._deal_claim(item) if isinstance(item, PlannedClaim) else self._deal_round(item)
+            self._deal()
+
+    def _deal(self) -> None:
+        item, self._coming = self._coming, next(self._items, None)
+        assert item is not None
+        self._deal_claim(item) if isinstance(item, PlannedClaim) else self._deal_round(item)
 
     def _deal_claim(self, planned: PlannedClaim) -> None:
         claim = DealtClaim(planned=planned)
@@ -236,7 +269,8 @@ class Dealer:
 
     def _order(self, step: _Step, at_millis: int) -> Order:
         if step.extra is not None:
-            return Order((step,), (self._post((step.call,), step, extra=step.extra),))
+            self.struck[step.extra] += 1
+            return Order((step,), (self._post((step.call,), step, extra=step.extra),), at_millis)
         steps = (step, *self._beside(at_millis)) if self._may_go_in_a_batch(step) else (step,)
         for each in steps:
             each.attempts += 1
@@ -244,7 +278,10 @@ class Dealer:
         faults = step.faults
         if step.attempts > 1:
             faults = self._faults.struck_again(f"{step.draw}:{step.attempts}")
-        return Order(steps, tuple(self._posts(tuple(each.call for each in steps), step, faults)))
+        posts = tuple(self._posts(tuple(each.call for each in steps), step, faults))
+        self.struck.update(fault for fault in faults if fault in _IN_TIME)
+        self.struck.update(fault for post in posts for fault in (post.manner, post.extra) if fault is not None)
+        return Order(steps, posts, at_millis)
 
     def _posts(self, calls: tuple[MovingCall, ...], step: _Step, faults: tuple[Fault, ...]) -> Iterator[Post]:
         for extra in (Fault.FORGED, Fault.OLD_KEY):
@@ -399,6 +436,12 @@ class Dealer:
     def _change(self, dealt: Dealt, state: ServiceState) -> None:
         dealt.state = state
         self._on_change(dealt)
+
+
+def name_of(step: _Step) -> str:
+    """Return what a trace calls *step*; no two that wait have the same."""
+    told = (step.dealt.key, step.call.operation, step.call.action, step.extra)
+    return " ".join(filter(None, told))
 
 
 def _agree(step: _Step, answer: Answer) -> bool:

@@ -2,19 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import TypeAlias
 
-from game_operator.errors import TransportError
+from game_operator.errors import ConfigurationError, TransportError
 from game_operator.sandbox.courier import Courier
 from game_operator.sandbox.dealer import Dealer, Order
 from game_operator.sandbox.delivery import Answer, Post
 from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.trace import Trace, TracedOrder
 
-__all__ = ["play"]
+__all__ = ["OnAnswer", "play", "replay"]
+
+#: Told of an order and its answers: for each post an answer for each of its calls.
+OnAnswer: TypeAlias = Callable[[Order, list[tuple[Answer, ...]]], object]
 
 
-async def play(
-    dealer: Dealer, courier: Courier, *, concurrency: int = 1, on_answer: Callable[[], object] | None = None
-) -> None:
+async def play(dealer: Dealer, courier: Courier, *, concurrency: int = 1, on_answer: OnAnswer | None = None) -> None:
     """
     Play *dealer*'s plan to its end.
 
@@ -22,7 +25,7 @@ async def play(
         dealer: Says what is sent.
         courier: Sends it.
         concurrency: How many orders are under way at once. With 1 everything happens in the order of the plan.
-        on_answer: Called after each order.
+        on_answer: Called with each order and its answers.
 
     Raises:
         TransportError: Nobody can reach the wallet; what was under way is given up.
@@ -46,7 +49,7 @@ async def play(
                 dealer.answered(order, answers)
                 changed.notify_all()
             if on_answer is not None:
-                on_answer()
+                on_answer(order, answers)
 
     try:
         async with asyncio.TaskGroup() as workers:
@@ -55,6 +58,35 @@ async def play(
     except* TransportError as unreachable:
         # Each worker met the same wallet.
         raise unreachable.exceptions[0] from None
+
+
+async def replay(dealer: Dealer, courier: Courier, trace: Trace, *, on_answer: OnAnswer | None = None) -> None:
+    """
+    Play *dealer*'s plan in the order of *trace*, one post at a time; what is left then, in the order of the plan.
+
+    Raises:
+        TransportError: Nobody can reach the wallet.
+        ConfigurationError: The plan makes other calls than the trace has.
+    """
+    for line in trace.orders:
+        # A wallet that was mended answers otherwise, and some calls of the trace have no reason any more.
+        order = dealer.take(line.name, line.at_millis)
+        if order is None:
+            continue
+        _check_bodies(order, line)
+        answers = await _carried(order, courier, at_once=False)
+        dealer.answered(order, answers)
+        if on_answer is not None:
+            on_answer(order, answers)
+    await play(dealer, courier, on_answer=on_answer)
+
+
+def _check_bodies(order: Order, line: TracedOrder) -> None:
+    bodies = {post.sent_for(post.signed).decode() for post in order.posts}
+    if len(order.steps) == 1 and not bodies <= set(line.bodies):
+        raise ConfigurationError(
+            f"The trace was made by another version of this package: {line.name} has another body. Make a new one."
+        )
 
 
 async def _carried(order: Order, courier: Courier, *, at_once: bool) -> list[tuple[Answer, ...]]:

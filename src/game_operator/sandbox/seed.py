@@ -17,7 +17,7 @@ from game_operator.codes import GameStatus, Genre
 from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
 from game_operator.sandbox.world import RETENTION_MILLIS, PlacedBet, SandboxWorld
 
-__all__ = ["Landmarks", "populate"]
+__all__ = ["Landmarks", "catalogue", "populate"]
 
 _MINUTE: Final = 60_000
 _DAY: Final = 24 * 60 * _MINUTE
@@ -65,7 +65,7 @@ _TITLES: Final = (
     _Title("harbour-mines", "Harbour Mines", Genre.MINE, "96.5", ("EUR", "BRL")),
     _Title("granite-plinko", "Granite Plinko", Genre.PLINKO, "98.97", ("USD", "JPY")),
     _Title("ember-dice", "Ember Dice", Genre.DICE, "99", ("EUR", "KWD")),
-    _Title("north-star-keno", "North Star Keno", Genre.KENO, "94.25", ("USD",)),
+    _Title("north-star-keno", "North Star Keno", Genre.KENO, "94.25", ("EUR", "USD")),
     _Title("velvet-roulette", "Velvet Roulette", Genre.ROULETTE, "97.3", ("EUR", "USD", "VND")),
     _Title("lighthouse-slots", "Lighthouse Slots", Genre.SLOTS, "95.125", ("EUR", "BRL", "JPY")),
     _Title("copper-blackjack", "Copper Blackjack", Genre.BLACKJACK, "99.41", ("EUR",)),
@@ -98,7 +98,7 @@ def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, no
         seed: None stands for 0.
         now_millis: What the bets and rounds are older than.
     """
-    random = Random(seed or 0)  # noqa: S311 - ids of a toy world, and they shall repeat
+    random = _random(seed)
     games = [_game(title, random) for title in _TITLES]
     for game in games:
         world.add_game(game)
@@ -115,6 +115,16 @@ def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, no
         expired_round_id=rounds["expired"],
         inactive_operator_id=inactive_operator_id,
     )
+
+
+def catalogue(seed: int | None) -> list[GameInfo]:
+    """Return the games that ``populate`` puts into a world with the same *seed*."""
+    random = _random(seed)
+    return [_game(title, random) for title in _TITLES]
+
+
+def _random(seed: int | None) -> Random:
+    return Random(seed or 0)  # noqa: S311 - ids of a toy world, and they shall repeat
 
 
 def _game(title: _Title, random: Random) -> GameInfo:

@@ -4,30 +4,25 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import uvicorn
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from starlette.types import ASGIApp
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import is_loopback
-from game_operator.protocol.signing import MIN_KEY_BITS
 from game_operator.sandbox.api_faults import answered
 from game_operator.sandbox.app import Clock, application
-from game_operator.sandbox.faults import FaultSwitches
-from game_operator.sandbox.house import House, PlayedRound
-from game_operator.sandbox.live import Exchange, LiveLog
+from game_operator.sandbox.base import SandboxBase
+from game_operator.sandbox.house import PlayedRound
+from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.plan import PlannedItem
-from game_operator.sandbox.seed import Landmarks, populate
 from game_operator.sandbox.service_keys import ServiceKeys, new_key
-from game_operator.sandbox.world import SandboxWorld
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
@@ -53,7 +48,7 @@ def unix_millis() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Sandbox:
+class Sandbox(SandboxBase):
     """
     The service, played over real HTTP on loopback (spec §4.2, §5).
 
@@ -94,56 +89,18 @@ class Sandbox:
         control_room: bool = False,
     ) -> None:
         self._host, self._port = _loopback(host), _tcp_port(port)
-        self._clock = clock or unix_millis
-        self._private_key = generate_private_key(65537, MIN_KEY_BITS) if operator_public_key is None else None
-        public_key = self._private_key.public_key() if self._private_key else load_public_key(operator_public_key or "")
-        #: What the service knows; change it at any time.
-        self.world = SandboxWorld(operator_id, public_key)
-        self._landmarks = populate(self.world, public_key, seed, self._clock())
+        super().__init__(
+            operator_id,
+            new_key() if operator_public_key is None else load_public_key(operator_public_key),
+            lambda: ServiceKeys(new_key() if service_private_key is None else service_private_key, old_service_key),
+            seed=seed,
+            clock=clock or unix_millis,
+            profile=profile,
+        )
         self._running: _Running | None = None
         #: Where the wallet is whose webhooks are called, or None.
         self.wallet_url = wallet_url
-        self._profile = profile or Profile()
-        #: The service itself: its faults, retries and keys, what it dealt, and what it saw on the wire.
-        self.house = House(
-            self.world,
-            lambda: ServiceKeys(new_key() if service_private_key is None else service_private_key, old_service_key),
-            self._clock,
-            seed=seed or 0,
-            default_instance_id=self.instance_id,
-        )
-        self.house.batches = self._profile.deposit_batch
         self._has_control_room = control_room
-
-    @property
-    def operator_id(self) -> str:
-        """The operator that is registered."""
-        return self.world.operator_id
-
-    @property
-    def landmarks(self) -> Landmarks:
-        """The instance, bets and rounds that the seed put there to be asked about."""
-        return self._landmarks
-
-    @property
-    def instance_id(self) -> str:
-        """A known, active game instance."""
-        return self._landmarks.instance_id
-
-    @property
-    def bet_ids(self) -> Mapping[str, str]:
-        """Bet ids by state: OPEN, CLOSED, ROLLED_BACK; LOST is closed with nothing won, EXPIRED is not found."""
-        return self._landmarks.bet_ids
-
-    @property
-    def round_id(self) -> str:
-        """A round of ``instance_id`` with many bets."""
-        return self._landmarks.round_id
-
-    @property
-    def round_no(self) -> int:
-        """The number of the round ``round_id``."""
-        return self._landmarks.round_no
 
     @property
     def base_url(self) -> str:
@@ -156,16 +113,6 @@ class Sandbox:
         if self._running is None:
             raise ConfigurationError("The sandbox has an address only while it runs. Use it in `with Sandbox() as …:`.")
         return self._running.base_url
-
-    @property
-    def private_key_pem(self) -> bytes:
-        """
-        The operator's private key, made for you, as PKCS#8 PEM.
-
-        Raises:
-            ConfigurationError: You passed ``operator_public_key``, so the key is yours alone.
-        """
-        return self._own_key().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def client(self, **options: Any) -> "OperatorClient":
         """
@@ -188,26 +135,6 @@ class Sandbox:
         from game_operator.client._async import AsyncOperatorClient
 
         return AsyncOperatorClient(self.base_url, self.operator_id, self._own_key(), **({"trust_env": False} | options))
-
-    @property
-    def service_public_key_pem(self) -> bytes:
-        """What the operator verifies webhooks with: the service's public key, in PEM."""
-        return self.house.keys.current.public_key_pem()
-
-    @property
-    def faults(self) -> FaultSwitches:
-        """The faults, to be switched on and off; see ``game_operator.sandbox.FAULTS``."""
-        return self.house.faults
-
-    @property
-    def live(self) -> LiveLog:
-        """The newest exchanges, of both directions."""
-        return self.house.live
-
-    def rotate_service_key(self) -> bytes:
-        """Sign webhooks with a new key from now on, and return its public half, in PEM."""
-        self.house.keys = self.house.keys.rotated()
-        return self.service_public_key_pem
 
     def play_round(
         self,
@@ -332,14 +259,6 @@ class Sandbox:
         finally:
             await courier.aclose()
         return self.house.saw_again(before, began_millis, time.perf_counter() - began, answer, problem)
-
-    def _own_key(self) -> RSAPrivateKey:
-        if self._private_key is None:
-            raise ConfigurationError(
-                "The operator's private key is yours: this sandbox knows its public half alone. Build the client "
-                "yourself with that key, or leave operator_public_key out and have a pair made."
-            )
-        return self._private_key
 
 
 class _Running:

@@ -1,0 +1,133 @@
+"""What came of a storm, as tables for people or as one document."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from game_operator.cli._output import say, show_details, write_document
+
+if TYPE_CHECKING:
+    from game_operator.sandbox.audit import Difference
+    from game_operator.sandbox.storm import StormReport
+
+__all__ = ["tell_report"]
+
+_PERCENTILES: Final = (50, 90, 95, 99, 100)
+#: Upper ends of the histogram's bars, in ms; the last bar has no end.
+_BARS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
+_WIDTH: Final = 40
+_MOST_TOLD: Final = 20
+
+
+def tell_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> None:
+    """Print the report; *trace* is where the trace was written, if it was."""
+    if as_json:
+        write_document(_document(report, trace))
+        return
+    _tell_figures(report)
+    _tell_histogram(report)
+    _tell_expected(report)
+    if report.passed:
+        say(f"Service and wallet agree on all {report.bets} bets and {report.claims} claims.", style="green")
+        return
+    _tell_differences(report)
+    if trace is not None:
+        say(f"The trace is in {trace}; against a fresh ledger, --replay {trace} sends it again in its order.")
+
+
+def _tell_figures(report: "StormReport") -> None:
+    seconds = max(report.seconds, 1e-9)
+    faults = ", ".join(f"{fault} {count}" for fault, count in sorted(report.faults.items())) or "none"
+    percentiles = ", ".join(f"{_name(percent)} {report.percentile_ms(percent):.1f}" for percent in _PERCENTILES)
+    show_details(
+        [
+            ("seed", report.head.seed),
+            ("bets", f"{report.bets}, and {report.claims} claims of free bets"),
+            ("ended", ", ".join(f"{state} {count}" for state, count in sorted(report.states.items()))),
+            ("calls", f"{report.posts} in {report.seconds:.1f} s, repeats and extras included"),
+            ("throughput", f"{report.bets / seconds:.0f} bets/s, {report.posts / seconds:.0f} calls/s"),
+            ("latency in ms", percentiles),
+            ("faults", faults),
+            ("repeats", report.head.retries),
+        ]
+    )
+
+
+def _tell_histogram(report: "StormReport") -> None:
+    counts = _histogram(report)
+    most = max((count for _, count in counts), default=0)
+    if not most:
+        return
+    say("How long the wallet took, in ms:")
+    for label, count in counts:
+        say(f"  {label:>7} {'█' * round(_WIDTH * count / most) or ('▏' if count else ''):<{_WIDTH}} {count}")
+
+
+def _histogram(report: "StormReport") -> list[tuple[str, int]]:
+    """Return (label, count) for each bar up to the last one that is not empty."""
+    counts = [0] * (len(_BARS_MS) + 1)
+    for latency in report.latencies_ms:
+        counts[sum(latency >= end for end in _BARS_MS)] += 1
+    labels = [f"< {end}" for end in _BARS_MS] + [f">= {_BARS_MS[-1]}"]
+    last = max((number for number, count in enumerate(counts) if count), default=-1)
+    return list(zip(labels, counts, strict=True))[: last + 1]
+
+
+def _tell_expected(report: "StormReport") -> None:
+    if not report.expected:
+        return
+    say(f"{len(report.expected)} expected differences: the service gave up a call of each, and nobody sent it again.")
+    _tell_list(report.expected)
+
+
+def _tell_differences(report: "StormReport") -> None:
+    if report.not_200:
+        say(f"{report.not_200} answers had another HTTP status than 200 (spec §4.1).", style="red")
+    if not report.differences:
+        return
+    say(f"{len(report.differences)} differences between service and wallet:", style="bold red")
+    _tell_list(report.differences)
+    first = next((difference for difference in report.differences if difference.history), None)
+    if first is not None:
+        say(f"The first bad history, of {first.subject}:", style="bold")
+        for line in first.history:
+            say(line)
+
+
+def _tell_list(differences: "tuple[Difference, ...]") -> None:
+    for difference in differences[:_MOST_TOLD]:
+        say(f"  {difference}")
+    if len(differences) > _MOST_TOLD:
+        say(f"  … and {len(differences) - _MOST_TOLD} more")
+
+
+def _name(percent: int) -> str:
+    return "max" if percent == 100 else f"p{percent}"
+
+
+def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
+    return {
+        "passed": report.passed,
+        "seed": report.head.seed,
+        "bets": report.bets,
+        "claims": report.claims,
+        "calls": report.posts,
+        "seconds": round(report.seconds, 3),
+        "latency_ms": {_name(percent): round(report.percentile_ms(percent), 3) for percent in _PERCENTILES},
+        "histogram": [{"ms": label, "count": count} for label, count in _histogram(report)],
+        "states": dict(report.states),
+        "faults": {str(fault): count for fault, count in report.faults.items()},
+        "retries": report.head.retries,
+        "not_200": report.not_200,
+        "differences": [_told(difference) for difference in report.differences],
+        "expected_differences": [_told(difference) for difference in report.expected],
+        "trace": None if trace is None else str(trace),
+    }
+
+
+def _told(difference: "Difference") -> dict[str, object]:
+    return {
+        "subject": difference.subject,
+        "service": difference.service,
+        "wallet": difference.wallet,
+        "history": list(difference.history),
+    }

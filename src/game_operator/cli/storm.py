@@ -1,0 +1,252 @@
+"""``game-operator storm``: many bets with faults against a wallet, and an audit of every one."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from game_operator.cli._database import DATABASE, PREFIX, TablePrefix
+from game_operator.cli._failures import ExitCode
+from game_operator.cli._options import AsJson
+from game_operator.cli._output import error_console, say
+from game_operator.cli.profile import read_profile
+from game_operator.errors import ConfigurationError, shown
+from game_operator.protocol.http import is_loopback
+
+if TYPE_CHECKING:
+    from game_operator.sandbox.books import Books
+    from game_operator.sandbox.storm import Storm, StormProgress
+    from game_operator.sandbox.trace import Trace, TraceHead
+
+__all__ = ["storm"]
+
+_BETS = 1_000
+_PLAYERS = 100
+_PLAN = "What is played"
+_PLAYERS_PANEL = "Who plays, and how it is audited"
+
+
+def storm(
+    wallet: Annotated[str, typer.Option(metavar="URL", help="The wallet: what /withdraw and the others are below.")],
+    service_key: Annotated[
+        Path, typer.Option(metavar="FILE", help="The service's private key, whose public half the wallet has.")
+    ],
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help=f"The wallet's ledger: fresh players are opened in it, and every bet is audited; else {DATABASE}.",
+            rich_help_panel=_PLAYERS_PANEL,
+        ),
+    ] = None,
+    players_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="In place of a ledger: players who hold money, an id on each line; the audit compares replies and "
+            "balances.",
+            rich_help_panel=_PLAYERS_PANEL,
+        ),
+    ] = None,
+    players: Annotated[
+        int, typer.Option(min=1, help="With a ledger: how many players.", rich_help_panel=_PLAYERS_PANEL)
+    ] = _PLAYERS,
+    table_prefix: TablePrefix = PREFIX,
+    source: Annotated[
+        str, typer.Option(help="The source that the wallet keeps bets under.", rich_help_panel=_PLAYERS_PANEL)
+    ] = "",
+    bets: Annotated[int, typer.Option(min=1, help="How many bets.", rich_help_panel=_PLAN)] = _BETS,
+    faults: Annotated[
+        str,
+        typer.Option(
+            metavar="all|none|NAME[=RATE|@N],…",
+            help="What goes wrong, such as reply-lost=0.05,forged=1%,reset@7.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = "all",
+    retries: Annotated[
+        str, typer.Option(metavar="none|three|ten|exponential", help="How calls are repeated.", rich_help_panel=_PLAN)
+    ] = "three",
+    seed: Annotated[
+        int | None,
+        typer.Option(help="The same seed makes the same rounds and faults.", rich_help_panel=_PLAN),
+    ] = None,
+    currency: Annotated[str, typer.Option(help="Which instances are played.", rich_help_panel=_PLAN)] = "EUR",
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=100, help="Calls under way at once; 1 makes the order the plan's.")
+    ] = 16,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for one call.")] = 10.0,
+    old_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The service's key before a rotation; else one is made up.")
+    ] = None,
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What is assumed about the service, as TOML.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Send a trace again, in its order; it brings its own plan.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where a failing storm writes its trace; else storm-SEED.trace.")
+    ] = None,
+    moves_money: Annotated[
+        bool, typer.Option("--moves-money", help="Needed for a wallet on another machine: its players' money moves.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """
+    Play many bets against a wallet, with all that can go wrong on the way, and audit every one.
+
+    Exit code 1 if service and wallet differ anywhere, with the first bad history in full and a trace to replay.
+    """
+    _check_address(wallet, moves_money=moves_money)
+    from game_operator.sandbox.trace import read_trace
+
+    traced = None if replay is None else read_trace(replay)
+    books, ids = _books(wallet, service_key, ledger, players_file, table_prefix, source, profile, timeout)
+    head = traced.head if traced else _head(seed, bets, currency, faults, retries, profile, ids, players)
+    played = _storm(wallet, service_key, old_key, books, head, concurrency, profile, timeout, traced)
+    with _progress(head.bets) as on_progress:
+        report = played.run(on_progress)
+    from game_operator.cli._storm_report import tell_report
+
+    written = _written(trace or Path(f"storm-{head.seed}.trace"), report.trace)
+    tell_report(report, written, as_json=as_json)
+    return ExitCode.FINE if report.passed else ExitCode.SAID_NO
+
+
+def _check_address(wallet: str, *, moves_money: bool) -> None:
+    from urllib.parse import urlsplit
+
+    try:
+        host = urlsplit(wallet).hostname or ""
+    except ValueError:
+        host = ""
+    if not host:
+        raise ConfigurationError(f"--wallet {shown(wallet)} is no address. Pass one like http://127.0.0.1:8000/wallet.")
+    if not is_loopback(host) and not moves_money:
+        raise ConfigurationError(
+            f"{shown(host)} is another machine, and a storm moves its players' money. Pass --moves-money if that is "
+            "what you want."
+        )
+
+
+def _books(
+    wallet: str,
+    service_key: Path,
+    ledger: str | None,
+    players_file: Path | None,
+    table_prefix: str,
+    source: str,
+    profile: Path | None,
+    timeout: float,
+) -> "tuple[Books, tuple[str, ...]]":
+    """Return who opens and audits the players, and who they are; nobody yet if they are to be opened."""
+    from game_operator.cli._database import address_of, check_folder
+
+    try:
+        from game_operator.sandbox.books import LedgerBooks, PlayersBooks, read_players
+    except ImportError as missing:
+        raise ConfigurationError(str(missing)) from None
+    if ledger is not None and players_file is not None:
+        raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
+    if players_file is not None:
+        ids = tuple(read_players(players_file))
+        return PlayersBooks(wallet, service_key, profile=read_profile(profile), timeout=timeout), ids
+    try:
+        address = address_of(ledger)
+    except ConfigurationError:
+        raise ConfigurationError(
+            f"Nobody could play: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
+            "--players-file FILE with ids of players who hold money."
+        ) from None
+    check_folder(address)
+    return LedgerBooks(address, table_prefix=table_prefix, source=source), ()
+
+
+def _head(
+    seed: int | None,
+    bets: int,
+    currency: str,
+    faults: str,
+    retries: str,
+    profile: Path | None,
+    ids: tuple[str, ...],
+    players: int,
+) -> "TraceHead":
+    from game_operator.sandbox.faults import FaultPlan
+    from game_operator.sandbox.retries import retry_preset
+    from game_operator.sandbox.storm import openings
+    from game_operator.sandbox.trace import TraceHead
+
+    seed = secrets.randbelow(10**6) if seed is None else seed
+    start_millis = time.time_ns() // 1_000_000
+    return TraceHead(
+        seed=seed,
+        start_millis=start_millis,
+        bets=bets,
+        currency=currency,
+        faults=str(FaultPlan.parse(faults)),
+        retries=retry_preset(retries).name,
+        batches=read_profile(profile).deposit_batch,
+        opening=dict.fromkeys(ids, 0) or openings(players, seed, start_millis),
+    )
+
+
+def _storm(
+    wallet: str,
+    service_key: Path,
+    old_key: Path | None,
+    books: "Books",
+    head: "TraceHead",
+    concurrency: int,
+    profile: Path | None,
+    timeout: float,
+    traced: "Trace | None",
+) -> "Storm":
+    try:
+        from game_operator.sandbox.service_keys import ServiceKeys
+        from game_operator.sandbox.storm import Storm
+    except ImportError as missing:
+        raise ConfigurationError(str(missing)) from None
+    return Storm(
+        wallet,
+        ServiceKeys(service_key, old_key),
+        books,
+        head,
+        concurrency=concurrency,
+        profile=read_profile(profile),
+        timeout=timeout,
+        trace=traced,
+    )
+
+
+@contextmanager
+def _progress(bets: int) -> "Iterator[Callable[[StormProgress], object]]":
+    """Show on stderr, if that is a terminal, how far the storm is."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=error_console(), transient=True) as bar:
+        task = bar.add_task("bets", total=bets)
+
+        def show(progress: "StormProgress") -> None:
+            rate = progress.posts / progress.seconds if progress.seconds else 0.0
+            bar.update(task, completed=min(bets, progress.bets), description=f"bets, {rate:.0f} calls/s")
+
+        yield show
+
+
+def _written(path: Path, trace: tuple[str, ...]) -> Path | None:
+    """Write the trace of a failing storm, and return where it is; None if there is none."""
+    if not trace:
+        return None
+    try:
+        path.write_text("\n".join(trace) + "\n", encoding="utf-8")
+    except OSError as failed:
+        say(f"The trace could not be written to {path}: {failed.strerror or failed}.", style="red", error=True)
+        return None
+    return path

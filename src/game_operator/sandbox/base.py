@@ -1,0 +1,121 @@
+"""What a sandbox is, whether it is reached over HTTP or in process: a world, a service that plays in it, and two keys."""
+
+from collections.abc import Callable, Mapping
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator.errors import ConfigurationError
+from game_operator.profile import Profile
+from game_operator.sandbox.faults import FaultSwitches
+from game_operator.sandbox.house import House
+from game_operator.sandbox.live import LiveLog
+from game_operator.sandbox.seed import Landmarks, populate
+from game_operator.sandbox.service_keys import ServiceKeys, private_pem
+from game_operator.sandbox.world import SandboxWorld
+
+__all__ = ["SandboxBase"]
+
+
+class SandboxBase:
+    """
+    What one can ask of any sandbox.
+
+    Args:
+        operator_id: The operator that is registered.
+        operator_key: Its private key, or the public half if the private one is the user's alone.
+        service_keys: Makes what webhooks are signed with, when it is first needed.
+        seed: The same seed makes the same games, bets and rounds; None stands for 0.
+        clock: The service's clock, in Unix milliseconds.
+        profile: What is assumed of the wallet.
+    """
+
+    def __init__(
+        self,
+        operator_id: str,
+        operator_key: RSAPrivateKey | RSAPublicKey,
+        service_keys: Callable[[], ServiceKeys],
+        *,
+        seed: int | None,
+        clock: Callable[[], int],
+        profile: Profile | None,
+    ) -> None:
+        self._clock = clock
+        self._private_key = operator_key if isinstance(operator_key, RSAPrivateKey) else None
+        public_key = operator_key.public_key() if isinstance(operator_key, RSAPrivateKey) else operator_key
+        #: What the service knows; change it at any time.
+        self.world = SandboxWorld(operator_id, public_key)
+        self._landmarks = populate(self.world, public_key, seed, clock())
+        self._profile = profile or Profile()
+        #: The service itself: its faults, retries and keys, what it dealt, and what it saw on the wire.
+        self.house = House(
+            self.world, service_keys, clock, seed=seed or 0, default_instance_id=self._landmarks.instance_id
+        )
+        self.house.batches = self._profile.deposit_batch
+
+    @property
+    def operator_id(self) -> str:
+        """The operator that is registered."""
+        return self.world.operator_id
+
+    @property
+    def landmarks(self) -> Landmarks:
+        """The instance, bets and rounds that the seed put there to be asked about."""
+        return self._landmarks
+
+    @property
+    def instance_id(self) -> str:
+        """A known, active game instance."""
+        return self._landmarks.instance_id
+
+    @property
+    def bet_ids(self) -> Mapping[str, str]:
+        """Bet ids by state: OPEN, CLOSED, ROLLED_BACK; LOST is closed with nothing won, EXPIRED is not found."""
+        return self._landmarks.bet_ids
+
+    @property
+    def round_id(self) -> str:
+        """A round of ``instance_id`` with many bets."""
+        return self._landmarks.round_id
+
+    @property
+    def round_no(self) -> int:
+        """The number of the round ``round_id``."""
+        return self._landmarks.round_no
+
+    @property
+    def private_key_pem(self) -> bytes:
+        """
+        The operator's private key, made for you, as PKCS#8 PEM.
+
+        Raises:
+            ConfigurationError: You passed ``operator_public_key``, so the key is yours alone.
+        """
+        return private_pem(self._own_key())
+
+    @property
+    def service_public_key_pem(self) -> bytes:
+        """What the operator verifies webhooks with: the service's public key, in PEM."""
+        return self.house.keys.current.public_key_pem()
+
+    @property
+    def faults(self) -> FaultSwitches:
+        """The faults, to be switched on and off; see ``game_operator.sandbox.FAULTS``."""
+        return self.house.faults
+
+    @property
+    def live(self) -> LiveLog:
+        """The newest exchanges, of both directions."""
+        return self.house.live
+
+    def rotate_service_key(self) -> bytes:
+        """Sign webhooks with a new key from now on, and return its public half, in PEM."""
+        self.house.keys = self.house.keys.rotated()
+        return self.service_public_key_pem
+
+    def _own_key(self) -> RSAPrivateKey:
+        if self._private_key is None:
+            raise ConfigurationError(
+                "The operator's private key is yours: this sandbox knows its public half alone. Build the client "
+                "yourself with that key, or leave operator_public_key out and have a pair made."
+            )
+        return self._private_key

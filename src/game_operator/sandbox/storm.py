@@ -1,0 +1,242 @@
+"""
+A storm: many bets of many players at once, with faults, and at the end an audit of every bet.
+
+The plan, the faults and the audit are other modules'; this one lets them work together, and measures.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from game_operator.models import GameInfo
+from game_operator.profile import Profile
+from game_operator.sandbox.audit import Difference, audit
+from game_operator.sandbox.books import Books
+from game_operator.sandbox.courier import Carried, Courier, HttpCourier
+from game_operator.sandbox.dealer import Dealer, Order
+from game_operator.sandbox.delivery import Answer
+from game_operator.sandbox.faults import Fault, FaultPlan
+from game_operator.sandbox.plan import Plan, run_id_of
+from game_operator.sandbox.playing import play, replay
+from game_operator.sandbox.retries import retry_preset
+from game_operator.sandbox.seed import catalogue
+from game_operator.sandbox.service_keys import ServiceKeys
+from game_operator.sandbox.trace import Trace, TraceHead, head_line, traced
+from game_operator.sandbox.watch import Watch
+
+__all__ = ["Storm", "StormProgress", "StormReport", "openings"]
+
+#: A storm's own players: most have this, in cents, and every tenth soon runs out of money.
+_RICH_CENTS: Final = 100_000
+_POOR_CENTS: Final = 500
+_POOR_EVERY: Final = 10
+#: How long a wallet that nobody can reach is waited for, as it may be restarting.
+_PATIENCE_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class StormProgress:
+    """How far a storm is."""
+
+    bets: int
+    posts: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StormReport:
+    """
+    What came of a storm.
+
+    Attributes:
+        head: How the plan was made.
+        bets, claims: How many were dealt.
+        posts: How many calls were posted, repeats and extras included.
+        seconds: From the first call to the last answer.
+        latencies_ms: Of each post that was answered without a fault on the wire.
+        faults: How often each fault struck.
+        states: How many bets and claims ended where, for the service.
+        differences: What service and wallet do not agree on, and the service is not to blame.
+        expected: The same where the service itself gave a call up.
+        not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
+        trace: The lines of the trace, when there is a difference.
+    """
+
+    head: TraceHead
+    bets: int
+    claims: int
+    posts: int
+    seconds: float
+    latencies_ms: tuple[float, ...] = field(repr=False)
+    faults: Mapping[Fault, int]
+    states: Mapping[str, int]
+    differences: tuple[Difference, ...]
+    expected: tuple[Difference, ...]
+    not_200: int
+    trace: tuple[str, ...] = field(repr=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is no difference but expected ones, and each answer had the status it must have."""
+        return not self.differences and not self.not_200
+
+    def percentile_ms(self, percent: float) -> float:
+        """Return the latency that *percent* of the answers did not exceed, in ms; 0 if there are none."""
+        ordered = sorted(self.latencies_ms)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
+
+
+def openings(players: int, seed: int, start_millis: int) -> dict[str, int]:
+    """Return fresh players of a storm, and what each opens with in cents."""
+    run_id = run_id_of(seed, start_millis)
+    return {
+        f"storm-{run_id}-{number}": _POOR_CENTS if number % _POOR_EVERY == _POOR_EVERY - 1 else _RICH_CENTS
+        for number in range(players)
+    }
+
+
+class Storm:
+    """
+    Plays a plan against a wallet, and audits.
+
+    Args:
+        wallet_url: The wallet.
+        keys: What webhooks are signed with.
+        books: Where the players come from, and who tells what they have at the end.
+        head: How the plan is made.
+        concurrency: How many calls are under way at once.
+        profile: What is assumed of the wallet.
+        timeout: Seconds for one call.
+        games: The catalogue; the sandbox's own if None.
+        trace: A trace to send again in its order, one call at a time; *head* is its head then.
+        courier: Who carries the calls, in place of HTTP.
+        allow_insecure_http: Whether plain http may go to another machine.
+    """
+
+    def __init__(
+        self,
+        wallet_url: str,
+        keys: ServiceKeys,
+        books: Books,
+        head: TraceHead,
+        *,
+        concurrency: int = 16,
+        profile: Profile | None = None,
+        timeout: float = 10.0,
+        games: Sequence[GameInfo] | None = None,
+        trace: Trace | None = None,
+        courier: Courier | None = None,
+        allow_insecure_http: bool = False,
+    ) -> None:
+        self._url, self._keys, self._books, self._head = wallet_url, keys, books, head
+        self._concurrency, self._profile, self._timeout = concurrency, profile, timeout
+        self._games = catalogue(head.seed) if games is None else games
+        self._trace = trace
+        self._courier = courier
+        self._insecure = allow_insecure_http
+        self._seen = _Seen()
+        self._lines: list[tuple[Order, list[tuple[Answer, ...]]]] = []
+
+    def run(self, on_progress: Callable[[StormProgress], object] | None = None) -> StormReport:
+        """
+        Play and audit; *on_progress* is called now and then.
+
+        Raises:
+            TransportError: Nobody can reach the wallet.
+            ConfigurationError: The plan cannot be made, or the players cannot be had.
+        """
+        head = self._head
+        plan = Plan(
+            seed=head.seed,
+            start_millis=head.start_millis,
+            games=self._games,
+            players=tuple(head.opening),
+            bets=head.bets,
+            currency=head.currency,
+        )
+        opening = self._books.open(head.opening)
+        watch = Watch(len(opening))
+        dealer = Dealer(
+            plan,
+            faults=FaultPlan.parse(head.faults),
+            retries=retry_preset(head.retries),
+            seed=head.seed,
+            batches=head.batches,
+            listener=watch,
+        )
+        began = time.perf_counter()
+        asyncio.run(self._play(dealer, began, on_progress))
+        seconds = time.perf_counter() - began
+        found = audit(dealer.dealt, opening, self._books.close(opening), watch.suspects)
+        return self._report(dealer, seconds, found)
+
+    async def _play(self, dealer: Dealer, began: float, on_progress: Callable[[StormProgress], object] | None) -> None:
+        def answered(order: Order, answers: list[tuple[Answer, ...]]) -> None:
+            self._lines.append((order, answers))
+            if on_progress is not None:
+                on_progress(StormProgress(len(dealer.dealt), self._seen.posts, time.perf_counter() - began))
+
+        if self._courier is not None:
+            await self._carry(dealer, self._courier, answered)
+            return
+        courier = HttpCourier(
+            self._url,
+            self._keys,
+            profile=self._profile,
+            witness=self._seen,
+            timeout=self._timeout,
+            patience=_PATIENCE_SECONDS,
+            allow_insecure_http=self._insecure,
+        )
+        try:
+            await self._carry(dealer, courier, answered)
+        finally:
+            await courier.aclose()
+
+    async def _carry(
+        self, dealer: Dealer, courier: Courier, answered: Callable[[Order, list[tuple[Answer, ...]]], None]
+    ) -> None:
+        if self._trace is not None:
+            await replay(dealer, courier, self._trace, on_answer=answered)
+        else:
+            await play(dealer, courier, concurrency=self._concurrency, on_answer=answered)
+
+    def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
+        kinds = Counter(type(each).__name__ for each in dealer.dealt)
+        differences = tuple(difference for difference in found if not difference.expected)
+        failed = bool(differences) or bool(self._seen.not_200)
+        return StormReport(
+            head=self._head,
+            bets=kinds["DealtBet"],
+            claims=kinds["DealtClaim"],
+            posts=sum(len(order.posts) for order, _ in self._lines),
+            seconds=seconds,
+            latencies_ms=tuple(self._seen.latencies_ms),
+            faults=dealer.struck,
+            states=Counter(str(each.state) for each in dealer.dealt),
+            differences=differences,
+            expected=tuple(difference for difference in found if difference.expected),
+            not_200=self._seen.not_200,
+            trace=(head_line(self._head), *(traced(*line) for line in self._lines)) if failed else (),
+        )
+
+
+class _Seen:
+    """What is measured of posts, as they are over."""
+
+    def __init__(self) -> None:
+        self.posts = 0
+        self.not_200 = 0
+        self.latencies_ms: list[float] = []
+
+    def __call__(self, carried: Carried) -> None:
+        self.posts += 1
+        if carried.answer is None:
+            return
+        if carried.post.manner is None:
+            self.latencies_ms.append(carried.elapsed_seconds * 1_000)
+        if carried.answer.status != 200 and carried.post.extra in {None, Fault.DUPLICATE}:
+            self.not_200 += 1
