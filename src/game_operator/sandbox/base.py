@@ -1,4 +1,4 @@
-"""What a sandbox is, whether it is reached over HTTP or in process: a world, a service that plays in it, and two keys."""
+"""What a sandbox is, be it reached over HTTP or in process: a world, a service that plays in it, and two keys."""
 
 from collections.abc import Callable, Mapping
 
