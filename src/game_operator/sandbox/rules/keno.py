@@ -72,7 +72,7 @@ def draw(random: Random) -> frozenset[int]:
 def place(*, rtp: Fraction, wager_cents: int, max_win_cents: int, random: Random) -> KenoBet | None:
     """Pick numbers as a player would, fewer if they could win more than the maximum; None if one could."""
     spots = random.randint(1, len(_PRIZES))
-    while spots and wager_cents * _highest(spots, rtp) > max_win_cents:
+    while spots and not _fits(spots, rtp, wager_cents, max_win_cents):
         spots -= 1
     return KenoBet(frozenset(random.sample(_NUMBERS, spots)), wager_cents, rtp) if spots else None
 
@@ -85,9 +85,14 @@ def _multipliers(spots: int, rtp: Fraction) -> Mapping[int, Fraction]:
 
 
 @lru_cache
-def _highest(spots: int, rtp: Fraction) -> int:
-    # Rounded up, for so may the prize be.
-    return -(-max(_multipliers(spots, rtp).values()) // 1)
+def _highest(spots: int, rtp: Fraction) -> Fraction:
+    return max(_multipliers(spots, rtp).values())
+
+
+def _fits(spots: int, rtp: Fraction, wager_cents: int, max_win_cents: int) -> bool:
+    highest = _highest(spots, rtp)
+    # The maximum is whole cents: a prize below it is so too when it is rounded up.
+    return wager_cents * highest.numerator <= max_win_cents * highest.denominator
 
 
 def _ways(spots: int, hits: int) -> int:
