@@ -201,8 +201,8 @@ def test_a_maximum_win_that_is_too_low_is_paid_every_time(genre: str, max_win_ce
     ],
 )
 def test_a_long_run_returns_the_rtp(genre: str, rtp: str | None, wager_cents: int, max_win_cents: int) -> None:
-    """20,000 wagers give back, and win, within four standard deviations of what the odds say (spec §2.5)."""
-    game, count, random = game_of(genre, rtp), 20_000, Random(5)
+    """10,000 wagers give back, and win, within four standard deviations of what the odds say (spec §2.5)."""
+    game, count, random = game_of(genre, rtp), 10_000, Random(5)
     limits = limits_with(max_win_cents)
     won = [play(game, limits, [wager_cents], random)[0] for _ in range(count)]
     assert max(won) <= max_win_cents
