@@ -1,0 +1,31 @@
+"""
+For the test suite of an operator: a pytest plugin, and what its fixtures are made of (extra ``pytest``).
+
+The plugin is loaded by installation. Names are loaded when they are first used, so that a test run in which no test
+asks for a fixture of ours pays for none.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from game_operator.sandbox.in_process import InProcessSandbox
+    from game_operator.sandbox.signed import SignedWebhook
+    from game_operator.sandbox.wallets import asgi_wallet, wsgi_wallet
+    from game_operator.testing.signer import WebhookSigner
+
+__all__ = ["InProcessSandbox", "SignedWebhook", "WebhookSigner", "asgi_wallet", "wsgi_wallet"]
+
+_HOMES = {
+    "InProcessSandbox": "game_operator.sandbox.in_process",
+    "SignedWebhook": "game_operator.sandbox.signed",
+    "WebhookSigner": "game_operator.testing.signer",
+    "asgi_wallet": "game_operator.sandbox.wallets",
+    "wsgi_wallet": "game_operator.sandbox.wallets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

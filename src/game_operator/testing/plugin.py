@@ -1,0 +1,52 @@
+"""
+The pytest plugin: a sandbox in process, and webhooks signed by its service.
+
+Loaded at the start of every test run where the package is installed, so nothing is imported here but pytest: a fixture
+imports what it needs.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from game_operator.profile import Profile
+    from game_operator.sandbox.in_process import InProcessSandbox
+    from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
+    from game_operator.testing.signer import WebhookSigner
+
+__all__ = ["operator_profile", "operator_sandbox", "signed_webhook"]
+
+
+@pytest.fixture(scope="session")
+def operator_profile() -> "Profile":
+    """What is assumed of your wallet, for the fixtures below. Override it to change the header of the signature."""
+    from game_operator.profile import Profile
+
+    return Profile()
+
+
+@pytest.fixture(scope="session")
+def _game_operator_keys() -> "ThrowAwayKeys":
+    """The keys of this test run: made when first used, shared by all tests, never stored."""
+    from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
+
+    return ThrowAwayKeys()
+
+
+@pytest.fixture
+def operator_sandbox(_game_operator_keys: "ThrowAwayKeys", operator_profile: "Profile") -> "Iterator[InProcessSandbox]":
+    """The service, played in process: games, bets, grants, and rounds against your wallet. Each test has its own."""
+    from game_operator.sandbox.in_process import InProcessSandbox
+
+    with InProcessSandbox(keys=_game_operator_keys, profile=operator_profile) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="session")
+def signed_webhook(_game_operator_keys: "ThrowAwayKeys", operator_profile: "Profile") -> "WebhookSigner":
+    """Signs a webhook as the service would: ``signed_webhook("withdraw", player_id=…, bet_id=…, amount_cents=…)``."""
+    from game_operator.testing.signer import WebhookSigner
+
+    return WebhookSigner(_game_operator_keys, operator_profile)

@@ -1,0 +1,102 @@
+"""Signs webhooks as the service would, and as it would not, for the test client of whatever framework there is."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+from game_operator.errors import ConfigurationError, shown
+from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.profile import Profile
+from game_operator.protocol.signing import Signature
+from game_operator.protocol.webhook import encode_call
+from game_operator.sandbox.signed import SignedWebhook, sealed
+from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
+from game_operator.signers.keys import LocalSigner
+
+__all__ = ["KeyName", "WebhookSigner"]
+
+#: Whose key signs.
+KeyName: TypeAlias = Literal["service", "old", "forged"]
+
+_CALLS: Final[Mapping[str, type[WebhookCall]]] = MappingProxyType(
+    {kind.operation: kind for kind in (WithdrawCall, DepositCall, RollbackCall, BalanceCall)}
+)
+
+
+class WebhookSigner:
+    """
+    Makes signed webhooks (spec §4.1; bodies and signatures are assumed, docs/decisions/0010, 0011).
+
+    Args:
+        keys: The service's, and those that it must not sign with.
+        profile: Tells the header of the signature. Bodies are written with the default names of the fields; for others
+            pass the bytes.
+    """
+
+    def __init__(self, keys: ThrowAwayKeys, profile: Profile | None = None) -> None:
+        self._keys = keys
+        self._profile = profile or Profile()
+
+    @property
+    def public_key_pem(self) -> bytes:
+        """What your receiver verifies webhooks with: the service's public key, in PEM."""
+        return self._keys.service.current.public_key_pem()
+
+    def __call__(
+        self,
+        call: WebhookCall | str,
+        body: bytes | None = None,
+        *,
+        key: KeyName = "service",
+        profile: Profile | None = None,
+        **fields: Any,  # Those of the call's class, which checks them.
+    ) -> SignedWebhook:
+        """
+        Return a webhook to be posted.
+
+        Args:
+            call: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, with its *fields*; a call object; or,
+                with a *body*, any path.
+            body: The bytes to be signed, well-formed or not, in place of *fields*.
+            key: ``service`` signs as the service does, ``old`` as it did before a rotation, ``forged`` as a stranger.
+            profile: In place of the one that this was made with.
+            fields: Of ``WithdrawCall``, ``DepositCall``, ``RollbackCall`` or ``BalanceCall``; amounts in cents.
+
+        Raises:
+            ConfigurationError: There is no such webhook, or no such key.
+            TypeError: *fields* are none of the call's, or are given where they have no place.
+            ValueError: An id or amount that no call can have; pass a *body* to send one all the same.
+        """
+        path, body = _posted(call, body, fields)
+        header = (profile or self._profile).signature_header
+        return sealed(path, body, header, Signature.of(self._signer(key).sign(body)))
+
+    def __repr__(self) -> str:
+        return "WebhookSigner(…)"
+
+    def _signer(self, key: str) -> LocalSigner:
+        keys = self._keys.service
+        match key:
+            case "service":
+                return keys.current
+            case "old":
+                return keys.old
+            case "forged":
+                return keys.stranger
+        raise ConfigurationError(f"There is no key {shown(key)}. Pass service, old or forged.")
+
+
+def _posted(call: WebhookCall | str, body: bytes | None, fields: dict[str, Any]) -> tuple[str, bytes]:
+    """Return the path and the bytes that are posted to it."""
+    if fields and (body is not None or not isinstance(call, str)):
+        given = "a body" if body is not None else "a call object"
+        raise TypeError(f"{', '.join(fields)} cannot be changed in {given}: pass the one or the other")
+    if not isinstance(call, str):
+        return f"/{call.operation}", encode_call(call) if body is None else body
+    path = call if call.startswith("/") else f"/{call.replace('_', '-')}"
+    if body is not None:
+        return path, body
+    kind = _CALLS.get(path[1:])
+    if kind is None:
+        raise ConfigurationError(f"There is no webhook {shown(call)}. Pass {', '.join(_CALLS)}, or bytes as its body.")
+    return path, encode_call(kind(**fields))
