@@ -5,9 +5,10 @@ import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,40 +17,64 @@ from game_operator.cli._options import PASSPHRASE, AsJson
 from game_operator.cli._output import say, show_details, write_document
 from game_operator.cli._stopping import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.cli._stream import lost_output
+from game_operator.cli.profile import read_profile
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from game_operator.profile import Profile
     from game_operator.sandbox import Sandbox
 
 __all__ = ["sandbox"]
 
-_KEY_NAME = "operator.pem"
+_OPERATOR, _SERVICE = "operator.pem", "service.pem"
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The files with the operator's pair, and with the service's."""
+
+    private: Path
+    public: Path
+    service_private: Path
+    service_public: Path
 
 
 def sandbox(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen on 127.0.0.1; 0 takes a free port.")] = 0,
     seed: Annotated[int | None, typer.Option(help="The same seed makes the same games, bets and rounds.")] = None,
+    wallet: Annotated[
+        str | None, typer.Option(metavar="URL", help="Your wallet: rounds are played against it, by signed webhooks.")
+    ] = None,
     operator_id: Annotated[str, typer.Option(help="The operator that is registered.")] = "acme",
     directory: Annotated[
         Path | None,
-        typer.Option(help="Where the operator's keys are, or are put; else a new one that goes with the sandbox."),
+        typer.Option(help="Where both sides' keys are, or are put; else a new one that goes with the sandbox."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="An address of this machine.")] = "127.0.0.1",
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Let --host be one that other machines reach; there is no password.")
+    ] = False,
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What is assumed about the service, as TOML.")
     ] = None,
     stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
 ) -> int:
     """
-    Serve the Operator API on this machine, with made-up games and bets, until Ctrl-C or SIGTERM.
+    Play the service on this machine until Ctrl-C or SIGTERM: the Operator API, and a control room in the browser.
 
-    Keys that lie in --directory are used again, so a client keeps working over a restart.
+    Games, bets and rounds are made up. With --wallet, rounds are played against your wallet. Keys that lie in
+    --directory are used again, so client and wallet keep working over a restart.
     """
     stopped = threading.Event()
     if stop_with_stdin:
         # Who started us holds the other end, and lets go of it even when it is killed.
         when_stdin_ends(stopped.set)
     with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), _directory(directory) as place:
-        private, public = _keys_in(place)
-        with _sandbox(operator_id, public, port, seed) as running:
-            _announce(running, private, public, as_json=as_json)
+        keys = _Keys(*_pair_in(place, _OPERATOR), *_pair_in(place, _SERVICE))
+        settings = {"host": host, "port": port, "seed": seed, "allow_remote": allow_remote}
+        with _sandbox(operator_id, keys, wallet, read_profile(profile), settings) as running:
+            _announce(running, keys, as_json=as_json)
             if lost := lost_output():
                 # Nobody was told where it serves.
                 return ExitCode.READER_GONE if isinstance(lost, BrokenPipeError) else ExitCode.UNWRITABLE
@@ -59,13 +84,27 @@ def sandbox(
     return ExitCode.FINE
 
 
-def _sandbox(operator_id: str, public: Path, port: int, seed: int | None) -> "Sandbox":
+def _sandbox(
+    operator_id: str,
+    keys: "_Keys",
+    wallet: str | None,
+    profile: "Profile",
+    settings: dict[str, Any],  # Any: as the sandbox takes them.
+) -> "Sandbox":
     try:
         from game_operator.sandbox import Sandbox
     except ImportError as missing:
         problem = str(missing)
     else:
-        return Sandbox(operator_id=operator_id, operator_public_key=public, port=port, seed=seed)
+        return Sandbox(
+            operator_id,
+            keys.public,
+            _checked_wallet(wallet),
+            service_private_key=keys.service_private,
+            profile=profile,
+            control_room=True,
+            **settings,
+        )
     raise ConfigurationError(problem)
 
 
@@ -82,11 +121,20 @@ def _directory(given: Path | None) -> Iterator[Path]:
     yield given
 
 
-def _keys_in(place: Path) -> tuple[Path, Path]:
-    """Return the files of the operator's private and public key in *place*, made if they are not there yet."""
+def _checked_wallet(url: str | None) -> str | None:
+    """Return *url* if webhooks can go there; better now than at the first round."""
+    if url is None:
+        return None
+    from game_operator.client.config import base_url_of
+
+    return base_url_of(url, allow_insecure_http=False, name="--wallet")
+
+
+def _pair_in(place: Path, name: str) -> tuple[Path, Path]:
+    """Return the files of the private and public key called *name* in *place*, made if they are not there yet."""
     from game_operator.cli._keys import public_path, write_pair, write_public_of
 
-    private = place.absolute() / _KEY_NAME
+    private = place.absolute() / name
     public = public_path(private)
     if not private.exists():
         write_pair(private, bits=2048)
@@ -95,18 +143,21 @@ def _keys_in(place: Path) -> tuple[Path, Path]:
     return private, public
 
 
-def _announce(running: "Sandbox", private: Path, public: Path, *, as_json: bool) -> None:
+def _announce(running: "Sandbox", keys: _Keys, *, as_json: bool) -> None:
     variables = {
         "GAME_OPERATOR_BASE_URL": running.base_url,
         "GAME_OPERATOR_ID": running.operator_id,
-        "GAME_OPERATOR_PRIVATE_KEY_FILE": str(private),
+        "GAME_OPERATOR_PRIVATE_KEY_FILE": str(keys.private),
     }
     if as_json:
         document = {
             "base_url": running.base_url,
             "operator_id": running.operator_id,
-            "private_key_file": str(private),
-            "public_key_file": str(public),
+            "control_room": f"{running.base_url}/",
+            "private_key_file": str(keys.private),
+            "public_key_file": str(keys.public),
+            "service_private_key_file": str(keys.service_private),
+            "service_public_key_file": str(keys.service_public),
             "instance_id": running.instance_id,
             "bet_ids": dict(running.bet_ids),
             "round_id": running.round_id,
@@ -122,4 +173,8 @@ def _announce(running: "Sandbox", private: Path, public: Path, *, as_json: bool)
     known = [(f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items()]
     rounds = [("round", running.round_id), ("its number", running.round_no)]
     say("What there is to ask about, besides the games:")
-    show_details([("instance", running.instance_id), *known, *rounds, ("public key", public)])
+    show_details([("instance", running.instance_id), *known, *rounds])
+    say("The service and its keys:")
+    wallet = running.wallet_url or "none; --wallet URL names one to play rounds against"
+    files = [("service's key", keys.service_public), ("public key", keys.public)]
+    show_details([("control room", f"{running.base_url}/"), ("wallet", wallet), *files])

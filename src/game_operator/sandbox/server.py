@@ -60,12 +60,13 @@ class Sandbox(SandboxBase):
         operator_public_key: Its public key: a path, a PEM or a key object. None makes a key pair, and then
             ``private_key_pem``, ``client`` and ``async_client`` have the private half.
         wallet_url: The wallet that rounds are played against; it may be set later.
-        host: An address of this machine and no other.
+        host: An address of this machine and no other, unless ``allow_remote``.
         port: Where to listen; 0 takes a free one.
         seed: The same seed makes the same games, bets and rounds; None stands for 0.
         clock: The service's clock, in Unix milliseconds; bets and rounds age by it. None is the machine's.
         service_private_key: What webhooks are signed with: a path, a PEM or a key object. None makes one.
         old_service_key: The key before a rotation, which the fault ``old-key`` signs with. None makes one.
+        allow_remote: Whether other machines may reach it: its control room has no password.
         profile: What is assumed of the wallet: the signature's header, and whether deposits may go in batches.
         control_room: Whether the pages of the control room are served beside the Operator API, below ``base_url``.
 
@@ -87,8 +88,10 @@ class Sandbox(SandboxBase):
         old_service_key: "SigningKey | None" = None,
         profile: Profile | None = None,
         control_room: bool = False,
+        allow_remote: bool = False,
     ) -> None:
-        self._host, self._port = _loopback(host), _tcp_port(port)
+        self._host, self._port = host if allow_remote else _loopback(host), _tcp_port(port)
+        self._allow_remote = allow_remote
         super().__init__(
             operator_id,
             new_key() if operator_public_key is None else load_public_key(operator_public_key),
@@ -196,7 +199,7 @@ class Sandbox(SandboxBase):
         if self._running is not None:
             raise ConfigurationError(f"This sandbox already runs at {self.base_url}. Make a second one instead.")
         app, stop = self._application()
-        self._running = _Running(_listening_socket(self._host, self._port), app, stop)
+        self._running = _Running(_listening_socket(self._host, self._port, allow_remote=self._allow_remote), app, stop)
         return self
 
     def __exit__(
@@ -356,7 +359,7 @@ def _loopback(host: str) -> str:
     if not is_loopback(host):
         raise ConfigurationError(
             f"host {shown(host)} is not this machine alone, and the sandbox must not be reached from others. "
-            "Pass 127.0.0.1, ::1 or localhost."
+            "Pass 127.0.0.1, ::1 or localhost; or allow it by allow_remote=True (--allow-remote)."
         )
     return host
 
@@ -367,10 +370,11 @@ def _tcp_port(port: int) -> int:
     return port
 
 
-def _listening_socket(host: str, port: int) -> socket.socket:
+def _listening_socket(host: str, port: int, *, allow_remote: bool) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        _loopback(str(address[0]))
+        if not allow_remote:
+            _loopback(str(address[0]))
         listener = socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
     except OSError as failed:
         raise ConfigurationError(
