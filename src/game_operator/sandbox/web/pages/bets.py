@@ -16,6 +16,7 @@ from game_operator.sandbox.web.desk import Desk
 from game_operator.sandbox.web.exchanges import row
 from game_operator.sandbox.web.instances import instance_names
 from game_operator.sandbox.web.streams import Streams
+from game_operator.sandbox.world import RETENTION_MILLIS
 
 __all__ = ["PATH", "TITLE", "routes"]
 
@@ -58,11 +59,13 @@ class _Bets:
         return self._round(request, _RoundKeys(instance_id, round_id, round_no.strip()))
 
     def _list(self, request: Request, keys: _RoundKeys, *, status: int = 200) -> Response:
+        # As everywhere, what is older than 90 days is gone (spec §8).
+        oldest = self._desk.now_millis() - RETENTION_MILLIS
         return self._desk.page(
             request,
             "bets.html",
             status=status,
-            bets=self._world.bets(limit=_SHOWN),
+            bets=[bet for bet in self._world.bets(limit=_SHOWN) if bet.timestamp >= oldest],
             shown=_SHOWN,
             keys=keys,
             instances=instance_names(self._sandbox),

@@ -1,0 +1,118 @@
+"""The Keys page: public halves to register, a rotation, and never a private key."""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA256, Hash
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+from playwright.sync_api import Browser, expect
+
+from game_operator.ledger import MemoryLedger
+from game_operator.sandbox import Sandbox
+from game_operator.sandbox.faults import FaultPlan
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from tests.sandbox.web.support import PATHS, page, post
+from tests.support.browser import visiting
+from tests.support.servers import asgi_server
+
+PEM = re.compile(r"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----\n")
+
+
+@pytest.fixture(scope="module")
+def own_sandbox(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+    """A sandbox whose keys may be rotated; it makes the service's key itself."""
+    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def own_http(own_sandbox: Sandbox) -> Iterator[httpx.Client]:
+    """Whoever reads the pages of that sandbox."""
+    with httpx.Client(base_url=own_sandbox.base_url, trust_env=False, verify=False, timeout=20) as http:
+        yield http
+
+
+def test_both_public_keys_are_shown(own_sandbox: Sandbox, own_http: httpx.Client, public_pem: bytes) -> None:
+    """The service's, which the wallet needs, and the operator's that is registered; whole, and to be copied."""
+    html = page(own_http, "/keys")
+    assert PEM.findall(html.source) == [own_sandbox.service_public_key_pem.decode(), public_pem.decode()]
+    assert [each["data-copy"] for each in html.all("button") if "data-copy" in each] == ["service-key", "operator-key"]
+
+
+def test_fingerprints_are_those_of_openssl(own_http: httpx.Client) -> None:
+    """SHA-256 of the key's DER, in upper case with colons: what one compares over the telephone."""
+    html = page(own_http, "/keys")
+    for pem in PEM.findall(html.source):
+        digest = Hash(SHA256())
+        digest.update(load_pem_public_key(pem.encode()).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
+        assert ":".join(f"{byte:02X}" for byte in digest.finalize()) in html.text
+    assert html.text.count("RSA, 2048 bits") == 2
+
+
+def test_the_service_key_is_a_file(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+    """As a wallet reads it."""
+    response = own_http.get("/keys/service.pub.pem")
+    assert response.content == own_sandbox.service_public_key_pem
+    assert response.headers["content-disposition"] == 'attachment; filename="service.pub.pem"'
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+
+
+def test_a_rotation_makes_a_new_key(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+    """A link alone does not; the form does, and the page says what to do next."""
+    before = own_sandbox.service_public_key_pem
+    assert own_http.get("/keys/rotate").status_code == 405
+    assert own_http.post("/keys/rotate").status_code == 415
+    assert own_sandbox.service_public_key_pem == before
+    rotated = post(own_http, "/keys/rotate")
+    assert rotated.status_code == 303
+    assert own_sandbox.service_public_key_pem != before
+    html = page(own_http, rotated.headers["location"])
+    assert "Rotated. Webhooks are signed with the new key" in html.text
+    assert PEM.findall(html.source)[0] == own_sandbox.service_public_key_pem.decode()
+
+
+def test_the_steps_of_a_rotation_work(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+    """Both keys are accepted for a while, then the new one alone, and the old one is refused (spec §5)."""
+    old_pem = own_sandbox.service_public_key_pem
+    post(own_http, "/keys/rotate")
+    new_pem = own_http.get("/keys/service.pub.pem").content
+    ledger = MemoryLedger()
+    ledger.open_account("p1", Decimal(100))
+    seen = []
+    for keys in ([old_pem], [old_pem, new_pem], [new_pem]):
+        receiver = WebhookReceiver(authenticator=RsaSignature(keys))
+        with asgi_server(asgi_app(receiver, Wallet(ledger), prefix="/wallet")) as port:
+            own_sandbox.wallet_url = f"http://127.0.0.1:{port}/wallet"
+            if keys == [new_pem]:
+                own_sandbox.faults.plan = FaultPlan.parse("old-key@1")
+            played = own_sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
+            seen.append([each.code for each in played.deliveries[:3]])
+    assert set(seen[0]) == {"INVALID_SIGNATURE"}
+    assert seen[1:] == [[None, None], ["INVALID_SIGNATURE", None, None]]
+
+
+def test_no_page_shows_a_private_key(
+    sandbox: Sandbox, http: httpx.Client, own_http: httpx.Client, private_pem: bytes
+) -> None:
+    """Neither in PEM nor a line of it, wherever it is looked for."""
+    sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
+    secret_lines = [line for line in private_pem.decode().splitlines() if len(line) == 64]
+    for reader in (http, own_http):
+        for path in [*PATHS, "/keys/service.pub.pem", "/live/1", "/openapi.json"]:
+            text = reader.get(path).text
+            assert "PRIVATE" not in text
+            assert not any(line in text for line in secret_lines)
+
+
+def test_the_key_is_copied(own_sandbox: Sandbox, browser: Browser) -> None:
+    """To the clipboard, as it stands there."""
+    with visiting(browser, own_sandbox.base_url, permissions=["clipboard-read", "clipboard-write"]) as room:
+        room.goto("/keys")
+        room.get_by_role("button", name="Copy").first.click()
+        expect(room.get_by_text("Copied")).to_be_visible()
+        assert room.evaluate("navigator.clipboard.readText()") == own_sandbox.service_public_key_pem.decode()

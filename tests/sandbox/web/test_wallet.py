@@ -1,0 +1,144 @@
+"""The Wallet page: balances, what disagrees and since when, and how long answers took."""
+
+from decimal import Decimal
+from itertools import count
+from urllib.parse import quote
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from playwright.sync_api import Browser, expect
+
+from game_operator.ledger import MemoryLedger
+from game_operator.sandbox import Sandbox
+from game_operator.sandbox.faults import FaultPlan
+from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, post
+from tests.support.browser import visiting
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def player_id(ledger: MemoryLedger) -> str:
+    """A player with 100.00 whom no other test plays as."""
+    name = f"saver-{next(_numbers)}"
+    ledger.open_account(name, Decimal(100))
+    return name
+
+
+def shown(http: httpx.Client, player_id: str) -> str:
+    """Return the text of the page with a player's chart."""
+    return page(http, f"/wallet?player={quote(player_id)}").text
+
+
+def test_a_right_wallet_agrees(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
+    """Won, lost, cancelled, refused, and whatever a fault adds: no balance is called wrong."""
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=2550)
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    sandbox.play_round(player_id=player_id, wager_cents=1000, cancel=True)
+    try:
+        for plan in (
+            "duplicate=100%,forged=100%",
+            "reply-lost@1,early-rollback@2",
+            "early-deposit@1",
+            "request-lost@2",
+        ):
+            sandbox.faults.plan = FaultPlan.parse(plan)
+            sandbox.play_round(player_id=player_id, wager_cents=500, won_cents=700, cancel="rollback" in plan)
+    finally:
+        sandbox.faults.clear()
+    text = shown(http, player_id)
+    assert f"Balance of {player_id} agrees" in text
+    assert f"{player_id} agrees 111.50 111.50" in text
+    assert f"{player_id}: at" not in text
+
+
+def test_a_wrong_balance_is_told_and_can_be_accepted(
+    sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, player_id: str
+) -> None:
+    """What was told, what it should be, and since when; who has moved the money himself accepts it."""
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    ledger.adjust(player_id, Decimal("12.34"), reference=player_id)
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    html = page(http, "/wallet")
+    assert "1 player with a balance that disagrees" in html.text
+    assert "the wallet told 92.34 instead of 80.00, and 1 more balance since then disagrees." in html.text
+    assert f"Balance of {player_id} disagrees" in html.text
+    assert "+12.34" in html.text
+    assert f"{player_id} disagrees 92.34 80.00" in html.text
+    assert post(http, "/wallet/accept", player_id=player_id).status_code == 303
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    assert f"{player_id} agrees 82.34 82.34" in shown(http, player_id)
+
+
+def test_a_player_may_be_called_anything(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:
+    """In the table, in the chart and in what is wrong."""
+    sandbox.play_round(player_id=EVIL, wager_cents=100, won_cents=0)
+    ledger.adjust(EVIL, Decimal(1), reference="evil")
+    sandbox.play_round(player_id=EVIL, wager_cents=100, won_cents=0)
+    html = page(http, f"/wallet?player={quote(EVIL)}")
+    assert EVIL not in html.source
+    assert html.source.count(EVIL_ESCAPED) >= 5
+    post(http, "/wallet/accept", player_id=EVIL)
+    assert "that disagrees" not in page(http, "/wallet").text
+
+
+def test_a_player_nobody_knows(http: httpx.Client) -> None:
+    """Said, and not an error; nothing happens when such a balance is accepted."""
+    assert "Nothing is known of this player." in shown(http, "nobody at all")
+    assert post(http, "/wallet/accept", player_id="nobody at all").status_code == 303
+
+
+def test_latencies_are_shown(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
+    """Of webhooks that were answered, and of no others."""
+    sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+    answered = [each for each in sandbox.live.recent(1000) if each.direction == "webhook" and each.status is not None]
+    html = page(http, "/wallet")
+    assert f"Latency {len(answered)} answers in the live log" in html.text
+    assert "Latency of webhooks" in html.text
+    assert "p95" in html.text
+
+
+def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
+    """The page says so and leads to the lobby."""
+    with (
+        Sandbox(operator_public_key=public_key, control_room=True) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
+    ):
+        html = page(http, "/wallet")
+    assert "No balance has been told yet." in html.text
+    assert "Nothing was answered yet." in html.text
+
+
+def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> None:
+    """Those that disagree stay on the page."""
+    with (
+        Sandbox(operator_public_key=public_key, control_room=True) as busy,
+        httpx.Client(base_url=busy.base_url, trust_env=False, verify=False, timeout=20) as http,
+    ):
+        for number in range(300):
+            busy.house.balances.told(f"player-{number}", at_millis=1, balance_cents=number)
+        busy.house.balances.told("player-0", at_millis=2, balance_cents=99)
+        text = page(http, "/wallet").text
+    assert "These are 200 of 300" in text
+    assert "player-0: at 1970-01-01 00:00:00 UTC the wallet told 0.99 instead of 0.00." in text
+    assert "player-299 agrees" in text
+    assert "player-50 agrees" not in text
+
+
+def test_a_wrong_balance_in_the_browser(
+    sandbox: Sandbox, browser: Browser, ledger: MemoryLedger, player_id: str
+) -> None:
+    """Red, but not by colour alone: in words, by a cross, and by broken lines."""
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    ledger.adjust(player_id, Decimal(5), reference=player_id)
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    with visiting(browser, sandbox.base_url) as room:
+        room.goto("/wallet")
+        expect(room.get_by_role("heading", name="1 player with a balance that disagrees")).to_be_visible()
+        chart = room.get_by_role("img", name=f"Balance of {player_id}")
+        expect(chart.locator(".chart-cross")).to_have_count(2)
+        red = "getComputedStyle(document.querySelector('.chart-cross')).stroke"
+        assert room.evaluate(red) == "rgb(169, 35, 27)"
+        room.get_by_role("button", name=f"Accept the balance of {player_id}").click()
+        expect(room.get_by_text("that disagrees")).to_have_count(0)
