@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 from game_operator.caller import AsyncWebhookCaller, Delivery
 from game_operator.errors import DeliveryInDoubtError, MalformedCallError, RequestNotSentError
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, HttpResponse
+from game_operator.protocol.http import HeaderPairs, HttpResponse, is_loopback
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.delivery import Answer, Post, answers_in, unheard
 from game_operator.sandbox.faults import Fault
@@ -28,6 +29,8 @@ _HUNG_UP: Final = {
     Fault.TIMEOUT: "timeout: the service hung up before the answer",
     Fault.RESET: "the connection was reset before the answer",
 }
+#: What every post says of its body; the caller writes it by itself.
+_JSON: Final = (b"Content-Type", b"application/json")
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 
@@ -110,7 +113,9 @@ class HttpCourier:
         self._timeout = timeout
         self._patience = patience
         # It signs nothing: that is done here, by the key that a post asks for.
-        self._http = HttpxAiohttpClient(trust_env=True, timeout=None)
+        # A proxy of the environment leads away from this machine.
+        to_this_machine = is_loopback(urlsplit(url).hostname or "")
+        self._http = HttpxAiohttpClient(trust_env=not to_this_machine, timeout=None)
         self._caller = AsyncWebhookCaller(
             url,
             keys.current,
@@ -133,7 +138,7 @@ class HttpCourier:
         answer, problem = await self._carried(post, body, headers)
         if self._witness is not None:
             elapsed = time.perf_counter() - began
-            raw = tuple((name.encode(), value.encode()) for name, value in headers)
+            raw = (_JSON, *((name.encode(), value.encode()) for name, value in headers))
             url = f"{self._caller.url}{post.path}"
             self._witness(Carried(post, url, raw, body, began_millis, elapsed, answer, problem))
         if answer is None or problem:
@@ -142,8 +147,9 @@ class HttpCourier:
 
     async def send_again(self, path: str, body: bytes, headers: Headers) -> tuple[HttpResponse | None, str]:
         """Post what was posted before; return what came back, if anything did, and why not, or ""."""
+        own = tuple((name, value) for name, value in headers if name.lower() != "content-type")
         try:
-            delivery = await self._caller.post(path, body, headers, signed=False)
+            delivery = await self._caller.post(path, body, own, signed=False)
         except DeliveryInDoubtError as doubt:
             return None, str(doubt)
         return HttpResponse(delivery.status, delivery.headers, delivery.body), ""
@@ -168,7 +174,7 @@ class HttpCourier:
 
     async def _roughly(self, post: Post, body: bytes, headers: Headers) -> tuple[HttpResponse | None, str]:
         assert post.manner is not None
-        raw = [(b"Content-Type", b"application/json"), *((name.encode(), value.encode()) for name, value in headers)]
+        raw = [_JSON, *((name.encode(), value.encode()) for name, value in headers)]
         try:
             answer = await post_roughly(f"{self._caller.url}{post.path}", raw, body, post.manner, self._timeout)
         except (OSError, ValueError) as broken:

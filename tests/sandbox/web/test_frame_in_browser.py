@@ -16,6 +16,16 @@ NARROW = {"width": 400, "height": 800}
 #: What Chromium notes when a form is answered with 422, as forms with mistakes are.
 REFUSED = ("status of 422",)
 
+#: Notes when each row comes, by the clock that the sandbox goes by.
+WATCH_ROWS = """
+() => {
+  window.appeared = {};
+  new MutationObserver((changes) => {
+    for (const change of changes) for (const row of change.addedNodes) appeared[row.id] ??= Date.now();
+  }).observe(document.getElementById("calls"), { childList: true });
+}
+"""
+
 
 def fill_in(page: Page, *, player_id: str = "p1", wager: str = "2.50", won: str = "7") -> None:
     page.get_by_label("Player").fill(player_id)
@@ -47,13 +57,18 @@ def test_a_played_round_appears_on_an_open_page(sandbox: Sandbox, browser: Brows
     with visiting(browser, sandbox.base_url) as live, visiting(browser, sandbox.base_url) as lobby:
         live.goto("/live")
         expect(live.get_by_text("Listening")).to_be_visible()
-        seen = live.locator("#calls tr").count()
+        live.evaluate(WATCH_ROWS)
         lobby.goto("/")
         play(lobby)
         expect(lobby.get_by_text("p1 wagered 2.50 and won 7.00 EUR.")).to_be_visible()
-        expect(live.locator("#calls tr")).to_have_count(seen + 2, timeout=1_000)
-        expect(live.locator("#calls tr").first).to_contain_text("/deposit")
         bet_id = lobby.locator(".result .code").inner_text()
+        deposit, withdraw = [each for each in sandbox.live.recent() if each.bet_id == bet_id]
+        expect(live.locator("#calls tr").first).to_have_id(f"call-{deposit.number}")
+        expect(live.locator("#calls tr").nth(1)).to_have_id(f"call-{withdraw.number}")
+        appeared = live.evaluate("appeared")
+    for exchange in (withdraw, deposit):
+        waited_ms = appeared[f"call-{exchange.number}"] - (exchange.at_millis + exchange.elapsed_ms)
+        assert waited_ms < 1_000
     with OperatorClient(sandbox.base_url, "acme", private_key, trust_env=False) as client:
         bet = client.fetch_bet(bet_id)
     assert (bet.status, getattr(bet, "won", None)) == ("CLOSED", 700)

@@ -96,6 +96,8 @@ def test_a_round_is_played(
     bet = sandbox.world.bet("acme", bet_id, now_millis=sandbox._clock())
     assert bet.status == ("ROLLED_BACK" if fields["outcome"] == "cancelled" else "CLOSED")
     assert sum(link.startswith("/live/") for link in html.values("href")) == 2
+    kept = {each["name"]: each.get("value") for each in html.all("input") if each.get("name") in {"wager", "player_id"}}
+    assert kept == {"wager": fields["wager"], "player_id": "p1"}
 
 
 def test_a_round_by_the_rules(http: httpx.Client) -> None:

@@ -34,6 +34,9 @@ _SEE_OTHER: Final = 303
 _REMEMBERED: Final = 200
 _LOOKED_THROUGH: Final = 1_000
 
+#: Fields of the form that stand in the address when a round was played.
+_KEPT: Final = ("player_id", "wager", "outcome", "won")
+
 _OUTCOMES: Final = {
     Outcome.RULES: "By the game’s rules",
     Outcome.WIN: "Win",
@@ -86,8 +89,7 @@ class _Lobby:
         self._played: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     async def show(self, request: Request) -> Response:
-        instance = self._instance(request.query_params.get("instance", self._sandbox.instance_id))
-        form = PlayForm() if instance is None else _filled_in(instance)
+        form = _filled_in(request, self._instance(request.query_params.get("instance", self._sandbox.instance_id)))
         return self._page(request, form, played=self._result(request.query_params.get("played", "")))
 
     async def play(self, request: Request) -> Response:
@@ -104,7 +106,9 @@ class _Lobby:
             form.problems["round"] = str(failed)
             return self._page(request, form, status=422)
         self._remember(played.round_id, tuple(played.bet_ids))
-        chosen = _chosen(request).link(instance=form.instance_id, played=played.round_id)
+        # The form stays filled in: whoever plays one round plays another.
+        filled_in = {name: getattr(form, name) for name in _KEPT}
+        chosen = _chosen(request).link(instance=form.instance_id, played=played.round_id, **filled_in)
         return RedirectResponse(f"{chosen}#play", _SEE_OTHER)
 
     async def thumbnail(self, request: Request) -> Response:
@@ -162,8 +166,16 @@ def _chosen(request: Request) -> _Filter:
     return _Filter(request.query_params.get("genre", ""), request.query_params.get("status", ""))
 
 
-def _filled_in(instance: GameInstance) -> PlayForm:
-    return PlayForm(instance_id=instance.id, wager=f"{instance.bet_config.default_wager:f}")
+def _filled_in(request: Request, instance: GameInstance | None) -> PlayForm:
+    query = request.query_params
+    usual = "" if instance is None else f"{instance.bet_config.default_wager:f}"
+    return PlayForm(
+        player_id=query.get("player_id", "p1"),
+        instance_id="" if instance is None else instance.id,
+        wager=query.get("wager", usual),
+        outcome=query.get("outcome", Outcome.RULES),
+        won=query.get("won", ""),
+    )
 
 
 def _playable(games: Sequence[GameInfo]) -> list[tuple[GameInfo, list[GameInstance]]]:
