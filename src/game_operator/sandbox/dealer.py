@@ -29,6 +29,8 @@ __all__ = ["Dealer", "Listener", "Order"]
 _MOST_ATTEMPTS: Final = 100
 #: Most items of a batch (docs/decisions/0010).
 _MOST_IN_A_BATCH: Final = 1_000
+#: Whatever the rates, the network is calm from this delivery of a call on: a fault is never in a call's place.
+_CALM_FROM: Final = 6
 _LATE_MILLIS: Final = 9 * 60 * 60 * 1_000
 _JACKPOT_AFTER_MILLIS: Final = 1_000
 
@@ -36,6 +38,10 @@ _ON_THE_WIRE: Final = (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Faul
 _ANY: Final = (*_ON_THE_WIRE, Fault.DUPLICATE, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
 #: Faults of the order and the time in which calls are sent.
 _IN_TIME: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT})
+#: What a withdraw is answered once its bet is cancelled; the second where codes are few (docs/decisions/0013).
+_CANCELLED: Final = frozenset({WebhookErrorCode.BET_ROLLED_BACK, WebhookErrorCode.BET_ALREADY_CLOSED})
+#: What no withdraw of a bet that nobody cancelled is answered: there is no other call of its identity.
+_NEVER_OF_A_NEW_BET: Final = _CANCELLED | {WebhookErrorCode.DUPLICATE_TRANSACTION}
 #: Extras that a wallet must refuse.
 _MUST_BE_REFUSED: Final = frozenset({Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT})
 
@@ -140,6 +146,8 @@ class Dealer:
         self._listener = listener
         self._most_attempts = most_attempts
         self._due: list[tuple[int, int, _Step]] = []
+        #: Calls that were sent and not answered definitely, in the order of their first sending.
+        self._unanswered: dict[_Step, None] = {}
         self._pushed = 0
         self._serial = 0
         #: The simulated time, Unix milliseconds.
@@ -189,6 +197,12 @@ class Dealer:
             self._judge(step, heard)
             if step.extra is None:
                 self._follow(step, heard)
+
+    def abandon(self) -> None:
+        """Give up what was sent and not answered definitely, because nobody can carry it any more."""
+        for step in tuple(self._unanswered):
+            step.dealt.lost = True
+            self._ended(step, None)
 
     # --- dealing -----------------------------------------------------------------------------------------------------
 
@@ -261,8 +275,7 @@ class Dealer:
             or step.dealt.state is not ServiceState.REFUSED
         ):
             return False
-        if self._listener is not None and step.attempts:
-            self._listener.end(step.dealt, 0)
+        self._ended(step, 0)
         return True
 
     # --- sending -----------------------------------------------------------------------------------------------------
@@ -277,7 +290,8 @@ class Dealer:
             self._begun(each)
         faults = step.faults
         if step.attempts > 1:
-            faults = self._faults.struck_again(f"{step.draw}:{step.attempts}")
+            calm = step.attempts >= _CALM_FROM
+            faults = () if calm else self._faults.struck_again(f"{step.draw}:{step.attempts}")
         posts = tuple(self._posts(tuple(each.call for each in steps), step, faults))
         self.struck.update(fault for fault in faults if fault in _IN_TIME)
         self.struck.update(fault for post in posts for fault in (post.manner, post.extra) if fault is not None)
@@ -300,9 +314,9 @@ class Dealer:
         return Post(calls, self._serial, max(1, step.attempts), manner, extra)
 
     def _may_go_in_a_batch(self, step: _Step) -> bool:
-        return self._batches and step.attempts == 0 and not step.faults and isinstance(step.dealt, DealtBet) and (
-            isinstance(step.call, DepositCall) and step.releases is None and not step.call.is_claim
-        )  # fmt: skip
+        if not self._batches or step.attempts or step.faults or step.extra is not None or step.releases is not None:
+            return False
+        return isinstance(step.dealt, DealtBet) and isinstance(step.call, DepositCall) and not step.call.is_claim
 
     def _beside(self, at_millis: int) -> Iterator[_Step]:
         """Yield the deposits that are due at the same moment, to go in a batch."""
@@ -318,6 +332,7 @@ class Dealer:
         bet = step.dealt
         if step.attempts > 1:
             return
+        self._unanswered[step] = None
         if self._listener is not None:
             self._listener.begin(bet, _may_move_cents(step.call))
         if not isinstance(bet, DealtBet):
@@ -350,19 +365,37 @@ class Dealer:
             answer for post, answer in heard if post.extra not in _MUST_BE_REFUSED and answer.settles(step.call)
         ]
         if step.releases is not None:
+            self._overtook(step, definite)
             self._push(self.now_millis + 1, step.releases)
             step.releases = None
         if definite:
-            self._settled(step, definite[0])
+            # Of a withdraw that was doubled and cancelled in between, the SUCCESS tells more.
+            self._settled(step, next((answer for answer in definite if answer.succeeded), definite[0]))
         else:
             self._send_again(step, heard)
+
+    def _ended(self, step: _Step, moved_cents: int | None) -> None:
+        """Tell the listener, if it was ever told that the call began."""
+        if step in self._unanswered:
+            del self._unanswered[step]
+            if self._listener is not None:
+                self._listener.end(step.dealt, moved_cents)
+
+    def _overtook(self, step: _Step, definite: list[Answer]) -> None:
+        """Note what was answered to a call whose withdraw was not sent yet."""
+        if not definite or not isinstance(step.dealt, DealtBet):
+            return
+        if isinstance(step.call, RollbackCall):
+            step.dealt.cancelled_unseen = True
+        elif any(answer.succeeded for answer in definite):
+            step.dealt.problems.append("its deposit was accepted before its withdraw was sent")
 
     def _send_again(self, step: _Step, heard: list[tuple[Post, Answer]]) -> None:
         wait_millis = self._retries.wait_millis(step.attempts)
         if wait_millis is None:
             self._given_up(step)
         elif step.attempts >= self._most_attempts:
-            last = heard[-1][1]
+            last = next((answer for _, answer in reversed(heard) if answer.reply is not None), heard[-1][1])
             step.dealt.problems.append(f"{step.call.operation} had no definite answer in {step.attempts} tries: {last}")
             self._given_up(step)
         else:
@@ -370,16 +403,14 @@ class Dealer:
 
     def _given_up(self, step: _Step) -> None:
         step.dealt.lost = True
-        if self._listener is not None:
-            self._listener.end(step.dealt, None)
+        self._ended(step, None)
         bet = step.dealt
         if isinstance(step.call, WithdrawCall) and isinstance(bet, DealtBet) and not bet.hurried:
             # Nobody knows whether it was placed, so it does not take part: it is cancelled.
             self._push(self.now_millis, _Step(bet, bet.rollback(), f"{step.draw}:cancelled"))
 
     def _settled(self, step: _Step, answer: Answer) -> None:
-        if self._listener is not None:
-            self._listener.end(step.dealt, _moved_cents(step, answer))
+        self._ended(step, _moved_cents(step, answer))
         if Fault.OTHER_CONTENT in step.faults:
             self._push(self.now_millis + 1, _Step(step.dealt, changed(step.call), step.draw, extra=Fault.OTHER_CONTENT))
         if isinstance(step.dealt, DealtClaim):
@@ -391,7 +422,7 @@ class Dealer:
     def _bet_settled(self, bet: DealtBet, step: _Step, answer: Answer) -> None:
         match step.call:
             case WithdrawCall():
-                self._placed(bet, step.then) if answer.succeeded else self._refused(bet)
+                self._placed(bet, step.then) if answer.succeeded else self._refused(bet, answer)
             case RollbackCall():
                 self._cancelled(bet, answer)
             case DepositCall(is_claim=True):
@@ -399,6 +430,8 @@ class Dealer:
                 self._expect_success(step, answer)
             case DepositCall():
                 self._expect_success(step, answer)
+                bet.paid = answer.succeeded
+                self._check_unpaid(bet)
                 if answer.succeeded and step.then is not None:
                     self._push(self.now_millis + _JACKPOT_AFTER_MILLIS, step.then)
 
@@ -415,9 +448,17 @@ class Dealer:
             late_millis = _LATE_MILLIS if Fault.LATE_DEPOSIT in end.faults else 0
             self._push(max(self.now_millis, bet.planned.ends_at_millis) + late_millis, end)
 
-    def _refused(self, bet: DealtBet) -> None:
-        if bet.state is ServiceState.PLACING:
-            self._change(bet, ServiceState.REFUSED)
+    def _refused(self, bet: DealtBet, answer: Answer) -> None:
+        if bet.state is not ServiceState.PLACING:
+            return
+        self._change(bet, ServiceState.REFUSED)
+        if answer.code in _NEVER_OF_A_NEW_BET:
+            bet.problems.append(f"its withdraw was refused with {answer.code}, and it is the only one of this bet")
+        self._check_unpaid(bet)
+
+    def _check_unpaid(self, bet: DealtBet) -> None:
+        if bet.paid and bet.state is ServiceState.REFUSED:
+            bet.problems.append("its deposit was accepted, and its withdraw refused")
 
     def _cancelled(self, bet: DealtBet, answer: Answer) -> None:
         if answer.code not in {None, WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.PLAYER_NOT_FOUND}:
@@ -447,10 +488,9 @@ def name_of(step: _Step) -> str:
 def _agree(step: _Step, answer: Answer) -> bool:
     """Return whether a right wallet may answer so to a call it answered otherwise: it was cancelled in between."""
     assert step.first is not None
-    return step.first.succeeded == answer.succeeded or WebhookErrorCode.BET_ROLLED_BACK in {
-        step.first.code,
-        answer.code,
-    }
+    if step.first.succeeded == answer.succeeded:
+        return True
+    return step.dealt.state is ServiceState.ROLLED_BACK and not _CANCELLED.isdisjoint({step.first.code, answer.code})
 
 
 def _may_move_cents(call: MovingCall) -> int:

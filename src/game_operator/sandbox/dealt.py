@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from game_operator.models.webhooks import DepositCall, FreeBet, MovingCall, RollbackCall, WithdrawCall
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet, MovingCall, RollbackCall, WithdrawCall
 from game_operator.sandbox.delivery import Sent
 from game_operator.sandbox.plan import PlannedBet, PlannedClaim, PlannedRound
 
@@ -56,7 +56,8 @@ class DealtBet(_Record):
         round: The round it is part of.
         accepted: Whether a SUCCESS to its withdraw was heard.
         hurried: Whether what ends it was sent before its withdraw.
-        cancelled_unseen: Whether the wallet said to its rollback that it knew no such bet.
+        cancelled_unseen: Whether its rollback was answered, and the wallet had not seen the bet.
+        paid: Whether a SUCCESS to its deposit was heard.
         jackpot_paid: Whether a SUCCESS to its jackpot was heard.
     """
 
@@ -65,6 +66,7 @@ class DealtBet(_Record):
     accepted: bool = False
     hurried: bool = False
     cancelled_unseen: bool = False
+    paid: bool = False
     jackpot_paid: bool = False
     state: ServiceState = ServiceState.PLACING
 
@@ -202,7 +204,8 @@ Dealt: TypeAlias = DealtBet | DealtClaim
 
 
 def changed(call: MovingCall) -> MovingCall:
-    """Return a call of the same identity and other content: one that moves a cent more."""
+    """Return a call of the same identity and other content: one that moves a cent more, or less at the very most."""
     assert isinstance(call, WithdrawCall | DepositCall)
     kept = {name: getattr(call, name) for name in call.__slots__ if name not in {"raw", "body"}}
-    return type(call)(**(kept | {"amount_cents": call.amount_cents + 1}))
+    step = 1 if call.amount_cents < MAX_AMOUNT_CENTS else -1
+    return type(call)(**(kept | {"amount_cents": call.amount_cents + step}))

@@ -204,6 +204,8 @@ class House:
 
     def played(self, item: PlannedItem, dealer: Dealer, deliveries: "list[Delivery]") -> PlayedRound:
         """Return what became of *item*, and count its calls for faults that wait for the Nth."""
+        # Of a wallet that cannot be reached any more, calls may be unanswered.
+        dealer.abandon()
         self.faults.counted(dealer.calls, dealer.struck_nth)
         problems = tuple(problem for dealt in dealer.dealt for problem in dealt.problems)
         if isinstance(item, PlannedClaim):

@@ -1,0 +1,242 @@
+"""A wallet in process that counts what arrives, a courier that carries to it as a network would, and short plans."""
+
+import asyncio
+import hmac
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+from game_operator.codes import BetState
+from game_operator.ledger import MemoryLedger
+from game_operator.models.webhooks import MovingCall
+from game_operator.profile import Profile
+from game_operator.protocol.signing import Signature
+from game_operator.sandbox.dealer import Dealer, Order
+from game_operator.sandbox.dealt import Dealt, DealtBet, ServiceState
+from game_operator.sandbox.delivery import Answer, Post, answers_in, unheard
+from game_operator.sandbox.faults import Fault, FaultPlan
+from game_operator.sandbox.plan import BetEnd, PlannedBet, PlannedClaim, PlannedFreeBet, PlannedItem, PlannedRound
+from game_operator.sandbox.playing import play
+from game_operator.sandbox.retries import retry_preset
+from game_operator.wallet import Wallet
+from game_operator.webhooks import HmacSignature, WebhookHandler, WebhookReceiver
+from game_operator.webhooks.authenticators import Authenticator
+
+START_MILLIS = 1_772_323_200_000
+#: What players open with, in cents.
+OPENING_CENTS = 1_000_000
+_SECRETS = {Fault.FORGED: b"a stranger's secret", Fault.OLD_KEY: b"the secret from before"}
+_CURRENT = b"the service's secret"
+
+
+class FastKeys:
+    """Signs as ``ServiceKeys`` does, a hundred times as fast."""
+
+    def signature(self, post: Post, signed: bytes) -> Signature:
+        secret = _SECRETS.get(post.extra, _CURRENT) if post.extra else _CURRENT
+        return Signature.of(hmac.digest(secret, signed, sha256))
+
+
+class InProcess:
+    """
+    A courier to a wallet in this process, and the wallet.
+
+    It loses, delays and doubles as a network does, and counts what really arrives.
+
+    Args:
+        handler: The wallet's; a right one over ``ledger`` if None.
+        authenticator: The wallet's; the right one if None.
+        keys: The service's.
+        random: Decides how long each way takes, and what is still under way when nobody waits for it; None takes no
+            time at all.
+        replace: Returns the body that is heard in place of the wallet's answer, or None; called with post and body.
+    """
+
+    def __init__(
+        self,
+        *,
+        players: Iterable[str] = ("p1",),
+        opening: Mapping[str, int] | None = None,
+        handler: Callable[[MemoryLedger], WebhookHandler] | None = None,
+        authenticator: Authenticator | None = None,
+        keys: Any = None,
+        random: Random | None = None,
+        profile: Profile | None = None,
+        replace: Callable[[Post, bytes], bytes | None] | None = None,
+    ) -> None:
+        self.opening = dict.fromkeys(players, OPENING_CENTS) if opening is None else dict(opening)
+        self.ledger = MemoryLedger(self.opening)
+        self.handler = handler(self.ledger) if handler else Wallet(self.ledger, profile=profile)
+        self.receiver = WebhookReceiver(
+            authenticator=authenticator or HmacSignature(_CURRENT), profile=profile, budget_seconds=1_000
+        )
+        self.header = (profile or Profile()).signature_header
+        self.keys = keys or FastKeys()
+        self.random = random
+        self.replace = replace
+        #: Every post, in the order of sending, and its signature.
+        self.posts: list[tuple[Post, bytes, bytes]] = []
+        #: How often each body arrived at the wallet, by path and body.
+        self.arrived: Counter[tuple[str, bytes]] = Counter()
+        self._late: set[asyncio.Task[bytes]] = set()
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        signed = post.signed
+        body, signature = post.sent_for(signed), self.keys.signature(post, signed)
+        self.posts.append((post, body, bytes(signature)))
+        await self._pause()
+        match post.manner:
+            case Fault.REQUEST_LOST:
+                return unheard(post.calls, "request lost")
+            case Fault.TIMEOUT | Fault.RESET:
+                # The wallet is still at work, or does not even begin before other calls have come and gone.
+                task = asyncio.get_running_loop().create_task(self._at_the_wallet(post, body, signature))
+                self._late.add(task)
+                if self.random is None:
+                    await task
+                return unheard(post.calls, f"{post.manner}")
+        answer = await self._at_the_wallet(post, body, signature)
+        await self._pause()
+        if post.manner is Fault.REPLY_LOST:
+            return unheard(post.calls, "reply lost")
+        return answers_in(post, 200, answer)
+
+    async def settle(self) -> None:
+        """Wait for what is still under way."""
+        await asyncio.gather(*self._late)
+
+    async def _at_the_wallet(self, post: Post, body: bytes, signature: bytes) -> bytes:
+        if post.manner in {Fault.TIMEOUT, Fault.RESET}:
+            await self._pause(10)
+        self.arrived[post.path, body] += 1
+        reply = self.receiver.handle(post.path, {self.header: signature.decode()}, body, self.handler)
+        replaced = None if self.replace is None else self.replace(post, reply.body)
+        return reply.body if replaced is None else replaced
+
+    async def _pause(self, most: int = 4) -> None:
+        for _ in range(self.random.randrange(most) if self.random is not None else 0):
+            await asyncio.sleep(0)
+
+    def arrivals(self, call: MovingCall) -> int:
+        """Return how often *call* arrived by itself."""
+        post = Post((call,))
+        return self.arrived[post.path, post.signed]
+
+    def code_of(self, bet_id: str) -> str | None:
+        """Return the wallet's state of a bet, None for one that it never saw."""
+        record = self.ledger.bet(bet_id)
+        return None if record is None else str(record.state)
+
+
+def bet(number: int = 1, end: BetEnd = BetEnd.CLOSED, **changes: Any) -> PlannedBet:  # Any: fields of PlannedBet.
+    settings: dict[str, Any] = {
+        "bet_id": f"b{number}",
+        "player_id": "p1",
+        "wager_cents": 500,
+        "end": end,
+        "won_cents": 1_250 if end is BetEnd.CLOSED else 0,
+        "at_millis": START_MILLIS,
+        "ends_at_millis": START_MILLIS + 2_000,
+    }
+    return PlannedBet(**settings | changes)
+
+
+def round_of(*bets: PlannedBet, number: int = 1) -> PlannedRound:
+    return PlannedRound(
+        round_id=f"r{number}",
+        round_no=number,
+        instance_id="i1",
+        game="crash",
+        at_millis=min(each.at_millis for each in bets),
+        bets=bets,
+    )
+
+
+def claim(number: int = 1, player_id: str = "p1", won: tuple[int, ...] = (300, 0, 75)) -> PlannedClaim:
+    return PlannedClaim(
+        free_bet_id=f"f{number}",
+        player_id=player_id,
+        instance_id="i1",
+        game="crash",
+        round_id=f"free-{number}",
+        at_millis=START_MILLIS,
+        bets=tuple(
+            PlannedFreeBet(id=f"f{number}-{i}", wager_cents=100, won_cents=cents) for i, cents in enumerate(won)
+        ),
+    )
+
+
+@dataclass
+class Listened:
+    """What a dealer told its listener."""
+
+    told: list[tuple[str, int | None]] = field(default_factory=list)
+    begun: list[tuple[str, int]] = field(default_factory=list)
+    ended: list[tuple[str, int | None]] = field(default_factory=list)
+
+    def begin(self, dealt: Dealt, may_move_cents: int) -> None:
+        self.begun.append((dealt.key, may_move_cents))
+
+    def end(self, dealt: Dealt, moved_cents: int | None) -> None:
+        self.ended.append((dealt.key, moved_cents))
+
+
+def faults(*names: Fault, nth: Mapping[Fault, int] | None = None, rate: float = 1.0) -> FaultPlan:
+    return FaultPlan(dict.fromkeys(names, rate), dict(nth or {}))
+
+
+def deal(
+    courier: InProcess,
+    *items: PlannedItem,
+    plan: FaultPlan | None = None,
+    retries: str = "three",
+    concurrency: int = 1,
+    on_answer: Callable[[Order, list[tuple[Answer, ...]]], object] | None = None,
+    **options: Any,  # Any: those of Dealer.
+) -> Dealer:
+    """Play *items* to their end, and return the dealer."""
+    dealer = Dealer(items, faults=plan or FaultPlan(), retries=retry_preset(retries), **options)
+
+    async def everything() -> None:
+        await play(dealer, courier, concurrency=concurrency, on_answer=on_answer)
+        await courier.settle()
+
+    asyncio.run(everything())
+    return dealer
+
+
+_RIGHT: Mapping[ServiceState, set[BetState | None]] = {
+    ServiceState.OPEN: {BetState.OPEN},
+    ServiceState.CLOSED: {BetState.CLOSED},
+    ServiceState.ROLLED_BACK: {BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED, None},
+    ServiceState.REFUSED: {BetState.DECLINED, None},
+}
+
+
+def disagreements(dealer: Dealer, courier: InProcess) -> list[str]:
+    """Return what service and wallet do not agree on: bets by their states, players by their balances."""
+    wrong: list[str] = []
+    due = dict(courier.opening)
+    for dealt in dealer.dealt:
+        if dealt.player_id in due:
+            due[dealt.player_id] += dealt.effect_cents
+        if isinstance(dealt, DealtBet):
+            record = courier.ledger.bet(dealt.key)
+            state, won = (None, None) if record is None else (record.state, record.won_cents)
+            if state not in _RIGHT.get(dealt.state, set()):
+                wrong.append(f"{dealt.key}: {dealt.state}, and the wallet has {state}")
+            elif dealt.state is ServiceState.CLOSED and won != dealt.planned.won_cents:
+                wrong.append(f"{dealt.key}: won {dealt.planned.won_cents}, and the wallet has {won}")
+    wrong += [
+        f"{player_id}: {cents} is due, and the wallet has {courier.ledger.balance(player_id)}"
+        for player_id, cents in due.items()
+        if courier.ledger.balance(player_id) != cents
+    ]
+    return wrong
+
+
+def problems(dealer: Dealer) -> list[str]:
+    return [f"{dealt.key}: {problem}" for dealt in dealer.dealt for problem in dealt.problems]
