@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test check lint format bench torture clean
+.PHONY: help demo demo-web test check lint format bench torture clean
 
 help:
-	@echo "make demo     both stories, client and wallet, against running servers, in under 30 seconds"
+	@echo "make demo     three stories against running servers: client, wallet, and 50 rounds with faults"
+	@echo "make demo-web the control room in the browser, with a wallet to play against, until Ctrl-C"
 	@echo "make test     all tests"
 	@echo "make check    what a change must pass: format, lint, types, import contracts, tests"
 	@echo "make format   write the format that check asks for"
@@ -17,6 +18,9 @@ help:
 
 demo: $(VENV)/runtime
 	@$(BIN)/game-operator demo
+
+demo-web: $(VENV)/runtime
+	@$(BIN)/game-operator demo --web
 
 test: $(VENV)/dev
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not torture"

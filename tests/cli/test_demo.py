@@ -1,6 +1,7 @@
-"""`game-operator demo`: both stories, whole, and nothing left behind however they end."""
+"""`game-operator demo`: its stories, whole, and nothing left behind however they end."""
 
 import importlib
+import json
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from game_operator.cli import _story
@@ -93,27 +95,39 @@ def test_the_whole_story(tmp_path: Path) -> None:
         "20. The books",
         "   player-1: 94.50",
         "   verified: ",
+        "21. A round played by the service",
+        "   a win: /withdraw 95.00, /deposit 107.50",
+        "   the same bet by fetch-bet: CLOSED",
+        "   a cancelled one: withdraw, rollback; ROLLED_BACK on both sides",
+        "22. Free bets, granted and claimed",
+        "   3 free bets granted and played",
+        "23. A reply that is lost",
+        "   the wallet debits and answers, the service does not hear it and sends the withdraw again: debited once",
+        "24. 50 rounds with every fault there is",
+        "   50 rounds, ",
+        "   audited bet by bet and player by player: service and wallet agree on all of it",
         "All of it worked",
     ):
         assert any(line.startswith(expected) for line in story), expected
-    assert max(map(len, told.out.splitlines())) <= 100
+    assert max(map(len, told.out.splitlines())) <= 110
     assert list(tmp_path.iterdir()) == []
-    sandbox, wallet = pids_in(told.out)
-    assert sandbox != wallet
-    assert not is_running(sandbox)
-    assert not is_running(wallet)
+    processes = pids_in(told.out)
+    assert len(set(processes)) == 3
+    assert not any(map(is_running, processes))
 
 
 def test_the_stories_as_a_document(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for a program: both stories, in order."""
+    """The same for a program: all stories, in order."""
     monkeypatch.setattr(demo_module, "_client_story", lambda place: iter([Chapter("Calls", ("one", "two"))]))
     monkeypatch.setattr(demo_module, "_wallet_story", lambda place: iter([Chapter("Webhooks", ("three",))]))
+    monkeypatch.setattr(demo_module, "_rounds_story", lambda place: iter([Chapter("Rounds", ("four",))]))
     document = run("demo", "--json").document
     assert document["ok"] is True
     assert document["seconds"] >= 0
     assert document["steps"] == [
         {"title": "Calls", "lines": ["one", "two"], "problem": ""},
         {"title": "Webhooks", "lines": ["three"], "problem": ""},
+        {"title": "Rounds", "lines": ["four"], "problem": ""},
     ]
 
 
@@ -268,3 +282,21 @@ def test_a_server_that_does_not_start_is_2(
     assert error["exit_code"] == 2
     assert problem in error["message"]
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
+def test_the_control_room_stays_open_until_it_is_stopped(tmp_path: Path, number: int) -> None:
+    """`demo --web` prints its address, has rounds to show, plays against a real wallet, and leaves nothing behind."""
+    with started("demo", "--web", "--json", TMPDIR=str(tmp_path), HTTP_PROXY="http://127.0.0.1:1") as process:
+        assert process.stdout is not None
+        document = json.loads(process.stdout.readline())
+        assert document["players"] == ["ann", "bob", "cleo"]
+        pages = {path: httpx.get(document["control_room"] + path, trust_env=False) for path in ("", "bets", "wallet")}
+        told = stopped(process, number)
+    assert {page.status_code for page in pages.values()} == {200}
+    assert all(state in pages["bets"].text for state in ("CLOSED", "ROLLED_BACK"))
+    assert "cleo" in pages["wallet"].text
+    assert told == Told(0, "", "")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(document["control_room"], trust_env=False)

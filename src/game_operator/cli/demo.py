@@ -1,4 +1,4 @@
-"""``game-operator demo``: what the client can do and what a wallet must withstand, told as two short stories."""
+"""``game-operator demo``: client, wallet, and both under fire by the service, told as three short stories."""
 
 import json
 import signal
@@ -10,7 +10,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
@@ -21,20 +23,32 @@ from game_operator.errors import ConfigurationError
 if TYPE_CHECKING:
     from game_operator.cli._chapters import Chapter
 
-__all__ = ["demo"]
+__all__ = ["demo", "wallet_running"]
 
 _START_SECONDS = 20.0
 _STOP_SECONDS = 5.0
 _CALLED = {"sandbox": "the sandbox", "serve": "the wallet"}
 
 
-def demo(as_json: AsJson = False) -> int:
+def demo(
+    web: Annotated[
+        bool, typer.Option("--web", help="Keep the control room open in the browser, with a wallet to play against.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="With --web: where the control room listens; 0 takes a free port.")
+    ] = 0,
+    as_json: AsJson = False,
+) -> int:
     """
-    Show what the client can do against a sandbox, and what a wallet withstands that is sent signed webhooks.
+    Show what the client can do, what a wallet withstands, and 50 rounds with faults that end in agreement.
 
     Sandbox and wallet run in processes of their own, started for it and stopped afterwards, so every call goes over
     HTTP. The exit code is 1 if a step went wrong.
     """
+    if web:
+        from game_operator.cli._demo_web import keep_open
+
+        return keep_open(port, as_json=as_json)
     started = time.monotonic()
     chapters: list[Chapter] = []
     with (
@@ -51,8 +65,8 @@ def demo(as_json: AsJson = False) -> int:
 
 
 def _stories(place: Path) -> "Generator[Chapter]":
-    """Yield the chapters of both stories, up to the first one with a problem."""
-    for story in (_client_story, _wallet_story):
+    """Yield the chapters of all stories, up to the first one with a problem."""
+    for story in (_client_story, _wallet_story, _rounds_story):
         for chapter in story(place):
             yield chapter
             if chapter.problem:
@@ -72,11 +86,27 @@ def _wallet_story(place: Path) -> "Iterator[Chapter]":
     from game_operator.cli._keys import write_pair
     from game_operator.cli._wallet_story import told_of_wallet
 
-    keys = write_pair(place / "service.pem", bits=2048)
-    database, log = f"sqlite:///{place / 'wallet.db'}", place / "wallet.log"
-    options = ("--port", "0", "--database", database, "--service-key", str(keys.public))
+    keys = write_pair(place / "provider.pem", bits=2048)
+    with wallet_running(place, "wallet", keys.public) as (wallet, database):
+        yield from told_of_wallet(keys, wallet, database, place / "wallet.log")
+
+
+def _rounds_story(place: Path) -> "Iterator[Chapter]":
+    from game_operator.cli._keys import write_pair
+    from game_operator.cli._rounds_story import told_of_rounds
+
+    keys = write_pair(place / "dealer.pem", bits=2048)
+    with wallet_running(place, "casino", keys.public) as (wallet, database):
+        yield from told_of_rounds(keys.private, wallet, database)
+
+
+@contextmanager
+def wallet_running(place: Path, name: str, service_key: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """Run a wallet over an SQLite file in *place*, and yield what it says about itself, and its database."""
+    database, log = f"sqlite:///{place / name}.db", place / f"{name}.log"
+    options = ("--port", "0", "--database", database, "--service-key", str(service_key))
     with log.open("wb") as standard_error, _running("serve", *options, log=standard_error) as wallet:
-        yield from told_of_wallet(keys, wallet, database, log)
+        yield wallet, database
 
 
 @contextmanager
