@@ -9,6 +9,7 @@ else is under way.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from enum import StrEnum
 from random import Random
 from threading import Lock
@@ -93,7 +94,7 @@ _OF_REPEATS: Final = (
     Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW, Fault.DUPLICATE,
 )  # fmt: skip
 
-_PART: Final = re.compile(r"(?P<name>[a-z0-9-]+)(?:=(?P<rate>[0-9.]+)(?P<percent>%?)|@(?P<nth>[0-9]+))?")
+_PART: Final = re.compile(r"(?P<name>[a-z0-9-]+)(?:=(?P<rate>[0-9.]+)(?P<percent>%?)|@(?P<nth>[0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +137,12 @@ class FaultPlan:
         return cls(rates, nth)
 
     def __str__(self) -> str:
-        parts = [f"{fault}={rate:g}" for fault, rate in self.rates.items()]
+        # Never with an exponent, which ``parse`` does not read.
+        parts = [f"{fault}={Decimal(repr(float(rate))):f}" for fault, rate in self.rates.items()]
         return ",".join([*parts, *(f"{fault}@{number}" for fault, number in self.nth.items())]) or "none"
 
     def __bool__(self) -> bool:
-        return bool(self.rates or self.nth)
+        return any(self.rates.values()) or bool(self.nth)
 
     def struck(self, draw: str, possible: Iterable[Fault]) -> tuple[Fault, ...]:
         """Return which of the *possible* faults strike, by their rates; the same *draw* gives the same answer."""

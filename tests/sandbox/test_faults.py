@@ -1,0 +1,171 @@
+"""Faults by name: what can be asked for, which call they strike, and switches that any thread may turn."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from game_operator import ConfigurationError
+from game_operator.sandbox.faults import API_FAULTS, DEFAULT_RATE, FAULTS, NO_FAULTS, Fault, FaultPlan, FaultSwitches
+
+OF_WEBHOOKS = tuple(fault for fault in Fault if fault not in API_FAULTS)
+
+
+def test_every_fault_is_described_once() -> None:
+    """Who switches a fault on is told what it does, and on which side."""
+    assert [info.name for info in FAULTS] == list(Fault)
+    assert {info.name for info in FAULTS if info.side == "api"} == set(API_FAULTS)
+    assert all(info.title and info.text.endswith(".") for info in FAULTS)
+    assert len({info.text for info in FAULTS}) == len(FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "plan"),
+    [
+        pytest.param("none", FaultPlan(), id="none"),
+        pytest.param(" none ", FaultPlan(), id="none among spaces"),
+        pytest.param(
+            "all", FaultPlan(dict.fromkeys(OF_WEBHOOKS, DEFAULT_RATE)), id="all of those that strike webhooks"
+        ),
+        pytest.param("reset", FaultPlan({Fault.RESET: 0.03}), id="a name alone is 3 %"),
+        pytest.param("reset=0.5", FaultPlan({Fault.RESET: 0.5}), id="a rate"),
+        pytest.param("reset=0", FaultPlan({Fault.RESET: 0.0}), id="the least rate"),
+        pytest.param("reset=1", FaultPlan({Fault.RESET: 1.0}), id="the highest rate"),
+        pytest.param("reset=5%", FaultPlan({Fault.RESET: 0.05}), id="percent"),
+        pytest.param("reset=100%", FaultPlan({Fault.RESET: 1.0}), id="the highest percentage"),
+        pytest.param("reset@3", FaultPlan({}, {Fault.RESET: 3}), id="the third call"),
+        pytest.param("reset@1", FaultPlan({}, {Fault.RESET: 1}), id="the first call"),
+        pytest.param(
+            "reply-lost=0.05, forged=1%,api-429@2",
+            FaultPlan({Fault.REPLY_LOST: 0.05, Fault.FORGED: 0.01}, {Fault.API_429: 2}),
+            id="several",
+        ),
+    ],
+)
+def test_what_can_be_asked_for(text: str, plan: FaultPlan) -> None:
+    """Rates, percentages and numbers of calls are read as they are written."""
+    assert FaultPlan.parse(text) == plan
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("", "no fault", id="nothing"),
+        pytest.param("reset,,slow", "no fault", id="nothing between commas"),
+        pytest.param("thunder", "no fault 'thunder'", id="an unknown name"),
+        pytest.param("Reset", "no fault 'Reset'", id="another case"),
+        pytest.param("thunder=0.1", "no fault 'thunder'", id="an unknown name with a rate"),
+        pytest.param("reset=1.01", "not 1.01", id="above 1"),
+        pytest.param("reset=101%", "not 1.01", id="above 100 %"),
+        pytest.param("reset=-0.1", "no fault 'reset=-0.1'", id="below 0"),
+        pytest.param("reset=1.2.3", "no number", id="no number"),
+        pytest.param("reset=nan", "no fault", id="not a number"),
+        pytest.param("reset=", "no fault", id="an empty rate"),
+        pytest.param("reset@0", "no call number 0", id="calls count from 1"),
+        pytest.param("reset@", "no fault", id="an empty number"),
+        pytest.param("reset@" + "9" * 5_000, "no fault", id="a number too long to be read"),
+        pytest.param("reset=0.1@2", "no fault", id="a rate and a number"),
+        pytest.param("all,reset", "no fault 'all'", id="all and more"),
+    ],
+)
+def test_what_cannot_be_asked_for(text: str, told: str) -> None:
+    """The message says which value is wrong, and what to pass."""
+    with pytest.raises(ConfigurationError, match=r"Pass|counted from 1|must be from 0 to 1") as refused:
+        FaultPlan.parse(text)
+    assert told in str(refused.value)
+    assert len(str(refused.value)) < 1_000
+
+
+@given(
+    rates=st.dictionaries(st.sampled_from(Fault), st.floats(0, 1)),
+    nth=st.dictionaries(st.sampled_from(Fault), st.integers(1, 999_999_999)),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_plan_is_read_as_it_is_written(rates: dict[Fault, float], nth: dict[Fault, int]) -> None:
+    """A trace names its faults by their text: no rate is too small for that."""
+    plan = FaultPlan(rates, nth)
+    assert FaultPlan.parse(str(plan)) == plan
+    assert bool(plan) == (any(rates.values()) or bool(nth))
+
+
+@pytest.mark.parametrize(
+    ("rate", "least", "most"), [(0.0, 0, 0), (0.1, 150, 250), (0.5, 900, 1_100), (1.0, 2_000, 2_000)]
+)
+def test_a_fault_strikes_as_often_as_its_rate_says(rate: float, least: int, most: int) -> None:
+    """At 0 never, at 1 always, and between in proportion."""
+    plan = FaultPlan({Fault.RESET: rate})
+    assert least <= sum(bool(plan.struck(f"call {number}", OF_WEBHOOKS)) for number in range(2_000)) <= most
+
+
+def test_which_call_is_struck_follows_from_its_draw_alone() -> None:
+    """The same draw strikes the same; another fault switched on moves nothing."""
+    draws = [f"7:b{number}:withdraw:BET" for number in range(500)]
+    alone, more = FaultPlan({Fault.RESET: 0.2}), FaultPlan(dict.fromkeys(Fault, 0.2))
+    struck = [alone.struck(draw, OF_WEBHOOKS) for draw in draws]
+    assert struck == [alone.struck(draw, OF_WEBHOOKS) for draw in draws]
+    assert [Fault.RESET in each for each in struck] == [Fault.RESET in more.struck(draw, OF_WEBHOOKS) for draw in draws]
+    assert struck != [alone.struck(f"8{draw[1:]}", OF_WEBHOOKS) for draw in draws]
+
+
+def test_only_what_is_possible_strikes() -> None:
+    """A rollback cannot come before a withdraw that is never cancelled; a repeat is not forged again."""
+    plan = FaultPlan(dict.fromkeys(Fault, 1.0))
+    assert plan.struck("x", ()) == ()
+    assert plan.struck("x", (Fault.EARLY_DEPOSIT, Fault.RESET)) == (Fault.EARLY_DEPOSIT, Fault.RESET)
+    again = plan.struck_again("x")
+    assert set(again) == {
+        Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW, Fault.DUPLICATE,
+    }  # fmt: skip
+
+
+def test_switches_are_turned_on_and_off() -> None:
+    """Each has a rate; 0 is off, and both sides of the limits are kept to."""
+    switches = FaultSwitches()
+    assert switches.plan == NO_FAULTS
+    assert set(switches.rates().values()) == {0.0}
+    switches.set("reset", 1)
+    switches.set("api-500", 0.25)
+    assert {fault: rate for fault, rate in switches.rates().items() if rate} == {Fault.RESET: 1, Fault.API_500: 0.25}
+    switches.set("reset", 0)
+    assert str(switches.plan) == "api-500=0.25"
+    for rate in (-0.01, 1.01, float("nan"), float("inf")):
+        with pytest.raises(ConfigurationError, match="from 0 to 1"):
+            switches.set("reset", rate)
+    with pytest.raises(ConfigurationError, match="no fault 'thunder'"):
+        switches.set("thunder", 0.1)
+    switches.clear()
+    assert not switches.plan
+
+
+def test_a_switch_for_the_nth_call() -> None:
+    """It waits, counts down the calls of its own side, and is gone once it has struck."""
+    switches = FaultSwitches()
+    switches.set_nth("reset", 3)
+    switches.set_nth("api-500", 2)
+    switches.counted(1, [])
+    assert switches.nth() == {Fault.RESET: 2, Fault.API_500: 2}
+    switches.counted(1, [], side="api")
+    assert switches.nth() == {Fault.RESET: 2, Fault.API_500: 1}
+    switches.counted(5, [])
+    assert switches.nth() == {Fault.RESET: 1, Fault.API_500: 1}, "a call of another kind leaves it for the next"
+    switches.counted(1, [Fault.RESET])
+    assert switches.nth() == {Fault.API_500: 1}
+    switches.set_nth("api-500", 0)
+    assert switches.nth() == {}
+    with pytest.raises(ConfigurationError, match="counted from 1"):
+        switches.set_nth("reset", -1)
+    with pytest.raises(ConfigurationError, match="no fault"):
+        switches.set_nth("thunder", 1)
+
+
+def test_switches_may_be_turned_from_any_thread() -> None:
+    """No turn is lost."""
+    switches = FaultSwitches()
+    with ThreadPoolExecutor(8) as threads:
+        for fault in Fault:
+            threads.submit(switches.set, fault, 0.5)
+            threads.submit(switches.set_nth, fault, 7)
+    assert Counter(switches.rates().values()) == {0.5: len(Fault)}
+    assert set(switches.nth()) == set(Fault)
