@@ -12,6 +12,8 @@ from game_operator.sandbox import Sandbox
 from tests.sandbox.web.support import EVIL, PATHS
 from tests.support.browser import visiting
 
+#: The lobby with one game alone, which is quicker to draw.
+ONE_GAME = "/?genre=Crash"
 NARROW = {"width": 400, "height": 800}
 #: What Chromium notes when a form is answered with 422, as forms with mistakes are.
 REFUSED = ("status of 422",)
@@ -58,7 +60,7 @@ def test_a_played_round_appears_on_an_open_page(sandbox: Sandbox, browser: Brows
         live.goto("/live")
         expect(live.get_by_text("Listening")).to_be_visible()
         live.evaluate(WATCH_ROWS)
-        lobby.goto("/")
+        lobby.goto(ONE_GAME)
         play(lobby)
         expect(lobby.get_by_text("p1 wagered 2.50 and won 7.00 EUR.")).to_be_visible()
         bet_id = lobby.locator(".result .code").inner_text()
@@ -112,7 +114,7 @@ def test_a_mistake_is_shown_where_it_was_made(sandbox: Sandbox, browser: Browser
     """The page stays where it is, what was typed stays, and a name that is a script is not run."""
     with visiting(browser, sandbox.base_url, expected=REFUSED) as page:
         page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
-        page.goto("/")
+        page.goto(ONE_GAME)
         play(page, player_id=EVIL, wager="1000")
         expect(page.get_by_text("This game takes 0.10 to 100.00 EUR.")).to_be_visible()
         expect(page.get_by_label("Player")).to_have_value(EVIL)
@@ -125,7 +127,7 @@ def test_a_mistake_is_shown_where_it_was_made(sandbox: Sandbox, browser: Browser
 def test_a_keyboard_is_enough(sandbox: Sandbox, browser: Browser) -> None:
     """The first stop skips the navigation, the focus can be seen, and Enter plays."""
     with visiting(browser, sandbox.base_url) as page:
-        page.goto("/")
+        page.goto(ONE_GAME)
         page.keyboard.press("Tab")
         skip = page.get_by_role("link", name="Skip to the content")
         expect(skip).to_be_focused()

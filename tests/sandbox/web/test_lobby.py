@@ -12,7 +12,7 @@ from game_operator.ledger import MemoryLedger
 from game_operator.models import BetConfig, GameInstance
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.web.words import amount
-from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, play
+from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, page, play
 
 
 def shown_games(http: httpx.Client, query: str) -> list[str]:
@@ -98,6 +98,14 @@ def test_a_round_is_played(
     assert sum(link.startswith("/live/") for link in html.values("href")) == 2
     kept = {each["name"]: each.get("value") for each in html.all("input") if each.get("name") in {"wager", "player_id"}}
     assert kept == {"wager": fields["wager"], "player_id": "p1"}
+
+
+def test_a_filter_outlives_a_round(http: httpx.Client) -> None:
+    """Whoever looks at one genre goes on looking at it after playing, or after a mistake."""
+    action = next(form["action"] for form in page(http, "/?genre=Keno&status=ACTIVE").all("form") if "hx-post" in form)
+    assert action == "/play?genre=Keno&status=ACTIVE"
+    assert play(http, action).headers["location"].startswith("/?genre=Keno&status=ACTIVE&")
+    assert "1 of 14" in Html(play(http, action, wager="x").text).text
 
 
 def test_a_round_by_the_rules(http: httpx.Client) -> None:

@@ -74,11 +74,11 @@ class _Filter:
     def admits(self, game: GameInfo) -> bool:
         return self.genre in {"", game.genre} and self.status in {"", game.status}
 
-    def link(self, **more: str) -> str:
-        """Return the address of the lobby so filtered."""
+    def link(self, path: str = "/", **more: str) -> str:
+        """Return the address of *path* so filtered, with *more* in its query."""
         chosen = {"genre": self.genre, "status": self.status} | more
         query = urlencode({name: value for name, value in chosen.items() if value})
-        return f"/?{query}" if query else "/"
+        return f"{path}?{query}" if query else path
 
 
 class _Lobby:
@@ -116,7 +116,7 @@ class _Lobby:
         if game is None:
             raise NotServedError(404, "There is no such game.")
         return Response(
-            thumbnail_svg(game), headers={**HEADERS, "cache-control": "no-cache"}, media_type="image/svg+xml"
+            thumbnail_svg(game), headers={**HEADERS, "cache-control": "max-age=300"}, media_type="image/svg+xml"
         )
 
     def _page(
