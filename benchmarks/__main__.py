@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
 from benchmarks import (
+    dealer,
     fetch_bet,
     fetch_games,
     growth,
@@ -44,6 +45,7 @@ SUITES: dict[str, Callable[[Stage], Iterator[Race | RateRace]]] = {
     "receiver": receiver.races,
     "ledger": ledger.races,
     "wallet": wallet.races,
+    "dealer": dealer.races,
     "growth": growth.races,
 }
 
