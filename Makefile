@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo demo-web test check lint format bench torture clean
+.PHONY: help demo demo-web test browser check lint format bench torture clean
 
 help:
 	@echo "make demo     three stories against running servers: client, wallet, and 50 rounds with faults"
@@ -22,8 +22,11 @@ demo: $(VENV)/runtime
 demo-web: $(VENV)/runtime
 	@$(BIN)/game-operator demo --web
 
-test: $(VENV)/dev
+test: $(VENV)/dev browser
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not torture"
+
+browser:
+	@tools/install-chromium.sh
 
 lint: $(VENV)/dev
 	$(BIN)/ruff format --check .
@@ -41,7 +44,7 @@ format: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
 
-torture: $(VENV)/dev $(VENV)/fuzz
+torture: $(VENV)/dev $(VENV)/fuzz browser
 	$(BIN)/python tools/torture.py
 
 clean:
