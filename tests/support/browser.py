@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from game_operator.protocol.http import is_loopback
 
@@ -43,6 +43,7 @@ def chromium() -> Iterator[Browser]:
             "environment variable CHROMIUM.",
             pytrace=False,
         )
+    expect.set_options(timeout=PATIENCE_MILLIS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
         yield browser
