@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
     from game_operator.testing.signer import WebhookSigner
 
-__all__ = ["operator_profile", "operator_sandbox", "signed_webhook"]
+__all__ = ["game_operator_keys", "operator_profile", "operator_sandbox", "signed_webhook"]
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def operator_profile() -> "Profile":
 
 
 @pytest.fixture(scope="session")
-def _game_operator_keys() -> "ThrowAwayKeys":
+def game_operator_keys() -> "ThrowAwayKeys":
     """The keys of this test run: made when first used, shared by all tests, never stored."""
     from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
 
@@ -36,17 +36,17 @@ def _game_operator_keys() -> "ThrowAwayKeys":
 
 
 @pytest.fixture
-def operator_sandbox(_game_operator_keys: "ThrowAwayKeys", operator_profile: "Profile") -> "Iterator[InProcessSandbox]":
+def operator_sandbox(game_operator_keys: "ThrowAwayKeys", operator_profile: "Profile") -> "Iterator[InProcessSandbox]":
     """The service, played in process: games, bets, grants, and rounds against your wallet. Each test has its own."""
     from game_operator.sandbox.in_process import InProcessSandbox
 
-    with InProcessSandbox(keys=_game_operator_keys, profile=operator_profile) as sandbox:
+    with InProcessSandbox(keys=game_operator_keys, profile=operator_profile) as sandbox:
         yield sandbox
 
 
 @pytest.fixture(scope="session")
-def signed_webhook(_game_operator_keys: "ThrowAwayKeys", operator_profile: "Profile") -> "WebhookSigner":
+def signed_webhook(game_operator_keys: "ThrowAwayKeys", operator_profile: "Profile") -> "WebhookSigner":
     """Signs a webhook as the service would: ``signed_webhook("withdraw", player_id=…, bet_id=…, amount_cents=…)``."""
     from game_operator.testing.signer import WebhookSigner
 
-    return WebhookSigner(_game_operator_keys, operator_profile)
+    return WebhookSigner(game_operator_keys, operator_profile)
