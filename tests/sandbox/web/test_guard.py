@@ -151,7 +151,10 @@ def test_only_forms_are_read(http: httpx.Client, content_type: str, body: bytes,
     assert "<h1>Refused</h1>" in response.text
 
 
-@pytest.mark.parametrize("path", [*PATHS, "/nowhere", "/static/style.css", "/static/htmx.min.js"])
+@pytest.mark.parametrize(
+    "path",
+    [*PATHS, "/nowhere", "/play", "/thumbnails/comet-crash.svg", "/static/style.css", "/static/htmx.min.js"],
+)
 def test_every_answer_is_locked_down(http: httpx.Client, path: str) -> None:
     """Nothing is loaded from elsewhere, nothing runs inline, nobody frames us, nothing is told to other sites."""
     headers = http.get(path).headers
@@ -168,7 +171,8 @@ def test_every_answer_is_locked_down(http: httpx.Client, path: str) -> None:
     }
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
-    assert headers["cache-control"] == ("no-cache" if path.startswith("/static/") else "no-store")
+    kept = {"/static": "no-cache", "/thumbnails": "max-age=300"}
+    assert headers["cache-control"] == kept.get(path.rpartition("/")[0], "no-store")
 
 
 def test_the_operator_api_is_untouched(sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:

@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -11,7 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.live import Exchange
+from game_operator.sandbox.web import streams
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, play, post
+from tests.support.servers import RawClient
 from tests.support.signed_http import SignedHttp
 
 
@@ -170,6 +173,28 @@ def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
     client.close()
 
 
+def test_a_reader_that_takes_nothing_is_hung_up_on(public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that stands still does not fill our memory for ever."""
+    monkeypatch.setattr(streams, "_PATIENCE_SECONDS", 0.2)
+    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+        port = urlsplit(sandbox.base_url).port
+        with RawClient(port or 0) as idle:
+            idle.send(f"GET /live/events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
+            _until(lambda: len(sandbox.live._watchers) == 1)
+            deadline = time.monotonic() + 20
+            while sandbox.live._watchers and time.monotonic() < deadline:
+                for _ in range(100):
+                    recorded(sandbox, note="x" * 50_000)
+                time.sleep(0.05)
+            assert sandbox.live._watchers == []
+
+
+def test_a_look_at_the_headers_opens_no_stream(sandbox: Sandbox, http: httpx.Client) -> None:
+    """HEAD is answered at once."""
+    response = http.head("/live/events")
+    assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+
+
 def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, http: httpx.Client) -> None:
     """A page that is closed costs nothing more."""
     before = len(sandbox.live._watchers)
@@ -180,10 +205,14 @@ def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, http: httpx.C
         recorded(sandbox)
         Events(response).next()
         assert len(sandbox.live._watchers) == before + 1
+    _until(lambda: len(sandbox.live._watchers) == before)
+
+
+def _until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
-    while len(sandbox.live._watchers) > before and time.monotonic() < deadline:
+    while not is_so():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert len(sandbox.live._watchers) == before
 
 
 def test_a_call_is_shown_byte_for_byte(sandbox: Sandbox, http: httpx.Client) -> None:

@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse
 
 from game_operator.sandbox.web import words
 from game_operator.sandbox.web.forms import TOKEN_FIELD, Form, read_form
-from game_operator.sandbox.web.guard import HEADERS
 
 if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox
@@ -64,7 +63,7 @@ class Desk:
 
         Any: what a template takes is its own affair.
         """
-        return HTMLResponse(self.fragment(template, here=request.url.path, **values), status, _page_headers())
+        return HTMLResponse(self.fragment(template, here=request.url.path, **values), status)
 
     def fragment(self, template: str, **values: Any) -> str:
         """Return the HTML that *template* makes of *values*."""
@@ -90,7 +89,3 @@ def environment() -> Environment:
     for name in words.__all__:
         made.filters[name] = getattr(words, name)
     return made
-
-
-def _page_headers() -> dict[str, str]:
-    return {**HEADERS, "cache-control": "no-store"}

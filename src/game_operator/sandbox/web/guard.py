@@ -8,14 +8,16 @@ A name that somebody points at 127.0.0.1 is refused by its Host header, a form t
 from collections.abc import Mapping
 from typing import Final
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
+from starlette.types import Message, Send
 
 from game_operator.sandbox.web.refusal import NotServedError
 
-__all__ = ["HEADERS", "check_host", "check_origin"]
+__all__ = ["check_host", "check_origin", "locked_down"]
 
-#: What every answer of the control room carries.
-HEADERS: Final[Mapping[str, str]] = {
+#: What every answer of the control room carries, unless it says otherwise itself.
+_HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -23,6 +25,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
 }
 
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -63,6 +66,19 @@ def check_origin(request: Request) -> None:
         raise NotServedError(
             403, "This form was sent by a page of another site, and nothing was done. Use the one in here."
         )
+
+
+def locked_down(send: Send) -> Send:
+    """Return *send* such that every answer forbids what no page of ours needs."""
+
+    async def sends(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sends
 
 
 def _bound(request: Request) -> tuple[str, int]:

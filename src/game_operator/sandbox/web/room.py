@@ -8,7 +8,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from game_operator.sandbox.web.desk import Desk, Place
-from game_operator.sandbox.web.guard import HEADERS, check_host, check_origin
+from game_operator.sandbox.web.guard import check_host, check_origin, locked_down
 from game_operator.sandbox.web.pages import PAGES
 from game_operator.sandbox.web.refusal import NotServedError
 from game_operator.sandbox.web.static_files import static_file
@@ -51,7 +51,7 @@ class ControlRoom:
         self._streams.stop()
 
     async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+        request, send = Request(scope, receive), locked_down(send)
         try:
             # The Host first: what another name asks for is told nothing, not even that it is not there.
             check_host(request)
@@ -83,5 +83,4 @@ def _is_for_the_api(scope: Scope) -> bool:
 
 
 def _plain(refusal: NotServedError) -> Response:
-    headers = {**HEADERS, "cache-control": "no-store", "connection": "close"}
-    return PlainTextResponse(refusal.sentence + "\n", refusal.status, headers)
+    return PlainTextResponse(refusal.sentence + "\n", refusal.status, {"connection": "close"})

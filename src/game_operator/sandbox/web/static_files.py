@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from game_operator.sandbox.web.guard import HEADERS
 from game_operator.sandbox.web.refusal import NotServedError
 
 __all__ = ["static_file"]
@@ -34,7 +33,7 @@ async def static_file(request: Request) -> Response:
     if found is None:
         raise NotServedError(404, "There is no such file.")
     # Asked for again each time, and sent again only when it has changed, as it does with another version.
-    headers = {**HEADERS, "cache-control": "no-cache", "etag": found.etag}
+    headers = {"cache-control": "no-cache", "etag": found.etag}
     if request.headers.get("if-none-match") == found.etag:
         return Response(status_code=304, headers=headers)
     return Response(found.content, media_type=found.media_type, headers=headers)

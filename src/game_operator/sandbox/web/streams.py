@@ -15,7 +15,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from game_operator.sandbox.live import Exchange, LiveLog
-from game_operator.sandbox.web.guard import HEADERS
 
 __all__ = ["EventStream", "Streams", "event"]
 
@@ -76,7 +75,7 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(self, streams: Streams, after: int, show: Show) -> None:
-        super().__init__(headers={**HEADERS, "cache-control": "no-store"})
+        super().__init__()
         del self.headers["content-length"]
         self._streams = streams
         self._after = after

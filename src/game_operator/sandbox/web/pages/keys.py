@@ -12,7 +12,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from game_operator.sandbox.web.desk import Desk
-from game_operator.sandbox.web.guard import HEADERS
 from game_operator.sandbox.web.streams import Streams
 from game_operator.signers.keys import load_public_key
 
@@ -58,8 +57,6 @@ class _Keys:
     async def download(self, request: Request) -> Response:  # noqa: ARG002 - as every route
         pem = await run_in_threadpool(lambda: self._sandbox.service_public_key_pem)
         headers = {
-            **HEADERS,
-            "cache-control": "no-store",
             "content-disposition": 'attachment; filename="service.pub.pem"',
         }
         return Response(pem, headers=headers, media_type="application/x-pem-file")

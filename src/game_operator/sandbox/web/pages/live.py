@@ -49,6 +49,8 @@ class _Live:
         return self._desk.page(request, "live.html", rows=[row(each) for each in exchanges], after=after, shown=_SHOWN)
 
     async def events(self, request: Request) -> Response:
+        if request.method == "HEAD":
+            return Response(media_type=EventStream.media_type)
         # A page that was away names what it has seen last; one that is new was made with that number.
         seen = request.headers.get("last-event-id") or request.query_params.get("after", "")
         return EventStream(self._streams, _number(seen), self._rows)

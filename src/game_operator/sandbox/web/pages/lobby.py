@@ -18,7 +18,6 @@ from game_operator.models import GameInfo, GameInstance
 from game_operator.protocol.operations import AnyBet
 from game_operator.sandbox.web.desk import Desk
 from game_operator.sandbox.web.exchanges import ExchangeRow, row
-from game_operator.sandbox.web.guard import HEADERS
 from game_operator.sandbox.web.play_form import Outcome, PlayForm, read_play_form
 from game_operator.sandbox.web.refusal import NotServedError
 from game_operator.sandbox.web.streams import Streams
@@ -115,9 +114,7 @@ class _Lobby:
         game = next((game for game in self._games() if game.id == request.path_params["game_id"]), None)
         if game is None:
             raise NotServedError(404, "There is no such game.")
-        return Response(
-            thumbnail_svg(game), headers={**HEADERS, "cache-control": "max-age=300"}, media_type="image/svg+xml"
-        )
+        return Response(thumbnail_svg(game), headers={"cache-control": "max-age=300"}, media_type="image/svg+xml")
 
     def _page(
         self, request: Request, form: PlayForm, *, status: int = 200, played: Sequence[_BetPlayed] = ()
