@@ -11,7 +11,7 @@ from typing import Any
 
 from game_operator.codes import BetState
 from game_operator.ledger import MemoryLedger
-from game_operator.models.webhooks import MovingCall
+from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.profile import Profile
 from game_operator.protocol.signing import Signature
 from game_operator.sandbox.dealer import Dealer, Order
@@ -28,16 +28,19 @@ from game_operator.webhooks.authenticators import Authenticator
 START_MILLIS = 1_772_323_200_000
 #: What players open with, in cents.
 OPENING_CENTS = 1_000_000
-_SECRETS = {Fault.FORGED: b"a stranger's secret", Fault.OLD_KEY: b"the secret from before"}
-_CURRENT = b"the service's secret"
+#: Whose secret signs a post with this extra; the service's by default.
+SECRETS: Mapping[Fault | None, bytes] = {
+    None: b"the service's secret",
+    Fault.FORGED: b"a stranger's secret",
+    Fault.OLD_KEY: b"the secret from before",
+}
 
 
 class FastKeys:
     """Signs as ``ServiceKeys`` does, a hundred times as fast."""
 
     def signature(self, post: Post, signed: bytes) -> Signature:
-        secret = _SECRETS.get(post.extra, _CURRENT) if post.extra else _CURRENT
-        return Signature.of(hmac.digest(secret, signed, sha256))
+        return Signature.of(hmac.digest(SECRETS.get(post.extra, SECRETS[None]), signed, sha256))
 
 
 class InProcess:
@@ -71,7 +74,7 @@ class InProcess:
         self.ledger = MemoryLedger(self.opening)
         self.handler = handler(self.ledger) if handler else Wallet(self.ledger, profile=profile)
         self.receiver = WebhookReceiver(
-            authenticator=authenticator or HmacSignature(_CURRENT), profile=profile, budget_seconds=1_000
+            authenticator=authenticator or HmacSignature(SECRETS[None]), profile=profile, budget_seconds=1_000
         )
         self.header = (profile or Profile()).signature_header
         self.keys = keys or FastKeys()
@@ -173,12 +176,15 @@ def claim(number: int = 1, player_id: str = "p1", won: tuple[int, ...] = (300, 0
 class Listened:
     """What a dealer told its listener."""
 
-    told: list[tuple[str, int | None]] = field(default_factory=list)
     begun: list[tuple[str, int]] = field(default_factory=list)
     ended: list[tuple[str, int | None]] = field(default_factory=list)
+    heard: list[tuple[str, int | None, bool]] = field(default_factory=list)
 
     def begin(self, dealt: Dealt, may_move_cents: int) -> None:
         self.begun.append((dealt.key, may_move_cents))
+
+    def told(self, dealt: Dealt, reply: Reply, *, repeated: bool) -> None:
+        self.heard.append((dealt.key, reply.balance_cents, repeated))
 
     def end(self, dealt: Dealt, moved_cents: int | None) -> None:
         self.ended.append((dealt.key, moved_cents))
