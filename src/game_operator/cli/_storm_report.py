@@ -43,6 +43,7 @@ def _tell_figures(report: "StormReport") -> None:
             ("seed", report.head.seed),
             ("bets", f"{report.bets}, and {report.claims} claims of free bets"),
             ("ended", ", ".join(f"{state} {count}" for state, count in sorted(report.states.items()))),
+            ("refused", ", ".join(f"{code} {count}" for code, count in sorted(report.refusals.items())) or "none"),
             ("calls", f"{report.posts} in {report.seconds:.1f} s, repeats and extras included"),
             ("throughput", f"{report.bets / seconds:.0f} bets/s, {report.posts / seconds:.0f} calls/s"),
             ("latency in ms", percentiles),
@@ -80,6 +81,8 @@ def _tell_expected(report: "StormReport") -> None:
 
 
 def _tell_differences(report: "StormReport") -> None:
+    if not report.accepted:
+        say("The wallet refused every bet, so nothing was tried.", style="red")
     if report.not_200:
         say(f"{report.not_200} answers had another HTTP status than 200 (spec §4.1).", style="red")
     if not report.differences:
@@ -115,6 +118,7 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
         "latency_ms": {_name(percent): round(report.percentile_ms(percent), 3) for percent in _PERCENTILES},
         "histogram": [{"ms": label, "count": count} for label, count in _histogram(report)],
         "states": dict(report.states),
+        "refusals": dict(report.refusals),
         "faults": {str(fault): count for fault, count in report.faults.items()},
         "retries": report.head.retries,
         "not_200": report.not_200,

@@ -1,5 +1,6 @@
 """``game-operator storm``: many bets with faults against a wallet, and an audit of every one."""
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli._database import DATABASE, PREFIX, TablePrefix
+from game_operator.cli._database import DATABASE, PREFIX, TablePrefix, file_of
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import error_console, say
@@ -73,7 +74,7 @@ def storm(
     ] = "three",
     seed: Annotated[
         int | None,
-        typer.Option(help="The same seed makes the same rounds and faults.", rich_help_panel=_PLAN),
+        typer.Option(help="The same seed plays the same rounds; a trace repeats everything.", rich_help_panel=_PLAN),
     ] = None,
     currency: Annotated[str, typer.Option(help="Which instances are played.", rich_help_panel=_PLAN)] = "EUR",
     concurrency: Annotated[
@@ -164,6 +165,10 @@ def _books(
             "--players-file FILE with ids of players who hold money."
         ) from None
     check_folder(address)
+    file = file_of(address)
+    # Opening it would make an empty one.
+    if file is not None and not file.exists():
+        raise ConfigurationError(f"There is no file {shown(str(file))}. Pass the ledger that the wallet serves from.")
     return LedgerBooks(address, table_prefix=table_prefix, source=source), ()
 
 
@@ -245,7 +250,9 @@ def _written(path: Path, trace: tuple[str, ...]) -> Path | None:
     if not trace:
         return None
     try:
-        path.write_text("\n".join(trace) + "\n", encoding="utf-8")
+        # Player ids are in it, and balances: it is for whoever ran the storm.
+        with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.writelines(f"{line}\n" for line in trace)
     except OSError as failed:
         say(f"The trace could not be written to {path}: {failed.strerror or failed}.", style="red", error=True)
         return None

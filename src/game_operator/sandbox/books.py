@@ -44,8 +44,8 @@ class LedgerBooks:
                     ledger.open_account(player_id, Decimal(amount_from_cents(cents)))
                 except AccountExistsError:
                     raise ConfigurationError(
-                        f"The ledger has a player {shown(player_id)} already, and a storm's are fresh. Take another "
-                        "--seed, or to replay a trace, an empty database."
+                        f"The ledger has a player {shown(player_id)} already, and a storm's are fresh: a trace is "
+                        "replayed against an empty database."
                     ) from None
         return opening
 

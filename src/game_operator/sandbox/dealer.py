@@ -9,7 +9,6 @@ is the network's, and rounds, outcomes and faults are still the same.
 How a service repeats, and what it makes of an answer, is assumed (docs/decisions/0013, 0014, 0017).
 """
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Final, Protocol
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import DepositCall, MovingCall, Reply, RollbackCall, WithdrawCall
+from game_operator.sandbox.agenda import Agenda
 from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState, changed
 from game_operator.sandbox.delivery import Answer, Post, Sent
 from game_operator.sandbox.faults import NO_FAULTS, Fault, FaultPlan
@@ -103,9 +103,9 @@ class Order:
     at_millis: int
 
     @property
-    def name(self) -> str:
-        """What a trace calls it: bet, operation and why it is sent; of a batch, that of its first call."""
-        return name_of(self.steps[0])
+    def names(self) -> tuple[str, ...]:
+        """What a trace calls its calls: bet, operation, action and why it is sent."""
+        return tuple(map(name_of, self.steps))
 
 
 class Dealer:
@@ -145,10 +145,9 @@ class Dealer:
         self._on_change = on_change or (lambda _dealt: None)
         self._listener = listener
         self._most_attempts = most_attempts
-        self._due: list[tuple[int, int, _Step]] = []
+        self._due: Agenda[_Step] = Agenda(name_of)
         #: Calls that were sent and not answered definitely, in the order of their first sending.
         self._unanswered: dict[_Step, None] = {}
-        self._pushed = 0
         self._serial = 0
         #: The simulated time, Unix milliseconds.
         self.now_millis = self._coming.at_millis if self._coming else 0
@@ -165,29 +164,26 @@ class Dealer:
         """Return what is to be sent now, or None while nothing is due: at the end, or until something is answered."""
         while True:
             self._deal_up_to_now()
-            if not self._due:
+            if self._due.first() is None:
                 return None
-            at_millis, _, step = heapq.heappop(self._due)
+            at_millis, step = self._due.pop()
             self.now_millis = max(self.now_millis, at_millis)
             if not self._is_moot(step):
                 return self._order(step, at_millis)
 
-    def take(self, name: str, at_millis: int) -> Order | None:
+    def take(self, names: Sequence[str], at_millis: int) -> Order | None:
         """
-        Return the order called *name*, whenever it is due, or None if it is not waiting to be sent.
+        Return the order of the calls *names*, whenever they are due, or None if none of them is waiting to be sent.
 
         What starts up to *at_millis* is dealt before. This is how a trace is replayed in its own order.
         """
         while self._coming is not None and self._coming.at_millis <= at_millis:
             self._deal()
-        for place, (_, _, step) in enumerate(self._due):
-            if name_of(step) == name:
-                self._due[place] = self._due[-1]
-                self._due.pop()
-                heapq.heapify(self._due)
-                self.now_millis = max(self.now_millis, at_millis)
-                return None if self._is_moot(step) else self._order(step, at_millis)
-        return None
+        steps = [step for step in map(self._due.take, names) if step is not None and not self._is_moot(step)]
+        if not steps:
+            return None
+        self.now_millis = max(self.now_millis, at_millis)
+        return self._order(steps[0], at_millis, steps[1:])
 
     def answered(self, order: Order, answers: Sequence[Sequence[Answer]]) -> None:
         """Take in what was heard: for each post of *order* an answer for each of its calls."""
@@ -207,7 +203,7 @@ class Dealer:
     # --- dealing -----------------------------------------------------------------------------------------------------
 
     def _deal_up_to_now(self) -> None:
-        while self._coming is not None and (not self._due or self._coming.at_millis <= self._due[0][0]):
+        while self._coming is not None and ((first := self._due.first()) is None or self._coming.at_millis <= first[0]):
             self._deal()
 
     def _deal(self) -> None:
@@ -264,8 +260,7 @@ class Dealer:
         return struck
 
     def _push(self, at_millis: int, step: _Step) -> None:
-        self._pushed += 1
-        heapq.heappush(self._due, (at_millis, self._pushed, step))
+        self._due.add(at_millis, step)
 
     def _is_moot(self, step: _Step) -> bool:
         """Return whether *step* has lost its reason, and is let go: what was to be paid was never placed."""
@@ -280,11 +275,13 @@ class Dealer:
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
-    def _order(self, step: _Step, at_millis: int) -> Order:
+    def _order(self, step: _Step, at_millis: int, beside: Sequence[_Step] | None = None) -> Order:
         if step.extra is not None:
             self.struck[step.extra] += 1
             return Order((step,), (self._post((step.call,), step, extra=step.extra),), at_millis)
-        steps = (step, *self._beside(at_millis)) if self._may_go_in_a_batch(step) else (step,)
+        if beside is None:
+            beside = tuple(self._beside(at_millis)) if self._may_go_in_a_batch(step) else ()
+        steps = (step, *beside)
         for each in steps:
             each.attempts += 1
             self._begun(each)
@@ -321,9 +318,10 @@ class Dealer:
     def _beside(self, at_millis: int) -> Iterator[_Step]:
         """Yield the deposits that are due at the same moment, to go in a batch."""
         for _ in range(_MOST_IN_A_BATCH - 1):
-            if not self._due or self._due[0][0] != at_millis or not self._may_go_in_a_batch(self._due[0][2]):
+            first = self._due.first()
+            if first is None or first[0] != at_millis or not self._may_go_in_a_batch(first[1]):
                 return
-            other = heapq.heappop(self._due)[2]
+            _, other = self._due.pop()
             if not self._is_moot(other):
                 yield other
 

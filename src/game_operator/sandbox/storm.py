@@ -7,18 +7,26 @@ The plan, the faults and the audit are other modules'; this one lets them work t
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from game_operator.caller import WebhookCaller
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import ConfigurationError, shown
 from game_operator.models import GameInfo
+from game_operator.models.webhooks import BalanceCall
+from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from game_operator.sandbox.audit import Difference, audit
 from game_operator.sandbox.books import Books
 from game_operator.sandbox.courier import Carried, Courier, HttpCourier
 from game_operator.sandbox.dealer import Dealer, Order
+from game_operator.sandbox.dealt import DealtBet, ServiceState
 from game_operator.sandbox.delivery import Answer
+from game_operator.sandbox.doubt import given_up
 from game_operator.sandbox.faults import Fault, FaultPlan
+from game_operator.sandbox.patience import PatientCourier
 from game_operator.sandbox.plan import Plan, run_id_of
 from game_operator.sandbox.playing import play, replay
 from game_operator.sandbox.retries import retry_preset
@@ -33,8 +41,12 @@ __all__ = ["Storm", "StormProgress", "StormReport", "openings"]
 _RICH_CENTS: Final = 100_000
 _POOR_CENTS: Final = 500
 _POOR_EVERY: Final = 10
-#: How long a wallet that nobody can reach is waited for, as it may be restarting.
+#: How long a wallet is waited for that cannot be reached any more, or answers nothing of use: it may be restarting.
 _PATIENCE_SECONDS: Final = 30.0
+#: After as many deliveries a call that was never answered definitely is given up.
+_MOST_ATTEMPTS: Final = 30
+#: What was given up may still be under way at the wallet, and the audit reads the books more than once.
+_SETTLING_SECONDS: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,7 @@ class StormReport:
         latencies_ms: Of each post that was answered without a fault on the wire.
         faults: How often each fault struck.
         states: How many bets and claims ended where, for the service.
+        refusals: With which codes bets were refused, and how often.
         differences: What service and wallet do not agree on, and the service is not to blame.
         expected: The same where the service itself gave a call up.
         not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
@@ -73,6 +86,7 @@ class StormReport:
     latencies_ms: tuple[float, ...] = field(repr=False)
     faults: Mapping[Fault, int]
     states: Mapping[str, int]
+    refusals: Mapping[str, int]
     differences: tuple[Difference, ...]
     expected: tuple[Difference, ...]
     not_200: int
@@ -80,8 +94,13 @@ class StormReport:
 
     @property
     def passed(self) -> bool:
-        """Whether there is no difference but expected ones, and each answer had the status it must have."""
-        return not self.differences and not self.not_200
+        """Whether something was played, all but expected differences apart agrees, and each answer was HTTP 200."""
+        return not self.differences and not self.not_200 and self.accepted > 0
+
+    @property
+    def accepted(self) -> int:
+        """How many bets the wallet accepted, or cannot be blamed for: they were cancelled before."""
+        return self.bets - sum(self.refusals.values())
 
     def percentile_ms(self, percent: float) -> float:
         """Return the latency that *percent* of the answers did not exceed, in ms; 0 if there are none."""
@@ -113,6 +132,8 @@ class Storm:
         games: The catalogue; the sandbox's own if None.
         trace: A trace to send again in its order, one call at a time; *head* is its head then.
         courier: Who carries the calls, in place of HTTP.
+        patience: Seconds for which a wallet is waited for that was there and cannot be reached any more, or answers
+            nothing definite.
         allow_insecure_http: Whether plain http may go to another machine.
     """
 
@@ -129,6 +150,7 @@ class Storm:
         games: Sequence[GameInfo] | None = None,
         trace: Trace | None = None,
         courier: Courier | None = None,
+        patience: float = _PATIENCE_SECONDS,
         allow_insecure_http: bool = False,
     ) -> None:
         self._url, self._keys, self._books, self._head = wallet_url, keys, books, head
@@ -136,6 +158,7 @@ class Storm:
         self._games = catalogue(head.seed) if games is None else games
         self._trace = trace
         self._courier = courier
+        self._patience = patience
         self._insecure = allow_insecure_http
         self._seen = _Seen()
         self._lines: list[tuple[Order, list[tuple[Answer, ...]]]] = []
@@ -145,8 +168,8 @@ class Storm:
         Play and audit; *on_progress* is called now and then.
 
         Raises:
-            TransportError: Nobody can reach the wallet.
-            ConfigurationError: The plan cannot be made, or the players cannot be had.
+            TransportError: Nobody can reach the wallet, or it gives no definite answer any more.
+            ConfigurationError: The plan cannot be made, the players cannot be had, or the wallet is none of theirs.
         """
         head = self._head
         plan = Plan(
@@ -157,8 +180,12 @@ class Storm:
             bets=head.bets,
             currency=head.currency,
         )
+        if self._courier is None:
+            self._check_wallet()
         opening = self._books.open(head.opening)
-        watch = Watch(len(opening))
+        if self._courier is None:
+            self._check_players(opening)
+        watch = Watch(opening)
         dealer = Dealer(
             plan,
             faults=FaultPlan.parse(head.faults),
@@ -166,12 +193,52 @@ class Storm:
             seed=head.seed,
             batches=head.batches,
             listener=watch,
+            most_attempts=_MOST_ATTEMPTS,
         )
         began = time.perf_counter()
         asyncio.run(self._play(dealer, began, on_progress))
         seconds = time.perf_counter() - began
-        found = audit(dealer.dealt, opening, self._books.close(opening), watch.suspects)
+        if any(map(given_up, dealer.dealt)):
+            time.sleep(_SETTLING_SECONDS)
+        found = audit(dealer.dealt, opening, self._books.close(opening), watch.wrong)
         return self._report(dealer, seconds, found)
+
+    def _check_wallet(self) -> None:
+        """Ask for the balance of nobody, before anything is opened: a wallet that is not there is told at once."""
+        player_id = f"storm-{run_id_of(self._head.seed, self._head.start_millis)}-nobody"
+        with self._caller() as caller:
+            told = caller.send(BalanceCall(player_id=player_id))
+        if told.reply is None:
+            raise ConfigurationError(
+                f"{shown(self._url)} is no wallet: player-balance was answered with HTTP {told.status}, and no reply "
+                f"({told.problem}). Pass the address that /withdraw and the others are below."
+            )
+        if told.code == WebhookErrorCode.INVALID_SIGNATURE:
+            raise ConfigurationError(
+                "The wallet takes our calls for forged. Give it the public half of the service's key, or pass the "
+                "private half of the one it has."
+            )
+
+    def _check_players(self, opening: Mapping[str, int]) -> None:
+        player_id, cents = next(iter(opening.items()))
+        with self._caller() as caller:
+            told = caller.send(BalanceCall(player_id=player_id)).reply
+        balance_cents = None if told is None or told.code is not None else told.balance_cents
+        if balance_cents != cents:
+            has = "no balance" if balance_cents is None else amount_from_cents(int(balance_cents))
+            raise ConfigurationError(
+                f"The wallet tells {has} of the player {shown(player_id)}, who has {amount_from_cents(cents)}. "
+                "Pass the ledger that this wallet serves from."
+            )
+
+    def _caller(self) -> WebhookCaller:
+        return WebhookCaller(
+            self._url,
+            self._keys.current,
+            profile=self._profile,
+            timeout=self._timeout,
+            allow_insecure_http=self._insecure,
+        )
 
     async def _play(self, dealer: Dealer, began: float, on_progress: Callable[[StormProgress], object] | None) -> None:
         def answered(order: Order, answers: list[tuple[Answer, ...]]) -> None:
@@ -188,11 +255,11 @@ class Storm:
             profile=self._profile,
             witness=self._seen,
             timeout=self._timeout,
-            patience=_PATIENCE_SECONDS,
+            patience=self._patience,
             allow_insecure_http=self._insecure,
         )
         try:
-            await self._carry(dealer, courier, answered)
+            await self._carry(dealer, PatientCourier(courier, self._patience), answered)
         finally:
             await courier.aclose()
 
@@ -205,23 +272,42 @@ class Storm:
             await play(dealer, courier, concurrency=self._concurrency, on_answer=answered)
 
     def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
-        kinds = Counter(type(each).__name__ for each in dealer.dealt)
+        bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]
+        refusals = Counter(filter(None, map(_refusal, bets)))
         differences = tuple(difference for difference in found if not difference.expected)
-        failed = bool(differences) or bool(self._seen.not_200)
+        failed = bool(differences) or bool(self._seen.not_200) or len(bets) == sum(refusals.values())
         return StormReport(
             head=self._head,
-            bets=kinds["DealtBet"],
-            claims=kinds["DealtClaim"],
+            bets=len(bets),
+            claims=len(dealer.dealt) - len(bets),
             posts=sum(len(order.posts) for order, _ in self._lines),
             seconds=seconds,
             latencies_ms=tuple(self._seen.latencies_ms),
             faults=dealer.struck,
             states=Counter(str(each.state) for each in dealer.dealt),
+            refusals=refusals,
             differences=differences,
             expected=tuple(difference for difference in found if difference.expected),
             not_200=self._seen.not_200,
-            trace=(head_line(self._head), *(traced(*line) for line in self._lines)) if failed else (),
+            trace=tuple(self._traced()) if failed else (),
         )
+
+    def _traced(self) -> Iterator[str]:
+        yield head_line(self._head)
+        # In the order of sending, which is that of causes too: whatever follows from an answer is sent after it.
+        for order, answers in sorted(self._lines, key=lambda line: line[0].posts[0].serial):
+            yield traced(order, answers)
+
+
+def _refusal(bet: DealtBet) -> str | None:
+    """Return the code that *bet* was refused with, or None if it was not."""
+    if bet.state is not ServiceState.REFUSED:
+        return None
+    genuine = (sent for sent in bet.history if sent.post.extra in {None, Fault.DUPLICATE})
+    codes = (
+        sent.answer.code for sent in genuine if sent.call.operation == "withdraw" and sent.answer.settles(sent.call)
+    )
+    return next((code for code in codes if code is not None), None)
 
 
 class _Seen:

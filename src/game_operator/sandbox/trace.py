@@ -5,7 +5,7 @@ The first line says how the plan was made; with it the storm can be played again
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -35,9 +35,9 @@ class TraceHead:
 
 @dataclass(frozen=True, slots=True)
 class TracedOrder:
-    """One line: which order, at which simulated time, and the bodies of its posts."""
+    """One line: which calls were sent, at which simulated time, and the bodies of the posts."""
 
-    name: str
+    names: tuple[str, ...]
     at_millis: int
     bodies: tuple[str, ...]
 
@@ -63,7 +63,7 @@ def traced(order: Order, answers: list[tuple[Answer, ...]]) -> str:
         }
         for post, heard in zip(order.posts, answers, strict=True)
     ]
-    return json.dumps({"order": order.name, "at_millis": order.at_millis, "posts": posts})
+    return json.dumps({"calls": order.names, "at_millis": order.at_millis, "posts": posts})
 
 
 def head_line(head: TraceHead) -> str:
@@ -78,27 +78,45 @@ def read_trace(path: Path) -> Trace:
     Raises:
         ConfigurationError: It cannot be read, or is no trace of this version.
     """
+    number = 0
     try:
         with path.open(encoding="utf-8") as file:
-            lines = iter(file)
-            head = _head(json.loads(next(lines)))
-            return Trace(head, tuple(_orders(lines)))
+            told: list[Any] = []  # Any: what the JSON parser makes.
+            for number, line in enumerate(file, 1):
+                told.append(_head(json.loads(line)) if number == 1 else _order(json.loads(line)))
     except OSError as failed:
         problem = failed.strerror or type(failed).__name__
-    except StopIteration:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        problem = f"line {number} is none of a storm's trace of this version"
+        if number == 0:
+            problem = "it is no UTF-8 text"
+    else:
+        if told:
+            return Trace(told[0], tuple(told[1:]))
         problem = "it is empty"
-    except (ValueError, KeyError, TypeError, AttributeError) as malformed:
-        problem = f"it is no trace of a storm of this version ({malformed})"
     raise ConfigurationError(f"The trace {shown(str(path))} cannot be read: {problem}.")
 
 
-def _head(told: dict[str, Any]) -> TraceHead:  # Any: what the JSON parser made.
+def _head(told: dict[str, Any]) -> TraceHead:
     if told.pop("game_operator_storm") != _FORMAT:
         raise ValueError("its format is another")
-    return TraceHead(**told)
+    head = TraceHead(**told)
+    texts = (head.currency, head.faults, head.retries, *head.opening)
+    numbers = (head.seed, head.start_millis, head.bets, *head.opening.values())
+    if not (_all(str, texts) and _all(int, numbers) and _all(bool, (head.batches,)) and head.opening):
+        raise ValueError("a setting is of another kind")
+    if head.bets < 1 or min(head.opening.values()) < 0:
+        raise ValueError("a number is too low")
+    return head
 
 
-def _orders(lines: Iterator[str]) -> Iterator[TracedOrder]:
-    for line in lines:
-        told = json.loads(line)
-        yield TracedOrder(told["order"], told["at_millis"], tuple(post["body"] for post in told["posts"]))
+def _order(told: dict[str, Any]) -> TracedOrder:
+    order = TracedOrder(tuple(told["calls"]), told["at_millis"], tuple(post["body"] for post in told["posts"]))
+    if not (order.names and _all(str, (*order.names, *order.bodies)) and _all(int, (order.at_millis,))):
+        raise ValueError("a value is of another kind")
+    return order
+
+
+def _all(kind: type, values: Iterable[object]) -> bool:
+    # For isinstance, true would be a number.
+    return all(type(value) is kind for value in values)
