@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from game_operator import OperatorClient
@@ -118,6 +119,42 @@ def test_it_ends_with_who_started_it() -> None:
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert not Path(document["private_key_file"]).exists()
+
+
+def test_it_serves_a_control_room_and_keeps_the_services_keys(tmp_path: Path) -> None:
+    """Its pages are where it says, and the wallet's key for webhooks lies beside the operator's, over a restart."""
+    keys = ("--directory", str(tmp_path / "keys"))
+    with served(*keys) as (first, process):
+        page = httpx.get(first["control_room"], trust_env=False)
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "Lobby" in page.text
+        private, public = Path(first["service_private_key_file"]), Path(first["service_public_key_file"])
+        assert (mode_of(private), private.parent) == (0o600, tmp_path / "keys")
+        pem = public.read_text()
+        assert pem.splitlines()[1] in httpx.get(first["control_room"] + "keys", trust_env=False).text
+        stopped(process, signal.SIGTERM)
+    with served(*keys) as (again, _):
+        assert Path(again["service_public_key_file"]).read_text() == pem
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http://wallet.example/", "127.0.0.1:8000", ""])
+def test_a_wallet_that_webhooks_cannot_go_to_is_2(run: Run, url: str) -> None:
+    """Said before anything is served; plain http would let others on the way read signed calls."""
+    error = run("sandbox", "--wallet", url, "--json").error
+    assert error["exit_code"] == 2
+    assert "--wallet" in error["message"]
+
+
+def test_another_machine_is_let_in_by_name_alone() -> None:
+    """Loopback is the default; --host 0.0.0.0 is refused, and served with --allow-remote."""
+    refused = command("sandbox", "--host", "0.0.0.0", "--json").error
+    assert refused["exit_code"] == 2
+    assert "--allow-remote" in refused["message"]
+    with served("--host", "0.0.0.0", "--allow-remote") as (document, _):
+        port = document["base_url"].rpartition(":")[2]
+        assert httpx.get(f"http://127.0.0.1:{port}/", trust_env=False).status_code == 200
+        stranger = httpx.get(f"http://127.0.0.1:{port}/", headers={"Host": "evil.example"}, trust_env=False)
+        assert stranger.status_code == 421
 
 
 def test_a_port_that_is_taken_is_2(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipP
 from game_operator.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
-_TARGETS = frozenset(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+_TARGETS = frozenset(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 _HOME = "__home__"
 #: Not run here. What uvicorn serves is run by tests/test_documents.py.
 _LEFT_OUT = {"pip", "python3", "git", "cd", "export", "uvicorn"}
