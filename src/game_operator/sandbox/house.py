@@ -12,11 +12,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from game_operator.codes import GameStatus
-from game_operator.errors import ConfigurationError, shown
-from game_operator.models import ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
-from game_operator.models.webhooks import Reply
+from game_operator.errors import ConfigurationError, MalformedCallError, shown
+from game_operator.models import ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet, RoundFound
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS, Reply
 from game_operator.money import amount_from_cents
 from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.balances import BalanceBoard
 from game_operator.sandbox.dealer import Dealer
 from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState
@@ -47,6 +48,8 @@ __all__ = ["House", "PlayedRound"]
 #: Whoever waits for a round shall not wait for a wallet that never answers.
 _MOST_ATTEMPTS: Final = 12
 _END_AFTER_MILLIS: Final = 2_000
+#: All that the live log keeps.
+_LOOKED_THROUGH: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,8 @@ class House:
         self._default_instance_id = default_instance_id
         self._lock = Lock()
         self._played = self._api_calls = 0
+        #: The free bets that are being claimed now.
+        self._claiming: set[str] = set()
 
     @property
     def keys(self) -> ServiceKeys:
@@ -157,7 +162,10 @@ class House:
             bets=(bet,),
         )
         # Built once here, so that what cannot be sent is said before anything is.
-        DealtBet(planned=bet, round=planned).withdraw()
+        try:
+            DealtBet(planned=bet, round=planned).withdraw()
+        except ValueError as wrong:
+            raise ConfigurationError(f"This bet cannot be placed: {wrong}. Pass another.") from None
         self._open_round(planned)
         return planned
 
@@ -175,8 +183,10 @@ class House:
         limits = limits_of(instance.bet_config)
         random = Random(f"{self._seed}:free:{free_bet_id}")  # noqa: S311 - a game of a toy, and it shall repeat
         wagers = [request.wager_amount_cents] * request.count
-        won = [min(cents, limits.max_win_cents) for wager in wagers for cents in play(game, limits, [wager], random)]
-        return PlannedClaim(
+        # One deposit pays for all of them, and may not move more than any call.
+        limits = replace(limits, max_win_cents=min(limits.max_win_cents, MAX_AMOUNT_CENTS // len(wagers)))
+        won = [cents for wager in wagers for cents in play(game, limits, [wager], random)]
+        planned = PlannedClaim(
             free_bet_id=free_bet_id,
             player_id=request.player_id,
             instance_id=instance.id,
@@ -188,13 +198,27 @@ class House:
                 for number, (wager, cents) in enumerate(zip(wagers, won, strict=True), 1)
             ),
         )
+        try:
+            DealtClaim(planned=planned).deposit()
+        except ValueError as wrong:
+            raise ConfigurationError(f"These free bets cannot be claimed: {wrong}. Grant others.") from None
+        self._open_round_of_claim(planned)
+        return planned
 
     def dealer(self, item: PlannedItem) -> Dealer:
-        """Return the dealer who plays *item* with the faults that are switched on."""
+        """
+        Return the dealer who plays *item* with the faults that are switched on; ``played`` ends it.
+
+        Raises:
+            ConfigurationError: It is a claim, and another of the same free bets is under way or done.
+        """
+        retries = retry_preset(self.retries)
+        if isinstance(item, PlannedClaim):
+            self._begin_claim(item)
         return Dealer(
             (item,),
             faults=self.faults.plan,
-            retries=retry_preset(self.retries),
+            retries=retries,
             seed=self._seed,
             batches=self.batches,
             on_change=self._record,
@@ -209,7 +233,9 @@ class House:
         self.faults.counted(dealer.calls, dealer.struck_nth)
         problems = tuple(problem for dealt in dealer.dealt for problem in dealt.problems)
         if isinstance(item, PlannedClaim):
-            return PlayedRound(item.round_id, 0, (), tuple(deliveries), problems)
+            with self._lock:
+                self._claiming.discard(item.free_bet_id)
+            return PlayedRound(item.round_id, self._round_no(item), (), tuple(deliveries), problems)
         bet_ids = tuple(bet.bet_id for bet in item.bets)
         return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems)
 
@@ -255,7 +281,11 @@ class House:
         self, before: Exchange, began_millis: int, elapsed_seconds: float, answer: HttpResponse | None, problem: str
     ) -> Exchange:
         """Keep a webhook that was sent again by hand."""
-        return self.live.record(
+        # Asked before this one is in the log too.
+        acted = any(
+            each.request_body == before.request_body and _succeeded(each) for each in self.live.recent(_LOOKED_THROUGH)
+        )
+        again = self.live.record(
             replace(
                 before,
                 at_millis=began_millis,
@@ -267,6 +297,22 @@ class House:
                 note="; ".join(filter(None, (f"number {before.number}, delivered again", problem))),
             )
         )
+        self._hear_again(again, acted=acted)
+        return again
+
+    def _hear_again(self, again: Exchange, *, acted: bool) -> None:
+        """Let the board know what was told to a webhook sent by hand; a wallet that *acted* before moves nothing."""
+        reply = _reply_of(again)
+        repeated = acted or (reply is not None and reply.code is not None)
+        if not repeated:
+            self.balances.begin(again.player_id)
+        if reply is not None and reply.balance_cents is not None:
+            self.balances.told(
+                again.player_id, at_millis=self._clock(), balance_cents=reply.balance_cents, repeated=acted
+            )
+        if not repeated:
+            # It may have moved money just now, for the first time.
+            self.balances.end(again.player_id, None)
 
     def _record(self, dealt: Dealt) -> None:
         """Let the Operator API answer with where a bet stands now."""
@@ -294,6 +340,35 @@ class House:
             case _:
                 # Refused: the service knows no such bet.
                 return
+
+    def _begin_claim(self, planned: PlannedClaim) -> None:
+        """Let nobody else claim the same: both would expect the winnings, and a wallet pays them once."""
+        with self._lock:
+            if planned.free_bet_id in self._claiming:
+                raise ConfigurationError(
+                    f"The free bets {shown(planned.free_bet_id)} are being claimed just now. Wait for what comes of it."
+                )
+            # Asked again: since they were played, somebody may have claimed them.
+            self.world.begin_claim(planned.free_bet_id, now_millis=planned.at_millis)
+            self._claiming.add(planned.free_bet_id)
+
+    def _round_no(self, planned: PlannedClaim) -> int:
+        """Return the number of the round of free bets, 0 if there is none."""
+        found = self.world.round(
+            self.world.operator_id, planned.instance_id, planned.round_id, None, now_millis=planned.at_millis
+        )
+        return found.round_no if isinstance(found, RoundFound) else 0
+
+    def _open_round_of_claim(self, planned: PlannedClaim) -> None:
+        # Its deposit names it, and what a deposit names can be looked up (spec §6). Free bets are no bets of it.
+        if self._round_no(planned) == 0:
+            self.world.add_round(
+                round_id=planned.round_id,
+                round_no=self.world.next_round_no(planned.instance_id),
+                instance_id=planned.instance_id,
+                game=planned.game,
+                started_at_millis=planned.at_millis,
+            )
 
     def _open_round(self, planned: PlannedRound) -> None:
         self.world.add_round(
@@ -336,6 +411,18 @@ class _Ear:
 
     def end(self, dealt: Dealt, moved_cents: int | None) -> None:
         self._board.end(dealt.player_id, moved_cents)
+
+
+def _reply_of(exchange: Exchange) -> Reply | None:
+    try:
+        return read_reply(exchange.response_body)
+    except MalformedCallError:
+        return None
+
+
+def _succeeded(exchange: Exchange) -> bool:
+    reply = _reply_of(exchange)
+    return reply is not None and reply.code is None
 
 
 def _check_amount(name: str, cents: int, least: int, most: int, instance: GameInstance) -> None:

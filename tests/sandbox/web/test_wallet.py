@@ -10,10 +10,13 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from playwright.sync_api import Browser, expect
 
 from game_operator.ledger import MemoryLedger
+from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.faults import FaultPlan
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, success
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, post
 from tests.support.browser import visiting
+from tests.support.servers import asgi_server
 
 _numbers = count(1)
 
@@ -69,6 +72,66 @@ def test_a_wrong_balance_is_told_and_can_be_accepted(
     assert post(http, "/wallet/accept", player_id=player_id).status_code == 303
     sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
     assert f"{player_id} agrees 82.34 82.34" in shown(http, player_id)
+
+
+class Generous:
+    """A wallet that pays a deposit as often as it comes."""
+
+    def __init__(self) -> None:
+        self.balance_cents = 10_000
+        self.taken: set[str] = set()
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        return self._take(f"w{call.bet_id}", -call.amount_cents)
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        return self._take(f"r{call.bet_id}", call.amount_cents or 0)
+
+    def deposit(self, call: DepositCall) -> Reply:
+        return self._take(f"d{call.bet_id}{len(self.taken)}", call.amount_cents)
+
+    def player_balance(self, call: BalanceCall) -> Reply:
+        return success(balance_cents=self.balance_cents)
+
+    def _take(self, key: str, moves_cents: int) -> Reply:
+        if key not in self.taken:
+            self.taken.add(key)
+            self.balance_cents += moves_cents
+        return success(balance_cents=self.balance_cents)
+
+
+def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
+    """A withdraw sent again moves nothing and agrees; a deposit that is paid twice is found out at once (spec §3)."""
+    wallet = Generous()
+    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
+        with asgi_server(asgi_app(receiver, wallet, prefix="/wallet")) as port:
+            sandbox.wallet_url = f"http://127.0.0.1:{port}/wallet"
+            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=2500)
+            seen = []
+            for number in (1, 2):
+                sandbox.redeliver(number)
+                seen.append(sandbox.house.balances.player("p"))
+    assert [each and each.first_wrong and each.first_wrong.told_cents for each in seen] == [None, 14_000]
+    assert [each and each.expected_cents for each in seen] == [11_500, 11_500]
+
+
+def test_a_lost_webhook_delivered_by_hand(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
+    """Winnings that were given up and are sent by hand later are paid for the first time: no balance is wrong."""
+    retries, sandbox.house.retries = sandbox.house.retries, "none"
+    try:
+        sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+        sandbox.faults.plan = FaultPlan.parse("request-lost@2")
+        sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=500)
+    finally:
+        sandbox.house.retries = retries
+        sandbox.faults.clear()
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    lost = next(each for each in sandbox.live.recent() if each.player_id == player_id and each.status is None)
+    assert lost.path == "/deposit"
+    sandbox.redeliver(lost.number)
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    assert f"{player_id} agrees 65.00 65.00" in shown(http, player_id)
 
 
 def test_a_player_may_be_called_anything(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:
