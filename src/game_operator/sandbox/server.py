@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import uvicorn
 from starlette.types import ASGIApp
 
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, DeliveryInDoubtError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import is_loopback
 from game_operator.sandbox.api_faults import answered
@@ -38,6 +38,10 @@ T = TypeVar("T")
 _START_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 10.0
 _LAST_WORDS_SECONDS: Final = 0.5
+#: Whoever plays a round does not wait longer for a wallet that answers nothing definite.
+_PLAY_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 1.0
+_STOPPED: Final = "The sandbox was stopped meanwhile. Play within its `with` block."
 _KEEP_ALIVE_SECONDS: Final = 75
 _BACKLOG: Final = 128
 _LARGEST_PORT: Final = 65_535
@@ -90,12 +94,17 @@ class Sandbox(SandboxBase):
         control_room: bool = False,
         allow_remote: bool = False,
     ) -> None:
+        try:
+            service_keys = ServiceKeys.maker(service_private_key, old_service_key)
+        finally:
+            # Error trackers show the locals of every frame that an error passes.
+            del service_private_key, old_service_key
         self._host, self._port = host if allow_remote else _loopback(host), _tcp_port(port)
         self._allow_remote = allow_remote
         super().__init__(
             operator_id,
             new_key() if operator_public_key is None else load_public_key(operator_public_key),
-            lambda: ServiceKeys(new_key() if service_private_key is None else service_private_key, old_service_key),
+            service_keys,
             seed=seed,
             clock=clock or unix_millis,
             profile=profile,
@@ -162,7 +171,7 @@ class Sandbox(SandboxBase):
 
         Raises:
             ConfigurationError: There is no wallet_url, the sandbox is not running, or the round cannot be played.
-            TransportError: The wallet cannot be reached.
+            TransportError: The wallet cannot be reached, or has answered nothing definite for a minute.
         """
         running, wallet_url = self._ready()
         planned = self.house.plan_round(
@@ -242,10 +251,14 @@ class Sandbox(SandboxBase):
             if (delivery := delivery_of(carried)) is not None:
                 deliveries.append(delivery)
 
-        dealer = self.house.dealer(item)
         courier = HttpCourier(wallet_url, self.house.keys, profile=self._profile, witness=witness)
+        dealer, began = self.house.dealer(item), time.monotonic()
         try:
-            await play(dealer, courier)
+            async with asyncio.timeout(_PLAY_SECONDS):
+                await play(dealer, courier)
+        except TimeoutError:
+            reason = f"the wallet at {wallet_url} has answered nothing definite for {_PLAY_SECONDS:g} s"
+            raise DeliveryInDoubtError(reason, elapsed_seconds=time.monotonic() - began, timed_out=True) from None
         finally:
             played = self.house.played(item, dealer, deliveries)
             await courier.aclose()
@@ -290,8 +303,31 @@ class _Running:
         loop = self._server.loop
         assert loop is not None
         if loop is _running_loop():
+            work.close()
             raise ConfigurationError("Rounds cannot be played from within the sandbox's own event loop.")
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
+        try:
+            doing = asyncio.run_coroutine_threadsafe(work, loop)
+        except RuntimeError:
+            work.close()
+            raise ConfigurationError(_STOPPED) from None
+        try:
+            return self._result_of(doing)
+        except CancelledError:
+            raise ConfigurationError(_STOPPED) from None
+        finally:
+            # Of somebody who would not wait any more: Ctrl-C.
+            doing.cancel()
+
+    def _result_of(self, doing: Future[T]) -> T:
+        while True:
+            try:
+                return doing.result(_LOOK_SECONDS)
+            except TimeoutError:
+                if doing.done():
+                    raise
+                if not self._thread.is_alive():
+                    # The loop ended before it had begun with this.
+                    raise ConfigurationError(_STOPPED) from None
 
     def stop(self) -> None:
         self._server.should_exit = True

@@ -1,5 +1,6 @@
 """The keys that webhooks are signed with: the service's, the one before it, and a stranger's."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -37,8 +38,22 @@ class ServiceKeys:
     """
 
     def __init__(self, current: "SigningKey", old: "SigningKey | None" = None) -> None:
-        self.current = _local(current)
-        self._old = None if old is None else _local(old)
+        try:
+            self.current = _local(current)
+            self._old = None if old is None else _local(old)
+        finally:
+            # Error trackers show the locals of every frame that an error passes.
+            del current, old
+
+    @staticmethod
+    def maker(current: "SigningKey | None", old: "SigningKey | None" = None) -> "Callable[[], ServiceKeys]":
+        """Return what makes keys: of these two, which are looked at now, or of a new one, once it is needed."""
+        try:
+            given = None if current is None else ServiceKeys(current, old)
+            before = None if old is None else _local(old)
+        finally:
+            del current, old
+        return lambda: given or ServiceKeys(new_key(), before)
 
     def rotated(self) -> "ServiceKeys":
         """Return keys whose current one is new, and whose old one is the current one of these."""
