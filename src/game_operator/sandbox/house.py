@@ -303,16 +303,14 @@ class House:
     def _hear_again(self, again: Exchange, *, acted: bool) -> None:
         """Let the board know what was told to a webhook sent by hand; a wallet that *acted* before moves nothing."""
         reply = _reply_of(again)
-        repeated = acted or (reply is not None and reply.code is not None)
-        if not repeated:
+        if not acted and (reply is None or reply.code is None):
+            # It may have moved money just now, for the first time: whatever is told next is believed.
             self.balances.begin(again.player_id)
+            self.balances.end(again.player_id, None)
         if reply is not None and reply.balance_cents is not None:
             self.balances.told(
                 again.player_id, at_millis=self._clock(), balance_cents=reply.balance_cents, repeated=acted
             )
-        if not repeated:
-            # It may have moved money just now, for the first time.
-            self.balances.end(again.player_id, None)
 
     def _record(self, dealt: Dealt) -> None:
         """Let the Operator API answer with where a bet stands now."""
