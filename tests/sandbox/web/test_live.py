@@ -281,8 +281,11 @@ def test_a_delivery_to_nobody_is_said(public_key: RSAPublicKey) -> None:
     ):
         number = recorded(sandbox, url="http://127.0.0.1:9/withdraw").number
         response = post(http, f"/live/{number}/again")
-    assert response.status_code == 502
-    assert 'role="alert"' in response.text
+        sandbox.wallet_url = None
+        unset = post(http, f"/live/{number}/again")
+    assert (response.status_code, unset.status_code) == (502, 422)
+    assert "The wallet cannot be reached." in response.text
+    assert 'role="alert">The sandbox knows no wallet.' in unset.text
 
 
 def test_calls_of_the_operator_are_seen(sandbox: Sandbox, http: httpx.Client, private_key: RSAPrivateKey) -> None:

@@ -188,9 +188,9 @@ def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
         unset = play(http)
         sandbox.wallet_url = "http://127.0.0.1:9"
         unreachable = play(http, wager="3.25")
-    assert (unset.status_code, unreachable.status_code) == (422, 422)
+    assert (unset.status_code, unreachable.status_code) == (422, 502)
     assert "There is no wallet to take the wager from" in unset.text
-    assert 'role="alert"' in unreachable.text
+    assert "The wallet cannot be reached, so nothing was played." in unreachable.text
     assert 'value="3.25"' in unreachable.text
 
 

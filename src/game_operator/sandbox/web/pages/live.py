@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from game_operator.errors import GameOperatorError
+from game_operator.errors import GameOperatorError, TransportError
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.curl import curl_line
 from game_operator.sandbox.web.desk import Desk
@@ -67,8 +67,10 @@ class _Live:
             )
         try:
             sent = await run_in_threadpool(self._desk.sandbox.redeliver, exchange.number)
+        except TransportError as unreachable:
+            return self._detail(request, exchange, status=502, problem=f"The wallet cannot be reached. {unreachable}")
         except GameOperatorError as failed:
-            return self._detail(request, exchange, status=502, problem=str(failed))
+            return self._detail(request, exchange, status=422, problem=str(failed))
         return RedirectResponse(f"/live/{sent.number}", _SEE_OTHER)
 
     def _detail(self, request: Request, exchange: Exchange, *, status: int = 200, problem: str = "") -> Response:

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from game_operator.codes import GameStatus
-from game_operator.errors import GameOperatorError
+from game_operator.errors import GameOperatorError, TransportError
 from game_operator.models import GameInfo, GameInstance
 from game_operator.protocol.operations import AnyBet
 from game_operator.sandbox.web.desk import Desk
@@ -101,6 +101,9 @@ class _Lobby:
         try:
             # In a thread: the wallet may take its time, and the pages shall not.
             played = await run_in_threadpool(partial(self._sandbox.play_round, **asked))
+        except TransportError as unreachable:
+            form.problems["round"] = f"The wallet cannot be reached, so nothing was played. {unreachable}"
+            return self._page(request, form, status=502)
         except GameOperatorError as failed:
             form.problems["round"] = str(failed)
             return self._page(request, form, status=422)
