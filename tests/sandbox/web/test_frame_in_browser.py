@@ -137,8 +137,15 @@ def test_a_keyboard_is_enough(sandbox: Sandbox, browser: Browser) -> None:
         expect(page.get_by_label("Player")).to_be_focused()
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
         fill_in(page)
+        page.evaluate("window.said = document.querySelector('#play-result')")
         page.get_by_label("Wager").press("Enter")
         expect(page.get_by_text("won 7.00 EUR")).to_be_visible()
+        page.get_by_label("Amount won").fill("8")
+        page.get_by_role("button", name="Play", exact=True).press("Space")
+        expect(page.get_by_text("won 8.00 EUR")).to_be_visible()
+        expect(page.get_by_role("button", name="Play", exact=True)).to_be_focused()
+        # A screen reader speaks what changes in an element that stays.
+        assert page.evaluate("said.isConnected")
 
 
 def test_a_page_that_slept_catches_up(sandbox: Sandbox, browser: Browser) -> None:

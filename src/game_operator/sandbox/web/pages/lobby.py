@@ -102,7 +102,7 @@ class _Lobby:
             # In a thread: the wallet may take its time, and the pages shall not.
             played = await run_in_threadpool(partial(self._sandbox.play_round, **asked))
         except TransportError as unreachable:
-            form.problems["round"] = f"The wallet cannot be reached, so nothing was played. {unreachable}"
+            form.problems["round"] = f"The wallet cannot be reached. {unreachable}"
             return self._page(request, form, status=502)
         except GameOperatorError as failed:
             form.problems["round"] = str(failed)
