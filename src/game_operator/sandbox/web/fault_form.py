@@ -32,10 +32,6 @@ class FaultForm:
     retries: str
     problems: dict[str, str] = field(default_factory=dict)
 
-    def is_on(self, fault: Fault) -> bool:
-        """Return whether *fault* is switched on, as far as the form says."""
-        return self.rates[fault] not in {"", "0"} or self.calls[fault] not in {"", "0"}
-
 
 def form_of(plan: FaultPlan, retries: str) -> FaultForm:
     """Return the form that says what is switched on."""

@@ -1,5 +1,6 @@
 """Bets and rounds: the newest ones, and look-ups that answer what the Operator API answers."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,8 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from game_operator.models import RoundFound
-from game_operator.protocol.canonical import encode_json
-from game_operator.protocol.operations import INVALID_REQUEST, ROUND_WITHOUT_KEY
+from game_operator.protocol.operations import INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
 from game_operator.sandbox.web.desk import Desk
 from game_operator.sandbox.web.exchanges import row
 from game_operator.sandbox.web.instances import instance_names
@@ -79,7 +79,7 @@ class _Bets:
             "bet.html",
             bet=bet,
             bet_id=bet_id,
-            answer=encode_json(bet.model_dump()).decode(),
+            answer=_laid_out(bet),
             rows=about[::-1],
             instances=instance_names(self._sandbox),
         )
@@ -104,6 +104,11 @@ class _Bets:
             round=found,
             bets=found.bets if isinstance(found, RoundFound) else (),
             keys=keys,
-            answer=encode_json(found.model_dump()).decode(),
+            answer=_laid_out(found),
             instances=instance_names(self._sandbox),
         )
+
+
+def _laid_out(found: AnyBet | AnyRound) -> str:
+    """Return the answer of the API for people: the same fields and values, one to a line."""
+    return json.dumps(found.model_dump(mode="json"), indent=2)

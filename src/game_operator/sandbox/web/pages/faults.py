@@ -63,6 +63,7 @@ class _Faults:
         return _back()
 
     def _page(self, request: Request, form: FaultForm, *, status: int = 200) -> Response:
+        plan = self._house.faults.plan
         return self._desk.page(
             request,
             "faults.html",
@@ -70,7 +71,8 @@ class _Faults:
             form=form,
             sides=_SIDES,
             presets=list(RETRY_PRESETS.values()),
-            on=_switched_on(self._house.faults.plan),
+            on=_switched_on(plan),
+            active={*plan.rates, *plan.nth},
             saved="saved" in request.query_params,
         )
 
