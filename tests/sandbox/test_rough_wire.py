@@ -1,0 +1,202 @@
+"""Connections that misbehave on purpose, and servers that do: bounded in time and memory, whatever comes back."""
+
+import asyncio
+import contextlib
+import gzip
+import ssl
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from game_operator.protocol.http import HttpResponse
+from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.rough_wire import post_roughly
+from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+
+BODY = b'{"player_id":"p1"}'
+HEADERS = [(b"Content-Type", b"application/json"), (b"signature", b"abc")]
+OK = response_bytes(200, b'{"type":"ERROR","code":"X"}')
+TIMEOUT_SECONDS = 0.3
+
+
+def post(url: str, manner: Fault, timeout: float = 10.0, body: bytes = BODY) -> HttpResponse | None:
+    return asyncio.run(post_roughly(f"{url}/withdraw", HEADERS, body, manner, timeout))
+
+
+class Ends:
+    """Reads one request, and notes how the connection ended: by a reset, closed in order, or not at all."""
+
+    def __init__(self, answered: bytes = b"") -> None:
+        self.ends: list[str] = []
+        self.pieces: list[int] = []
+        self._answered = answered
+
+    def __call__(self, connection: Connection) -> None:
+        connection.read_request()
+        if self._answered:
+            connection.send(self._answered)
+        try:
+            self.ends.append("closed" if connection.sock.recv(1) == b"" else "more")
+        except ConnectionResetError:
+            self.ends.append("reset")
+
+
+@pytest.mark.parametrize("size", [len(BODY), 60_000])
+@pytest.mark.parametrize(
+    ("manner", "end"),
+    [(Fault.TIMEOUT, {"closed"}), (Fault.RESET, {"reset"}), (Fault.SLOW, {"closed", "reset"})],
+    ids=["timeout", "reset", "slow"],
+)
+def test_the_whole_call_arrives(manner: Fault, end: set[str], size: int) -> None:
+    """Every byte of it is there, head and body, before the connection is hung up or reset."""
+    body = BODY.ljust(size)
+    ends = Ends(OK if manner is Fault.SLOW else b"")
+    with HostileServer(ends) as server:
+        answered = post(server.base_url, manner, body=body)
+        assert (answered is not None) is (manner is Fault.SLOW)
+        assert server.wait_until_closed()
+    head, _, sent = server.requests[0].partition(b"\r\n\r\n")
+    assert sent == body
+    lines = head.split(b"\r\n")
+    assert lines[0] == b"POST /withdraw HTTP/1.1"
+    assert {line.lower() for line in lines[1:]} == {
+        b"host: 127.0.0.1:%d" % server.port,
+        b"content-length: %d" % size,
+        b"content-type: application/json",
+        b"signature: abc",
+    }
+    assert set(ends.ends) <= end
+    assert len(server.connections) == 1
+
+
+def test_a_slow_call_comes_in_pieces() -> None:
+    """Not in one, and yet it is answered as any other."""
+    pieces: list[int] = []
+
+    def script(connection: Connection) -> None:
+        while sum(pieces) < 200:
+            pieces.append(len(connection.sock.recv(65_536)))
+        connection.send(OK)
+
+    with HostileServer(script) as server:
+        answered = post(server.base_url, Fault.SLOW, body=BODY.ljust(300))
+    assert answered is not None
+    assert (answered.status, answered.body) == (200, b'{"type":"ERROR","code":"X"}')
+    assert len(pieces) > 1
+
+
+def forever(data: bytes, first: bytes = b"") -> Script:
+    """Return a script that reads a request and sends *data* until the other side has had enough."""
+
+    def script(connection: Connection) -> None:
+        connection.read_request()
+        connection.send(first)
+        while not connection.stopping.is_set() and connection.send(data):
+            pass
+
+    return script
+
+
+def dripping(data: bytes) -> Script:
+    def script(connection: Connection) -> None:
+        connection.read_request()
+        connection.drip(data * 1_000, 0.02)
+
+    return script
+
+
+def hang_up(connection: Connection) -> None:
+    connection.read_request()
+    connection.close()
+
+
+def reset(connection: Connection) -> None:
+    connection.read_request()
+    connection.reset()
+
+
+def say_nothing(connection: Connection) -> None:
+    connection.read_request()
+
+
+LONG = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "raised"),
+    [
+        pytest.param(answer(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), ValueError, id="another protocol"),
+        pytest.param(answer(b"\x16\x03\x01" * 1_000), ValueError, id="TLS"),
+        pytest.param(answer(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"), ValueError, id="a length that is none"),
+        pytest.param(answer(b"HTTP/1.1 101 Switching Protocols\r\n\r\n"), ValueError, id="another protocol, offered"),
+        pytest.param(forever(b"x-more: and more\r\n", b"HTTP/1.1 200 OK\r\n"), ValueError, id="endless headers"),
+        pytest.param(forever(b"x" * 65_536, b"HTTP/1.1 200 OK\r\nx: "), ValueError, id="an endless header"),
+        pytest.param(forever(b"x" * 65_536, LONG), ValueError, id="a huge body"),
+        pytest.param(forever(b"10000\r\n" + b"x" * 65_536 + b"\r\n", CHUNKED), ValueError, id="endless chunks"),
+        pytest.param(forever(b"HTTP/1.1 100 Continue\r\n\r\n"), TimeoutError, id="patience asked for without end"),
+        pytest.param(dripping(b"x: y\r\n"), (TimeoutError, ValueError), id="headers that drip"),
+        pytest.param(dripping(b"HTTP/1.1 100 Continue\r\n\r\n"), TimeoutError, id="an answer that drips"),
+        pytest.param(say_nothing, TimeoutError, id="no answer"),
+        pytest.param(hang_up, (OSError, ValueError), id="hung up"),
+        pytest.param(reset, (OSError, ValueError), id="reset"),
+        pytest.param(lambda connection: connection.close(), (OSError, ValueError), id="closed at once"),
+        pytest.param(
+            answer(response_bytes(200, b"{}", length=100)), TimeoutError, id="a body shorter than it says"
+        ),
+    ],
+)  # fmt: skip
+def test_whatever_a_server_does_it_ends_soon_and_costs_little(
+    script: Callable[[Connection], None], raised: type[Exception] | tuple[type[Exception], ...]
+) -> None:
+    """Nothing but OSError and ValueError comes out, in time, and no more than a few MB are read."""
+    with HostileServer(script) as server:
+        tracemalloc.start()
+        began = time.monotonic()
+        try:
+            with pytest.raises(raised):
+                post(server.base_url, Fault.SLOW, TIMEOUT_SECONDS)
+            assert time.monotonic() - began < 5
+            assert tracemalloc.get_traced_memory()[1] < 16_000_000
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1_048_576, True), (1_048_577, False)])
+def test_the_longest_answer(size: int, fits: bool) -> None:
+    """An answer has up to 1 MiB."""
+    with HostileServer(answer(response_bytes(200, b"x" * size))) as server:
+        refused = contextlib.nullcontext() if fits else pytest.raises(ValueError, match="more than 1048576 bytes")
+        with refused:
+            answered = post(server.base_url, Fault.SLOW)
+            assert answered is not None
+            assert len(answered.body) == size
+
+
+def test_an_answer_is_kept_as_it_came() -> None:
+    """Status, headers in order, and the body, encoded or not."""
+    body = gzip.compress(b"{}")
+    with HostileServer(answer(response_bytes(503, body, b"X-A: 1", b"x-a: 2", b"Content-Encoding: gzip"))) as server:
+        answered = post(server.base_url, Fault.SLOW)
+    assert answered is not None
+    assert (answered.status, answered.body) == (503, body)
+    assert [value for name, value in answered.headers if name.lower() == b"x-a"] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("manner", [Fault.TIMEOUT, Fault.RESET, Fault.SLOW], ids=str)
+def test_nobody_there(manner: Fault) -> None:
+    """A port that nobody listens on refuses, and a name that leads nowhere is not found."""
+    with HostileServer(say_nothing) as server:
+        url = server.base_url
+    with pytest.raises(OSError, match=r"refused|Connect"):
+        post(url, manner)
+
+
+def test_a_certificate_that_nobody_trusts_is_refused() -> None:
+    """Rough or not, https is https: the call is not sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with HostileServer(say_nothing, tls=context) as server, pytest.raises(OSError, match=r"(?i)ssl|tls|handshake"):
+        post(server.base_url, Fault.RESET)
+    assert not server.requests
