@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from game_operator import OperatorClient
 from game_operator.sandbox import Sandbox
 from tests.sandbox.web.support import EVIL, PATHS
-from tests.support.browser import visiting
+from tests.support.browser import chromium, visiting
 
 #: The lobby with one game alone, which is quicker to draw.
 ONE_GAME = "/?genre=Crash"
@@ -27,6 +27,16 @@ WATCH_ROWS = """
   }).observe(document.getElementById("calls"), { childList: true });
 }
 """
+
+
+def test_a_missing_browser_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test is skipped for it: the failure says what to install."""
+    monkeypatch.setenv("CHROMIUM", "/nowhere/chromium")
+    with (
+        pytest.raises(pytest.fail.Exception, match="There is no Chromium at /nowhere/chromium"),
+        chromium(),
+    ):
+        pass
 
 
 def fill_in(page: Page, *, player_id: str = "p1", wager: str = "2.50", won: str = "7") -> None:
