@@ -30,6 +30,8 @@ _MOST_DOTS: Final = 80
 _TICKS: Final = 5
 #: Around a balance that never changes.
 _FLAT_STEP_CENTS: Final = 100
+#: Further right it would not fit beside long amounts.
+_LEGEND_LEFT: Final = 80
 _DAY_MILLIS: Final = 86_400_000
 
 
@@ -71,7 +73,7 @@ def balance_chart(points: Sequence[ToldBalance], *, player_id: str) -> str:
             _told_line(points, x, y),
             _dots(points, x, y),
             _differences(wrong, x, y),
-            _legend(left, has_wrong=bool(wrong)),
+            _legend(min(left, _LEGEND_LEFT), has_wrong=bool(wrong)),
             "</svg>",
         )
     )

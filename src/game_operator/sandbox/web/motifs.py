@@ -1,6 +1,7 @@
 """
 What the pictures of games show: a motif for each genre, of simple shapes on a ground of 160 by 100.
 
+What shall reach the edges of a picture is drawn 9 wider on either side.
 A motif takes the colours and a digest of the game's id, and draws two games of one genre a little differently.
 """
 
@@ -350,7 +351,7 @@ def _card(x: float, y: float, turn: float, rank: str, suit: int, colours: Colour
 def _blackjack(colours: Colours, digest: bytes) -> str:
     other = ("K", "Q", "J", "10")[digest[2] % 4]
     return (
-        f'<path d="M4 96 Q80 60 156 96" fill="none" stroke="{colours.soft}" stroke-width="2" opacity=".6"/>'
+        f'<path d="M-9 99 Q80 56 169 99" fill="none" stroke="{colours.soft}" stroke-width="2" opacity=".6"/>'
         f"{_card(66, 49, -11, other, digest[3], colours)}{_card(94, 51, 8, 'A', 0, colours)}"
     )
 
@@ -537,12 +538,12 @@ def _show(colours: Colours, digest: bytes) -> str:
         f'<path d="M{k * 9} 0 h9 q2 50 -{1 + k * 3} 88 h-9 q{2 + k} -40 0 -88 Z" fill="{_RED if k % 2 else _CURTAIN}"/>'
         for k in range(4)
     )
-    curtains = f'{folds}<g transform="translate(160 0) scale(-1 1)">{folds}</g>'
-    valance = _box(0, 0, 160, 11, _CURTAIN) + "".join(_disc(8 + k * 16, 11, 8, _CURTAIN) for k in range(10))
+    sides = f'<g transform="translate(-9 0)">{folds}</g><g transform="translate(169 0) scale(-1 1)">{folds}</g>'
+    valance = _box(-9, 0, 178, 11, _CURTAIN) + "".join(_disc(-8 + k * 16, 11, 8, _CURTAIN) for k in range(12))
     beam = _poly([(74, 0), (86, 0), (116, 86), (44, 86)], "#fff6cf", opacity=0.35)
     spot = '<ellipse cx="80" cy="86" rx="37" ry="6" fill="#fff6cf" opacity=".7"/>'
-    stage = _box(0, 0, 160, 100, colours.ink, opacity=0.35) + beam + spot + _star(80, 58, 21 + digest[2] % 4, _GOLD)
-    return stage + curtains + valance + _box(0, 88, 160, 12, colours.depth)
+    stage = _box(-9, 0, 178, 100, colours.ink, opacity=0.35) + beam + spot + _star(80, 58, 21 + digest[2] % 4, _GOLD)
+    return stage + sides + valance + _box(-9, 88, 178, 12, colours.depth)
 
 
 def _board(colours: Colours, digest: bytes) -> str:

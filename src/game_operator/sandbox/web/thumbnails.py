@@ -13,7 +13,10 @@ __all__ = ["HEIGHT", "WIDTH", "thumbnail_svg"]
 
 #: The size of a picture in its own units; it scales to any other.
 WIDTH: Final = 160
-HEIGHT: Final = 100
+HEIGHT: Final = 90
+
+#: Motifs are drawn on a ground of 160 by 100; so they lie in the middle of this one.
+_FITTED: Final = "translate(8 0) scale(.9)"
 
 _KEPT: Final = 512
 
@@ -42,13 +45,13 @@ def _drawn(game_id: str, name: str, genre: str) -> str:
         f'<stop offset="0" stop-color="{colours.ground}"/><stop offset="1" stop-color="{colours.depth}"/>'
         "</linearGradient></defs>"
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="url(#{shade})"/>'
-        f"{motif(colours, digest)}</svg>"
+        f'<g transform="{_FITTED}">{motif(colours, digest)}</g></svg>'
     )
 
 
 def _colours(digest: bytes) -> Colours:
     # Neither brown nor olive: of the circle, what lies between is left out.
-    hue = 0.25 + digest[0] / 256 * 0.8
+    hue = 0.25 + digest[29] / 256 * 0.8
     # The accent stands off from the ground: across the circle, give or take an eighth.
     accent = hue + 0.5 + (digest[1] - 128) / 1024
     return Colours(
