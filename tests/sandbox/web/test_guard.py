@@ -219,3 +219,12 @@ def test_a_form_that_is_refused_leaves_a_usable_connection(http: httpx.Client) -
     """After a refusal the client goes on; what was not read is not taken for the next request."""
     assert http.post("/play", content=b"x" * 300_000, headers={"content-type": "text/plain"}).status_code == 415
     assert post(http, "/nowhere").status_code == 404
+
+
+@pytest.mark.parametrize("host", ["::1", "127.0.0.1", "localhost"])
+def test_the_address_it_is_bound_to_is_its_own(public_key: RSAPublicKey, host: str) -> None:
+    """Whichever it is, asking for ``base_url`` works, and other names of this machine are no better than before."""
+    with Sandbox(operator_public_key=public_key, host=host, control_room=True) as sandbox:
+        assert httpx.get(sandbox.base_url, trust_env=False, verify=False).status_code == 200
+        foreign = {"host": f"rebound.example:{port_of(sandbox)}"}
+        assert httpx.get(sandbox.base_url, headers=foreign, trust_env=False, verify=False).status_code == 421
