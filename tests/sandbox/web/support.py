@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from html.parser import HTMLParser
 
 import httpx
@@ -58,8 +59,9 @@ def page(http: httpx.Client, path: str, *, status: int = 200) -> Html:
     return Html(response.text)
 
 
+@cache
 def form_token(http: httpx.Client) -> str:
-    """Return the token of the forms."""
+    """Return the token of the forms, which stays the same for as long as a server runs."""
     return _token_in(http.get(_ONE_GAME).text)
 
 
