@@ -81,7 +81,7 @@ def _tell_expected(report: "StormReport") -> None:
 
 
 def _tell_differences(report: "StormReport") -> None:
-    if not report.accepted:
+    if report.all_refused:
         say("The wallet refused every bet, so nothing was tried.", style="red")
     if report.not_200:
         say(f"{report.not_200} answers had another HTTP status than 200 (spec §4.1).", style="red")

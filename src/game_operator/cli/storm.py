@@ -20,6 +20,7 @@ from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
     from game_operator.sandbox.books import Books
+    from game_operator.sandbox.service_keys import ServiceKeys
     from game_operator.sandbox.storm import Storm, StormProgress
     from game_operator.sandbox.trace import Trace, TraceHead
 
@@ -107,9 +108,10 @@ def storm(
     from game_operator.sandbox.trace import read_trace
 
     traced = None if replay is None else read_trace(replay)
-    books, ids = _books(wallet, service_key, ledger, players_file, table_prefix, source, profile, timeout)
+    keys = _keys(service_key, old_key)
+    books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout)
     head = traced.head if traced else _head(seed, bets, currency, faults, retries, profile, ids, players)
-    played = _storm(wallet, service_key, old_key, books, head, concurrency, profile, timeout, traced)
+    played = _storm(wallet, keys, books, head, concurrency, profile, timeout, traced)
     with _progress(head.bets) as on_progress:
         report = played.run(on_progress)
     from game_operator.cli._storm_report import tell_report
@@ -135,9 +137,17 @@ def _check_address(wallet: str, *, moves_money: bool) -> None:
         )
 
 
+def _keys(service_key: Path, old_key: Path | None) -> "ServiceKeys":
+    try:
+        from game_operator.sandbox.service_keys import ServiceKeys
+    except ImportError as missing:
+        raise ConfigurationError(str(missing)) from None
+    return ServiceKeys(service_key, old_key)
+
+
 def _books(
     wallet: str,
-    service_key: Path,
+    keys: "ServiceKeys",
     ledger: str | None,
     players_file: Path | None,
     table_prefix: str,
@@ -156,7 +166,7 @@ def _books(
         raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
     if players_file is not None:
         ids = tuple(read_players(players_file))
-        return PlayersBooks(wallet, service_key, profile=read_profile(profile), timeout=timeout), ids
+        return PlayersBooks(wallet, keys.current, profile=read_profile(profile), timeout=timeout), ids
     try:
         address = address_of(ledger)
     except ConfigurationError:
@@ -203,8 +213,7 @@ def _head(
 
 def _storm(
     wallet: str,
-    service_key: Path,
-    old_key: Path | None,
+    keys: "ServiceKeys",
     books: "Books",
     head: "TraceHead",
     concurrency: int,
@@ -213,13 +222,12 @@ def _storm(
     traced: "Trace | None",
 ) -> "Storm":
     try:
-        from game_operator.sandbox.service_keys import ServiceKeys
         from game_operator.sandbox.storm import Storm
     except ImportError as missing:
         raise ConfigurationError(str(missing)) from None
     return Storm(
         wallet,
-        ServiceKeys(service_key, old_key),
+        keys,
         books,
         head,
         concurrency=concurrency,

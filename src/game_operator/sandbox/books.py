@@ -1,8 +1,9 @@
 """Where a storm's players come from, and who tells at the end what they have."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -66,7 +67,7 @@ class PlayersBooks:
     """Players who hold money at any wallet: their balances are asked for by player-balance."""
 
     def __init__(self, url: str, key: SigningKey, *, profile: Profile | None = None, timeout: float = 10.0) -> None:
-        self._caller = WebhookCaller(url, key, profile=profile, timeout=timeout)
+        self._caller = partial(WebhookCaller, url, key, profile=profile, timeout=timeout)
 
     def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
         """Return the balances that the players of *opening* have, whatever it says."""
@@ -85,13 +86,20 @@ class PlayersBooks:
 
     def _balances(self, player_ids: Iterable[str]) -> dict[str, int | None]:
         balances: dict[str, int | None] = {}
-        for player_id in player_ids:
-            balances[player_id] = None
-            with suppress(DeliveryInDoubtError):
-                reply = self._caller.send(BalanceCall(player_id=player_id)).reply
-                if reply is not None and reply.code is None and reply.balance_cents is not None:
-                    balances[player_id] = int(reply.balance_cents)
+        with self._caller() as caller:
+            for player_id in player_ids:
+                balances[player_id] = _told_by(caller, player_id)
         return balances
+
+
+def _told_by(caller: WebhookCaller, player_id: str) -> int | None:
+    """Return the balance of a player in cents, or None if the wallet does not tell it."""
+    try:
+        reply = caller.send(BalanceCall(player_id=player_id)).reply
+    except DeliveryInDoubtError:
+        return None
+    told = None if reply is None or reply.code is not None else reply.balance_cents
+    return None if told is None else int(told)
 
 
 def read_players(path: Path) -> Sequence[str]:

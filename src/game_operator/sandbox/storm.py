@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from game_operator.caller import WebhookCaller
@@ -71,11 +71,12 @@ class StormReport:
         latencies_ms: Of each post that was answered without a fault on the wire.
         faults: How often each fault struck.
         states: How many bets and claims ended where, for the service.
+        accepted: How many bets the wallet accepted, as far as was heard.
         refusals: With which codes bets were refused, and how often.
         differences: What service and wallet do not agree on, and the service is not to blame.
         expected: The same where the service itself gave a call up.
         not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
-        trace: The lines of the trace, when there is a difference.
+        trace: The lines of the trace, if it has not passed.
     """
 
     head: TraceHead
@@ -86,21 +87,22 @@ class StormReport:
     latencies_ms: tuple[float, ...] = field(repr=False)
     faults: Mapping[Fault, int]
     states: Mapping[str, int]
+    accepted: int
     refusals: Mapping[str, int]
     differences: tuple[Difference, ...]
     expected: tuple[Difference, ...]
     not_200: int
-    trace: tuple[str, ...] = field(repr=False)
+    trace: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def passed(self) -> bool:
-        """Whether something was played, all but expected differences apart agrees, and each answer was HTTP 200."""
-        return not self.differences and not self.not_200 and self.accepted > 0
+        """Whether all agrees but expected differences, each answer was HTTP 200, and not every bet was refused."""
+        return not (self.differences or self.not_200 or self.all_refused)
 
     @property
-    def accepted(self) -> int:
-        """How many bets the wallet accepted, or cannot be blamed for: they were cancelled before."""
-        return self.bets - sum(self.refusals.values())
+    def all_refused(self) -> bool:
+        """Whether the wallet accepted nothing and refused something: then nothing was tried."""
+        return bool(self.refusals) and not self.accepted
 
     def percentile_ms(self, percent: float) -> float:
         """Return the latency that *percent* of the answers did not exceed, in ms; 0 if there are none."""
@@ -243,8 +245,12 @@ class Storm:
     async def _play(self, dealer: Dealer, began: float, on_progress: Callable[[StormProgress], object] | None) -> None:
         def answered(order: Order, answers: list[tuple[Answer, ...]]) -> None:
             self._lines.append((order, answers))
+            counted.update(posts=len(order.posts))
             if on_progress is not None:
-                on_progress(StormProgress(len(dealer.dealt), self._seen.posts, time.perf_counter() - began))
+                counted.update(type(each).__name__ for each in dealer.dealt[counted.total() - counted["posts"] :])
+                on_progress(StormProgress(counted["DealtBet"], counted["posts"], time.perf_counter() - began))
+
+        counted: Counter[str] = Counter()
 
         if self._courier is not None:
             await self._carry(dealer, self._courier, answered)
@@ -275,8 +281,7 @@ class Storm:
         bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]
         refusals = Counter(filter(None, map(_refusal, bets)))
         differences = tuple(difference for difference in found if not difference.expected)
-        failed = bool(differences) or bool(self._seen.not_200) or len(bets) == sum(refusals.values())
-        return StormReport(
+        report = StormReport(
             head=self._head,
             bets=len(bets),
             claims=len(dealer.dealt) - len(bets),
@@ -285,12 +290,13 @@ class Storm:
             latencies_ms=tuple(self._seen.latencies_ms),
             faults=dealer.struck,
             states=Counter(str(each.state) for each in dealer.dealt),
+            accepted=sum(bet.accepted for bet in bets),
             refusals=refusals,
             differences=differences,
             expected=tuple(difference for difference in found if difference.expected),
             not_200=self._seen.not_200,
-            trace=tuple(self._traced()) if failed else (),
         )
+        return report if report.passed else replace(report, trace=tuple(self._traced()))
 
     def _traced(self) -> Iterator[str]:
         yield head_line(self._head)

@@ -1,0 +1,94 @@
+"""Storms in process: a plan, a wallet, and books of two kinds to audit it by."""
+
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from typing import Any, cast
+
+from game_operator.profile import Profile
+from game_operator.sandbox.audit import Closing
+from game_operator.sandbox.service_keys import ServiceKeys
+from game_operator.sandbox.storm import Storm, StormProgress, StormReport, openings
+from game_operator.sandbox.trace import Trace, TraceHead
+from game_operator.webhooks.authenticators import Authenticator
+from tests.sandbox.dealing import START_MILLIS, InProcess
+from tests.sandbox.wrong_wallets import RightWallet
+
+__all__ = ["AUDITS", "MemoryBooks", "head_of", "slips_of", "storm", "wallet_in_process"]
+
+#: With the wallet's ledger, as by ``--ledger``; with balances alone, as by ``--players-file``.
+AUDITS = ("ledger", "balances")
+
+
+class MemoryBooks:
+    """The books of a wallet in this process."""
+
+    def __init__(self, courier: InProcess, audit: str) -> None:
+        self._ledger, self._audit = courier.ledger, audit
+
+    def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
+        return opening
+
+    def close(self, player_ids: Iterable[str]) -> Closing:
+        balances = {player_id: int(self._ledger.balance(player_id)) for player_id in player_ids}
+        bets = {bet.bet_id: bet for bet in self._ledger.bets()}
+        return Closing(balances, bets if self._audit == "ledger" else None)
+
+
+def head_of(**changes: Any) -> TraceHead:  # Any: fields of TraceHead, and players.
+    """Return a plan of 300 bets of 60 players, without faults, with *changes*."""
+    settings: dict[str, Any] = {
+        "seed": 7,
+        "start_millis": START_MILLIS,
+        "bets": 300,
+        "currency": "EUR",
+        "faults": "none",
+        "retries": "three",
+        "batches": False,
+    }
+    players = changes.pop("players", 60)
+    settings |= changes
+    return TraceHead(**({"opening": openings(players, settings["seed"], START_MILLIS)} | settings))
+
+
+def wallet_in_process(
+    head: TraceHead,
+    handler: type[RightWallet] = RightWallet,
+    *,
+    authenticator: Authenticator | None = None,
+    random: Random | None = None,
+) -> InProcess:
+    """Return a courier to a wallet in this process that has the players of *head*."""
+    profile = Profile(deposit_batch=head.batches)
+    return InProcess(opening=head.opening, handler=handler, authenticator=authenticator, random=random, profile=profile)
+
+
+def storm(
+    handler: type[RightWallet] = RightWallet,
+    *,
+    audit: str = "ledger",
+    concurrency: int = 1,
+    trace: Trace | None = None,
+    courier: InProcess | None = None,
+    authenticator: Authenticator | None = None,
+    on_progress: Callable[[StormProgress], object] | None = None,
+    **changes: Any,  # Any: as of head_of.
+) -> tuple[StormReport, InProcess]:
+    """Storm a wallet in this process; return what came of it, and the courier with the wallet."""
+    head = head_of(**changes) if trace is None else trace.head
+    courier = courier or wallet_in_process(head, handler, authenticator=authenticator)
+    stormed = Storm(
+        "http://127.0.0.1:1",
+        cast("ServiceKeys", courier.keys),  # Fast ones that sign as they do.
+        MemoryBooks(courier, audit),
+        head,
+        concurrency=concurrency,
+        trace=trace,
+        courier=courier,
+    )
+    return stormed.run(on_progress), courier
+
+
+def slips_of(courier: InProcess) -> set[str]:
+    """Return the bets and claims that the wallet's bug has done something to."""
+    assert isinstance(courier.handler, RightWallet)
+    return set(courier.handler.slips)

@@ -1,0 +1,440 @@
+"""The storm: a right wallet passes, a wrong one is caught with the history that shows it; traces find it again."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator.errors import ConfigurationError, RequestNotSentError
+from game_operator.profile import Profile
+from game_operator.sandbox.audit import Closing
+from game_operator.sandbox.books import PlayersBooks
+from game_operator.sandbox.delivery import Answer, Post
+from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.plan import BetEnd, Plan, PlannedClaim
+from game_operator.sandbox.seed import catalogue
+from game_operator.sandbox.service_keys import ServiceKeys
+from game_operator.sandbox.storm import Storm, StormProgress, StormReport, openings
+from game_operator.sandbox.trace import TraceHead, read_trace
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from game_operator.webhooks.authenticators import WebhookRequest
+from tests.sandbox.dealing import START_MILLIS, InProcess
+from tests.sandbox.storming import AUDITS, head_of, slips_of, storm, wallet_in_process
+from tests.sandbox.wrong_wallets import (
+    AnswersWithoutCrediting,
+    CreditsWhatIsChanged,
+    ForgetsUnderLoad,
+    KeyedOnTxIdAlone,
+    LeavesLossesOpen,
+    NoTombstone,
+    PaysRepeatsTwice,
+    RefundsTwice,
+    RefusesEverything,
+    RefusesJackpots,
+    RightWallet,
+    SlipsInTheBackground,
+    TellsWhatWasBefore,
+)
+from tests.support.servers import asgi_server
+
+#: No call of a player overlaps another's repeats: then a wrong balance is narrowed down to the bets it went wrong with.
+NOTHING_LOST = "duplicate=0.1,early-rollback=0.5,other-content=0.1,forged=0.1,reserialised=0.1,old-key=0.1"
+_SUSPECT = re.compile(r"(?:wrong since| or) (?:bet|claim) (\S+)")
+
+
+@cache
+def right_wallet(faults: str, audit: str, retries: str = "three") -> StormReport:
+    """The twin's storm, once for all that are held against it."""
+    return storm(audit=audit, faults=faults, retries=retries)[0]
+
+
+def subjects(report: StormReport) -> set[str]:
+    """Return the ids that differences are about."""
+    return {difference.subject.partition(" ")[2] for difference in report.differences}
+
+
+# --- planted bugs: what the calls of one bet show ---------------------------------------------------------------------
+
+WITH_STATES = [
+    pytest.param(NoTombstone, r"#\d+ rollback.*BET_NOT_FOUND[^#]*#\d+ withdraw.*SUCCESS", id="B05 no tombstone"),
+    pytest.param(KeyedOnTxIdAlone, r"#\d+ rollback.*SUCCESS[^#]*ledger: OPEN", id="keyed on tx_id alone"),
+    pytest.param(AnswersWithoutCrediting, r"#\d+ deposit.*SUCCESS[^#]*ledger: OPEN", id="SUCCESS without a credit"),
+    pytest.param(LeavesLossesOpen, r"#\d+ deposit.*SUCCESS[^#]*ledger: OPEN", id="losses are left open"),
+]
+
+
+@pytest.mark.parametrize(("wallet", "shown"), WITH_STATES)
+def test_a_wrong_state_is_named_with_its_bet(wallet: type[RightWallet], shown: str) -> None:
+    """Audited by the ledger: exactly the bets that the bug touched, each with the calls that show it."""
+    faults = "early-rollback=0.5"
+    report, courier = storm(wallet, faults=faults)
+    assert not report.passed
+    named = {one for one in subjects(report) if one.startswith("bet-")}
+    assert named == slips_of(courier)
+    of_bets = [difference for difference in report.differences if difference.subject.startswith("bet ")]
+    for difference in of_bets:
+        assert re.search(shown, "\n".join(difference.history), re.DOTALL), difference
+    assert right_wallet(faults, "ledger").passed
+
+
+WITH_ANSWERS = [
+    pytest.param(NoTombstone, "its withdraw was accepted after its rollback had been answered", id="B05 no tombstone"),
+    pytest.param(RefusesJackpots, "its JACKPOT deposit was refused with BET_ALREADY_CLOSED", id="jackpot refused"),
+    pytest.param(CreditsWhatIsChanged, "deposit with the fault other-content was accepted", id="other content"),
+]
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize(("wallet", "problem"), WITH_ANSWERS)
+def test_a_wrong_answer_is_named_with_its_bet(wallet: type[RightWallet], problem: str, audit: str) -> None:
+    """However it is audited, answers are: each bet that was answered so, and no other."""
+    faults = "early-rollback=0.5,other-content=0.1"
+    report, courier = storm(wallet, audit=audit, faults=faults)
+    assert not report.passed
+    answered = {one.subject.partition(" ")[2] for one in report.differences if one.wallet == problem}
+    assert answered == slips_of(courier) != set()
+    assert right_wallet(faults, audit).passed
+
+
+class _Anybody:
+    """Looks at no signature."""
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None: ...
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize("fault", [Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED])
+def test_a_wallet_that_looks_at_no_signature(fault: Fault, audit: str) -> None:
+    """C02: every extra that somebody else could have sent is accepted, and told as such; money agrees all the same."""
+    report, courier = storm(audit=audit, authenticator=_Anybody(), faults=f"{fault}=0.1", bets=100)
+    assert {one.wallet.partition(" ")[2] for one in report.differences} == {f"with the fault {fault} was accepted"}
+    accepted = {post.calls[0].bet_id for post, _, _ in courier.posts if post.extra is fault}
+    assert subjects(report) <= accepted
+    assert f", {fault}: SUCCESS" in "\n".join(report.differences[0].history)
+    assert storm(audit=audit, faults=f"{fault}=0.1", bets=100)[0].passed
+
+
+# --- planted bugs: what only balances show ----------------------------------------------------------------------------
+
+WITH_BALANCES = [
+    pytest.param(PaysRepeatsTwice, "ledger", id="a repeated deposit is credited twice, by the ledger"),
+    pytest.param(PaysRepeatsTwice, "balances", id="a repeated deposit is credited twice"),
+    pytest.param(RefundsTwice, "ledger", id="a refund of both amounts, by the ledger"),
+    pytest.param(RefundsTwice, "balances", id="a refund of both amounts"),
+    pytest.param(SlipsInTheBackground, "ledger", id="a cent that nobody asked for, by the ledger"),
+    pytest.param(SlipsInTheBackground, "balances", id="a cent that nobody asked for"),
+    pytest.param(TellsWhatWasBefore, "ledger", id="a balance from before, by the ledger"),
+    pytest.param(TellsWhatWasBefore, "balances", id="a balance from before"),
+    pytest.param(KeyedOnTxIdAlone, "balances", id="keyed on tx_id alone"),
+    pytest.param(AnswersWithoutCrediting, "balances", id="SUCCESS without a credit"),
+]
+
+
+@pytest.mark.parametrize(("wallet", "audit"), WITH_BALANCES)
+def test_a_wrong_balance_is_narrowed_down(wallet: type[RightWallet], audit: str) -> None:
+    """One call after the other: a player's first wrong balance has at most three suspects, the bet among them."""
+    report, courier = storm(wallet, audit=audit, faults=NOTHING_LOST)
+    assert not report.passed
+    slips = slips_of(courier)
+    of_players = [one for one in report.differences if one.subject.startswith("player ")]
+    assert len(of_players) > 5
+    narrowed = [one for one in of_players if "wrong since" in one.wallet]
+    # What went wrong with a player's very last call was told in no answer after it.
+    assert len(narrowed) >= len(of_players) * 0.7
+    for difference in narrowed:
+        suspects = set(_SUSPECT.findall(difference.wallet))
+        assert 1 <= len(suspects) <= 3, difference.wallet
+        assert suspects & slips, difference.wallet
+        history = "\n".join(difference.history)
+        assert all(suspect in history for suspect in suspects)
+    assert right_wallet(NOTHING_LOST, audit).passed
+
+
+def test_a_loss_that_is_left_open_moves_nothing() -> None:
+    """What balances alone cannot tell: it is why the wallet's ledger is asked where there is one."""
+    assert storm(LeavesLossesOpen, audit="balances")[0].passed
+    assert not storm(LeavesLossesOpen, audit="ledger")[0].passed
+
+
+def test_everything_refused_is_no_pass() -> None:
+    """States and balances agree, and nothing was tried: that must not look like success."""
+    report, _ = storm(RefusesEverything, bets=50, faults="all")
+    assert not report.differences
+    assert report.all_refused
+    assert not report.passed
+    assert set(report.refusals) == {"PLAYER_BLOCKED"}
+    assert report.trace
+
+
+@pytest.mark.parametrize("guarded", [pytest.param(True, id="with a lock"), pytest.param(False, id="without")])
+def test_a_wallet_that_forgets_under_load(private_key: RSAPrivateKey, guarded: bool) -> None:
+    """B13: a balance read before a wait and written after it; over HTTP, sixteen calls at once, balances alone."""
+    head = head_of(bets=150, players=2)
+    wallet = ForgetsUnderLoad(head.opening, guarded=guarded)
+    receiver = WebhookReceiver(authenticator=RsaSignature(private_key.public_key()))
+    with asgi_server(asgi_app(receiver, wallet)) as port:
+        url = f"http://127.0.0.1:{port}"
+        books = PlayersBooks(url, private_key)
+        report = Storm(url, ServiceKeys(private_key), books, head, concurrency=16).run()
+    assert report.passed is guarded
+    assert {one.subject.partition(" ")[0] for one in report.differences} == (set() if guarded else {"player"})
+    assert all("POST /" in "\n".join(one.history) for one in report.differences)
+
+
+# --- nobody repeats ---------------------------------------------------------------------------------------------------
+
+
+def numbered(head: TraceHead) -> Iterator[tuple[str, str]]:
+    """Yield what the calls of a plan are, in the order in which they are counted, and whose."""
+    plan = Plan(
+        seed=head.seed,
+        start_millis=head.start_millis,
+        games=catalogue(head.seed),
+        players=tuple(head.opening),
+        bets=head.bets,
+        currency=head.currency,
+    )
+    for item in plan:
+        if isinstance(item, PlannedClaim):
+            yield "claim", item.free_bet_id
+            continue
+        for bet in item.bets:
+            yield "withdraw", bet.bet_id
+            if bet.end is BetEnd.ROLLED_BACK:
+                yield "rollback", bet.bet_id
+            elif bet.end is BetEnd.CLOSED:
+                yield ("deposit" if bet.won_cents else "deposit of 0"), bet.bet_id
+            if bet.jackpot_cents:
+                yield "jackpot", bet.bet_id
+
+
+#: Which lost calls leave a difference: a withdraw that was lost is cancelled, and a wallet that acted has what is due.
+LOST = [
+    pytest.param("withdraw", "request-lost", False, id="withdraw lost"),
+    pytest.param("withdraw", "reply-lost", False, id="its reply"),
+    pytest.param("deposit", "request-lost", True, id="deposit lost"),
+    pytest.param("deposit", "reply-lost", False, id="its reply lost"),
+    pytest.param("rollback", "request-lost", True, id="rollback lost"),
+    pytest.param("rollback", "reply-lost", False, id="reply to a rollback"),
+    pytest.param("claim", "request-lost", False, id="claim lost"),
+    pytest.param("claim", "reply-lost", True, id="reply to a claim"),
+    pytest.param("jackpot", "request-lost", False, id="jackpot lost"),
+    pytest.param("jackpot", "reply-lost", True, id="reply to a jackpot"),
+]
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize(("kind", "fault", "differs"), LOST)
+def test_a_call_that_nobody_repeats_is_named_exactly(kind: str, fault: str, differs: bool, audit: str) -> None:
+    """H05, preset none: the one bet or claim whose call was lost, and only where the loss left a difference."""
+    head = head_of(bets=200, players=20)
+    calls = list(numbered(head))
+    rich = {player for player, cents in head.opening.items() if cents == max(head.opening.values())}
+    owners = {bet: player for bet, player in _owners(head).items() if player in rich}
+    wanted = (number for number, (what, whose) in enumerate(calls, 1) if what == kind and whose in owners)
+    number = next(number for number in wanted if number > 20)
+    whose = calls[number - 1][1]
+    report, _ = storm(audit=audit, bets=200, players=20, retries="none", faults=f"{fault}@{number}")
+    assert report.passed
+    assert report.faults == {Fault(fault): 1}
+    assert [one.subject.partition(" ")[2] for one in report.expected] == [whose] * differs
+    for one in report.expected:
+        assert any(fault in line.replace("request lost", "request-lost") for line in one.history)
+
+
+def _owners(head: TraceHead) -> dict[str, str]:
+    plan = Plan(
+        seed=head.seed,
+        start_millis=head.start_millis,
+        games=catalogue(head.seed),
+        players=tuple(head.opening),
+        bets=head.bets,
+    )
+    owners: dict[str, str] = {}
+    for item in plan:
+        if isinstance(item, PlannedClaim):
+            owners[item.free_bet_id] = item.player_id
+        else:
+            owners |= {bet.bet_id: bet.player_id for bet in item.bets}
+    return owners
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize("seed", range(2))
+def test_lost_calls_make_expected_differences_alone(audit: str, seed: int) -> None:
+    """Every fault, sixteen calls at once, and nobody repeats: what differs had a call that was given up."""
+    head = head_of(seed=seed, bets=400, faults="all", retries="none")
+    courier = wallet_in_process(head, random=Random(seed))
+    report, _ = storm(courier=courier, audit=audit, concurrency=16, seed=seed, bets=400, faults="all", retries="none")
+    assert report.differences == ()
+    assert report.passed
+    assert len(report.expected) > 5
+    for one in report.expected:
+        text = "\n".join(one.history)
+        assert re.search("request lost|reply lost|timeout|reset|BET_NOT_FOUND", text), text
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize(
+    "wallet",
+    [NoTombstone, KeyedOnTxIdAlone, RefundsTwice, PaysRepeatsTwice, AnswersWithoutCrediting, SlipsInTheBackground],
+)
+def test_a_bug_does_not_hide_behind_lost_calls(wallet: type[RightWallet], audit: str) -> None:
+    """Preset none, and a fifth of all calls lost: a wrong wallet fails for what it did, not for what was lost."""
+    faults = "request-lost=0.1,reply-lost=0.1,duplicate=0.2,early-rollback=0.5"
+    report, courier = storm(wallet, audit=audit, retries="none", faults=faults)
+    assert not report.passed
+    owners = _owners(report.head)
+    slipped = {owners[bet] for bet in slips_of(courier)}
+    accused = {owners.get(one, one) for one in subjects(report)}
+    # Nobody is accused without a reason. By chance, what was lost and what slipped can add up to a right balance.
+    assert accused <= slipped
+    # And of what slipped with a call that was lost, or moved nothing, the service cannot know.
+    assert len(accused) >= len(slipped) * (0.8 if audit == "ledger" else 0.3)
+    assert right_wallet(faults, audit, "none").passed
+
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+
+def written(report: StormReport, folder: Path) -> Path:
+    path = folder / "storm.trace"
+    path.write_text("\n".join(report.trace) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("batches", [pytest.param(False, id="one by one"), pytest.param(True, id="in batches")])
+def test_a_trace_is_sent_again_in_its_order(tmp_path: Path, batches: bool) -> None:
+    """Sixteen calls at once, then one by one: the same bodies in the order of sending, and the same bug found."""
+    settings: dict[str, Any] = {"faults": "all", "bets": 250, "batches": batches}
+    head = head_of(**settings)
+    courier = wallet_in_process(head, PaysRepeatsTwice, random=Random(3))
+    first, _ = storm(courier=courier, concurrency=16, **settings)
+    assert not first.passed
+    trace = read_trace(written(first, tmp_path))
+    assert trace.head == head
+    again, replayed = storm(PaysRepeatsTwice, trace=trace)
+    assert [body.decode() for _, body, _ in replayed.posts] == [body for order in trace.orders for body in order.bodies]
+    assert sorted(body for _, body, _ in replayed.posts) == sorted(body for _, body, _ in courier.posts)
+    assert subjects(again) == subjects(first)
+    assert storm(trace=trace)[0].passed
+    assert any(len(order.names) > 1 for order in trace.orders) is batches
+
+
+def test_a_passing_storm_keeps_no_trace() -> None:
+    """A trace of a hundred thousand bets is large, and is for looking into a failure."""
+    assert right_wallet("none", "ledger").trace == ()
+
+
+def test_a_trace_holds_no_key_and_no_signature() -> None:
+    """It is sent to colleagues."""
+    report, courier = storm(PaysRepeatsTwice, faults="all", bets=200)
+    text = "\n".join(report.trace)
+    assert report.trace
+    assert not [signature for _, _, signature in courier.posts if signature.decode() in text]
+    assert "PRIVATE" not in text
+
+
+def test_a_trace_of_other_calls_is_refused(tmp_path: Path) -> None:
+    """A body that was changed is none that this plan makes."""
+    report, _ = storm(PaysRepeatsTwice, faults="duplicate=0.2", bets=100)
+    path = written(report, tmp_path)
+    path.write_text(path.read_text().replace('\\"amount\\":', '\\"amount\\":1', 1))
+    with pytest.raises(ConfigurationError, match="The trace was changed, or made by another version"):
+        storm(trace=read_trace(path))
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.9])
+def test_what_a_trace_lacks_is_played_after_it(tmp_path: Path, kept: float) -> None:
+    """A trace that was cut between two lines: the rest of the plan follows, and all is audited."""
+    report, _ = storm(PaysRepeatsTwice, faults="all", bets=200)
+    path = written(report, tmp_path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[: int(len(lines) * kept)]))
+    again, _ = storm(trace=read_trace(path))
+    assert again.passed
+    assert again.bets == 200
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+def test_what_a_report_counts() -> None:
+    """Bets and claims by where they ended, calls, faults; all adds up."""
+    report, courier = storm(faults="all", bets=300)
+    assert report.bets == 300
+    assert sum(report.states.values()) == report.bets + report.claims
+    assert report.states["REFUSED"] == sum(report.refusals.values())
+    assert report.posts == len(courier.posts)
+    for fault in (Fault.DUPLICATE, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT):
+        assert report.faults[fault] == sum(post.extra is fault for post, _, _ in courier.posts)
+    for fault in (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW):
+        assert report.faults[fault] == sum(post.manner is fault for post, _, _ in courier.posts)
+    opened = {bet.bet_id for bet in courier.ledger.bets() if bet.state in {"OPEN", "CLOSED", "ROLLED_BACK"}}
+    assert report.accepted == len(opened)
+
+
+def test_progress_is_told() -> None:
+    """Bets and posts, never fewer than before."""
+    seen: list[StormProgress] = []
+    _, courier = storm(bets=60, on_progress=seen.append)
+    assert [each.bets for each in seen] == sorted(each.bets for each in seen)
+    assert (seen[-1].bets, seen[-1].posts) == (60, len(courier.posts))
+
+
+@pytest.mark.parametrize(
+    ("percent", "expected"),
+    [(0, 1.0), (50, 51.0), (99, 100.0), (100, 100.0)],
+)
+def test_percentiles(percent: float, expected: float) -> None:
+    """Of a hundred latencies from 1 to 100 ms."""
+    report, _ = storm(bets=1, players=1)
+    assert replace(report, latencies_ms=tuple(map(float, range(100, 0, -1)))).percentile_ms(percent) == expected
+    assert replace(report, latencies_ms=()).percentile_ms(percent) == 0
+
+
+def test_who_opens_with_what() -> None:
+    """Every tenth player soon runs out of money; the ids are of this seed and start alone."""
+    opening = openings(20, 7, START_MILLIS)
+    assert sorted(opening.values()) == [500] * 2 + [100_000] * 18
+    assert opening.keys().isdisjoint(openings(20, 8, START_MILLIS))
+    assert opening.keys().isdisjoint(openings(20, 7, START_MILLIS + 1))
+
+
+# --- wallets that cannot be played against ----------------------------------------------------------------------------
+
+
+class _Unopened:
+    """Books of players who must not be opened."""
+
+    def open(self, opening: object) -> dict[str, int]:
+        raise AssertionError("players were opened")
+
+    def close(self, player_ids: object) -> Closing:
+        raise AssertionError("nothing was played")
+
+
+def test_a_wallet_that_is_not_there_is_told_at_once(private_key: RSAPrivateKey) -> None:
+    """Before a player is opened, and without the patience that one in the middle of a restart deserves."""
+    with pytest.raises(RequestNotSentError):
+        Storm("http://127.0.0.1:1", ServiceKeys(private_key), _Unopened(), head_of(), patience=1e9).run()
+
+
+def test_a_post_in_vain_is_no_answer() -> None:
+    """What unheard posts make of a storm without repeats: every bet is given up, and nothing differs but that."""
+
+    class Deaf(InProcess):
+        async def post(self, post: Post) -> tuple[Answer, ...]:
+            return tuple(Answer(None, 200, "no reply") for _ in post.calls)
+
+    head = head_of(bets=50)
+    report, _ = storm(courier=Deaf(opening=head.opening), bets=50, retries="none")
+    assert report.passed
+    assert report.accepted == 0
+    assert set(report.states) == {"ROLLED_BACK", "CLAIMING"}
