@@ -219,6 +219,9 @@ class Sandbox(SandboxBase):
             running.stop()
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_running"):
+            # Error trackers show the locals of a constructor that failed.
+            return "Sandbox(…)"
         where = "not running" if self._running is None else self._running.base_url
         return f"Sandbox({self.operator_id!r}, {where})"
 

@@ -1,0 +1,153 @@
+"""The keys that webhooks are signed with: whose is whose, and that none gets out."""
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from game_operator.errors import ConfigurationError, SigningKeyError
+from game_operator.protocol.signing import Signature, verify
+from game_operator.sandbox import Sandbox
+from game_operator.sandbox.delivery import Post
+from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.service_keys import ServiceKeys, new_key, signed_with
+from tests.support.calls import withdraw
+from tests.support.leaks import everything_told
+
+EXTRAS = [None, *Fault]
+
+
+@pytest.fixture(scope="module")
+def old_key() -> RSAPrivateKey:
+    return new_key()
+
+
+@pytest.fixture(scope="module")
+def keys(private_key: RSAPrivateKey, old_key: RSAPrivateKey) -> ServiceKeys:
+    return ServiceKeys(private_key, old_key)
+
+
+def made_by(key: RSAPublicKey, signature: Signature, body: bytes) -> bool:
+    return verify(key, body, signature)
+
+
+@pytest.mark.parametrize("extra", EXTRAS, ids=str)
+def test_whose_signature_a_post_bears(keys: ServiceKeys, old_key: RSAPrivateKey, extra: Fault | None) -> None:
+    """The service's own, but for a forgery and a key of old; each verifies under its own key alone."""
+    post = Post((withdraw(),), extra=extra)
+    signature = keys.signature(post, post.signed)
+    current, stranger = (
+        load_pem_public_key(signer.public_key_pem()) for signer in (keys.current, keys.stranger)
+    )  # fmt: skip
+    assert isinstance(current, RSAPublicKey)
+    assert isinstance(stranger, RSAPublicKey)
+    makers = [made_by(key, signature, post.signed) for key in (current, old_key.public_key(), stranger)]
+    whose = {Fault.OLD_KEY: 1, Fault.FORGED: 2}.get(extra, 0) if extra else 0
+    assert makers == [number == whose for number in range(3)]
+    told = {0: "the service's", 1: "old key", 2: "forged: a stranger's key"}
+    assert signed_with(post) == (
+        "of other bytes: the body was written anew" if extra is Fault.RESERIALISED else told[whose]
+    )
+
+
+def test_a_rotation_makes_the_current_key_the_old_one(keys: ServiceKeys) -> None:
+    """And once more, the one in between."""
+    once = keys.rotated()
+    twice = once.rotated()
+    assert once.old is keys.current
+    assert twice.old is once.current
+    assert len({signer.public_key_pem() for signer in (keys.old, keys.current, once.current, twice.current)}) == 4
+
+
+def test_keys_that_nobody_gave_are_made_once(private_key: RSAPrivateKey) -> None:
+    """When first needed, and for good."""
+    keys = ServiceKeys(private_key)
+    assert keys.old is keys.old
+    assert keys.stranger is keys.stranger
+    assert keys.old.public_key_pem() != keys.stranger.public_key_pem() != keys.current.public_key_pem()
+
+
+@pytest.mark.parametrize("kind", ["path", "text", "bytes", "object"])
+def test_kinds_of_keys(private_key: RSAPrivateKey, private_pem: bytes, tmp_path: Path, kind: str) -> None:
+    """A path, a PEM as text or bytes, or a key object."""
+    path = tmp_path / "service.pem"
+    path.write_bytes(private_pem)
+    given: Any = {"path": path, "text": private_pem.decode(), "bytes": private_pem, "object": private_key}[kind]
+    assert ServiceKeys(given).current.sign(b"x") == ServiceKeys(private_key).current.sign(b"x")
+
+
+def halves(pem: bytes) -> list[str]:
+    """Return lines of the key itself, any of which gives it away."""
+    return pem.decode().splitlines()[1:-1]
+
+
+def test_no_key_is_told(keys: ServiceKeys, private_pem: bytes) -> None:
+    """Neither by repr nor by pickle, copy or the objects within."""
+    told = repr(keys) + str(keys) + repr(vars(keys)) + repr(keys.current) + repr(keys.old)
+    assert not any(line in told for line in halves(private_pem))
+    for leak in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="not pickled"):
+            leak(keys)
+
+
+@pytest.mark.parametrize(
+    ("options", "raised"),
+    [
+        pytest.param({"host": "203.0.113.1"}, ConfigurationError, id="a host that is refused"),
+        pytest.param({"port": -1}, ConfigurationError, id="a port that is none"),
+        pytest.param({"operator_id": "a:b"}, ConfigurationError, id="an operator id that is none"),
+        pytest.param({"operator_public_key": "no key"}, SigningKeyError, id="an operator's key that is none"),
+        pytest.param({"old_service_key": "no key"}, SigningKeyError, id="an old key that is none"),
+        pytest.param({"old_service_key": 7}, TypeError, id="an old key of another type"),
+    ],
+)
+def test_no_error_of_a_sandbox_tells_a_key(
+    private_pem: bytes, public_pem: bytes, options: dict[str, object], raised: type[Exception]
+) -> None:
+    """Not even by the locals of the frames it passed, which error trackers send along."""
+    for key in (private_pem, private_pem.decode()):
+        settings: dict[str, object] = {"operator_public_key": public_pem, "service_private_key": key} | options
+        with pytest.raises(raised) as failed:
+            Sandbox(**settings)  # type: ignore[arg-type]  # What a user may pass.
+        told = everything_told(failed.value)
+        assert not any(line in told for line in halves(private_pem))
+
+
+@pytest.mark.parametrize("key", ["no key", b"", Path("/nowhere/service.pem")], ids=["text", "empty", "no file"])
+def test_a_key_that_is_none_is_refused_at_once(public_pem: bytes, key: object) -> None:
+    """And not by the first round that is played."""
+    with pytest.raises(SigningKeyError):
+        Sandbox(operator_public_key=public_pem, service_private_key=key)  # type: ignore[arg-type]  # What a user may pass.
+
+
+def test_a_sandbox_signs_with_the_key_it_was_given(
+    public_pem: bytes, private_key: RSAPrivateKey, old_key: RSAPrivateKey
+) -> None:
+    """Its public half is what the operator registers; the old one is the fault's."""
+    sandbox = Sandbox(operator_public_key=public_pem, service_private_key=private_key, old_service_key=old_key)
+    assert sandbox.service_public_key_pem == public_pem
+    assert sandbox.house.keys.old.sign(b"x") == ServiceKeys(old_key).current.sign(b"x")
+    rotated = sandbox.rotate_service_key()
+    assert rotated == sandbox.service_public_key_pem != public_pem
+    assert sandbox.house.keys.old.public_key_pem() == public_pem
+
+
+def test_a_sandbox_makes_keys_of_its_own(public_pem: bytes, old_key: RSAPrivateKey) -> None:
+    """Two sandboxes have two; one keeps its own; an old key may be given without a current one."""
+    first, second = (Sandbox(operator_public_key=public_pem, old_service_key=old_key) for _ in range(2))
+    assert first.service_public_key_pem == first.service_public_key_pem != second.service_public_key_pem
+    assert first.house.keys.old.sign(b"x") == ServiceKeys(old_key).current.sign(b"x")
+
+
+def test_neither_sandbox_nor_house_tells_a_key(public_pem: bytes, private_pem: bytes) -> None:
+    """By repr, or by a traceback through them."""
+    sandbox = Sandbox(operator_public_key=public_pem, service_private_key=private_pem)
+    told = repr(sandbox) + repr(vars(sandbox)) + repr(vars(sandbox.house)) + repr(sandbox.house.keys)
+    with pytest.raises(ConfigurationError) as failed:
+        sandbox.play_round(player_id="p1", wager_cents=100)
+    told += everything_told(failed.value)
+    assert not any(line in told for line in halves(private_pem))
