@@ -14,7 +14,7 @@ def test_a_late_script_misses_nothing(sandbox: Sandbox, browser: Browser, name: 
     """Htmx waits for what extends it and for what listens to it, on a slow machine too."""
 
     def late(route: Route) -> None:
-        time.sleep(0.4)
+        time.sleep(0.25)
         route.continue_()
 
     with visiting(browser, sandbox.base_url) as page:
