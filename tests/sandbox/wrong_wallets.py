@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from itertools import count
 
 from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import AdjustmentRefusedError
@@ -36,6 +37,9 @@ __all__ = [
 ]
 
 
+_REFERENCES = count(1)
+
+
 class RightWallet(Wallet):
     """The twin of all: nothing is wrong with it."""
 
@@ -52,7 +56,7 @@ class WrongWallet(RightWallet):
     def _slip(self, call: MovingCall, cents: int = 0) -> None:
         """Move *cents* that nobody asked for, or none, and remember it."""
         if cents:
-            reference = f"slip-{len(self.slips)}"
+            reference = f"slip-{next(_REFERENCES)}"
             with suppress(AdjustmentRefusedError):
                 self.ledger.adjust(call.player_id, Decimal(amount_from_cents(cents)), reference=reference)
         self.slips.append(call.bet_id or "")

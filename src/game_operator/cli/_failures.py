@@ -95,7 +95,9 @@ def tell(error: GameOperatorError, *, as_json: bool) -> ExitCode:
     facts: dict[str, object] = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
     if isinstance(error, ApiError):
         facts["service_message"] = error.message
-    _document(type(error).__name__, told(error), code, facts)
+    # A class of ours that nobody can import goes by the name that it is caught as.
+    name = next(kind.__name__ for kind in type(error).__mro__ if not kind.__name__.startswith("_"))
+    _document(name, told(error), code, facts)
     return code
 
 

@@ -238,12 +238,16 @@ def _storm(
 
 
 @contextmanager
-def _progress(bets: int) -> "Iterator[Callable[[StormProgress], object]]":
+def _progress(bets: int) -> "Iterator[Callable[[StormProgress], object] | None]":
     """Show on stderr, if that is a terminal, how far the storm is."""
+    console = error_console()
+    if not console.is_terminal:
+        yield None
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=error_console(), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("bets", total=bets)
 
         def show(progress: "StormProgress") -> None:

@@ -1,0 +1,573 @@
+"""`game-operator storm`: against the real wallet on both databases, against wrong ones, and against none at all."""
+
+import json
+import os
+import pty
+import re
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator.ledger import SqlLedger
+from game_operator.sandbox.faults import FAULTS
+from game_operator.sandbox.storm import Storm
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from tests.cli.support import COMMAND, Run, Told, clean_environment, mode_of
+from tests.sandbox.wrong_wallets import PaysRepeatsTwice, RefusesEverything, RightWallet, TellsWhatWasBefore
+from tests.support.servers import asgi_server
+from tests.support.wallet_process import WalletProcess
+
+Figures = Callable[[str, object], None]
+_PATIENCE_SECONDS = 280
+_OF_WEBHOOKS = {str(fault.name) for fault in FAULTS if fault.side == "webhook"}
+
+
+@pytest.fixture(scope="module")
+def service_pem(tmp_path_factory: pytest.TempPathFactory, private_pem: bytes) -> Path:
+    """The service's key, as it should lie on a disk."""
+    path = tmp_path_factory.mktemp("service") / "service.pem"
+    path.touch(0o600)
+    path.write_bytes(private_pem)
+    return path
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'wallet.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty database of each kind."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture
+def wallet(database: str, private_key: RSAPrivateKey, tmp_path: Path) -> Iterator[WalletProcess]:
+    """`game-operator serve` in a process of its own."""
+    with WalletProcess(database, private_key, tmp_path) as wallet:
+        yield wallet
+
+
+def started(*args: object, **options: Any) -> "subprocess.Popen[str]":  # Any: those of Popen.
+    """Start ``game-operator storm`` in a process of its own."""
+    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+    return subprocess.Popen([*COMMAND, "storm", *map(str, args)], env=clean_environment({}), **settings)
+
+
+def ended(process: "subprocess.Popen[str]", seconds: float = _PATIENCE_SECONDS) -> Told:
+    """Return how a storm ended; it does not outlive its test."""
+    try:
+        out, err = process.communicate(timeout=seconds)
+    finally:
+        process.kill()
+    return Told(process.returncode, out or "", err or "")
+
+
+def _against(wallet: WalletProcess, key: Path, ledger: str, *args: object) -> tuple[object, ...]:
+    return ("--wallet", f"http://127.0.0.1:{wallet.port}", "--service-key", key, "--ledger", ledger, *args)
+
+
+# --- the real wallet --------------------------------------------------------------------------------------------------
+
+
+def _agreed(wallet: WalletProcess, key: Path, database: str, *, bets: int, players: int, seconds: float) -> str:
+    """Storm *wallet* with all faults, assert that every bet agrees, and return figures."""
+    arguments = _against(wallet, key, database, "--players", players, "--bets", bets, "--faults", "all", "--json")
+    told = ended(started(*arguments, "--seed", 1), seconds)
+    assert told.code == 0, told
+    report = told.document
+    assert (report["passed"], report["bets"], report["seed"]) == (True, bets, 1)
+    assert (report["differences"], report["expected_differences"], report["not_200"]) == ([], [], 0)
+    assert report["faults"].keys() == _OF_WEBHOOKS
+    assert sum(report["states"].values()) == report["bets"] + report["claims"]
+    assert report["trace"] is None
+    with closing(SqlLedger(database)) as ledger:
+        kept = ledger.bets()
+        assert sum(bet.state == "CLOSED" for bet in kept) == report["states"]["CLOSED"]
+        assert ledger.verify().sound
+    assert "Traceback" not in wallet.log()
+    return (
+        f"{database.partition(':')[0]}: {bets} bets and {report['claims']} claims, {report['calls']} calls in "
+        f"{report['seconds']:.1f} s, {report['latency_ms']}, faults {report['faults']}"
+    )
+
+
+@pytest.mark.timeout(300)
+def test_two_thousand_bets_with_all_faults(
+    wallet: WalletProcess, service_pem: Path, database: str, record_property: Figures
+) -> None:
+    """Every bet of 2,000 agrees, on both databases, whatever goes wrong on the way."""
+    figures = _agreed(wallet, service_pem, database, bets=2_000, players=100, seconds=_PATIENCE_SECONDS)
+    record_property("figures", figures)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(2400)
+def test_a_hundred_thousand_bets_with_all_faults(
+    wallet: WalletProcess, service_pem: Path, database: str, record_property: Figures
+) -> None:
+    """Every bet of 100,000 agrees, on both databases, whatever goes wrong on the way."""
+    record_property("figures", _agreed(wallet, service_pem, database, bets=100_000, players=1_000, seconds=2_350))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("retries", ["none", "three", "ten", "exponential"])
+def test_a_wallet_that_is_killed_in_mid_storm(
+    retries: str, sqlite_url: str, private_key: RSAPrivateKey, service_pem: Path, tmp_path: Path
+) -> None:
+    """H05: killed twice and started again, by each way of repeating: nothing lost, nothing doubled."""
+    with WalletProcess(sqlite_url, private_key, tmp_path) as wallet:
+        arguments = _against(wallet, service_pem, sqlite_url, "--players", 20, "--bets", 200, "--retries", retries)
+        storm = started(*arguments, "--seed", 3, "--faults", "all", "--json")
+        for bets in (40, 100):
+            _wait_for_bets(tmp_path / "wallet.db", bets, storm)
+            wallet.kill()
+            wallet.start()
+        assert storm.poll() is None, "the storm was over before the wallet was killed"
+        told = ended(storm)
+    report = told.document
+    assert (told.code, report["passed"], report["differences"]) == (0, True, []), told
+    assert report["bets"] == 200
+    if retries != "none":
+        assert report["expected_differences"] == []
+
+
+def _wait_for_bets(file: Path, bets: int, storm: "subprocess.Popen[str]") -> None:
+    with closing(sqlite3.connect(file, timeout=60)) as database:
+        deadline = time.monotonic() + 60
+        while database.execute("SELECT count(*) FROM game_operator_bets").fetchone()[0] < bets:
+            assert storm.poll() is None, storm.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+
+# --- wallets in this process ------------------------------------------------------------------------------------------
+
+
+class _Served:
+    """A wallet behind HTTP over a ledger in SQLite, and what arrives at it, in order."""
+
+    def __init__(self, folder: Path, key: RSAPrivateKey, wallet: type[RightWallet], name: str = "wallet.db") -> None:
+        self.database = f"sqlite:///{folder / name}"
+        self.ledger = SqlLedger(self.database)
+        self.arrived: list[bytes] = []
+        self._app = asgi_app(
+            WebhookReceiver(authenticator=RsaSignature(key.public_key())), wallet(self.ledger), prefix="/wallet"
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: of ASGI.
+        async def heard() -> Any:
+            message = await receive()
+            if message["type"] == "http.request" and scope["path"] != "/wallet/player-balance":
+                self.arrived.append(message["body"])
+            return message
+
+        await self._app(scope, heard, send)
+
+
+@contextmanager
+def served(
+    folder: Path, key: RSAPrivateKey, wallet: type[RightWallet] = RightWallet, name: str = "wallet.db"
+) -> Iterator[tuple[str, _Served]]:
+    """Serve *wallet*; yield its address, and what arrived there and its ledger."""
+    app = _Served(folder, key, wallet, name)
+    with closing(app.ledger), asgi_server(app) as port:
+        yield f"http://127.0.0.1:{port}/wallet", app
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder: that is where traces go."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+_SMALL = ("--bets", 60, "--players", 10, "--seed", 5, "--concurrency", 4)
+
+
+def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """Figures, a histogram and the verdict; no progress where there is no terminal."""
+    with served(own_folder, private_key) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+    assert (told.code, told.err) == (0, "")
+    for name in ("seed", "bets", "ended", "refused", "calls", "throughput", "latency in ms", "faults", "repeats"):
+        assert re.search(rf"^{name} +\S", told.out, re.MULTILINE), name
+    assert "How long the wallet took, in ms:" in told.out
+    assert "█" in told.out
+    assert told.out.endswith("Service and wallet agree on all 60 bets and 1 claims.\n")
+    assert list(own_folder.glob("*.trace")) == []
+
+
+def test_a_wrong_wallet_is_told_and_replayed(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """Exit code 1, the first bad history in full, a trace; by the trace the bug again, and none once it is mended."""
+    faults = ("--faults", "duplicate=0.5,reply-lost=0.2,forged=0.1")
+    key = ("--service-key", service_pem)
+    with served(own_folder, private_key, PaysRepeatsTwice) as (url, app):
+        told = run("storm", "--wallet", url, *key, "--ledger", app.database, *_SMALL, *faults, "--concurrency", 16)
+    assert told.code == 1
+    assert re.search(r"^\d+ differences between service and wallet:$", told.out, re.MULTILINE)
+    assert re.search(r"^The first bad history, of player storm-\w+-\d+:$", told.out, re.MULTILINE)
+    assert re.search(r"^  #\d+ deposit, delivery 1, duplicate: SUCCESS, balance [\d.]+$", told.out, re.MULTILINE)
+    assert re.search(r'^      POST /deposit \{"player_id":', told.out, re.MULTILINE)
+    trace = own_folder / "storm-5.trace"
+    assert "The trace is in storm-5.trace" in told.out
+    assert mode_of(trace) == 0o600
+    assert "BEGIN" not in trace.read_text()
+    wrong = set(re.findall(r"^  (player \S+):", told.out, re.MULTILINE))
+
+    with served(own_folder, private_key, PaysRepeatsTwice, "again.db") as (url, app):
+        again = run("storm", "--wallet", url, *key, "--ledger", app.database, "--replay", trace, "--trace", "b.trace")
+    assert again.code == 1
+    assert set(re.findall(r"^  (player \S+):", again.out, re.MULTILINE)) == wrong
+    lines = [json.loads(line) for line in trace.read_text().splitlines()[1:]]
+    sent = [post for line in lines for post in line["posts"] if "request-lost" not in post["faults"]]
+    assert [body.decode() for body in app.arrived] == [post["body"] for post in sent]
+    assert (own_folder / "b.trace").exists()
+
+    with served(own_folder, private_key, RightWallet, "mended.db") as (url, app):
+        mended = ("--wallet", url, *key, "--ledger", app.database, "--replay", trace)
+        assert run("storm", *mended, "--json").document["passed"]
+        # A second time, its players are there already.
+        twice = run("storm", *mended)
+    assert twice.code == 2
+    assert "has a player" in twice.err
+    assert "empty database" in twice.err
+
+
+def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """By replies and balances alone: a right wallet passes, a wrong one does not, and its document says so."""
+    file = own_folder / "players.txt"
+    file.write_text("# ours\nann\n\n  bob\ncéline\n")
+    for wallet, code in ((RightWallet, 0), (TellsWhatWasBefore, 1)):
+        with served(own_folder, private_key, wallet, f"{wallet.__name__}.db") as (url, app):
+            for player in ("ann", "bob", "céline"):
+                app.ledger.open_account(player, Decimal("500.00"))
+            told = run(
+                "storm", "--wallet", url, "--service-key", service_pem, "--players-file", file, *_SMALL, "--json"
+            )
+        assert told.code == code
+        document = told.document
+        assert document["passed"] is (code == 0)
+        assert (document["bets"], document["trace"]) == (60, "storm-5.trace" if code else None)
+        assert bool(document["differences"]) is bool(code)
+    first = document["differences"][0]
+    assert first.keys() == {"subject", "service", "wallet", "history"}
+    assert first["history"]
+
+
+def test_everything_refused_is_no_pass(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """Nothing differs, and nothing was tried."""
+    with served(own_folder, private_key, RefusesEverything) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+    assert told.code == 1
+    assert "The wallet refused every bet, so nothing was tried." in told.out
+    assert re.search(r"^refused +PLAYER_BLOCKED \d+$", told.out, re.MULTILINE)
+
+
+def test_the_same_seed_twice_on_one_ledger(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """Each storm has players and bets of its own, whatever its seed."""
+    with served(own_folder, private_key) as (url, app):
+        for _ in range(2):
+            told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+            assert told.code == 0, told
+            time.sleep(0.002)  # Ids are made of seed and time.
+
+
+def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """On stderr, where that is one; stdout is the document alone."""
+    person, terminal = pty.openpty()
+    with served(own_folder, private_key) as (url, app):
+        arguments = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--json")
+        process = started(*arguments, stderr=terminal)
+        os.close(terminal)
+        seen = b""
+        reading = threading.Thread(target=process.wait, args=(_PATIENCE_SECONDS,))
+        reading.start()
+        while chunk := _read(person):
+            seen += chunk
+        reading.join()
+        told = ended(process)
+    os.close(person)
+    assert (told.code, told.document["passed"]) == (0, True)
+    assert b"calls/s" in seen
+    assert b"/60" in seen
+
+
+def _read(person: int) -> bytes:
+    try:
+        return os.read(person, 65_536)
+    except OSError:  # The other end is closed.
+        return b""
+
+
+def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """Ends it with 130 and a sentence."""
+    with served(own_folder, private_key) as (url, app):
+        process = started(
+            "--wallet", url, "--service-key", service_pem, "--ledger", app.database, "--bets", 100_000
+        )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while len(app.arrived) < 20:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        told = ended(process, 60)
+    assert told.code == 130
+    assert "Traceback" not in told.err
+    assert "Interrupted" in told.err
+
+
+# --- what cannot be played --------------------------------------------------------------------------------------------
+
+
+def _file(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+_TRACE = {
+    "game_operator_storm": 1, "seed": 1, "start_millis": 1, "bets": 1, "currency": "EUR", "faults": "none",
+    "retries": "three", "batches": False, "opening": {"p": 1},
+}  # fmt: skip
+
+USAGE = [
+    pytest.param({}, "Nobody could play: pass the wallet's ledger as --ledger", id="nobody plays"),
+    pytest.param({"--ledger": "sqlite:///w.db", "--players-file": "p.txt"}, "exclude each other", id="both"),
+    pytest.param({"--ledger": "sqlite:///no/w.db"}, "There is no folder", id="no folder"),
+    pytest.param({"--ledger": "sqlite:///none.db"}, "There is no file", id="no database"),
+    pytest.param({"--ledger": "mysql://x"}, "mysql", id="another database"),
+    pytest.param({"--service-key": "no.pem"}, "no.pem", id="no key"),
+    pytest.param({"--service-key": "public.pem"}, "public key", id="a public key"),
+    pytest.param({"--old-key": "public.pem"}, "public key", id="an old key that is public"),
+    pytest.param({"--wallet": "nonsense"}, "is no address", id="no address"),
+    pytest.param({"--wallet": "http://[1"}, "is no address", id="half an address"),
+    pytest.param({"--wallet": "https://wallet.example"}, "--moves-money", id="another machine"),
+    pytest.param({"--faults": "flood"}, "There is no fault 'flood'", id="no such fault"),
+    pytest.param({"--faults": "reset=1.5"}, "from 0 to 1", id="a rate above 1"),
+    pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
+    pytest.param({"--faults": "reset@0"}, "counted from 1", id="call number 0"),
+    pytest.param({"--retries": "often"}, "no retries 'often'", id="no such retries"),
+    pytest.param({"--currency": "XXX"}, "No game can be played in XXX", id="no game in that currency"),
+    pytest.param({"--players-file": "no.txt"}, "No such file", id="no players' file"),
+    pytest.param({"--players-file": "empty.txt"}, "names nobody", id="a players' file that names nobody"),
+    pytest.param({"--players-file": "twice.txt"}, "names a player twice", id="a player twice"),
+    pytest.param({"--players-file": "long.txt"}, "A player id must have at most 256", id="an id that is none"),
+    pytest.param({"--players-file": "latin.txt"}, "no UTF-8", id="another encoding"),
+    pytest.param({"--players-file": "strangers.txt"}, "tells no balance of 2 players", id="unknown players"),
+    pytest.param({"--replay": "no.trace"}, "No such file", id="no trace"),
+    pytest.param({"--replay": "empty.txt"}, "line 1 is none of a storm's trace", id="no trace of ours"),
+    pytest.param({"--profile": "no.toml"}, "no.toml", id="no profile"),
+    pytest.param({"--bets": "0"}, "--bets", id="no bets"),
+    pytest.param({"--concurrency": "0"}, "--concurrency", id="no call at once"),
+    pytest.param({"--concurrency": "101"}, "--concurrency", id="too many at once"),
+    pytest.param({"--timeout": "0"}, "--timeout", id="no time"),
+]
+
+
+@pytest.mark.parametrize(("changes", "sentence"), USAGE)
+def test_what_cannot_be_played(
+    changes: dict[str, str],
+    sentence: str,
+    run: Run,
+    own_folder: Path,
+    private_key: RSAPrivateKey,
+    service_pem: Path,
+    public_pem: bytes,
+) -> None:
+    """Exit code 2 and a sentence, before anybody's account is opened."""
+    _file(own_folder, "public.pem", public_pem)
+    _file(own_folder, "p.txt", "ann")
+    _file(own_folder, "empty.txt", "\n# nobody\n")
+    _file(own_folder, "twice.txt", "ann\nbob\nann\n")
+    _file(own_folder, "long.txt", "a" * 257)
+    _file(own_folder, "latin.txt", "céline".encode("latin-1"))
+    _file(own_folder, "strangers.txt", "xaver\nyvonne\n")
+    with served(own_folder, private_key) as (url, app):
+        options = {"--wallet": url, "--service-key": str(service_pem)}
+        if changes and changes.keys().isdisjoint({"--ledger", "--players-file"}):
+            options["--ledger"] = app.database
+        arguments = [part for option in (options | changes).items() for part in option]
+        told = run("storm", *arguments, *(() if "--bets" in changes else ("--bets", 20)))
+        assert told.code == 2, told
+        assert sentence in told.err
+        assert told.out == ""
+        assert list(app.ledger.bets()) == []
+        assert app.arrived == []
+        with closing(sqlite3.connect(own_folder / "wallet.db")) as database:
+            assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
+
+
+def test_a_wallet_that_is_not_there(
+    run: Run, nobody: str, own_folder: Path, service_pem: Path, sqlite_url: str
+) -> None:
+    """Exit code 3 at once, before a player is opened."""
+    with closing(SqlLedger(sqlite_url)):
+        began = time.monotonic()
+        told = run("storm", "--wallet", nobody, "--service-key", service_pem, "--ledger", sqlite_url, "--json")
+        assert time.monotonic() - began < 10
+        assert told.code == 3
+        assert told.error["type"] == "RequestNotSentError"
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as database:
+        assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
+
+
+def test_another_ledger_than_the_wallets(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path, sqlite_url: str
+) -> None:
+    """The players would be opened where the wallet does not look."""
+    with served(own_folder, private_key) as (url, _), closing(SqlLedger(sqlite_url)):
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", sqlite_url)
+    assert told.code == 2
+    assert "Pass the ledger that this wallet serves from" in told.err
+
+
+def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: RSAPrivateKey) -> None:
+    """The wallet takes everything for forged, and the storm says so before it begins."""
+    key = own_folder / "other.pem"
+    assert run("keygen", key).code == 0
+    with served(own_folder, private_key) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", key, "--ledger", app.database)
+    assert told.code == 2
+    assert "takes our calls for forged" in told.err
+
+
+class _Bad:
+    """A wallet that is right for so many calls, and then answers whatever a test says, or nothing."""
+
+    def __init__(self, app: Any, right: int, status: int, body: bytes | None) -> None:  # Any: of ASGI.
+        self._app, self._right, self._status, self._body = app, right, status, body
+        self._gone = threading.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: of ASGI.
+        self._right -= 1
+        if self._right >= 0 or scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if self._body is None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            return
+        await send({"type": "http.response.start", "status": self._status, "headers": []})
+        await send({"type": "http.response.body", "body": self._body})
+
+
+BAD = [
+    pytest.param(200, b"hello", "is no wallet: player-balance was answered with HTTP 200", id="garbage"),
+    pytest.param(500, b"", "is no wallet: player-balance was answered with HTTP 500", id="HTTP 500"),
+    pytest.param(200, None, "", id="hangs"),
+]
+
+
+@pytest.mark.parametrize("right", [pytest.param(0, id="from the start"), pytest.param(40, id="in the middle")])
+@pytest.mark.parametrize(("status", "body", "sentence"), BAD)
+def test_a_wallet_that_goes_bad(
+    status: int,
+    body: bytes | None,
+    sentence: str,
+    right: int,
+    run: Run,
+    own_folder: Path,
+    private_key: RSAPrivateKey,
+    service_pem: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is no wallet is told at once; one that has gone bad is waited for, and not for ever."""
+    defaults = Storm.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "patience", 0.5)
+    right_one = _Served(own_folder, private_key, RightWallet)
+    with closing(right_one.ledger), asgi_server(_Bad(right_one, right, status, body)) as port:
+        told = run(
+            "storm", "--wallet", f"http://127.0.0.1:{port}/wallet", "--service-key", service_pem,
+            "--ledger", right_one.database, "--timeout", 0.4, *_SMALL,
+        )  # fmt: skip
+    assert told.code == (2 if sentence and not right else 3), told
+    assert (sentence if not right else "gives no definite answer any more") in told.err
+    assert told.err.count("\n") == 1
+
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+ORDER = {"calls": ["b withdraw BET"], "at_millis": 1, "posts": []}
+TRACES = [
+    pytest.param("", "it is empty", id="empty"),
+    pytest.param("{}", "line 1", id="no head"),
+    pytest.param("[]", "line 1", id="a list"),
+    pytest.param("seed", "line 1", id="no JSON"),
+    pytest.param("[" * 100_000, "line 1", id="nested"),
+    pytest.param(b"\xff\xfe", "it is no UTF-8 text", id="no text"),
+    pytest.param(_TRACE | {"game_operator_storm": 2}, "line 1", id="another version"),
+    pytest.param({name: _TRACE[name] for name in _TRACE if name != "seed"}, "line 1", id="no seed"),
+    pytest.param(_TRACE | {"more": 1}, "line 1", id="a setting too many"),
+    pytest.param(_TRACE | {"seed": "1"}, "line 1", id="a seed that is text"),
+    pytest.param(_TRACE | {"bets": True}, "line 1", id="a number that is true"),
+    pytest.param(_TRACE | {"bets": 0}, "line 1", id="no bets"),
+    pytest.param(_TRACE | {"opening": {}}, "line 1", id="no players"),
+    pytest.param(_TRACE | {"opening": {"p": -1}}, "line 1", id="less than nothing"),
+    pytest.param(_TRACE | {"opening": ["p"]}, "line 1", id="players in a list"),
+    pytest.param([_TRACE, ORDER, {"calls": []}], "line 3", id="a line without posts"),
+    pytest.param([_TRACE, ORDER | {"calls": []}], "line 2", id="a line without calls"),
+    pytest.param([_TRACE, ORDER | {"at_millis": 1.5}], "line 2", id="a time that is none"),
+    pytest.param([_TRACE, ORDER | {"posts": [{"body": 1}]}], "line 2", id="a body that is none"),
+]
+
+
+@pytest.mark.parametrize(("content", "sentence"), TRACES)
+def test_what_is_no_trace(
+    content: Any,
+    sentence: str,
+    run: Run,
+    own_folder: Path,
+    service_pem: Path,  # Any: text, bytes, lines.
+) -> None:
+    """One sentence and exit code 2."""
+    if isinstance(content, dict | list):
+        lines = content if isinstance(content, list) else [content]
+        content = "".join(json.dumps(line) + "\n" for line in lines) if content else "[]"
+    trace = _file(own_folder, "a.trace", content)
+    told = run("storm", "--wallet", "http://127.0.0.1:1", "--service-key", service_pem, "--replay", trace)
+    assert told.code == 2
+    assert f"{trace}' cannot be read: {sentence}" in told.err
+    assert told.err.count("\n") == 1
+
+
+def test_a_trace_that_ends_in_the_middle_of_a_line(run: Run, own_folder: Path, service_pem: Path) -> None:
+    """As after a full disk."""
+    trace = _file(own_folder, "a.trace", json.dumps(_TRACE) + "\n" + json.dumps(ORDER)[:20])
+    told = run("storm", "--wallet", "http://127.0.0.1:1", "--service-key", service_pem, "--replay", trace)
+    assert told.code == 2
+    assert "line 2 is none of a storm's trace" in told.err
+
+
+def test_a_trace_that_cannot_be_written(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """The differences are told all the same."""
+    with served(own_folder, private_key, PaysRepeatsTwice) as (url, app):
+        told = run(
+            "storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL,
+            "--faults", "duplicate=0.5", "--trace", own_folder / "no" / "a.trace",
+        )  # fmt: skip
+    assert told.code == 1
+    assert "The trace could not be written to" in told.err
+    assert "The first bad history" in told.out
