@@ -285,8 +285,33 @@ class _Late:
         writer.close()
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "wallet", "http://wallet.example", ""])
+@pytest.mark.parametrize(
+    "url", ["ftp://127.0.0.1/", "wallet", "http://wallet.example", "", "http://[", "http://u:p@127.0.0.1"]
+)
 def test_an_address_that_is_none_is_refused(keys: ServiceKeys, url: str) -> None:
     """Before anything is sent; and plain http goes to this machine alone."""
     with pytest.raises(ConfigurationError):
         carry(url, keys, Post((withdraw(),)))
+
+
+@pytest.mark.parametrize("manner", [None, Fault.SLOW], ids=str)
+def test_a_proxy_of_the_environment_does_not_lead_away_from_this_machine(
+    keys: ServiceKeys, manner: Fault | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wallet on this machine is called directly, as the sandbox's own client is (docs/decisions/0004)."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with HostileServer(answer(response_bytes(200, b'{"type":"ERROR","code":"X"}'))) as server:
+        ((told,),) = carry(server.base_url, keys, Post((withdraw(),), manner=manner))
+    assert told.code == "X"
+
+
+def test_a_courier_costs_next_to_nothing(keys: ServiceKeys) -> None:
+    """One is made for each round: the second and those after it take no tenth of a second together."""
+    carry("http://127.0.0.1:9", keys)
+    began = time.process_time()
+    for _ in range(20):
+        carry("http://127.0.0.1:9", keys)
+    assert time.process_time() - began < 0.5

@@ -13,6 +13,8 @@ from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from game_operator.caller import AsyncWebhookCaller, Delivery
+from game_operator.client._http import default_ssl_context, environment_in_question
+from game_operator.client.config import base_url_of
 from game_operator.errors import DeliveryInDoubtError, MalformedCallError, RequestNotSentError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpResponse, is_loopback
@@ -113,9 +115,13 @@ class HttpCourier:
         self._timeout = timeout
         self._patience = patience
         # It signs nothing: that is done here, by the key that a post asks for.
+        url = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
         # A proxy of the environment leads away from this machine.
         to_this_machine = is_loopback(urlsplit(url).hostname or "")
-        self._http = HttpxAiohttpClient(trust_env=not to_this_machine, timeout=None)
+        # Reading the root certificates takes longer than a round: once for all, and not at all for plain http.
+        with environment_in_question():
+            context = default_ssl_context(url, trust_env=True)
+            self._http = HttpxAiohttpClient(verify=context, trust_env=not to_this_machine, timeout=None)
         self._caller = AsyncWebhookCaller(
             url,
             keys.current,
