@@ -1,0 +1,91 @@
+"""Patience with a wallet that answers nothing of use: it ends, and begins anew with the first answer."""
+
+import asyncio
+import time
+from contextlib import suppress
+
+import pytest
+
+from game_operator.errors import TransportError
+from game_operator.models.webhooks import Reply, WithdrawCall
+from game_operator.money import Cents
+from game_operator.sandbox.delivery import Answer, Post
+from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.patience import PatientCourier
+
+CALL = WithdrawCall(player_id="p", bet_id="b", amount_cents=1)
+SILENCE = Answer(None, None, "it hung up")
+USE = Answer(Reply(balance_cents=Cents(1)), 200)
+REFUSAL = Answer(Reply(code="INSUFFICIENT_BALANCE", balance_cents=Cents(1)), 200)
+TROUBLE = Answer(Reply(code="SYSTEM_ERROR"), 200)
+STRANGER = Answer(Reply(code="INVALID_SIGNATURE"), 200)
+
+
+class Canned:
+    """Gives its answers in turn, and takes a moment for each."""
+
+    def __init__(self, answers: tuple[Answer, ...], seconds: float) -> None:
+        self._answers, self._seconds = iter(answers), seconds
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        await asyncio.sleep(self._seconds)
+        return (next(self._answers),)
+
+
+def posted(*answers: Answer, patience: float = 0.1, takes: float = 0.15, post: Post | None = None) -> int:
+    """Return how many of the *answers* were heard before patience was at its end."""
+    courier, heard = PatientCourier(Canned(answers, takes), patience), 0
+
+    async def everything() -> None:
+        nonlocal heard
+        for _ in answers:
+            await courier.post(post or Post((CALL,)))
+            heard += 1
+
+    with suppress(TransportError):
+        asyncio.run(everything())
+    return heard
+
+
+@pytest.mark.parametrize("answer", [SILENCE, TROUBLE, STRANGER], ids=["silence", "SYSTEM_ERROR", "INVALID_SIGNATURE"])
+def test_patience_ends(answer: Answer) -> None:
+    """After the time that was given, and not with the first."""
+    assert posted(answer, answer, answer) == 1
+    assert posted(answer, answer, answer, patience=60, takes=0) == 3
+
+
+def test_the_end_is_told() -> None:
+    """For how long, and what was heard last."""
+    courier = PatientCourier(Canned((SILENCE, TROUBLE), 0), 0)
+
+    async def everything() -> None:
+        for _ in range(2):
+            await courier.post(Post((CALL,)))
+
+    with pytest.raises(TransportError, match="no definite answer any more; the last was: (it hung up|SYSTEM_ERROR)"):
+        asyncio.run(everything())
+
+
+@pytest.mark.parametrize("answer", [USE, REFUSAL], ids=["SUCCESS", "a refusal"])
+def test_an_answer_of_use_begins_it_anew(answer: Answer) -> None:
+    """A refusal is one too."""
+    assert posted(SILENCE, answer, SILENCE, answer, TROUBLE, answer) == 6
+
+
+@pytest.mark.parametrize(
+    ("manner", "extra"),
+    [(Fault.REQUEST_LOST, None), (Fault.TIMEOUT, None), (None, Fault.FORGED), (None, Fault.OLD_KEY)],
+)
+def test_what_a_fault_hid_is_not_the_wallets(manner: Fault | None, extra: Fault | None) -> None:
+    """A reply that we lost ourselves, and the refusal of a stranger."""
+    assert posted(*[SILENCE] * 3, post=Post((CALL,), manner=manner, extra=extra)) == 3
+
+
+def test_many_in_vain_are_slowed_down() -> None:
+    """Else a call would be given up within the second that a database takes to start."""
+    began = time.monotonic()
+    assert posted(*[TROUBLE] * 16, patience=60, takes=0) == 16
+    quick = time.monotonic() - began
+    began = time.monotonic()
+    assert posted(*[TROUBLE] * 36, patience=60, takes=0) == 36
+    assert time.monotonic() - began > quick + 1.0
