@@ -62,7 +62,7 @@ def test_the_end_is_told() -> None:
         for _ in range(2):
             await courier.post(Post((CALL,)))
 
-    with pytest.raises(TransportError, match="no definite answer any more; the last was: (it hung up|SYSTEM_ERROR)"):
+    with pytest.raises(TransportError, match=r"no definite answer any more; the last was: (it hung up|SYSTEM_ERROR)"):
         asyncio.run(everything())
 
 
