@@ -11,6 +11,7 @@ from hypothesis import given, strategies
 from game_operator import Cents, MalformedCallError, Profile, Reply, WebhookErrorCode
 from game_operator.models.webhooks import error, success
 from game_operator.protocol.webhook import encode_batch_reply, encode_reply, fold_code, read_reply
+from game_operator.protocol.webhook_reply import read_batch_reply
 from tests.support.wire import JSON_VALUES, TEXT, examples
 from tests.test_money import hostile_context
 
@@ -226,3 +227,37 @@ def test_batch_replies() -> None:
         ).encode()
     )
     assert encode_batch_reply([], now_millis=7) == b"[]"
+
+
+def test_batch_replies_are_read_as_they_are_written() -> None:
+    """By tx_id, each the reply that it would be alone (docs/decisions/0010)."""
+    written = {"t1": success(balance_cents=100, timestamp=7), '"é': error("INVALID_REQUEST", timestamp=8)}
+    body = encode_batch_reply([*written.items()], now_millis=9)
+    assert read_batch_reply(body) == written
+    assert read_batch_reply(b"[]") == {}
+    assert read_batch_reply(b'[{"tx_id":"t","type":"ERROR","code":"X","more":1}]') == {"t": error("X")}
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        pytest.param(b"", "no JSON", id="nothing"),
+        pytest.param(b'{"type":"ERROR","code":"SYSTEM_ERROR"}', "must be a JSON array", id="one reply"),
+        pytest.param(b"null", "must be a JSON array", id="null"),
+        pytest.param(b"[7]", "must be a JSON object", id="no object"),
+        pytest.param(b'[{"type":"ERROR","code":"X"}]', "a tx_id of its own", id="without a tx_id"),
+        pytest.param(b'[{"tx_id":null,"type":"ERROR","code":"X"}]', "a tx_id of its own", id="a tx_id of null"),
+        pytest.param(b'[{"tx_id":7,"type":"ERROR","code":"X"}]', "a tx_id of its own", id="a tx_id that is a number"),
+        pytest.param(
+            b'[{"tx_id":"t","type":"ERROR","code":"X"},{"tx_id":"t","type":"ERROR","code":"X"}]',
+            "a tx_id of its own",
+            id="a tx_id twice",
+        ),
+        pytest.param(b'[{"tx_id":"t","type":"SUCCESS","timestamp":7}]', "a balance must be", id="no balance"),
+        pytest.param(b'[{"tx_id":"t","type":"ERROR"}]', "must have a code", id="no code"),
+    ],
+)
+def test_batch_replies_that_are_none(body: bytes, told: str) -> None:
+    """One item that cannot be read makes all of it unreadable: nobody could tell whose it is."""
+    with pytest.raises(MalformedCallError, match=told):
+        read_batch_reply(body)

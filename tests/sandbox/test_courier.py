@@ -22,7 +22,7 @@ from tests.support.calls import deposit, withdraw
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.servers import asgi_server
 
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 20.0
 
 
 class RealWallet:

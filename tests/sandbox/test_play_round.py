@@ -477,7 +477,7 @@ def test_a_wallet_that_is_down(table: Table) -> None:
     began = time.monotonic()
     with pytest.raises(RequestNotSentError, match="wallet's address"):
         table.play()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     board = table.sandbox.house.balances.player("p1")
     assert board is not None
     assert board.under_way == 0
@@ -523,7 +523,7 @@ def test_a_wallet_that_hangs(table: Table, monkeypatch: pytest.MonkeyPatch) -> N
         began = time.monotonic()
         with pytest.raises(DeliveryInDoubtError, match=r"nothing definite for 0\.3 s") as late:
             table.play()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
         assert late.value.timed_out
     board = table.sandbox.house.balances.player("p1")
     assert board is not None
@@ -567,7 +567,7 @@ def test_a_sandbox_that_stops_while_rounds_are_played(public_key: RSAPublicKey) 
                 thread.start()
             wait_until(lambda: len(server.requests) == 3)
             began = time.monotonic()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
         for thread in threads:
             thread.join(10)
     assert len(told) == 3

@@ -158,7 +158,7 @@ def test_whatever_a_server_does_it_ends_soon_and_costs_little(
         try:
             with pytest.raises(raised):
                 post(server.base_url, Fault.SLOW, TIMEOUT_SECONDS)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 15
             assert tracemalloc.get_traced_memory()[1] < 16_000_000
         finally:
             tracemalloc.stop()

@@ -189,3 +189,79 @@ def test_a_game_by_hand_is_granted_free_bets(public_key: RSAPublicKey, sandbox: 
     world.add_game(game)
     assert world.games("acme") == (game,)
     assert isinstance(world.grant("acme", GrantRequest(**terms("a" * 24)), now_millis=1), GrantAccepted)
+
+
+def granted(sandbox: Sandbox, reference_id: str = "r1", **changes: int) -> str:
+    """Grant at NOW_MILLIS, for a second unless told otherwise; return the id."""
+    request = GrantRequest.model_validate(
+        terms(sandbox.instance_id, reference_id=reference_id, expire_duration_millis=1_000) | changes
+    )
+    accepted = sandbox.world.grant("acme", request, now_millis=NOW_MILLIS)
+    assert isinstance(accepted, GrantAccepted)
+    return accepted.free_bet_id
+
+
+def test_grants_and_what_became_of_them(seeded: Callable[[int | None], Sandbox]) -> None:
+    """Granted, until it has expired or is claimed; claimed stays claimed."""
+    world = (sandbox := seeded(0)).world
+    first, second = granted(sandbox, "r1"), granted(sandbox, "r2")
+    one, two = world.grants()
+    assert (one.free_bet_id, two.free_bet_id) == (first, second)
+    assert (one.granted_at_millis, one.expires_at_millis) == (NOW_MILLIS, NOW_MILLIS + 1_000)
+    world.end_claim(first)
+    for later, told in ((0, "granted"), (999, "granted"), (1_000, "expired")):
+        assert world.grant_status(one, now_millis=NOW_MILLIS + later) == "claimed"
+        assert world.grant_status(two, now_millis=NOW_MILLIS + later) == told
+
+
+def test_whose_grants(seeded: Callable[[int | None], Sandbox], public_key: RSAPublicKey) -> None:
+    """Each operator sees its own, and one that there is not is refused."""
+    world = (sandbox := seeded(0)).world
+    granted(sandbox)
+    world.add_operator("other", public_key)
+    assert world.grants(operator_id="other") == ()
+    assert len(world.grants(operator_id="acme")) == len(world.grants()) == 1
+    with pytest.raises(ConfigurationError, match="no operator 'nobody'"):
+        world.grants(operator_id="nobody")
+
+
+@pytest.mark.parametrize(("later", "sound"), [(999, True), (1_000, False)])
+def test_a_claim_begins_before_the_grant_has_expired(
+    seeded: Callable[[int | None], Sandbox], later: int, sound: bool
+) -> None:
+    """To the millisecond; until it is paid it may begin again."""
+    free_bet_id = granted(sandbox := seeded(0))
+    if sound:
+        grant = sandbox.world.begin_claim(free_bet_id, now_millis=NOW_MILLIS + later)
+        assert sandbox.world.begin_claim(free_bet_id, now_millis=NOW_MILLIS + later) is grant
+        sandbox.world.end_claim(free_bet_id)
+    with pytest.raises(ConfigurationError, match="claimed already" if sound else "expired already"):
+        sandbox.world.begin_claim(free_bet_id, now_millis=NOW_MILLIS + later)
+    with pytest.raises(ConfigurationError, match="no free bets 'x'"):
+        sandbox.world.begin_claim("x", now_millis=NOW_MILLIS)
+
+
+def test_bets_are_listed_newest_first(seeded: Callable[[int | None], Sandbox]) -> None:
+    """No more than asked for, and of the operator's own alone."""
+    world = (sandbox := seeded(0)).world
+    before = world.bets(limit=1_000)
+    newest = before[0].model_copy(update={"reference_id": "new"})
+    world.add_bet(newest)
+    assert world.bets(limit=1_000) == (newest, *before)
+    assert world.bets(limit=1) == (newest,)
+    assert world.bets(limit=0) == ()
+    assert world.bets(operator_id=sandbox.landmarks.inactive_operator_id) == ()
+
+
+def test_round_numbers_go_up(seeded: Callable[[int | None], Sandbox]) -> None:
+    """Above all there are, and never twice, from whatever thread."""
+    world = (sandbox := seeded(0)).world
+    first = world.next_round_no(sandbox.instance_id)
+    assert first > sandbox.round_no
+    world.add_round(
+        round_id="r", round_no=first + 10, instance_id=sandbox.instance_id, game="g", started_at_millis=NOW_MILLIS
+    )
+    with ThreadPoolExecutor(8) as threads:
+        numbers = list(threads.map(lambda _: world.next_round_no(sandbox.instance_id), range(200)))
+    assert sorted(numbers) == [*range(first + 11, first + 211)]
+    assert world.next_round_no("another") == 1

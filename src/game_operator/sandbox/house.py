@@ -245,7 +245,8 @@ class House:
             self._api_calls += 1
             number = self._api_calls
         plan = self.faults.plan
-        waiting = [fault for fault in API_FAULTS if plan.nth.get(fault) == 1]
+        # One at most, for a response cannot be two things; another that waits strikes the next call.
+        waiting = [fault for fault in API_FAULTS if plan.nth.get(fault) == 1][:1]
         struck = waiting or list(plan.struck(f"{self._seed}:api:{number}", API_FAULTS))
         self.faults.counted(1, waiting, side="api")
         return struck[0] if struck else None

@@ -1,0 +1,201 @@
+"""The service behind a sandbox: what it plans, and what it keeps of what it saw. No wallet, no network."""
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator import BetConfig, ConfigurationError, GameInfo, GameInstance, GrantAccepted
+from game_operator.models import GrantRequest
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS
+from game_operator.protocol.http import HttpResponse
+from game_operator.sandbox import Sandbox, service_keys
+from game_operator.sandbox.courier import Carried
+from game_operator.sandbox.delivery import Post, answers_in
+from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.games import rtp_of
+from game_operator.sandbox.house import House
+from game_operator.sandbox.plan import BetEnd, PlannedRound
+from game_operator.sandbox.service_keys import new_key
+from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock
+from tests.support.calls import deposit, withdraw
+
+INSTANCE = "0123456789abcdef01234567"
+
+
+@pytest.fixture
+def sandbox(public_key: RSAPublicKey, clock: StoppedClock) -> Sandbox:
+    """A sandbox that does not run: its house alone is asked."""
+    return Sandbox(operator_public_key=public_key, clock=clock)
+
+
+@pytest.fixture
+def house(sandbox: Sandbox) -> House:
+    return sandbox.house
+
+
+def planned(house: House, wager_cents: int = 500, won_cents: int | None = None, cancel: bool = False) -> PlannedRound:
+    return house.plan_round(
+        player_id="p1", wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=None
+    )
+
+
+def test_a_round_is_planned(house: House, sandbox: Sandbox) -> None:
+    """One bet, placed now, in the instance that is the default."""
+    item = planned(house, won_cents=700)
+    (bet,) = item.bets
+    assert (item.instance_id, item.game, item.at_millis) == (sandbox.instance_id, "comet-crash", NOW_MILLIS)
+    assert (bet.wager_cents, bet.won_cents, bet.end, bet.at_millis) == (500, 700, BetEnd.CLOSED, NOW_MILLIS)
+    assert planned(house, cancel=True).bets[0].end is BetEnd.ROLLED_BACK
+
+
+def test_outcomes_are_left_to_the_game(house: House, public_key: RSAPublicKey, clock: StoppedClock) -> None:
+    """Some win and most lose; the same seed draws the same, another does not."""
+    won = [planned(house).bets[0].won_cents for _ in range(100)]
+    again = Sandbox(operator_public_key=public_key, clock=clock).house
+    other = Sandbox(operator_public_key=public_key, clock=clock, seed=1).house
+    assert won == [planned(again).bets[0].won_cents for _ in range(100)]
+    assert won != [planned(other).bets[0].won_cents for _ in range(100)]
+    assert 0 < won.count(0) < 100
+
+
+def test_a_long_run_returns_what_the_game_says(house: House, sandbox: Sandbox) -> None:
+    """Within five per cent of a share, for 20,000 wagers of a euro (a fixed seed)."""
+    game = next(game for game in sandbox.world.games("acme") if game.id == "comet-crash")
+    won = sum(planned(house, 100).bets[0].won_cents for _ in range(20_000))
+    assert abs(Fraction(won, 2_000_000) - rtp_of(game)) < Fraction(5, 100)
+
+
+def granted(sandbox: Sandbox, **changes: object) -> str:
+    terms: dict[str, object] = {
+        "player_id": "p1", "instance_id": sandbox.instance_id, "count": 5, "wager_amount_cents": 100,
+        "expire_duration_millis": DAY_MILLIS, "reference_id": "r1",
+    }  # fmt: skip
+    request = GrantRequest.model_validate(terms | changes)
+    accepted = sandbox.world.grant("acme", request, now_millis=NOW_MILLIS)
+    assert isinstance(accepted, GrantAccepted)
+    return accepted.free_bet_id
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_free_bets_are_played_the_same_each_time(house: House, sandbox: Sandbox, count: int) -> None:
+    """A claim that failed is made again with the same winnings, in the same round."""
+    free_bet_id = granted(sandbox, count=count)
+    first, second = house.plan_claim(free_bet_id), house.plan_claim(free_bet_id)
+    assert first == second
+    assert len(first.bets) == len({bet.id for bet in first.bets}) == count
+    assert {bet.wager_cents for bet in first.bets} == {100}
+    assert sandbox.world.next_round_no(sandbox.instance_id) == sandbox.round_no + 3, (
+        "one for the claim, after the empty"
+    )
+
+
+def test_free_bets_of_a_game_with_boundless_wins(house: House, sandbox: Sandbox) -> None:
+    """All of them together win no more than one deposit can move."""
+    rich = BetConfig(
+        min_wager=Decimal(1), max_wager=Decimal(10), default_wager=Decimal(1), currency="EUR", max_win=Decimal(10**15)
+    )
+    instance = GameInstance(id=INSTANCE, name="Rich", active=True, bet_config=rich)
+    game = GameInfo(
+        id="rich", name="Rich", status="ACTIVE", provider_name="P", rtp=Decimal(10**15), genre="Other",
+        instances=(instance,),
+    )  # fmt: skip
+    sandbox.world.add_game(game)
+    claim = house.plan_claim(granted(sandbox, instance_id=INSTANCE, count=50, wager_amount_cents=1_000_000))
+    assert 0 < claim.won_cents <= MAX_AMOUNT_CENTS
+
+
+def test_retries_that_there_are_not(house: House, sandbox: Sandbox) -> None:
+    """They are refused before anything is sent, and a claim can be made afterwards."""
+    house.retries = "four"
+    claim = house.plan_claim(granted(sandbox))
+    with pytest.raises(ConfigurationError, match="no retries 'four'"):
+        house.dealer(claim)
+    house.retries = "none"
+    assert house.dealer(claim).next() is not None
+
+
+def test_a_claim_under_way_keeps_others_out(house: House, sandbox: Sandbox) -> None:
+    """Until it is over; one that was planned before another was paid comes too late."""
+    free_bet_id = granted(sandbox)
+    claim, late = house.plan_claim(free_bet_id), house.plan_claim(free_bet_id)
+    dealer = house.dealer(claim)
+    with pytest.raises(ConfigurationError, match="being claimed just now"):
+        house.dealer(late)
+    house.played(claim, dealer, [])
+    again = house.dealer(late)
+    order = again.next()
+    assert order is not None
+    said = json.dumps({"type": "SUCCESS", "balance": 1, "timestamp": 7}).encode()
+    again.answered(order, [answers_in(post, 200, said) for post in order.posts])
+    house.played(late, again, [])
+    with pytest.raises(ConfigurationError, match="claimed already"):
+        house.dealer(claim)
+
+
+def carried(post: Post, problem: str = "", status: int | None = 200) -> Carried:
+    answer = None if status is None else HttpResponse(status, ((b"a", b"b"),), b"{}")
+    body = post.sent_for(post.signed)
+    return Carried(post, "http://w/withdraw", ((b"signature", b"x"),), body, 7, 0.25, answer, problem)
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        pytest.param(carried(Post((withdraw(),))), ("the service's", 200, "", ""), id="a call"),
+        pytest.param(
+            carried(Post((withdraw(),), attempt=3, manner=Fault.RESET), "reset", None),
+            ("the service's", None, "reset", "delivery 3; reset"), id="a repeat that was reset",
+        ),
+        pytest.param(
+            carried(Post((withdraw(),), manner=Fault.REPLY_LOST), "reply lost"),
+            ("the service's", 200, "reply-lost", "reply lost"), id="a lost reply",
+        ),
+        pytest.param(
+            carried(Post((withdraw(),), extra=Fault.FORGED)),
+            ("forged: a stranger's key", 200, "forged", "must be refused"), id="forged",
+        ),
+        pytest.param(
+            carried(Post((withdraw(),), extra=Fault.OLD_KEY)),
+            ("old key", 200, "old-key", "must be refused"), id="old key",
+        ),
+        pytest.param(
+            carried(Post((withdraw(),), extra=Fault.DUPLICATE)),
+            ("the service's", 200, "duplicate", ""), id="a duplicate",
+        ),
+        pytest.param(
+            carried(Post((withdraw(),), extra=Fault.OTHER_CONTENT)),
+            ("the service's", 200, "other-content", "must be refused"), id="other content",
+        ),
+    ],
+)  # fmt: skip
+def test_what_was_seen_is_kept(house: House, seen: Carried, told: tuple[object, ...]) -> None:
+    """What really came back, what was laid over it, and what is to be expected of it."""
+    exchange = house.saw(seen)
+    assert (exchange.signature, exchange.status, exchange.fault, exchange.note) == told
+    assert (exchange.player_id, exchange.bet_id, exchange.path, exchange.at_millis) == ("p1", "b1", "/withdraw", 7)
+    assert (exchange.request_body, exchange.elapsed_ms, exchange.direction) == (seen.body, 250.0, "webhook")
+    assert house.live.recent() == [exchange]
+
+
+def test_a_batch_is_kept_under_its_first_call(house: House) -> None:
+    """A batch has many bets; one can be shown."""
+    exchange = house.saw(carried(Post((deposit("b1"), deposit("b2")))))
+    assert (exchange.path, exchange.bet_id) == ("/deposit-batch", "b1")
+
+
+def test_keys_are_made_when_first_needed(public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox that only serves the Operator API pays for none."""
+    made: list[RSAPrivateKey] = []
+
+    def make() -> RSAPrivateKey:
+        made.append(new_key())
+        return made[-1]
+
+    monkeypatch.setattr(service_keys, "new_key", make)
+    sandbox = Sandbox(operator_public_key=public_key)
+    assert not made
+    assert sandbox.service_public_key_pem == sandbox.service_public_key_pem
+    assert len(made) == 1
