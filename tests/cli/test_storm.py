@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -20,10 +21,12 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.ledger import SqlLedger
 from game_operator.sandbox.faults import FAULTS
+from game_operator.sandbox.retries import RETRY_PRESETS
 from game_operator.sandbox.storm import Storm
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.cli.support import COMMAND, Run, Told, clean_environment, mode_of
 from tests.sandbox.wrong_wallets import PaysRepeatsTwice, RefusesEverything, RightWallet, TellsWhatWasBefore
+from tests.support.documents import ROOT
 from tests.support.servers import asgi_server
 from tests.support.wallet_process import WalletProcess
 
@@ -205,7 +208,7 @@ def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivat
     assert (told.code, told.err) == (0, "")
     for name in ("seed", "bets", "ended", "refused", "calls", "throughput", "latency in ms", "faults", "repeats"):
         assert re.search(rf"^{name} +\S", told.out, re.MULTILINE), name
-    assert "How long the wallet took, in ms:" in told.out
+    assert "How long answers took, in ms:" in told.out
     assert "█" in told.out
     assert told.out.endswith("Service and wallet agree on all 60 bets and 1 claims.\n")
     assert list(own_folder.glob("*.trace")) == []
@@ -571,3 +574,41 @@ def test_a_trace_that_cannot_be_written(
     assert told.code == 1
     assert "The trace could not be written to" in told.err
     assert "The first bad history" in told.out
+
+
+# --- the page on it ---------------------------------------------------------------------------------------------------
+
+_PAGE = (ROOT / "docs" / "storm.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_all_there_is(run: Run) -> None:
+    """Its tables have each fault, each way to repeat and each option, and no other."""
+    tables = dict(re.findall(r"^\| `(?!-)([a-z-]+)` \| (.*) \|$", _PAGE, re.MULTILINE))
+    assert tables.keys() == _OF_WEBHOOKS | RETRY_PRESETS.keys()
+    options = _PAGE.partition("## Options")[2].partition("##")[0]
+    helped = set(re.findall(r"--[a-z][a-z-]+", run("storm", "--help").out)) - {"--help"}
+    assert set(re.findall(r"`(--[a-z-]+)", options)) == helped
+
+
+def test_the_page_is_played_as_it_stands(run: Run, own_folder: Path) -> None:
+    """Its commands, the wallet on a port that is free; what is printed has the lines that the page shows."""
+    commands = [shlex.split(line[2:]) for line in _PAGE.splitlines() if line.startswith("$ game-operator ")]
+    (_, *keygen), (_, *serve), (_, *storm) = commands
+    assert run(*keygen).code == 0
+    with subprocess.Popen(
+        [*COMMAND, *serve, "--port", "0", "--json", "--stop-with-stdin"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=clean_environment({}),
+    ) as wallet:
+        assert wallet.stdin is not None
+        assert wallet.stdout is not None
+        url = json.loads(wallet.stdout.readline())["url"]
+        storm[storm.index("1000")] = "100"
+        told = run(*[url if part == "http://127.0.0.1:8000" else part for part in storm])
+        wallet.stdin.close()
+    assert (told.code, told.err) == (0, "")
+    shown = _PAGE.partition("```text\n")[2].partition("```")[0]
+    for line in shown.splitlines()[:9]:
+        assert line.split("  ")[0] in told.out
+    assert told.out.endswith("Service and wallet agree on all 100 bets and 2 claims.\n")

@@ -58,7 +58,7 @@ def _tell_histogram(report: "StormReport") -> None:
     most = max((count for _, count in counts), default=0)
     if not most:
         return
-    say("How long the wallet took, in ms:")
+    say("How long answers took, in ms:")
     for label, count in counts:
         say(f"  {label:>7} {'█' * round(_WIDTH * count / most) or ('▏' if count else ''):<{_WIDTH}} {count}")
 
