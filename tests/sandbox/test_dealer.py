@@ -364,6 +364,28 @@ def test_without_retries_a_withdraw_in_doubt_is_cancelled(fault: Fault, name: st
     assert courier.ledger.balance("p1") == OPENING_CENTS
 
 
+@pytest.mark.parametrize(
+    ("fault", "posted", "state"),
+    [
+        pytest.param(Fault.EARLY_ROLLBACK, ["rollback", "withdraw"], ServiceState.ROLLED_BACK, id="rollback"),
+        pytest.param(Fault.EARLY_DEPOSIT, ["deposit", "withdraw"], ServiceState.PLACING, id="deposit"),
+    ],
+)
+def test_without_retries_a_bet_that_was_ended_already_is_not_cancelled(
+    fault: Fault, posted: list[str], state: ServiceState
+) -> None:
+    """What ends it was on its way before the withdraw was lost: one bet is not ended twice."""
+    courier = InProcess()
+    item = CANCELLED if fault is Fault.EARLY_ROLLBACK else CLOSED
+    dealer = deal(courier, item, plan=faults(nth={fault: 1, Fault.REQUEST_LOST: 1}), retries="none")
+    assert operations(genuine(courier)) == [posted[0], posted[1]]
+    lost = [post for post in genuine(courier) if post.manner is Fault.REQUEST_LOST]
+    assert operations(lost) == ["withdraw"]
+    assert (the_bet(dealer).state, the_bet(dealer).lost) == (state, True)
+    assert courier.ledger.balance("p1") == OPENING_CENTS
+    assert not problems(dealer)
+
+
 @pytest.mark.parametrize("arrives", [False, True])
 @pytest.mark.parametrize("name", ["closed", "cancelled", "claim"])
 def test_without_retries_what_was_lost_may_differ_and_is_named(name: str, arrives: bool) -> None:
@@ -594,6 +616,39 @@ def test_an_extra_goes_in_no_batch() -> None:
     dealer = deal(courier, round_of(*bets), plan=faults(nth={Fault.OTHER_CONTENT: 2}), batches=True)
     assert [[call.bet_id for call in post.calls] for post, _, _ in courier.posts[3:]] == [["b1"], ["b2", "b3"], ["b1"]]
     assert courier.posts[-1][0].extra is Fault.OTHER_CONTENT
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+def in_order(courier: InProcess) -> list[list[str]]:
+    """Return what deposits were posted, each with its action."""
+    return [
+        [f"{call.bet_id} {call.action}" for call in post.calls]
+        for post in genuine(courier)
+        if isinstance(post.calls[0], DepositCall)
+    ]
+
+
+@pytest.mark.parametrize(("number", "order"), [(2, [["b1"], ["b2", "b3"]]), (4, [["b1"], ["b2"], ["b3"]])])
+def test_a_deposit_with_a_fault_goes_alone(number: int, order: list[list[str]]) -> None:
+    """Its fault is laid over it, and over no other call; those before and behind it may still go together."""
+    courier = InProcess(profile=BATCHES)
+    plan = faults(nth={Fault.SLOW: number})
+    dealer = deal(courier, round_of(bet(1), bet(2), bet(3)), plan=plan, batches=True)
+    assert in_order(courier) == [[f"{bet_id} BET" for bet_id in each] for each in order]
+    (struck,) = (post for post in genuine(courier) if post.manner is Fault.SLOW)
+    assert [call.bet_id for call in struck.calls] == [f"b{number // 2}"]
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+def test_jackpots_and_claims_go_in_no_batch() -> None:
+    """They are due together, and each is posted alone."""
+    courier = InProcess(profile=BATCHES)
+    bets = bet(1, jackpot_cents=100), bet(2, jackpot_cents=200)
+    dealer = deal(courier, round_of(*bets), claim(1), claim(2), batches=True)
+    assert sorted(in_order(courier), key=len)[:-1] == [
+        ["f1 FREE_BET_CLAIM"], ["f2 FREE_BET_CLAIM"], ["b1 JACKPOT"], ["b2 JACKPOT"],
+    ]  # fmt: skip
+    assert max(in_order(courier), key=len) == ["b1 BET", "b2 BET"]
     assert not problems(dealer) + disagreements(dealer, courier)
 
 
