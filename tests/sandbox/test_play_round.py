@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -26,9 +26,11 @@ from game_operator.models import BetConfig, BetNotFound
 from game_operator.profile import Profile
 from game_operator.sandbox import PlayedRound, Sandbox
 from game_operator.sandbox import server as server_module
+from game_operator.sandbox.balances import BalanceBoard
 from game_operator.sandbox.delivery import answers_in
 from game_operator.sandbox.faults import API_FAULTS, Fault
 from game_operator.sandbox.games import limits_of
+from game_operator.sandbox.live import LiveLog
 from game_operator.sandbox.service_keys import ServiceKeys, new_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
@@ -95,22 +97,29 @@ def served(keys: ServiceKeys) -> Iterator[tuple[str, list[Any]]]:
         yield f"http://127.0.0.1:{port}", now
 
 
-@pytest.fixture
-def table(
+@pytest.fixture(scope="module")
+def running(
     served: tuple[str, list[Any]], keys: ServiceKeys, private_key: RSAPrivateKey, public_key: RSAPublicKey
 ) -> Iterator[Table]:
-    url, now = served
-    ledger = now[0] = MemoryLedger({"p1": OPENING_CENTS, "poor": 499})
-    now[1] = []
+    """A sandbox for all tests, for one takes longer to start and stop than to play."""
     clock = StoppedClock(NOW_MILLIS)
     with (
-        Sandbox(
-            operator_public_key=public_key, wallet_url=url, clock=clock,
-            service_private_key=keys.current, old_service_key=keys.old,
-        ) as sandbox,
+        Sandbox(operator_public_key=public_key, clock=clock) as sandbox,
         closing(OperatorClient(sandbox.base_url, "acme", private_key, trust_env=False)) as client,
-    ):  # fmt: skip
-        yield Table(sandbox, ledger, clock, client, now[1])
+    ):
+        yield Table(sandbox, MemoryLedger(), clock, client, [])
+
+
+@pytest.fixture
+def table(running: Table, served: tuple[str, list[Any]], keys: ServiceKeys) -> Table:
+    """The sandbox as it was when it was new, but for the bets and grants of other tests; and a new wallet."""
+    url, now = served
+    now[0], now[1] = MemoryLedger({"p1": OPENING_CENTS, "poor": 499}), []
+    house = running.sandbox.house
+    running.sandbox.wallet_url, running.clock.now_millis = url, NOW_MILLIS
+    house.keys, house.live, house.balances = keys, LiveLog(), BalanceBoard()
+    house.faults.clear()
+    return replace(running, ledger=now[0], handled=now[1])
 
 
 # --- what is played ---------------------------------------------------------------------------------------------------
@@ -180,17 +189,22 @@ def test_a_bet_at_each_stage(table: Table) -> None:
 
 
 def test_rounds_are_numbered_and_outcomes_follow_the_seed(table: Table, public_key: RSAPublicKey) -> None:
-    """Numbers go up; with the same seed and clock another sandbox plays the same, bet ids and outcomes."""
-    played = [table.play() for _ in range(6)]
-    assert [each.round_no for each in played] == [*range(played[0].round_no, played[0].round_no + 6)]
-    assert played[0].round_no > table.sandbox.round_no
-    posted = [delivery.posted for each in played for delivery in each.deliveries]
-    table.ledger.open_account("p2")
-    again = Sandbox(operator_public_key=public_key, wallet_url=table.sandbox.wallet_url, clock=table.clock,
-                    service_private_key=table.sandbox.house.keys.current)  # fmt: skip
-    with again:
-        repeated = [again.play_round(player_id="p1", wager_cents=500) for _ in range(6)]
-    assert [delivery.posted for each in repeated for delivery in each.deliveries] == posted
+    """Numbers go up; with the same seed and clock another sandbox posts the same, bet ids and outcomes."""
+
+    def posted(seed: int) -> list[bytes]:
+        sandbox = Sandbox(
+            operator_public_key=public_key, wallet_url=table.sandbox.wallet_url, clock=table.clock, seed=seed,
+            service_private_key=table.sandbox.house.keys.current,
+        )  # fmt: skip
+        with sandbox:
+            played = [sandbox.play_round(player_id="p1", wager_cents=500) for _ in range(4)]
+        assert [each.round_no for each in played] == [*range(played[0].round_no, played[0].round_no + 4)]
+        assert played[0].round_no > sandbox.round_no
+        return [delivery.posted for each in played for delivery in each.deliveries]
+
+    first = posted(1)
+    assert first == posted(1)
+    assert not set(first) & set(posted(2))
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
@@ -375,7 +389,8 @@ def test_a_webhook_is_delivered_again(table: Table) -> None:
 def test_free_bets_are_claimed_once(table: Table) -> None:
     """Granted through the API, played, and paid by one FREE_BET_CLAIM; a second claim is refused."""
     free_bet_id = table.grant(count=50, wager_amount_cents=100)
-    (grant,) = table.sandbox.world.grants()
+    grant = table.sandbox.world.grants()[-1]
+    assert grant.free_bet_id == free_bet_id
     assert table.sandbox.world.grant_status(grant, now_millis=NOW_MILLIS) == "granted"
     played = table.sandbox.claim_free_bets(free_bet_id)
     (delivery,) = played.deliveries
