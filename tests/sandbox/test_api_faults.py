@@ -1,12 +1,13 @@
 """Faults of the Operator API, met by the real client over real HTTP (spec §4.2, §5)."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from typing import Any
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import OperatorClient
 from game_operator.errors import (
@@ -19,6 +20,7 @@ from game_operator.errors import (
 )
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.live import LiveLog
 from tests.sandbox.support import terms
 
 CALLS: dict[str, Callable[[OperatorClient, Sandbox], object]] = {
@@ -29,6 +31,25 @@ CALLS: dict[str, Callable[[OperatorClient, Sandbox], object]] = {
     ),
     "grant": lambda client, sandbox: client.grant_free_bet(**terms(sandbox.instance_id)),
 }
+
+
+@pytest.fixture(scope="module")
+def one_sandbox(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+    """One for all tests: each switches on what it needs, and grants under references of its own."""
+    with Sandbox(operator_public_key=public_key) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def own_sandbox(one_sandbox: Sandbox) -> Sandbox:
+    """The same with no fault switched on and an empty log."""
+    one_sandbox.faults.clear()
+    one_sandbox.house.live = LiveLog()
+    return one_sandbox
+
+
+def grants(sandbox: Sandbox) -> list[str]:
+    return [each.request.reference_id for each in sandbox.world.grants()]
 
 
 @pytest.fixture
@@ -101,7 +122,7 @@ def test_a_grant_under_a_500_was_really_made(own_sandbox: Sandbox, client: Opera
     with pytest.raises(OutcomeUnknownError) as doubt:
         client.grant_free_bet(**grant)
     assert doubt.value.reference_id == grant["reference_id"]
-    assert [each.request.reference_id for each in own_sandbox.world.grants()] == [grant["reference_id"]]
+    assert grants(own_sandbox).count(grant["reference_id"]) == 1
     with pytest.raises(FreeBetRejectedError) as rejected:
         client.grant_free_bet(**grant)
     assert (rejected.value.error_code, rejected.value.possibly_granted) == ("DUPLICATE_REFERENCE_ID", False)
@@ -109,20 +130,22 @@ def test_a_grant_under_a_500_was_really_made(own_sandbox: Sandbox, client: Opera
 
 def test_a_grant_that_is_repeated_after_a_500(own_sandbox: Sandbox, client: OperatorClient) -> None:
     """The client repeats by itself, and says that the duplicate is possibly its own (docs/decisions/0004)."""
+    grant: dict[str, Any] = terms(own_sandbox.instance_id)
     own_sandbox.faults.set_nth("api-500", 1)
     with pytest.raises(FreeBetRejectedError) as rejected:
-        patient(client).grant_free_bet(**terms(own_sandbox.instance_id))
+        patient(client).grant_free_bet(**grant)
     assert (rejected.value.error_code, rejected.value.possibly_granted) == ("DUPLICATE_REFERENCE_ID", True)
-    assert len(own_sandbox.world.grants()) == 1
+    assert grants(own_sandbox).count(grant["reference_id"]) == 1
 
 
 @pytest.mark.parametrize("fault", [Fault.API_429, Fault.API_INACTIVE], ids=str)
 def test_a_grant_under_another_fault_was_not_made(own_sandbox: Sandbox, client: OperatorClient, fault: Fault) -> None:
     """Whoever is asked to slow down, or is inactive, was not served."""
+    grant: dict[str, Any] = terms(own_sandbox.instance_id)
     own_sandbox.faults.set_nth(fault, 1)
     with pytest.raises((RateLimitedError, OperatorInactiveError)):
-        client.grant_free_bet(**terms(own_sandbox.instance_id))
-    assert own_sandbox.world.grants() == ()
+        client.grant_free_bet(**grant)
+    assert grant["reference_id"] not in grants(own_sandbox)
 
 
 def test_the_nth_call(own_sandbox: Sandbox, client: OperatorClient) -> None:
@@ -182,7 +205,8 @@ def test_faults_of_webhooks_do_not_strike_the_api(own_sandbox: Sandbox, client: 
 
 def test_what_a_stranger_asks_under_a_fault(own_sandbox: Sandbox) -> None:
     """A 500 does not carry out what is not signed, and an inactive operator's stranger is still a stranger."""
-    body = b'{"player_id":"p1"}'
+    grant = terms(own_sandbox.instance_id)
+    body = json.dumps(grant).encode()
     own_sandbox.faults.set("api-500", 1.0)
     with httpx.Client(base_url=own_sandbox.base_url, trust_env=False) as http:
         response = http.post("/api/v0.2/free-bet/grant", content=body, headers={"X-Operator-Id": "acme"})
@@ -191,4 +215,4 @@ def test_what_a_stranger_asks_under_a_fault(own_sandbox: Sandbox) -> None:
         own_sandbox.faults.set("api-inactive", 1.0)
         headers = {"X-Operator-Id": "nobody", "X-Signature": "eA"}
         assert http.post("/api/v0.2/free-bet/grant", content=body, headers=headers).status_code == 401
-    assert own_sandbox.world.grants() == ()
+    assert grant["reference_id"] not in grants(own_sandbox)

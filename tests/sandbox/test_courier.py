@@ -34,8 +34,13 @@ class RealWallet:
         receiver = WebhookReceiver(
             authenticator=RsaSignature(keys.current.public_key_pem()), profile=profile, on_call=self.handled.append
         )
-        self.app = asgi_app(receiver, Wallet(self.ledger, profile=profile))
+        self._wallet = Wallet(self.ledger, profile=profile)
+        self.app = asgi_app(receiver, self._wallet)
         self.url = ""
+
+    def begin_anew(self) -> None:
+        self.handled.clear()
+        self._wallet.ledger = self.ledger = MemoryLedger({"p1": 100_000})
 
     def codes(self) -> list[str | None]:
         return [handled.code for handled in self.handled]
@@ -51,12 +56,19 @@ def keys(private_key: RSAPrivateKey) -> ServiceKeys:
     return ServiceKeys(private_key, new_key())
 
 
-@pytest.fixture
-def wallet(keys: ServiceKeys) -> Iterator[RealWallet]:
+@pytest.fixture(scope="module")
+def served(keys: ServiceKeys) -> Iterator[RealWallet]:
     wallet = RealWallet(keys, Profile(deposit_batch=True, signature_header="x-service"))
     with asgi_server(wallet.app) as port:
         wallet.url = f"http://127.0.0.1:{port}"
         yield wallet
+
+
+@pytest.fixture
+def wallet(served: RealWallet) -> RealWallet:
+    """The same server with a new ledger."""
+    served.begin_anew()
+    return served
 
 
 def carry(

@@ -315,6 +315,22 @@ def test_a_call_is_repeated_until_it_is_answered_definitely(name: str, how: str)
     assert not problems(dealer) + disagreements(dealer, courier)
 
 
+@pytest.mark.parametrize("extra", [Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED], ids=str)
+@pytest.mark.parametrize("code", ["INVALID_REQUEST", None], ids=["refused", "accepted"])
+def test_what_is_answered_to_an_extra_does_not_answer_the_call(extra: Fault, code: str | None) -> None:
+    """The call's own reply was lost, so it is sent again, whatever a forger was told."""
+
+    def replace(post: Post, _body: bytes) -> bytes | None:
+        said = {"type": "SUCCESS"} if code is None else {"type": "ERROR", "code": code}
+        return None if post.extra is not extra else json.dumps(said | {"balance": 1, "timestamp": 7}).encode()
+
+    courier = InProcess(replace=replace)
+    dealer = deal(courier, CLOSED, plan=faults(nth={extra: 1, Fault.REPLY_LOST: 1}))
+    assert operations(genuine(courier)) == ["withdraw", "withdraw", "deposit"]
+    assert not disagreements(dealer, courier)
+    assert bool(problems(dealer)) is (code is None)
+
+
 FINAL = [
     code
     for code in WebhookErrorCode
