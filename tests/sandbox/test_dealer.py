@@ -852,6 +852,26 @@ def test_what_no_sound_wallet_answers_is_a_problem(
     assert not problems(dealer) + disagreements(dealer, right)
 
 
+@pytest.mark.parametrize("code", ["BET_ROLLED_BACK", "BET_ALREADY_CLOSED"])
+@pytest.mark.parametrize("order", [1, -1], ids=["accepted first", "refused first"])
+def test_a_withdraw_that_was_doubled_and_cancelled_in_between(code: str, order: int) -> None:
+    """One delivery debits, a rollback refunds, the other is refused: whichever is heard first, nobody is blamed."""
+    listened = Listened()
+    plan = faults(nth={Fault.EARLY_ROLLBACK: 1, Fault.DUPLICATE: 1})
+    dealer = Dealer([CANCELLED], faults=plan, listener=listened)
+    done, refused = Answer(success(balance_cents=1), 200), Answer(error(code, balance_cents=1), 200)
+    lost = Answer(None, None, "reply lost")
+    heard = iter([[[lost]], [[done], [refused]][::order], [[done]]])
+    told = []
+    while (now := dealer.next()) is not None:
+        told.append([post.calls[0].operation for post in now.posts])
+        dealer.answered(now, next(heard))
+    assert told == [["rollback"], ["withdraw", "withdraw"], ["rollback"]]
+    assert listened.ended == [("b1", -500), ("b1", 500)]
+    assert the_bet(dealer).accepted
+    assert not problems(dealer)
+
+
 @pytest.mark.parametrize(
     "profile",
     [
@@ -945,6 +965,18 @@ def test_the_listener_hears_what_may_move_and_what_moved() -> None:
     deal(InProcess(), CLOSED, claim(), plan=plan, listener=listened)
     assert sorted(listened.begun) == [("b1", -500), ("b1", 1_250), ("f1", 375)]
     assert sorted(listened.ended) == [("b1", -500), ("b1", 1_250), ("f1", 375)]
+
+
+def test_the_listener_hears_which_balances_are_of_a_repeat() -> None:
+    """The first definite answer is news; what is heard of a duplicate may be old, and of an extra nothing is."""
+    listened = Listened()
+    plan = faults(Fault.DUPLICATE, Fault.FORGED, Fault.OTHER_CONTENT)
+    deal(InProcess(replace=answering("SYSTEM_ERROR", "withdraw", 1)), OPEN, plan=plan, listener=listened)
+    # Indefinite at first; then the duplicate, which is answered.
+    assert listened.heard == [("b1", 100, False), ("b1", OPENING_CENTS - 500, False)]
+    listened = Listened()
+    deal(InProcess(), OPEN, plan=plan, listener=listened)
+    assert listened.heard == [("b1", OPENING_CENTS - 500, False), ("b1", OPENING_CENTS - 500, True)]
 
 
 def test_the_listener_hears_of_what_moved_nothing() -> None:
