@@ -387,13 +387,20 @@ USAGE = [
 ]
 
 
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey) -> Iterator[tuple[str, _Served]]:
+    """A wallet that nobody gets to play with."""
+    with served(tmp_path_factory.mktemp("untouched"), private_key) as wallet:
+        yield wallet
+
+
 @pytest.mark.parametrize(("changes", "sentence"), USAGE)
 def test_what_cannot_be_played(
     changes: dict[str, str],
     sentence: str,
     run: Run,
     own_folder: Path,
-    private_key: RSAPrivateKey,
+    untouched: tuple[str, _Served],
     service_pem: Path,
     public_pem: bytes,
 ) -> None:
@@ -405,19 +412,18 @@ def test_what_cannot_be_played(
     _file(own_folder, "long.txt", "a" * 257)
     _file(own_folder, "latin.txt", "céline".encode("latin-1"))
     _file(own_folder, "strangers.txt", "xaver\nyvonne\n")
-    with served(own_folder, private_key) as (url, app):
-        options = {"--wallet": url, "--service-key": str(service_pem)}
-        if changes and changes.keys().isdisjoint({"--ledger", "--players-file"}):
-            options["--ledger"] = app.database
-        arguments = [part for option in (options | changes).items() for part in option]
-        told = run("storm", *arguments, *(() if "--bets" in changes else ("--bets", 20)))
-        assert told.code == 2, told
-        assert sentence in told.err
-        assert told.out == ""
-        assert list(app.ledger.bets()) == []
-        assert app.arrived == []
-        with closing(sqlite3.connect(own_folder / "wallet.db")) as database:
-            assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
+    url, app = untouched
+    options = {"--wallet": url, "--service-key": str(service_pem)}
+    if changes and changes.keys().isdisjoint({"--ledger", "--players-file"}):
+        options["--ledger"] = app.database
+    arguments = [part for option in (options | changes).items() for part in option]
+    told = run("storm", *arguments, *(() if "--bets" in changes else ("--bets", 20)))
+    assert told.code == 2, told
+    assert sentence in told.err
+    assert told.out == ""
+    assert app.arrived == []
+    with closing(sqlite3.connect(app.database.removeprefix("sqlite:///"))) as database:
+        assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
 
 
 def test_a_wallet_that_is_not_there(
@@ -452,6 +458,12 @@ def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: R
         told = run("storm", "--wallet", url, "--service-key", key, "--ledger", app.database)
     assert told.code == 2
     assert "takes our calls for forged" in told.err
+
+
+def _be_patient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    defaults = Storm.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "patience", seconds)
 
 
 class _Bad:
@@ -495,9 +507,7 @@ def test_a_wallet_that_goes_bad(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is no wallet is told at once; one that has gone bad is waited for, and not for ever."""
-    defaults = Storm.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "patience", 0.5)
+    _be_patient(monkeypatch, 0.5)
     right_one = _Served(own_folder, private_key, RightWallet)
     with closing(right_one.ledger), asgi_server(_Bad(right_one, right, status, body)) as port:
         told = run(
@@ -507,6 +517,38 @@ def test_a_wallet_that_goes_bad(
     assert told.code == (2 if sentence and not right else 3), told
     assert (sentence if not right else "gives no definite answer any more") in told.err
     assert told.err.count("\n") == 1
+
+
+@pytest.mark.timeout(120)
+def test_a_wallet_that_goes_away_and_stays_away(
+    run: Run,
+    own_folder: Path,
+    sqlite_url: str,
+    private_key: RSAPrivateKey,
+    service_pem: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is waited for, as it may be restarting; then exit code 3."""
+    _be_patient(monkeypatch, 1.0)
+    with WalletProcess(sqlite_url, private_key, tmp_path) as wallet:
+        arguments = _against(wallet, service_pem, sqlite_url, "--bets", 20_000, "--json")
+        dead: list[float] = []
+
+        def kill() -> None:
+            time.sleep(1.5)
+            wallet.kill()
+            dead.append(time.monotonic())
+
+        killing = threading.Thread(target=kill)
+        killing.start()
+        told = run("storm", *arguments)
+        ended_at = time.monotonic()
+        killing.join()
+    assert told.code == 3
+    assert told.error["type"] in {"RequestNotSentError", "TransportError"}
+    assert 0.5 < ended_at - dead[0] < 30
+    assert list(own_folder.iterdir()) == []
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------

@@ -35,17 +35,17 @@ class MemoryBooks:
 
 
 def head_of(**changes: Any) -> TraceHead:  # Any: fields of TraceHead, and players.
-    """Return a plan of 300 bets of 60 players, without faults, with *changes*."""
+    """Return a plan of 200 bets of 40 players, without faults, with *changes*."""
     settings: dict[str, Any] = {
         "seed": 7,
         "start_millis": START_MILLIS,
-        "bets": 300,
+        "bets": 200,
         "currency": "EUR",
         "faults": "none",
         "retries": "three",
         "batches": False,
     }
-    players = changes.pop("players", 60)
+    players = changes.pop("players", 40)
     settings |= changes
     return TraceHead(**({"opening": openings(players, settings["seed"], START_MILLIS)} | settings))
 

@@ -25,7 +25,7 @@ __all__ = ["Closing", "Difference", "audit", "history_of"]
 _UNDONE: Final = frozenset({BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED})
 _GENUINE: Final = frozenset({None, Fault.DUPLICATE})
 #: More balances of one player than these are not tried out one by one.
-_MOST_POSSIBLE: Final = 200_000
+_MOST_POSSIBLE: Final = 50_000
 _MOST_BETS_TOLD: Final = 20
 _MOST_BETS_NAMED: Final = 3
 _HTTP_OK: Final = 200
