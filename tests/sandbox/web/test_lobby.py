@@ -1,5 +1,6 @@
 """The lobby: the catalogue, and a round played from it."""
 
+from dataclasses import replace
 from decimal import Decimal
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,6 +12,7 @@ from game_operator import GameInfo, Genre
 from game_operator.ledger import MemoryLedger
 from game_operator.models import BetConfig, GameInstance
 from game_operator.sandbox import Sandbox
+from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.words import amount
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, page, play
 
@@ -222,3 +224,30 @@ def test_games_may_be_called_anything(public_key: RSAPublicKey) -> None:
     assert EVIL not in html.source
     assert html.source.count(EVIL_ESCAPED) >= 8
     assert Genre.CRASH in html.text
+
+
+def test_the_form_names_who_was_played_for_last(public_key: RSAPublicKey) -> None:
+    """Else p1; calls of the Operator API are about nobody."""
+    call = Exchange(
+        at_millis=0,
+        direction="webhook",
+        method="POST",
+        path="/withdraw",
+        request_headers=(),
+        request_body=b"{}",
+        signature="",
+        status=200,
+    )
+    with (
+        Sandbox(operator_public_key=public_key, control_room=True) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False) as http,
+    ):
+
+        def named(path: str) -> str | None:
+            return next(each for each in page(http, path).all("input") if each.get("name") == "player_id")["value"]
+
+        assert (named("/"), named("/free-bets")) == ("p1", "p1")
+        for player_id in ("ann", "bob", ""):
+            sandbox.live.record(replace(call, player_id=player_id))
+        assert (named("/"), named("/free-bets")) == ("bob", "bob")
+        assert named("/?player_id=cleo") == "cleo"

@@ -48,6 +48,11 @@ class Desk:
         """Return the service's time, Unix milliseconds."""
         return self.sandbox._clock()
 
+    def likely_player(self) -> str:
+        """Return whom a form is likely about: the player who was played for last."""
+        recent = self.sandbox.live.recent()
+        return next((exchange.player_id for exchange in recent if exchange.player_id), "p1")
+
     async def form(self, request: Request) -> Form:
         """
         Return what the form has sent.

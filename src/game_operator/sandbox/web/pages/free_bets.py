@@ -57,7 +57,10 @@ class _FreeBets:
 
     async def show(self, request: Request) -> Response:
         reference_id = f"free-bets-{len(self._world.grants()) + 1}"
-        return self._page(request, GrantForm(instance_id=self._sandbox.instance_id, reference_id=reference_id))
+        form = GrantForm(
+            player_id=self._desk.likely_player(), instance_id=self._sandbox.instance_id, reference_id=reference_id
+        )
+        return self._page(request, form)
 
     async def grant(self, request: Request) -> Response:
         form, asked = read_grant_form(await self._desk.form(request))

@@ -88,7 +88,8 @@ class _Lobby:
         self._played: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     async def show(self, request: Request) -> Response:
-        form = _filled_in(request, self._instance(request.query_params.get("instance", self._sandbox.instance_id)))
+        instance = self._instance(request.query_params.get("instance", self._sandbox.instance_id))
+        form = _filled_in(request, instance, self._desk.likely_player())
         return self._page(request, form, played=self._result(request.query_params.get("played", "")))
 
     async def play(self, request: Request) -> Response:
@@ -166,11 +167,11 @@ def _chosen(request: Request) -> _Filter:
     return _Filter(request.query_params.get("genre", ""), request.query_params.get("status", ""))
 
 
-def _filled_in(request: Request, instance: GameInstance | None) -> PlayForm:
+def _filled_in(request: Request, instance: GameInstance | None, player_id: str) -> PlayForm:
     query = request.query_params
     usual = "" if instance is None else f"{instance.bet_config.default_wager:f}"
     return PlayForm(
-        player_id=query.get("player_id", "p1"),
+        player_id=query.get("player_id", player_id),
         instance_id="" if instance is None else instance.id,
         wager=query.get("wager", usual),
         outcome=query.get("outcome", Outcome.RULES),

@@ -1,0 +1,85 @@
+"""Take the pictures of the control room in docs/images, in the system's Chromium over a wallet on loopback."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from threading import Thread
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.support.browser import chromium
+
+from game_operator.ledger import MemoryLedger
+from game_operator.sandbox import Sandbox
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
+
+_FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
+_WIDTH, _HEIGHT = 1280, 800
+#: Name of the picture, page, and light or dark.
+_PICTURES = (
+    ("lobby", "", "light"),
+    ("live", "live", "dark"),
+    ("bets", "bets", "light"),
+    ("faults", "faults", "light"),
+    ("wallet", "wallet?player=cleo", "light"),
+)
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Write no log."""
+
+
+@contextmanager
+def _wallet(receiver: WebhookReceiver, ledger: MemoryLedger) -> Iterator[str]:
+    server = make_server("127.0.0.1", 0, wsgi_app(receiver, Wallet(ledger)), handler_class=_Quiet)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def _play(sandbox: Sandbox, ledger: MemoryLedger) -> None:
+    """Fill the pages: wins and losses, a cancelled bet, faults, and a balance that somebody changed behind our back."""
+    for player_id in ("ann", "bob", "cleo"):
+        ledger.open_account(player_id, Decimal("100.00"))
+    for player_id, wager_cents, won_cents in (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700)) * 2:
+        sandbox.play_round(player_id=player_id, wager_cents=wager_cents, won_cents=won_cents)
+    sandbox.play_round(player_id="bob", wager_cents=300, cancel=True)
+    sandbox.faults.set_nth("reply-lost", 1)
+    sandbox.faults.set_nth("forged", 2)
+    sandbox.play_round(player_id="ann", wager_cents=400, won_cents=900)
+    sandbox.play_round(player_id="bob", wager_cents=10_000)
+    ledger.adjust("cleo", Decimal("7.00"), reference="by hand")
+    sandbox.play_round(player_id="cleo", wager_cents=200, won_cents=0)
+    sandbox.faults.set("duplicate", 0.1)
+    sandbox.faults.set("slow", 0.05)
+
+
+def main() -> None:
+    """Write the pictures."""
+    _FOLDER.mkdir(exist_ok=True)
+    ledger = MemoryLedger()
+    with Sandbox(control_room=True) as sandbox, chromium() as browser:
+        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
+        with _wallet(receiver, ledger) as url:
+            sandbox.wallet_url = url
+            _play(sandbox, ledger)
+            for name, page, scheme in _PICTURES:
+                view = browser.new_page(
+                    color_scheme="dark" if scheme == "dark" else "light",
+                    viewport={"width": _WIDTH, "height": _HEIGHT},
+                    reduced_motion="reduce",
+                )
+                view.goto(f"{sandbox.base_url}/{page}")
+                view.wait_for_timeout(500)
+                view.screenshot(path=_FOLDER / f"control-room-{name}.png")
+                view.close()
+
+
+if __name__ == "__main__":
+    main()
