@@ -20,6 +20,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.ledger import SqlLedger
+from game_operator.profile import Profile
 from game_operator.sandbox.faults import FAULTS
 from game_operator.sandbox.retries import RETRY_PRESETS
 from game_operator.sandbox.storm import Storm
@@ -161,12 +162,21 @@ def _wait_for_bets(file: Path, bets: int, storm: "subprocess.Popen[str]") -> Non
 class _Served:
     """A wallet behind HTTP over a ledger in SQLite, and what arrives at it, in order."""
 
-    def __init__(self, folder: Path, key: RSAPrivateKey, wallet: type[RightWallet], name: str = "wallet.db") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        key: RSAPrivateKey,
+        wallet: type[RightWallet],
+        name: str = "wallet.db",
+        profile: Profile | None = None,
+    ) -> None:
         self.database = f"sqlite:///{folder / name}"
         self.ledger = SqlLedger(self.database)
         self.arrived: list[bytes] = []
         self._app = asgi_app(
-            WebhookReceiver(authenticator=RsaSignature(key.public_key())), wallet(self.ledger), prefix="/wallet"
+            WebhookReceiver(authenticator=RsaSignature(key.public_key()), profile=profile),
+            wallet(self.ledger),
+            prefix="/wallet",
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: of ASGI.
@@ -181,10 +191,14 @@ class _Served:
 
 @contextmanager
 def served(
-    folder: Path, key: RSAPrivateKey, wallet: type[RightWallet] = RightWallet, name: str = "wallet.db"
+    folder: Path,
+    key: RSAPrivateKey,
+    wallet: type[RightWallet] = RightWallet,
+    name: str = "wallet.db",
+    profile: Profile | None = None,
 ) -> Iterator[tuple[str, _Served]]:
     """Serve *wallet*; yield its address, and what arrived there and its ledger."""
-    app = _Served(folder, key, wallet, name)
+    app = _Served(folder, key, wallet, name, profile)
     with closing(app.ledger), asgi_server(app) as port:
         yield f"http://127.0.0.1:{port}/wallet", app
 
@@ -458,6 +472,19 @@ def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: R
         told = run("storm", "--wallet", url, "--service-key", key, "--ledger", app.database)
     assert told.code == 2
     assert "takes our calls for forged" in told.err
+
+
+def test_another_key_than_the_wallets_where_codes_are_few(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey
+) -> None:
+    """A forged call is SYSTEM_ERROR there (docs/decisions/0013), and so is any trouble."""
+    key = own_folder / "other.pem"
+    assert run("keygen", key).code == 0
+    with served(own_folder, private_key, profile=Profile(codes="core")) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", key, "--ledger", app.database)
+    assert told.code == 2
+    assert "answers SYSTEM_ERROR" in told.err
+    assert "wrong key" in told.err
 
 
 def _be_patient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

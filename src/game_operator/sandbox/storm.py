@@ -225,6 +225,11 @@ class Storm:
         player_id, cents = next(iter(opening.items()))
         with self._caller() as caller:
             told = caller.send(BalanceCall(player_id=player_id)).reply
+        if told is not None and told.code == WebhookErrorCode.SYSTEM_ERROR:
+            raise ConfigurationError(
+                f"The wallet answers SYSTEM_ERROR when it is asked for the balance of {shown(player_id)}. Look into "
+                "its log; where codes are few, that is said of a wrong key too."
+            )
         balance_cents = None if told is None or told.code is not None else told.balance_cents
         if balance_cents != cents:
             has = "no balance" if balance_cents is None else amount_from_cents(int(balance_cents))
