@@ -287,6 +287,21 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
     assert first["history"]
 
 
+def test_expected_differences_are_named(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """H05, preset none: each by its bet, and exit code 0."""
+    options = ("--retries", "none", "--faults", "request-lost=0.3")
+    with served(own_folder, private_key) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, *options)
+    assert told.code == 0
+    count = int(re.findall(r"^(\d+) expected differences: the service gave up a call", told.out, re.MULTILINE)[0])
+    named = re.findall(r"^  bet \S+: the service has it \S+.*; the wallet has it OPEN", told.out, re.MULTILINE)
+    assert len(named) == min(count, 20) > 3
+    assert told.out.endswith(" claims, the expected differences apart.\n")
+    assert list(own_folder.glob("*.trace")) == []
+
+
 def test_everything_refused_is_no_pass(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:

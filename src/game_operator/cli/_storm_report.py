@@ -27,7 +27,8 @@ def tell_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> 
     _tell_histogram(report)
     _tell_expected(report)
     if report.passed:
-        say(f"Service and wallet agree on all {report.bets} bets and {report.claims} claims.", style="green")
+        apart = ", the expected differences apart" if report.expected else ""
+        say(f"Service and wallet agree on all {report.bets} bets and {report.claims} claims{apart}.", style="green")
         return
     _tell_differences(report)
     if trace is not None:
