@@ -96,7 +96,7 @@ async def _post_by_hand(url: str, key: RSAPrivateKey, seconds: float) -> float:
 
     async def work(client: httpx.AsyncClient) -> None:
         nonlocal bets
-        while time.perf_counter() < end:
+        while True:
             bet_id = f"bet-{next(numbers)}"
             withdraw = {"player_id": "p1", "amount": 100, "action": "BET", "action_id": bet_id}
             deposit = {"player_id": "p1", "amount": 0, "action": {"type": "BET", "round_id": "r1"}, "action_id": bet_id}
@@ -106,6 +106,8 @@ async def _post_by_hand(url: str, key: RSAPrivateKey, seconds: float) -> float:
                 answer = await client.post(f"{url}{path}", content=body, headers={"signature": signature})
                 assert answer.json()["type"] == "SUCCESS"
             bets += 1
+            if time.perf_counter() >= end:
+                return
 
     async with httpx.AsyncClient(trust_env=False) as client:
         await asyncio.gather(*(work(client) for _ in range(_AT_ONCE)))

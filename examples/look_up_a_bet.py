@@ -33,8 +33,8 @@ with Sandbox() as sandbox, sandbox.client() as client:
         print(f"{name}: {found.status}, {story(found)}")
 
 # Prints:
-# OPEN: OPEN, 73.49 wagered, not settled yet
-# CLOSED: CLOSED, 83.32 wagered, 412.76 won
-# LOST: CLOSED, 49.48 wagered and lost
-# ROLLED_BACK: ROLLED_BACK, 89.79 wagered and given back
+# OPEN: OPEN, 83.32 wagered, not settled yet
+# CLOSED: CLOSED, 49.48 wagered, 811.71 won
+# LOST: CLOSED, 89.79 wagered and lost
+# ROLLED_BACK: ROLLED_BACK, 33.39 wagered and given back
 # EXPIRED: NOT_FOUND, no such bet, or older than 90 days

@@ -16,6 +16,6 @@ with Sandbox() as sandbox, sandbox.client() as client:
     print("in another instance:", elsewhere.status)
 
 # Prints:
-# round 4127: 12 bets, 100498 cents paid out
+# round 4127: 12 bets, 130053 cents paid out
 # the same by its number: True
 # in another instance: NOT_FOUND

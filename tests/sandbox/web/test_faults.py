@@ -144,7 +144,7 @@ def test_a_fault_switched_on_and_its_effect_seen(sandbox: Sandbox, browser: Brow
         room.get_by_role("group", name="reply lost").get_by_label("only call no.").fill("1")
         room.get_by_role("button", name="Save").click()
         expect(room.get_by_role("status")).to_contain_text("reply lost the next call")
-        room.goto("/")
+        room.goto("/?player_id=p1")
         room.get_by_label("Wager").fill("1")
         room.get_by_label("Loss").check()
         room.get_by_role("button", name="Play", exact=True).click()
