@@ -212,7 +212,7 @@ class AsyncWebhookCaller(_Caller):
     Any number of calls may be under way at once, over at most 100 connections.
 
     Args:
-        http_client: Your own ``httpx.AsyncClient`` or ``httpx2.AsyncClient``, which is never closed here; None makes one.
+        http_client: Your own ``httpx.AsyncClient`` or ``httpx2.AsyncClient``, never closed here; None makes one.
     """
 
     def __init__(
