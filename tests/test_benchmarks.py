@@ -24,13 +24,13 @@ ROOT = Path(__file__).parent.parent
 
 
 IN_DATABASES = ("ledger", "wallet", "growth")
+#: Those that count what is done in a second, and not what a call takes.
+RATES = (*IN_DATABASES, "dealer")
 
 
 def test_every_benchmark_without_a_database_runs() -> None:
     """Once each, beside its peer, against the service of the benchmarks; the findings come out as JSON."""
-    found = {
-        finding["what"]: finding["bar"] for finding in _quick(*(name for name in SUITES if name not in IN_DATABASES))
-    }
+    found = {finding["what"]: finding["bar"] for finding in _quick(*(name for name in SUITES if name not in RATES))}
     assert found.items() >= {
         ("fetch_bet", 0.90),
         ("fetch_bet, same bet again", 0.45),
@@ -40,6 +40,17 @@ def test_every_benchmark_without_a_database_runs() -> None:
         ("fetch_bet, 64 in flight, over aiohttp", 0.30),
         ("grant_free_bet", None),
         ("receiver, async handler", 1.25),
+    }
+
+
+def test_the_benchmark_of_the_dealer_runs() -> None:
+    """Beside the goal, a loop by hand, and signing alone."""
+    found = {(finding["what"], finding["peer"]): finding["at_least"] for finding in _quick("dealer")}
+    assert found == {
+        ("dealer, 16 at once", "the goal of 250 a second"): 1.0,
+        ("dealer, one at a time", "the goal of 250 a second"): None,
+        ("dealer, 16 at once", "httpx.AsyncClient by hand"): None,
+        ("dealer, 16 at once", "two signatures alone"): None,
     }
 
 
