@@ -16,7 +16,7 @@ from game_operator.profile import Profile
 from game_operator.sandbox.audit import Closing
 from game_operator.sandbox.books import PlayersBooks
 from game_operator.sandbox.delivery import Answer, Post
-from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.faults import FAULTS, Fault
 from game_operator.sandbox.plan import BetEnd, Plan, PlannedClaim
 from game_operator.sandbox.seed import catalogue
 from game_operator.sandbox.service_keys import ServiceKeys
@@ -312,7 +312,9 @@ def written(report: StormReport, folder: Path) -> Path:
 @pytest.mark.parametrize("batches", [pytest.param(False, id="one by one"), pytest.param(True, id="in batches")])
 def test_a_trace_is_sent_again_in_its_order(tmp_path: Path, batches: bool) -> None:
     """Sixteen calls at once, then one by one: the same bodies in the order of sending, and the same bug found."""
-    settings: dict[str, Any] = {"faults": "all", "bets": 250, "batches": batches}
+    # A deposit that overtakes its withdraw may be refused twice while both are under way, and once when they are not.
+    faults = ",".join(fault.name for fault in FAULTS if fault.side == "webhook" and fault.name != "early-deposit")
+    settings: dict[str, Any] = {"faults": faults, "bets": 250, "batches": batches}
     head = head_of(**settings)
     courier = wallet_in_process(head, PaysRepeatsTwice, random=Random(3))
     first, _ = storm(courier=courier, concurrency=16, **settings)

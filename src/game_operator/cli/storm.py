@@ -75,7 +75,7 @@ def storm(
     ] = "three",
     seed: Annotated[
         int | None,
-        typer.Option(help="The same seed plays the same rounds; a trace repeats everything.", rich_help_panel=_PLAN),
+        typer.Option(help="The same seed makes the same rounds and the same faults.", rich_help_panel=_PLAN),
     ] = None,
     currency: Annotated[str, typer.Option(help="Which instances are played.", rich_help_panel=_PLAN)] = "EUR",
     concurrency: Annotated[

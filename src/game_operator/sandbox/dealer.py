@@ -129,7 +129,7 @@ class Dealer:
         *,
         faults: FaultPlan = NO_FAULTS,
         retries: RetryPreset | None = None,
-        seed: int = 0,
+        seed: int | str = 0,
         batches: bool = False,
         on_change: Callable[[Dealt], object] | None = None,
         listener: Listener | None = None,
@@ -247,7 +247,8 @@ class Dealer:
 
     def _planned(self, dealt: Dealt, call: MovingCall, possible: Iterable[Fault]) -> _Step:
         self.calls += 1
-        draw = f"{self._seed}:{dealt.key}:{call.operation}:{call.action}"
+        # By its number in the plan and not by its id, so that another run of the same seed meets the same faults.
+        draw = f"{self._seed}:{self.calls}"
         possible = tuple(possible)
         faults = self._faults.struck(draw, possible) + self._struck_by_number(possible)
         return _Step(dealt, call, draw, tuple(dict.fromkeys(faults)))

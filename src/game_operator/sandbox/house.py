@@ -219,7 +219,8 @@ class House:
             (item,),
             faults=self.faults.plan,
             retries=retries,
-            seed=self._seed,
+            # Each has a plan of its own, which begins with the call number 1.
+            seed=f"{self._seed}:{item.round_id}",
             batches=self.batches,
             on_change=self._record,
             listener=_Ear(self.balances, self._clock),
