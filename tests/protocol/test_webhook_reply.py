@@ -98,6 +98,8 @@ def test_any_code_is_written_as_json(code: str) -> None:
     ("body", "reply"),
     [
         pytest.param(b'{"type":"ERROR","code":"X"}', Reply(code="X"), id="no balance, no time"),
+        pytest.param(b'{"type":"ERROR","code":"%b"}' % (b"X" * 256), Reply(code="X" * 256), id="the longest code"),
+        pytest.param(rb'{"type":"ERROR","code":"\ud83d\ude00"}', Reply(code="\U0001f600"), id="a pair of surrogates"),
         pytest.param(b'{"type":"ERROR","code":"x y","balance":null,"timestamp":null}', Reply(code="x y"), id="nulls"),
         pytest.param(
             b'{"type":"ERROR","code":"INSUFFICIENT_BALANCE"}', Reply(code="INSUFFICIENT_BALANCE"), id="no funds told"
@@ -138,6 +140,15 @@ def test_replies_of_others(body: bytes, reply: Reply) -> None:
         pytest.param(b'{"type":["SUCCESS"]}', "type must be SUCCESS or ERROR", id="a type that is no text"),
         pytest.param(b'{"type":"ERROR"}', "must have a code", id="no code"),
         pytest.param(b'{"type":"ERROR","code":5}', "must have a code", id="a code that is no text"),
+        pytest.param(b'{"type":"ERROR","code":""}', "must have 1 to 256 characters, not 0", id="an empty code"),
+        pytest.param(
+            b'{"type":"ERROR","code":"%b"}' % (b"X" * 257), "must have 1 to 256 characters, not 257", id="a long code"
+        ),
+        pytest.param(
+            rb'{"type":"ERROR","code":"\ud800","balance":1}',
+            "must be UTF-8, without a lone surrogate",
+            id="a surrogate",
+        ),
         pytest.param(b'{"type":"ERROR","code":"X","balance":"1"}', "a balance must be a number", id="a text balance"),
         pytest.param(b'{"type":"ERROR","code":"X","timestamp":"1"}', "a timestamp must be", id="a text time"),
         pytest.param(b'{"type":"SUCCESS","timestamp":5}', "a balance must be a number", id="no balance"),

@@ -34,6 +34,9 @@ _FOLDED: Final = MappingProxyType(
     }
 )
 
+#: The specification names no limit; all its codes are far shorter.
+_LONGEST_CODE: Final = 256
+
 
 def fold_code(code: str, profile: Profile) -> str:
     """Return what *code* is called on the wire: itself, or one of the core codes (assumed, docs/decisions/0013)."""
@@ -105,11 +108,22 @@ def _read(value: Any) -> Reply:  # Any: what the JSON parser made.
     if kind != "ERROR":
         raise MalformedCallError(f"a reply's type must be SUCCESS or ERROR, not {shown(kind)}")
     code, balance, timestamp = value.get("code"), value.get("balance"), value.get("timestamp")
-    if not isinstance(code, str):
-        raise MalformedCallError(f"an ERROR must have a code, which is a string, not {shown(code)}")
+    _check_code(code)
     # Both are optional with an ERROR, and many programs write null for what they do not have.
     cents = None if balance is None else _balance_cents(balance)
     return _reply(code, cents, None if timestamp is None else _millis(timestamp))
+
+
+def _check_code(code: object) -> None:
+    if not isinstance(code, str):
+        raise MalformedCallError(f"an ERROR must have a code, which is a string, not {shown(code)}")
+    if not 1 <= len(code) <= _LONGEST_CODE:
+        raise MalformedCallError(f"a code must have 1 to {_LONGEST_CODE} characters, not {len(code)}: {shown(code)}")
+    try:
+        code.encode()
+    except UnicodeEncodeError:
+        # Whoever prints it or puts it on a page would fail there, where nobody expects it.
+        raise MalformedCallError(f"a code must be UTF-8, without a lone surrogate, not {shown(code)}") from None
 
 
 def _reply(code: str | None, balance_cents: Cents | None, timestamp: int | None) -> Reply:

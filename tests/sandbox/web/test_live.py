@@ -68,6 +68,21 @@ def numbers(data: str) -> list[int]:
     return [int(found) for found in re.findall(r'id="call-(\d+)"', data)]
 
 
+def test_what_is_no_text_is_shown_all_the_same(sandbox: Sandbox, http: httpx.Client, stream: Events) -> None:
+    """A lone surrogate, as JSON can hold one, is escaped: in the list, on the call's page and in the stream."""
+    reply = rb'{"type":"ERROR","code":"\ud800","balance":1}'
+    replied = recorded(sandbox, response_body=reply, note="told \ud800", path="/with\udfffdraw")
+    listed = page(http, "/live").text
+    assert "/with\\udfffdraw told \\ud800" in listed
+    assert "200, unreadable" in listed
+    one = page(http, f"/live/{replied.number}").text
+    assert "POST /with\\udfffdraw HTTP/1.1" in one
+    assert reply.decode() in one
+    number, data = stream.next()
+    assert number == replied.number
+    assert "told \\ud800" in data
+
+
 def test_the_newest_call_stands_first(sandbox: Sandbox, http: httpx.Client) -> None:
     """With direction, path, verdict, answer, latency and fault (spec §4.1)."""
     first = recorded(sandbox, path="/deposit", fault="reply-lost", note="delivery 2", elapsed_ms=1234.5)

@@ -71,14 +71,11 @@ class Desk:
         return HTMLResponse(self.fragment(template, here=request.url.path, **values), status)
 
     def fragment(self, template: str, **values: Any) -> str:
-        """Return the HTML that *template* makes of *values*."""
-        return (
-            environment()
-            .get_template(template)
-            .render(
-                sandbox=self.sandbox, places=self._places, token_field=TOKEN_FIELD, form_token=self._token, **values
-            )
-        )
+        """Return the HTML that *template* makes of *values*; what UTF-8 cannot carry is escaped."""
+        shared = {"places": self._places, "token_field": TOKEN_FIELD, "form_token": self._token}
+        html = environment().get_template(template).render(sandbox=self.sandbox, **shared, **values)
+        # A lone surrogate in whatever was recorded would else be an error of the server, again and again.
+        return html.encode(errors="backslashreplace").decode()
 
 
 @cache

@@ -71,6 +71,8 @@ def _answer(exchange: Exchange) -> tuple[str, str]:
 
 
 def _message(first: str, headers: HeaderPairs, body: bytes) -> str:
-    head = "\n".join([visible(first.encode()), *(visible(name + b": " + value) for name, value in headers)])
+    head = "\n".join(
+        [visible(first.encode(errors="backslashreplace")), *(visible(name + b": " + value) for name, value in headers)]
+    )
     more = f"\n… and {len(body) - _SHOWN_BYTES} more bytes" if len(body) > _SHOWN_BYTES else ""
     return f"{head}\n\n{visible(body[:_SHOWN_BYTES])}{more}"

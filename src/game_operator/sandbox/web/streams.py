@@ -132,4 +132,4 @@ class EventStream(Response):
 def event(data: str, *, number: int) -> bytes:
     """Return a server-sent event; a reader that comes back names *number* as the last it has seen."""
     lines = "".join(f"data: {line}\n" for line in data.splitlines() if line.strip())
-    return f"id: {number}\n{lines}\n".encode()
+    return f"id: {number}\n{lines}\n".encode(errors="backslashreplace")
