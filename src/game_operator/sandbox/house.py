@@ -5,7 +5,7 @@ It plans a round or a claim and hands out the dealer who plays it; whoever carri
 thread may use it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from threading import Lock
@@ -50,6 +50,9 @@ _MOST_ATTEMPTS: Final = 12
 _END_AFTER_MILLIS: Final = 2_000
 #: All that the live log keeps.
 _LOOKED_THROUGH: Final = 1_000
+#: Posts that a sound wallet accepts.
+_GENUINE: Final = frozenset({None, Fault.DUPLICATE})
+_HTTP_OK: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +235,7 @@ class House:
         # Of a wallet that cannot be reached any more, calls may be unanswered.
         dealer.abandon()
         self.faults.counted(dealer.calls, dealer.struck_nth)
-        problems = tuple(problem for dealt in dealer.dealt for problem in dealt.problems)
+        problems = tuple(problem for dealt in dealer.dealt for problem in (*dealt.problems, *_wrong_statuses(dealt)))
         if isinstance(item, PlannedClaim):
             with self._lock:
                 self._claiming.discard(item.free_bet_id)
@@ -423,6 +426,15 @@ def _reply_of(exchange: Exchange) -> Reply | None:
 def _succeeded(exchange: Exchange) -> bool:
     reply = _reply_of(exchange)
     return reply is not None and reply.code is None
+
+
+def _wrong_statuses(dealt: Dealt) -> Iterator[str]:
+    # With a reply only: an error page may come from a proxy, and the call was sent again.
+    statuses = {
+        sent.answer.status for sent in dealt.history if sent.answer.reply is not None and sent.post.extra in _GENUINE
+    }
+    for status in sorted(statuses - {None, _HTTP_OK}, key=str):
+        yield f"a call was replied to with HTTP {status}, which must be 200 always (spec §4.1)"
 
 
 def _check_amount(name: str, cents: int, least: int, most: int, instance: GameInstance) -> None:
