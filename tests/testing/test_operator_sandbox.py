@@ -1,9 +1,11 @@
 """The fixture ``operator_sandbox``: the service in process, and what it plays."""
 
+import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
@@ -395,6 +397,24 @@ def test_an_async_handler_in_a_sync_test(operator_sandbox: InProcessSandbox) -> 
     operator_sandbox.wallet = handler = AsyncHandler()
     operator_sandbox.play_round(player_id="p1", wager_cents=500, won_cents=0)
     assert [call.operation for call in handler.calls] == ["withdraw", "deposit"]
+
+
+def test_an_async_handler_and_many_threads(operator_sandbox: InProcessSandbox) -> None:
+    """They share its one loop, one after the other."""
+    handler = AsyncHandler()
+
+    async def slow(path: str, headers: Mapping[str, str], body: bytes) -> Any:  # Any: whatever a response is.
+        await asyncio.sleep(0.01)
+        return await receiver.handle_async(path, headers, body, handler)
+
+    receiver = WebhookReceiver(authenticator=RsaSignature(operator_sandbox.service_public_key_pem))
+    operator_sandbox.wallet = slow
+    with ThreadPoolExecutor(4) as threads:
+        playing = [
+            threads.submit(operator_sandbox.play_round, player_id="p1", wager_cents=500, won_cents=0) for _ in range(8)
+        ]
+        assert [each.result(30).problems for each in playing] == [()] * 8
+    assert sorted(call.operation for call in handler.calls) == ["deposit"] * 8 + ["withdraw"] * 8
 
 
 def test_after_a_rotation_a_handler_is_told_and_a_receiver_is_not(operator_sandbox: InProcessSandbox) -> None:

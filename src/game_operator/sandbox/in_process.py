@@ -10,6 +10,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -94,6 +95,8 @@ class InProcessSandbox(SandboxBase):
         self._deliver: Deliver | None = None
         self._trusted: tuple[ServiceKeys, WebhookReceiver] | None = None
         self._runner: asyncio.Runner | None = None
+        #: An event loop runs in one thread at a time.
+        self._runner_lock = Lock()
 
     def client(self, **options: Any) -> "OperatorClient":
         """Return a client of this sandbox; *options* are those of ``OperatorClient``."""
@@ -194,9 +197,10 @@ class InProcessSandbox(SandboxBase):
 
     def close(self) -> None:
         """Close the event loop, if an async wallet needed one."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            runner.close()
+        with self._runner_lock:
+            runner, self._runner = self._runner, None
+            if runner is not None:
+                runner.close()
 
     def __enter__(self) -> Self:
         return self
@@ -248,8 +252,9 @@ class InProcessSandbox(SandboxBase):
                 "This wallet is async, and so is whoever plays. Await play_round_async or claim_free_bets_async."
             )
         # One loop for all rounds, for a wallet's connections belong to the loop that opened them.
-        self._runner = self._runner or asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        return self._runner.run(_result_of(response))
+        with self._runner_lock:
+            self._runner = self._runner or asyncio.Runner(loop_factory=asyncio.new_event_loop)
+            return self._runner.run(_result_of(response))
 
 
 @dataclass(slots=True, eq=False)
