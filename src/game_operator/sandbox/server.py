@@ -45,6 +45,7 @@ _STOPPED: Final = "The sandbox was stopped meanwhile. Play within its `with` blo
 _KEEP_ALIVE_SECONDS: Final = 75
 _BACKLOG: Final = 128
 _LARGEST_PORT: Final = 65_535
+_LOOPBACK_OF: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked for, and bound only if it is asked for
 
 
 def unix_millis() -> int:
@@ -286,6 +287,7 @@ class _Running:
     def __init__(self, listener: socket.socket, app: ASGIApp, end_streams: Callable[[], None]) -> None:
         self.base_url = _url(listener)
         self._server = _Server(_config(app), end_streams)
+        self._doing: set[Future[Any]] = set()
         self._thread = threading.Thread(
             target=self._serve, args=(listener,), name=f"game-operator sandbox {self.base_url}", daemon=True
         )
@@ -313,13 +315,18 @@ class _Running:
         except RuntimeError:
             work.close()
             raise ConfigurationError(_STOPPED) from None
+        self._doing.add(doing)
         try:
+            if self._server.should_exit:
+                # `stop` may have looked already at what is to be ended.
+                doing.cancel()
             return self._result_of(doing)
         except CancelledError:
             raise ConfigurationError(_STOPPED) from None
         finally:
             # Of somebody who would not wait any more: Ctrl-C.
             doing.cancel()
+            self._doing.discard(doing)
 
     def _result_of(self, doing: Future[T]) -> T:
         while True:
@@ -334,6 +341,9 @@ class _Running:
 
     def stop(self) -> None:
         self._server.should_exit = True
+        # Else the server would wait for pages that wait for a wallet.
+        for doing in tuple(self._doing):
+            doing.cancel()
         self._thread.join(_STOP_SECONDS)
 
     def _serve(self, listener: socket.socket) -> None:
@@ -428,4 +438,6 @@ def _listening_socket(host: str, port: int, *, allow_remote: bool) -> socket.soc
 
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
+    # Nobody is at the address that stands for all of them: at this machine, one of them is loopback's.
+    host = _LOOPBACK_OF.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

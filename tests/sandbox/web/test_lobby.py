@@ -1,12 +1,14 @@
 """The lobby: the catalogue, and a round played from it."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import GameInfo, Genre
 from game_operator.ledger import MemoryLedger
@@ -14,7 +16,10 @@ from game_operator.models import BetConfig, GameInstance
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.words import amount
-from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, page, play
+from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, form_token, page, play, post
+from tests.support.hostile_server import Connection, HostileServer
+
+UNLIMITED = httpx.Limits(max_connections=None)
 
 
 def shown_games(http: httpx.Client, query: str) -> list[str]:
@@ -251,3 +256,42 @@ def test_the_form_names_who_was_played_for_last(public_key: RSAPublicKey) -> Non
             sandbox.live.record(replace(call, player_id=player_id))
         assert (named("/"), named("/free-bets")) == ("bob", "bob")
         assert named("/?player_id=cleo") == "cleo"
+
+
+def say_nothing(connection: Connection) -> None:
+    connection.read_request()
+
+
+def test_a_wallet_that_hangs_holds_up_no_page(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
+    """However many rounds wait for it, other pages answer; and the sandbox stops without waiting for them."""
+    with HostileServer(say_nothing) as wallet, ThreadPoolExecutor(45) as threads:
+        with (
+            Sandbox(
+                operator_public_key=public_key,
+                service_private_key=private_key,
+                wallet_url=wallet.base_url,
+                control_room=True,
+            ) as sandbox,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=60, limits=UNLIMITED) as http,
+        ):
+            fields = {"player_id": "p1", "instance_id": sandbox.instance_id, "wager": "1", "outcome": "loss"}
+            form_token(http)
+            playing = [threads.submit(post, http, "/play", **fields) for _ in range(45)]
+            give_up = time.monotonic() + 20
+            while len(wallet.requests) < 8:
+                assert time.monotonic() < give_up
+                time.sleep(0.01)
+            began = time.monotonic()
+            assert http.get("/keys").status_code == 200
+            # The first of them is given up after ten seconds.
+            assert time.monotonic() - began < 8
+            assert not any(each.done() for each in playing)
+            assert len(wallet.requests) == 8
+            began = time.monotonic()
+            sandbox.__exit__(None, None, None)
+            assert time.monotonic() - began < 5
+        assert {type(each.exception(20)) for each in playing} <= {
+            type(None),
+            httpx.RemoteProtocolError,
+            httpx.ReadError,
+        }

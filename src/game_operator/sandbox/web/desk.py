@@ -1,13 +1,15 @@
 """What every page works with: the sandbox, the templates, and the token of our forms."""
 
+import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox
 
 __all__ = ["Desk", "Place"]
+
+T = TypeVar("T")
+
+#: How many wait for the wallet at once. All pages share a few dozen threads, and a wallet that hangs takes only these.
+_MOST_CALLING: Final = 8
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
 
@@ -43,6 +50,7 @@ class Desk:
         self.sandbox = sandbox
         self._places = tuple(places)
         self._token = secrets.token_urlsafe(32)
+        self._calling = asyncio.Semaphore(_MOST_CALLING)
 
     def now_millis(self) -> int:
         """Return the service's time, Unix milliseconds."""
@@ -52,6 +60,15 @@ class Desk:
         """Return whom a form is likely about: the player who was played for last."""
         recent = self.sandbox.live.recent()
         return next((exchange.player_id for exchange in recent if exchange.player_id), "p1")
+
+    async def done_by_wallet(self, work: Callable[..., T], *args: Any) -> T:
+        """
+        Return what *work* returns, done in a thread: the wallet may take its time, and the pages shall not.
+
+        Any: what *work* takes is its own affair.
+        """
+        async with self._calling:
+            return await run_in_threadpool(work, *args)
 
     async def form(self, request: Request) -> Form:
         """

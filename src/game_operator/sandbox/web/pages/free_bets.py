@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -75,7 +74,7 @@ class _FreeBets:
     async def claim(self, request: Request) -> Response:
         free_bet_id = (await self._desk.form(request)).get("free_bet_id", "")
         try:
-            await run_in_threadpool(self._sandbox.claim_free_bets, free_bet_id)
+            await self._desk.done_by_wallet(self._sandbox.claim_free_bets, free_bet_id)
         except GameOperatorError as failed:
             form = GrantForm(instance_id=self._sandbox.instance_id)
             return self._page(request, form, status=422, problem=str(failed))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -66,7 +65,7 @@ class _Live:
                 400, "Only what the sandbox has sent can be sent again. Use the curl line for other calls."
             )
         try:
-            sent = await run_in_threadpool(self._desk.sandbox.redeliver, exchange.number)
+            sent = await self._desk.done_by_wallet(self._desk.sandbox.redeliver, exchange.number)
         except TransportError as unreachable:
             return self._detail(request, exchange, status=502, problem=f"The wallet cannot be reached. {unreachable}")
         except GameOperatorError as failed:

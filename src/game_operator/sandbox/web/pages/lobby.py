@@ -7,7 +7,6 @@ from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -100,8 +99,7 @@ class _Lobby:
         if asked is None:
             return self._page(request, form, status=422)
         try:
-            # In a thread: the wallet may take its time, and the pages shall not.
-            played = await run_in_threadpool(partial(self._sandbox.play_round, **asked))
+            played = await self._desk.done_by_wallet(partial(self._sandbox.play_round, **asked))
         except TransportError as unreachable:
             form.problems["round"] = f"The wallet cannot be reached. {unreachable}"
             return self._page(request, form, status=502)
