@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,6 +76,8 @@ def sandbox(
         settings = {"host": host, "port": port, "seed": seed, "allow_remote": allow_remote}
         with _sandbox(operator_id, keys, wallet, read_profile(profile), settings) as running:
             _announce(running, keys, as_json=as_json)
+            if not as_json and _is_every_address(host):
+                say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{_port_of(running)}/")
             if lost := lost_output():
                 # Nobody was told where it serves.
                 return ExitCode.READER_GONE if isinstance(lost, BrokenPipeError) else ExitCode.UNWRITABLE
@@ -119,6 +122,17 @@ def _directory(given: Path | None) -> Iterator[Path]:
     except OSError as failed:
         raise ConfigurationError(f"{given} cannot be used as a directory: {failed.strerror}.") from None
     yield given
+
+
+def _is_every_address(host: str) -> bool:
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:  # A name.
+        return False
+
+
+def _port_of(running: "Sandbox") -> str:
+    return running.base_url.rpartition(":")[2]
 
 
 def _checked_wallet(url: str | None) -> str | None:

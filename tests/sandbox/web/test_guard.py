@@ -56,6 +56,38 @@ def test_only_this_machine_is_asked_for(sandbox: Sandbox, host: str, status: int
             assert headers["content-type"] == "text/plain; charset=utf-8"
 
 
+@pytest.mark.parametrize(
+    ("host", "base_url"),
+    [
+        pytest.param("0.0.0.0", "http://127.0.0.1:{port}", id="IPv4"),
+        pytest.param("::", "http://[::1]:{port}", id="IPv6"),
+    ],
+)
+def test_bound_to_all_addresses(public_key: RSAPublicKey, host: str, base_url: str) -> None:
+    """The address that is told is served, and so is the one that was bound; a name is told what to use."""
+    with Sandbox(operator_public_key=public_key, host=host, allow_remote=True, control_room=True) as sandbox:
+        port = port_of(sandbox)
+        assert sandbox.base_url == base_url.format(port=port)
+        bound = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        with httpx.Client(trust_env=False) as http:
+            for asked, status in ((f"localhost:{port}", 200), (bound, 200), (f"machine.example:{port}", 421)):
+                assert http.get(f"{sandbox.base_url}/keys", headers={"Host": asked}).status_code == status
+            assert http.get(f"{sandbox.base_url}/keys").status_code == 200
+            if host == "::":
+                return
+            called = f"http://127.0.0.2:{port}/"
+            assert http.get(f"{called}keys").status_code == 200
+            refused = http.get(f"{called}keys", headers={"Host": f"machine.example:{port}"})
+            assert (refused.status_code, f"by its address, {called} ;" in refused.text) == (421, True)
+
+
+def test_bound_by_a_name(public_key: RSAPublicKey) -> None:
+    """The name that was bound is the person's own choice; another of the same address is not."""
+    with Sandbox(operator_public_key=public_key, host="127.1", allow_remote=True, control_room=True) as sandbox:
+        for name, status in (("127.0.0.1", 200), ("127.1", 200), ("127.0.1", 421)):
+            assert raw(sandbox, f"GET /keys HTTP/1.1\nHost: {name}:{{port}}\nConnection: close")[0] == status
+
+
 def test_a_request_without_a_host_is_refused(sandbox: Sandbox) -> None:
     """HTTP/1.0 may leave it out; we do not."""
     assert raw(sandbox, "GET / HTTP/1.0")[0] == 421

@@ -33,18 +33,16 @@ _HTTP_PORT: Final = 80
 _READING: Final = frozenset({"GET", "HEAD"})
 
 
-def check_host(request: Request) -> None:
+def check_host(request: Request, bound: str) -> None:
     """
-    Raise unless the request asks for this machine by an address of its own.
+    Raise unless the request asks for this machine by an address of its own, or by *bound*, the host it was told.
 
     Raises:
         NotServedError: With 421.
     """
-    address, port = _bound(request)
-    if request.headers.get("host", "").lower() not in _own_hosts(address, port):
-        raise NotServedError(
-            421, f"This is a control room for the person at this machine. Ask for http://localhost:{port}/ ."
-        )
+    address, port = _called(request)
+    if request.headers.get("host", "").lower() not in _own_hosts({address, _in_url(bound.lower())}, port):
+        raise NotServedError(421, f"This is a control room for the person at this machine. {_advice(address, port)}")
 
 
 def check_origin(request: Request) -> None:
@@ -81,12 +79,24 @@ def locked_down(send: Send) -> Send:
     return sends
 
 
-def _bound(request: Request) -> tuple[str, int]:
+def _called(request: Request) -> tuple[str, int]:
     # Where the connection came in, as the socket says it: with a listener on all addresses, the one that was called.
     address, port = request.scope["server"]
-    return (f"[{address}]" if ":" in address else address), port
+    return _in_url(address), port
 
 
-def _own_hosts(address: str, port: int) -> set[str]:
-    names = {address, *_LOCAL_NAMES}
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _advice(address: str, port: int) -> str:
+    here = f"http://localhost:{port}/"
+    if address in _LOCAL_NAMES:
+        return f"Ask for {here} ."
+    # Any name can be pointed at this machine, and so none is believed.
+    return f"Ask for it by its address, http://{address}:{port}/ ; at the machine itself, {here} will do too."
+
+
+def _own_hosts(addresses: set[str], port: int) -> set[str]:
+    names = {*addresses, *_LOCAL_NAMES}
     return {f"{name}:{port}" for name in names} | (names if port == _HTTP_PORT else set())

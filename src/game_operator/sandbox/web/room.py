@@ -34,6 +34,7 @@ class ControlRoom:
 
     def __init__(self, sandbox: "Sandbox", api: ASGIApp) -> None:
         self._api = api
+        self._host = sandbox._host
         self._streams = Streams(sandbox.live)
         self._desk = Desk(sandbox, [Place(page.PATH, page.TITLE) for page in PAGES])
         routes = [Route("/static/{name}", static_file)]
@@ -54,7 +55,7 @@ class ControlRoom:
         request, send = Request(scope, receive), locked_down(send)
         try:
             # The Host first: what another name asks for is told nothing, not even that it is not there.
-            check_host(request)
+            check_host(request, self._host)
         except NotServedError as refusal:
             await _plain(refusal)(scope, receive, send)
             return
