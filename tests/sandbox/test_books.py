@@ -116,10 +116,10 @@ def test_a_wallet_that_is_not_there(private_key: RSAPrivateKey) -> None:
 
 
 def test_a_file_of_players(tmp_path: Path) -> None:
-    """An id on each line; blanks around it, empty lines and comments do not count."""
+    """An id on each line, as it stands; empty lines, comments and a byte order mark do not count."""
     path = tmp_path / "players.txt"
-    path.write_text("# staging\nann\n\n  bob  \r\nzoë#1\n", encoding="utf-8")
-    assert read_players(path) == ["ann", "bob", "zoë#1"]
+    path.write_text("\ufeff# staging\nann\n\n  bob  \r\nzoë#1\nline\u2028break\n   \n", encoding="utf-8")
+    assert read_players(path) == ["ann", "  bob  ", "zoë#1", "line\u2028break"]
 
 
 @pytest.mark.parametrize(("length", "accepted"), [(256, True), (257, False)])

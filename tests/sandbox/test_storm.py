@@ -1,5 +1,6 @@
 """The storm: a right wallet passes, a wrong one is caught with the history that shows it; traces find it again."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,17 +12,18 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.errors import ConfigurationError, RequestNotSentError
+from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError
+from game_operator.models.webhooks import WithdrawCall
 from game_operator.profile import Profile
 from game_operator.sandbox.audit import Closing
 from game_operator.sandbox.books import PlayersBooks
-from game_operator.sandbox.delivery import Answer, Post
+from game_operator.sandbox.delivery import Answer, Post, answers_in
 from game_operator.sandbox.faults import FAULTS, Fault
 from game_operator.sandbox.plan import BetEnd, Plan, PlannedClaim
 from game_operator.sandbox.seed import catalogue
 from game_operator.sandbox.service_keys import ServiceKeys
 from game_operator.sandbox.storm import Storm, StormProgress, StormReport, openings
-from game_operator.sandbox.trace import TraceHead, read_trace
+from game_operator.sandbox.trace import TraceHead, head_line, read_trace
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.authenticators import WebhookRequest
 from tests.sandbox.dealing import START_MILLIS, InProcess
@@ -433,10 +435,86 @@ def test_a_post_in_vain_is_no_answer() -> None:
 
     class Deaf(InProcess):
         async def post(self, post: Post) -> tuple[Answer, ...]:
-            return tuple(Answer(None, 200, "no reply") for _ in post.calls)
+            return tuple(Answer(None, None, "no reply") for _ in post.calls)
 
     head = head_of(bets=50)
     report, _ = storm(courier=Deaf(opening=head.opening), bets=50, retries="none")
     assert report.passed
     assert report.accepted == 0
     assert set(report.states) == {"ROLLED_BACK", "CLAIMING"}
+
+
+# --- a wallet that is wrong, and then gone ----------------------------------------------------------------------------
+
+
+class _Leaves(InProcess):
+    """A wallet that cannot be reached any more from its 150th post on."""
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        if post.serial >= 150:
+            raise TransportError("The wallet has gone", attempts=1, elapsed_seconds=0.0)
+        return await super().post(post)
+
+
+def test_a_wallet_that_is_wrong_and_then_gone_is_reported() -> None:
+    """What is known by then is told, with its history and a trace; of a right one, that it is gone."""
+    head = head_of(bets=300, faults="duplicate=0.3")
+    report, _ = storm(courier=_Leaves(opening=head.opening, handler=PaysRepeatsTwice), bets=300, faults="duplicate=0.3")
+    assert not report.passed
+    assert report.broken_off.startswith("The wallet has gone")
+    assert report.differences[0].history
+    assert len(report.trace) > 100
+    with pytest.raises(TransportError, match="The wallet has gone"):
+        storm(courier=_Leaves(opening=head.opening), bets=300, faults="duplicate=0.3")
+
+
+@pytest.mark.parametrize(
+    ("body", "sound"),
+    [
+        pytest.param(b'{"type":"SUCCESS","balance":10.5,"timestamp":1}', True, id="a reply"),
+        pytest.param(b'{"type":"SUCCESS","balance":10.505,"timestamp":1}', False, id="finer than a cent"),
+        pytest.param(b"<html>", False, id="no JSON"),
+    ],
+)
+def test_an_answer_that_is_no_reply_is_a_difference(body: bytes, sound: bool) -> None:
+    """With HTTP 200 too: the service could not read it (spec §2.1), even if the repeat is answered well."""
+
+    class Once(InProcess):
+        async def post(self, post: Post) -> tuple[Answer, ...]:
+            answers = await super().post(post)
+            return answers_in(post, 200, body) if post.serial == 5 and not sound else answers
+
+    head = head_of(bets=50)
+    report, _ = storm(courier=Once(opening=head.opening), bets=50)
+    assert report.passed is sound
+    if not sound:
+        assert "not with a reply of spec §2.1" in report.differences[0].wallet
+    assert len(answers_in(Post((WithdrawCall(player_id="p", bet_id="b", amount_cents=1),)), 200, body)) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"bets": 10**12}, id="bets without end"),
+        pytest.param({"start_millis": 10**18}, id="a time beyond all time"),
+        pytest.param({"opening": {"": 1}}, id="a player without a name"),
+        pytest.param({"opening": {"\ud800": 1}}, id="a player whom no call can name"),
+        pytest.param({"opening": {"p": 10**15 + 1}}, id="more money than there is"),
+    ],
+)
+def test_a_hostile_head_of_a_trace(tmp_path: Path, change: dict[str, Any]) -> None:
+    """One sentence, and not an error of its own kind or hours of dealing."""
+    path = tmp_path / "storm.trace"
+    path.write_text(json.dumps(json.loads(head_line(head_of())) | change) + "\n")
+    with pytest.raises(ConfigurationError, match="line 1 is none of a storm's trace"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize("at_millis", [-1, 10**18])
+def test_a_hostile_line_of_a_trace(tmp_path: Path, at_millis: int) -> None:
+    """A time up to which nobody would deal."""
+    path = tmp_path / "storm.trace"
+    line = json.dumps({"calls": ["bet withdraw BET"], "at_millis": at_millis, "posts": []})
+    path.write_text(f"{head_line(head_of())}\n{line}\n")
+    with pytest.raises(ConfigurationError, match="line 2 is none of a storm's trace"):
+        read_trace(path)

@@ -82,13 +82,16 @@ def _tell_expected(report: "StormReport") -> None:
 
 
 def _tell_differences(report: "StormReport") -> None:
+    if report.broken_off:
+        say(f"It broke off before all bets were played. {report.broken_off}", style="red")
     if report.all_refused:
         say("The wallet refused every bet, so nothing was tried.", style="red")
     if report.not_200:
         say(f"{report.not_200} answers had another HTTP status than 200 (spec §4.1).", style="red")
     if not report.differences:
         return
-    say(f"{len(report.differences)} differences between service and wallet:", style="bold red")
+    number = len(report.differences)
+    say(f"{number} {'difference' if number == 1 else 'differences'} between service and wallet:", style="bold red")
     _tell_list(report.differences)
     first = next((difference for difference in report.differences if difference.history), None)
     if first is not None:
@@ -123,6 +126,7 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
         "faults": {str(fault): count for fault, count in report.faults.items()},
         "retries": report.head.retries,
         "not_200": report.not_200,
+        "broken_off": report.broken_off,
         "differences": [_told(difference) for difference in report.differences],
         "expected_differences": [_told(difference) for difference in report.expected],
         "trace": None if trace is None else str(trace),

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
     from game_operator.sandbox.books import Books
+    from game_operator.sandbox.faults import FaultPlan
     from game_operator.sandbox.service_keys import ServiceKeys
     from game_operator.sandbox.storm import Storm, StormProgress
     from game_operator.sandbox.trace import Trace, TraceHead
@@ -105,6 +107,8 @@ def storm(
     Exit code 1 if service and wallet differ anywhere, with the first bad history in full and a trace to replay.
     """
     _check_address(wallet, moves_money=moves_money)
+    if replay is not None and trace is not None and replay.absolute() == trace.absolute():
+        raise ConfigurationError("--trace would overwrite the trace that --replay reads. Pass another file.")
     from game_operator.sandbox.trace import read_trace
 
     traced = None if replay is None else read_trace(replay)
@@ -112,11 +116,17 @@ def storm(
     books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout)
     head = traced.head if traced else _head(seed, bets, currency, faults, retries, profile, ids, players)
     played = _storm(wallet, keys, books, head, concurrency, profile, timeout, traced)
-    with _progress(head.bets) as on_progress:
-        report = played.run(on_progress)
+    place = trace or Path(f"storm-{head.seed}{'.replay' if replay else ''}.trace")
+    try:
+        with _progress(head.bets) as on_progress:
+            report = played.run(on_progress)
+    except KeyboardInterrupt:
+        if written := _written(place, played.trace()):
+            say(f"Money has moved, and bets are open. What was sent until now is in {written}.", error=True)
+        raise
     from game_operator.cli._storm_report import tell_report
 
-    written = _written(trace or Path(f"storm-{head.seed}.trace"), report.trace)
+    written = _written(place, report.trace)
     tell_report(report, written, as_json=as_json)
     return ExitCode.FINE if report.passed else ExitCode.SAID_NO
 
@@ -204,11 +214,23 @@ def _head(
         start_millis=start_millis,
         bets=bets,
         currency=currency,
-        faults=str(FaultPlan.parse(faults)),
+        faults=str(_of_webhooks(FaultPlan.parse(faults))),
         retries=retry_preset(retries).name,
         batches=read_profile(profile).deposit_batch,
         opening=dict.fromkeys(ids, 0) or openings(players, seed, start_millis),
     )
+
+
+def _of_webhooks(plan: "FaultPlan") -> "FaultPlan":
+    from game_operator.sandbox.faults import API_FAULTS
+
+    for fault in API_FAULTS:
+        if fault in plan.rates or fault in plan.nth:
+            raise ConfigurationError(
+                f"{fault} strikes calls of the Operator API, and a storm makes none. Switch it on in "
+                "`game-operator sandbox`, where your client calls."
+            )
+    return plan
 
 
 def _storm(
@@ -262,9 +284,12 @@ def _written(path: Path, trace: tuple[str, ...]) -> Path | None:
     if not trace:
         return None
     try:
-        # Player ids are in it, and balances: it is for whoever ran the storm.
-        with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        # Player ids are in it, and balances: it is for whoever ran the storm. Written beside and moved, so that neither
+        # the mode nor a link of what was there counts.
+        handle, name = tempfile.mkstemp(prefix=".storm-", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in trace)
+        Path(name).replace(path)
     except OSError as failed:
         say(f"The trace could not be written to {path}: {failed.strerror or failed}.", style="red", error=True)
         return None

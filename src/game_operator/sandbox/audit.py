@@ -20,7 +20,7 @@ from game_operator.sandbox.faults import Fault
 from game_operator.sandbox.stories import belief, history_of, record_told, subject
 from game_operator.sandbox.watch import Finding
 
-__all__ = ["Closing", "Difference", "audit", "history_of"]
+__all__ = ["Closing", "Difference", "audit", "audit_unfinished", "history_of"]
 
 _UNDONE: Final = frozenset({BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED})
 _GENUINE: Final = frozenset({None, Fault.DUPLICATE})
@@ -98,9 +98,22 @@ def audit(
     return found
 
 
+def audit_unfinished(dealt: Sequence[Dealt], wrong: Mapping[str, Finding]) -> list[Difference]:
+    """
+    Return what is wrong already with a run that broke off, and whose balances cannot be had any more.
+
+    *wrong* has, by player, the first balance that was told wrongly while nothing else was under way.
+    """
+    found = list(_of_answers(dealt))
+    for player_id, finding in wrong.items():
+        theirs = [each for each in dealt if each.player_id == player_id]
+        found.append(_Player(player_id, 0, theirs, finding).told_wrongly(finding))
+    return found
+
+
 def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
     for each in dealt:
-        for problem in (*each.problems, *_other_statuses(each)):
+        for problem in (*each.problems, *_other_statuses(each), *_unreadable(each)):
             yield Difference(subject(each), belief(each), problem, False, tuple(history_of(each)))
 
 
@@ -108,6 +121,15 @@ def _other_statuses(dealt: Dealt) -> Iterator[str]:
     statuses = {sent.answer.status for sent in dealt.history if sent.post.extra in _GENUINE}
     for status in sorted(statuses - {None, _HTTP_OK}, key=str):
         yield f"a call was answered with HTTP {status}, which must be 200 always (spec §4.1)"
+
+
+def _unreadable(dealt: Dealt) -> Iterator[str]:
+    genuine = (sent.answer for sent in dealt.history if sent.post.extra in _GENUINE)
+    # Of another status that is said already.
+    for answer in genuine:
+        if answer.unreadable and answer.status == _HTTP_OK:
+            yield f"a call was answered, and not with a reply of spec §2.1: {answer.problem}"
+            return
 
 
 def _of_bets(dealt: Iterable[Dealt], kept: Mapping[str, BetRecord]) -> Iterator[Difference]:
@@ -176,11 +198,14 @@ class _Player:
 
     def _told_wrongly(self) -> Iterator[Difference]:
         """Yield a balance that was told wrongly on the way; a call that was given up leaves open what is wrong."""
-        if self.wrong is None or any(map(given_up, self.dealt)):
-            return
-        service = f"{amount_from_cents(self.wrong.due_cents)} was due on the way"
-        wallet = f"the wallet told {amount_from_cents(self.wrong.told_cents)}{self._blamed()}"
-        yield Difference(self._subject, service, wallet, False, self._history())
+        if self.wrong is not None and not any(map(given_up, self.dealt)):
+            yield self.told_wrongly(self.wrong)
+
+    def told_wrongly(self, wrong: Finding) -> Difference:
+        """Return the difference that *wrong* is."""
+        service = f"{amount_from_cents(wrong.due_cents)} was due on the way"
+        wallet = f"the wallet told {amount_from_cents(wrong.told_cents)}{self._blamed()}"
+        return Difference(self._subject, service, wallet, False, self._history())
 
     def _explained(self, now: int, kept: Mapping[str, BetRecord] | None) -> list[Difference] | None:
         """Return expected differences that add up to the balance *now*, or None if none do."""

@@ -110,12 +110,15 @@ def read_players(path: Path) -> Sequence[str]:
         ConfigurationError: It cannot be read, names nobody, or somebody twice, or holds what is no id.
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            lines = file.read(_LARGEST_FILE).splitlines()
+        # With or without a byte order mark. Ids are never trimmed: a line ends where the file says, and nowhere else.
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(_LARGEST_FILE + 1)
     except (OSError, UnicodeError, ValueError) as failed:
         problem = getattr(failed, "strerror", None) or "it is no UTF-8 text"
         raise ConfigurationError(f"The players' file {shown(str(path))} cannot be read: {problem}.") from None
-    players = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if len(text) > _LARGEST_FILE:
+        raise ConfigurationError(f"The players' file {shown(str(path))} has more than {_LARGEST_FILE} characters.")
+    players = [line for line in text.split("\n") if line.strip() and not line.startswith("#")]
     if not players:
         raise ConfigurationError(
             f"The players' file {shown(str(path))} names nobody. Write one player id on each line."

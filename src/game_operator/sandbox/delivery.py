@@ -90,6 +90,11 @@ class Answer:
         """Whether a SUCCESS was heard."""
         return self.reply is not None and self.reply.code is None
 
+    @property
+    def unreadable(self) -> bool:
+        """Whether something was answered, and it is no reply of spec §2.1."""
+        return self.reply is None and self.status is not None
+
     def settles(self, call: MovingCall) -> bool:
         """Return whether *call* need not be sent again (assumed, docs/decisions/0013)."""
         if self.reply is None or self.reply.code in _INDEFINITE:
@@ -128,7 +133,7 @@ def answers_in(post: Post, status: int, body: bytes) -> tuple[Answer, ...]:
         answer = Answer(None, status, f"HTTP {status}, and no reply: {malformed}")
         return tuple(answer for _ in post.calls)
     # What is left out of the answer to a batch is sent again (docs/decisions/0010).
-    left_out = Answer(None, status, "left out of the answer to its batch")
+    left_out = Answer(None, None, "left out of the answer to its batch")
     return tuple(
         left_out if (reply := replies.get(call.tx_id or "")) is None else Answer(reply, status) for call in post.calls
     )

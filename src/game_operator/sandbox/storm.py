@@ -13,12 +13,12 @@ from typing import Final
 
 from game_operator.caller import WebhookCaller
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, TransportError, shown
 from game_operator.models import GameInfo
 from game_operator.models.webhooks import BalanceCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
-from game_operator.sandbox.audit import Difference, audit
+from game_operator.sandbox.audit import Difference, audit, audit_unfinished
 from game_operator.sandbox.books import Books
 from game_operator.sandbox.courier import Carried, Courier, HttpCourier
 from game_operator.sandbox.dealer import Dealer, Order
@@ -76,6 +76,7 @@ class StormReport:
         differences: What service and wallet do not agree on, and the service is not to blame.
         expected: The same where the service itself gave a call up.
         not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
+        broken_off: Why it ended before the plan did; "" if it did not.
         trace: The lines of the trace, if it has not passed.
     """
 
@@ -92,6 +93,7 @@ class StormReport:
     differences: tuple[Difference, ...]
     expected: tuple[Difference, ...]
     not_200: int
+    broken_off: str = ""
     trace: tuple[str, ...] = field(default=(), repr=False)
 
     @property
@@ -169,8 +171,11 @@ class Storm:
         """
         Play and audit; *on_progress* is called now and then.
 
+        A wallet that goes away is audited as far as it came, and reported if anything is wrong already.
+
         Raises:
-            TransportError: Nobody can reach the wallet, or it gives no definite answer any more.
+            TransportError: Nobody can reach the wallet, or it gives no definite answer any more, and nothing else is
+                wrong.
             ConfigurationError: The plan cannot be made, the players cannot be had, or the wallet is none of theirs.
         """
         head = self._head
@@ -198,12 +203,30 @@ class Storm:
             most_attempts=_MOST_ATTEMPTS,
         )
         began = time.perf_counter()
-        asyncio.run(self._play(dealer, began, on_progress))
+        try:
+            asyncio.run(self._play(dealer, began, on_progress))
+        except TransportError as gone:
+            return self._broken_off(dealer, time.perf_counter() - began, watch, gone)
         seconds = time.perf_counter() - began
         if any(map(given_up, dealer.dealt)):
             time.sleep(_SETTLING_SECONDS)
         found = audit(dealer.dealt, opening, self._books.close(opening), watch.wrong)
         return self._report(dealer, seconds, found)
+
+    def trace(self) -> tuple[str, ...]:
+        """Return the lines of the trace of what was sent so far; none if nothing was."""
+        return tuple(self._traced()) if self._lines else ()
+
+    def _broken_off(self, dealer: Dealer, seconds: float, watch: Watch, gone: TransportError) -> StormReport:
+        """Return the report of a storm whose wallet has gone, if something is wrong besides; else raise *gone*."""
+        # A call that the service gave up leaves open what is due; those that end now were told of before.
+        open_players = {each.player_id for each in dealer.dealt if given_up(each)}
+        dealer.abandon()
+        wrong = {player_id: told for player_id, told in watch.wrong.items() if player_id not in open_players}
+        report = self._report(dealer, seconds, audit_unfinished(dealer.dealt, wrong))
+        if report.passed or report.all_refused:
+            raise gone
+        return replace(report, broken_off=str(gone))
 
     def _check_wallet(self) -> None:
         """Ask for the balance of nobody, before anything is opened: a wallet that is not there is told at once."""
@@ -301,7 +324,7 @@ class Storm:
             expected=tuple(difference for difference in found if difference.expected),
             not_200=self._seen.not_200,
         )
-        return report if report.passed else replace(report, trace=tuple(self._traced()))
+        return report if report.passed else replace(report, trace=self.trace())
 
     def _traced(self) -> Iterator[str]:
         yield head_line(self._head)

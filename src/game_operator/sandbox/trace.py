@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from game_operator.errors import ConfigurationError, shown
+from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, problem_of_id
 from game_operator.sandbox.dealer import Order
 from game_operator.sandbox.delivery import Answer
 
 __all__ = ["Trace", "TraceHead", "TracedOrder", "read_trace", "traced"]
 
+#: What a person waits for; a trace that asks for more is none of ours.
+_MOST_BETS: Final = 10_000_000
+#: The end of the year 9999.
+_LAST_MILLIS: Final = 253_402_300_799_999
 _FORMAT: Final = 1
 
 
@@ -105,8 +110,12 @@ def _head(told: dict[str, Any]) -> TraceHead:
     numbers = (head.seed, head.start_millis, head.bets, *head.opening.values())
     if not (_all(str, texts) and _all(int, numbers) and _all(bool, (head.batches,)) and head.opening):
         raise ValueError("a setting is of another kind")
-    if head.bets < 1 or min(head.opening.values()) < 0:
-        raise ValueError("a number is too low")
+    if not (1 <= head.bets <= _MOST_BETS and 0 <= head.start_millis <= _LAST_MILLIS):
+        raise ValueError("a number is out of bounds")
+    if not all(0 <= cents <= MAX_AMOUNT_CENTS for cents in head.opening.values()):
+        raise ValueError("a balance is out of bounds")
+    if any(problem_of_id(player_id, LONGEST_ID) for player_id in head.opening):
+        raise ValueError("a player's id is none")
     return head
 
 
@@ -114,6 +123,8 @@ def _order(told: dict[str, Any]) -> TracedOrder:
     order = TracedOrder(tuple(told["calls"]), told["at_millis"], tuple(post["body"] for post in told["posts"]))
     if not (order.names and _all(str, (*order.names, *order.bodies)) and _all(int, (order.at_millis,))):
         raise ValueError("a value is of another kind")
+    if not 0 <= order.at_millis <= _LAST_MILLIS:
+        raise ValueError("a time is out of bounds")
     return order
 
 
