@@ -1,6 +1,7 @@
 """`game-operator sandbox`: serves until it is stopped, with keys that are its owner's alone."""
 
 import json
+import re
 import shlex
 import signal
 import socket
@@ -152,9 +153,25 @@ def test_another_machine_is_let_in_by_name_alone() -> None:
     assert "--allow-remote" in refused["message"]
     with served("--host", "0.0.0.0", "--allow-remote") as (document, _):
         port = document["base_url"].rpartition(":")[2]
-        assert httpx.get(f"http://127.0.0.1:{port}/", trust_env=False).status_code == 200
+        assert document["control_room"] == f"http://127.0.0.1:{port}/"
+        assert httpx.get(document["control_room"], trust_env=False).status_code == 200
         stranger = httpx.get(f"http://127.0.0.1:{port}/", headers={"Host": "evil.example"}, trust_env=False)
         assert stranger.status_code == 421
+
+
+@pytest.mark.parametrize(
+    ("host", "told"), [pytest.param("0.0.0.0", True, id="all"), pytest.param("127.1", False, id="one, and no address")]
+)
+def test_what_other_machines_use_is_said(host: str, told: bool) -> None:
+    """Bound to all addresses, it prints the one for this machine, and what the others put in its place."""
+    with started("sandbox", "--host", host, "--allow-remote") as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        printed, _ = process.communicate(timeout=30)
+    found = re.search(r"serves at http://127\.0\.0\.1:(\d+) ", first)
+    assert found is not None
+    assert (f"Other machines use an IP address of this one, and no name: http://ADDRESS:{found[1]}/" in printed) is told
 
 
 def test_a_port_that_is_taken_is_2(tmp_path: Path) -> None:
