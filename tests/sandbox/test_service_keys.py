@@ -48,10 +48,8 @@ def test_whose_signature_a_post_bears(keys: ServiceKeys, old_key: RSAPrivateKey,
     makers = [made_by(key, signature, post.signed) for key in (current, old_key.public_key(), stranger)]
     whose = {Fault.OLD_KEY: 1, Fault.FORGED: 2}.get(extra, 0) if extra else 0
     assert makers == [number == whose for number in range(3)]
-    told = {0: "the service's", 1: "old key", 2: "forged: a stranger's key"}
-    assert signed_with(post) == (
-        "of other bytes: the body was written anew" if extra is Fault.RESERIALISED else told[whose]
-    )
+    told = {0: "valid", 1: "old key", 2: "forged"}
+    assert signed_with(post) == ("other bytes" if extra is Fault.RESERIALISED else told[whose])
 
 
 def test_a_rotation_makes_the_current_key_the_old_one(keys: ServiceKeys) -> None:
@@ -61,6 +59,77 @@ def test_a_rotation_makes_the_current_key_the_old_one(keys: ServiceKeys) -> None
     assert once.old is keys.current
     assert twice.old is once.current
     assert len({signer.public_key_pem() for signer in (keys.old, keys.current, once.current, twice.current)}) == 4
+
+
+def test_a_prepared_key_is_switched_to(public_pem: bytes) -> None:
+    """It is made once, signs nothing before the switch, and is the current one after it; then there is none."""
+    sandbox = Sandbox(operator_public_key=public_pem)
+    before, unprepared = sandbox.service_public_key_pem, sandbox.prepared_service_key_pem
+    prepared = sandbox.prepare_service_key()
+    assert unprepared is None
+    assert prepared == sandbox.prepare_service_key() == sandbox.prepared_service_key_pem
+    assert sandbox.service_public_key_pem == before != prepared
+    assert sandbox.rotate_service_key() == prepared == sandbox.service_public_key_pem
+    assert sandbox.house.keys.old.public_key_pem() == before
+    assert sandbox.prepared_service_key_pem is None
+
+
+@pytest.mark.parametrize("with_current", [True, False], ids=["beside a current one", "alone"])
+def test_a_next_key_that_was_given(private_key: RSAPrivateKey, old_key: RSAPrivateKey, with_current: bool) -> None:
+    """For a wallet that knows both from the start: it is prepared already."""
+    current = private_key if with_current else None
+    sandbox = Sandbox(service_private_key=current, next_service_key=old_key)
+    prepared = sandbox.prepared_service_key_pem
+    assert prepared == ServiceKeys(old_key).current.public_key_pem() != sandbox.service_public_key_pem
+    assert sandbox.rotate_service_key() == prepared
+
+
+class Keeper:
+    """Keeps keys in a list, or cannot."""
+
+    where = "a list"
+
+    def __init__(self, *, full: bool) -> None:
+        self.full = full
+        self.kept: list[RSAPrivateKey] = []
+
+    def keep(self, following: RSAPrivateKey) -> None:
+        if self.full:
+            raise ConfigurationError("no room")
+        self.kept.append(following)
+
+
+def test_a_rotation_is_kept_or_does_not_happen(public_pem: bytes) -> None:
+    """The keeper is asked first; if it cannot, the service signs as before, and the next key is still prepared."""
+    keeper = Keeper(full=True)
+    sandbox = Sandbox(operator_public_key=public_pem, key_keeper=keeper)
+    before, prepared = sandbox.service_public_key_pem, sandbox.prepare_service_key()
+    with pytest.raises(ConfigurationError, match="no room"):
+        sandbox.rotate_service_key()
+    assert (sandbox.service_public_key_pem, sandbox.prepared_service_key_pem) == (before, prepared)
+    keeper.full = False
+    assert sandbox.rotate_service_key() == prepared
+    assert [ServiceKeys(key).current.public_key_pem() for key in keeper.kept] == [prepared]
+
+
+@pytest.mark.parametrize(
+    ("private", "public", "hint"),
+    [
+        pytest.param("service.pem", "service.pub.pem", True, id="the private one lies beside"),
+        pytest.param("other.pem", "service.pub.pem", False, id="it does not"),
+        pytest.param("service.pem", "service.pub", False, id="names of another kind"),
+    ],
+)
+def test_a_public_key_of_the_service(
+    private_pem: bytes, public_pem: bytes, tmp_path: Path, private: str, public: str, hint: bool
+) -> None:
+    """It is said whose private key is wanted, and where that is, if it lies beside."""
+    (tmp_path / private).write_bytes(private_pem)
+    (tmp_path / public).write_bytes(public_pem)
+    with pytest.raises(SigningKeyError, match="Pass the service's RSA private key") as refused:
+        ServiceKeys(tmp_path / public)
+    assert (f"'{tmp_path}/service.pem' lies beside it" in str(refused.value)) == hint
+    assert "operator's" not in str(refused.value)
 
 
 def test_keys_that_nobody_gave_are_made_once(private_key: RSAPrivateKey) -> None:

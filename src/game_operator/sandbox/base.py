@@ -1,8 +1,10 @@
 """What a sandbox is, be it reached over HTTP or in process: a world, a service that plays in it, and two keys."""
 
 from collections.abc import Callable, Mapping
+from threading import Lock
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
@@ -10,7 +12,7 @@ from game_operator.sandbox.faults import FaultSwitches
 from game_operator.sandbox.house import House
 from game_operator.sandbox.live import LiveLog
 from game_operator.sandbox.seed import Landmarks, populate
-from game_operator.sandbox.service_keys import ServiceKeys, private_pem
+from game_operator.sandbox.service_keys import KeyKeeper, ServiceKeys, private_pem
 from game_operator.sandbox.world import SandboxWorld
 
 __all__ = ["SandboxBase"]
@@ -27,6 +29,7 @@ class SandboxBase:
         seed: The same seed makes the same games, bets and rounds; None stands for 0.
         clock: The service's clock, in Unix milliseconds.
         profile: What is assumed of the wallet.
+        key_keeper: Keeps the service's keys over a restart; None forgets them.
     """
 
     def __init__(
@@ -38,7 +41,11 @@ class SandboxBase:
         seed: int | None,
         clock: Callable[[], int],
         profile: Profile | None,
+        key_keeper: KeyKeeper | None = None,
     ) -> None:
+        #: Keeps the service's keys over a restart, or None.
+        self.key_keeper = key_keeper
+        self._rotation = Lock()
         self._clock = clock
         self._private_key = operator_key if isinstance(operator_key, RSAPrivateKey) else None
         public_key = operator_key.public_key() if isinstance(operator_key, RSAPrivateKey) else operator_key
@@ -107,9 +114,29 @@ class SandboxBase:
         """The newest exchanges, of both directions."""
         return self.house.live
 
+    @property
+    def prepared_service_key_pem(self) -> bytes | None:
+        """The public half of the service's next key, in PEM, or None if it is not made yet."""
+        following = self.house.keys.following
+        return None if following is None else _public_pem(following.public_key())
+
+    def prepare_service_key(self) -> bytes:
+        """Make the service's next key, if there is none, and return its public half, in PEM; nothing is switched."""
+        with self._rotation:
+            return _public_pem(self.house.keys.prepared().public_key())
+
     def rotate_service_key(self) -> bytes:
-        """Sign webhooks with a new key from now on, and return its public half, in PEM."""
-        self.house.keys = self.house.keys.rotated()
+        """
+        Sign webhooks with the next key from now on, made if there is none yet, and return its public half, in PEM.
+
+        Raises:
+            ConfigurationError: The keys cannot be kept; then the service signs with the one it had.
+        """
+        with self._rotation:
+            keys = self.house.keys
+            if self.key_keeper is not None:
+                self.key_keeper.keep(keys.prepared())
+            self.house.keys = keys.rotated()
         return self.service_public_key_pem
 
     def _own_key(self) -> RSAPrivateKey:
@@ -119,3 +146,7 @@ class SandboxBase:
                 "yourself with that key, or leave operator_public_key out and have a pair made."
             )
         return self._private_key
+
+
+def _public_pem(key: RSAPublicKey) -> bytes:
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

@@ -1,6 +1,7 @@
 """The sandbox: a world behind a port of this machine, for as long as a ``with`` block lasts."""
 
 import asyncio
+import errno
 import socket
 import threading
 import time
@@ -11,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import uvicorn
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from starlette.types import ASGIApp
 
 from game_operator.errors import ConfigurationError, DeliveryInDoubtError, shown
@@ -22,7 +24,7 @@ from game_operator.sandbox.base import SandboxBase
 from game_operator.sandbox.house import PlayedRound
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.plan import PlannedItem
-from game_operator.sandbox.service_keys import ServiceKeys, new_key
+from game_operator.sandbox.service_keys import KeyKeeper, ServiceKeys, new_key
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
@@ -71,6 +73,8 @@ class Sandbox(SandboxBase):
         clock: The service's clock, in Unix milliseconds; bets and rounds age by it. None is the machine's.
         service_private_key: What webhooks are signed with: a path, a PEM or a key object. None makes one.
         old_service_key: The key before a rotation, which the fault ``old-key`` signs with. None makes one.
+        next_service_key: The key after a rotation, for a wallet that is told of it in advance. None makes one.
+        key_keeper: Told of each rotation before it, to keep the keys over a restart. None forgets them.
         allow_remote: Whether other machines may reach it: its control room has no password.
         profile: What is assumed of the wallet: the signature's header, and whether deposits may go in batches.
         control_room: Whether the pages of the control room are served beside the Operator API, below ``base_url``.
@@ -91,12 +95,14 @@ class Sandbox(SandboxBase):
         clock: Clock | None = None,
         service_private_key: "SigningKey | None" = None,
         old_service_key: "SigningKey | None" = None,
+        next_service_key: RSAPrivateKey | None = None,
+        key_keeper: KeyKeeper | None = None,
         profile: Profile | None = None,
         control_room: bool = False,
         allow_remote: bool = False,
     ) -> None:
         try:
-            service_keys = ServiceKeys.maker(service_private_key, old_service_key)
+            service_keys = ServiceKeys.maker(service_private_key, old_service_key, next_service_key)
         finally:
             # Error trackers show the locals of every frame that an error passes.
             del service_private_key, old_service_key
@@ -109,6 +115,7 @@ class Sandbox(SandboxBase):
             seed=seed,
             clock=clock or unix_millis,
             profile=profile,
+            key_keeper=key_keeper,
         )
         self._running: _Running | None = None
         #: Where the wallet is whose webhooks are called, or None.
@@ -426,6 +433,11 @@ def _listening_socket(host: str, port: int, *, allow_remote: bool) -> socket.soc
             _loopback(str(address[0]))
         listener = socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
     except OSError as failed:
+        if failed.errno == errno.EADDRNOTAVAIL or isinstance(failed, socket.gaierror):
+            raise ConfigurationError(
+                f"The sandbox cannot listen on {shown(host)}, which is no address of this machine. "
+                "Pass one that is, such as 127.0.0.1, or 0.0.0.0 for all."
+            ) from failed
         raise ConfigurationError(
             f"The sandbox cannot listen on port {port} of {shown(host)}: {failed.strerror or failed}. "
             "Stop what uses the port, or pass port=0 to take a free one."
