@@ -144,18 +144,18 @@ def carried(post: Post, problem: str = "", status: int | None = 200) -> Carried:
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
-        pytest.param(carried(Post((withdraw(),))), ("the service's", 200, "", ""), id="a call"),
+        pytest.param(carried(Post((withdraw(),))), ("valid", 200, "", ""), id="a call"),
         pytest.param(
             carried(Post((withdraw(),), attempt=3, manner=Fault.RESET), "reset", None),
-            ("the service's", None, "reset", "delivery 3; reset"), id="a repeat that was reset",
+            ("valid", None, "reset", "delivery 3; reset"), id="a repeat that was reset",
         ),
         pytest.param(
             carried(Post((withdraw(),), manner=Fault.REPLY_LOST), "reply lost"),
-            ("the service's", 200, "reply-lost", "reply lost"), id="a lost reply",
+            ("valid", 200, "reply-lost", "reply lost"), id="a lost reply",
         ),
         pytest.param(
             carried(Post((withdraw(),), extra=Fault.FORGED)),
-            ("forged: a stranger's key", 200, "forged", "must be refused"), id="forged",
+            ("forged", 200, "forged", "must be refused"), id="forged",
         ),
         pytest.param(
             carried(Post((withdraw(),), extra=Fault.OLD_KEY)),
@@ -163,11 +163,11 @@ def carried(post: Post, problem: str = "", status: int | None = 200) -> Carried:
         ),
         pytest.param(
             carried(Post((withdraw(),), extra=Fault.DUPLICATE)),
-            ("the service's", 200, "duplicate", ""), id="a duplicate",
+            ("valid", 200, "duplicate", ""), id="a duplicate",
         ),
         pytest.param(
             carried(Post((withdraw(),), extra=Fault.OTHER_CONTENT)),
-            ("the service's", 200, "other-content", "must be refused"), id="other content",
+            ("valid", 200, "other-content", "must be refused"), id="other content",
         ),
     ],
 )  # fmt: skip

@@ -17,7 +17,7 @@ def exchange(path: str = "/withdraw") -> Exchange:
         path=path,
         request_headers=((b"signature", SECRET),),
         request_body=b'{"player_id":"p1"}',
-        signature="the service's",
+        signature="valid",
         status=200,
         response_body=b'{"type":"SUCCESS"}',
     )

@@ -66,7 +66,7 @@ def exchange(
         path=path,
         request_headers=headers,
         request_body=body,
-        signature="the service's",
+        signature="valid",
         status=None,
     )
 

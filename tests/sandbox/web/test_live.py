@@ -27,7 +27,7 @@ def recorded(sandbox: Sandbox, **changes: object) -> Exchange:
         "path": "/withdraw",
         "request_headers": ((b"Signature", b"abc"),),
         "request_body": b'{"player_id":"p1"}',
-        "signature": "the service's",
+        "signature": "valid",
         "status": 200,
         "response_body": b'{"type":"SUCCESS","balance":1.00,"timestamp":1}',
     }
@@ -89,7 +89,7 @@ def test_the_newest_call_stands_first(sandbox: Sandbox, http: httpx.Client) -> N
     second = recorded(sandbox, direction="api", method="GET", path="/api/v0.2/fetch-games", signature="valid")
     html = page(http, "/live")
     assert numbers(html.source)[:2] == [second.number, first.number]
-    assert "to the wallet POST /deposit reply-lost delivery 2 – the service's SUCCESS 1.23 s" in html.text
+    assert "to the wallet POST /deposit reply-lost delivery 2 – valid SUCCESS 1.23 s" in html.text
     assert "to the API GET /api/v0.2/fetch-games – valid 200 0.00 ms" in html.text
     assert '<time datetime="2025-11-21T11:00:00.120+00:00">11:00:00.120</time>' in html.source
 

@@ -15,7 +15,7 @@ __all__ = ["ExchangeRow", "raw_request", "raw_response", "row"]
 _SHOWN_BYTES: Final = 64 * 1024
 _FIRST_FAILURE: Final = 400
 #: Verdicts on a signature, by how they are coloured; all others are a warning.
-_VERDICTS: Final = {"the service's": "good", "valid": "good", "not needed": ""}
+_VERDICTS: Final = {"valid": "good", "not needed": ""}
 
 
 @dataclass(frozen=True, slots=True)
