@@ -269,7 +269,7 @@ def test_a_wrong_wallet_is_told_and_replayed(
 def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """By replies and balances alone: a right wallet passes, a wrong one does not, and its document says so."""
     file = own_folder / "players.txt"
-    file.write_text("# ours\nann\n\n  bob\ncéline\n")
+    file.write_text("# ours\nann\n\nbob\ncéline\n")
     for wallet, code in ((RightWallet, 0), (TellsWhatWasBefore, 1)):
         with served(own_folder, private_key, wallet, f"{wallet.__name__}.db") as (url, app):
             for player in ("ann", "bob", "céline"):
@@ -548,7 +548,7 @@ def test_a_wallet_that_goes_bad(
     service_pem: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is no wallet is told at once; one that has gone bad is waited for, and not for ever."""
+    """What is no wallet is told at once; one that has gone bad is waited for, and its nonsense reported."""
     _be_patient(monkeypatch, 0.5)
     right_one = _Served(own_folder, private_key, RightWallet)
     with closing(right_one.ledger), asgi_server(_Bad(right_one, right, status, body)) as port:
@@ -556,7 +556,12 @@ def test_a_wallet_that_goes_bad(
             "storm", "--wallet", f"http://127.0.0.1:{port}/wallet", "--service-key", service_pem,
             "--ledger", right_one.database, "--timeout", 0.4, *_SMALL,
         )  # fmt: skip
-    assert told.code == (2 if sentence and not right else 3), told
+    if sentence and right:
+        assert (told.code, told.err) == (1, "")
+        assert "It broke off before all bets were played. The wallet gives no definite answer any more" in told.out
+        assert (own_folder / "storm-5.trace").exists()
+        return
+    assert told.code == (2 if sentence else 3), told
     assert (sentence if not right else "gives no definite answer any more") in told.err
     assert told.err.count("\n") == 1
 
@@ -696,3 +701,66 @@ def test_the_page_is_played_as_it_stands(run: Run, own_folder: Path) -> None:
     for line in shown.splitlines()[:9]:
         assert line.split("  ")[0] in told.out
     assert told.out.endswith("Service and wallet agree on all 100 bets and 2 claims.\n")
+
+
+# --- what must not be lost --------------------------------------------------------------------------------------------
+
+
+def test_a_replay_writes_beside_the_trace_that_it_reads(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """What needed sixteen calls at once is not overwritten by a sequence; no link is followed, no mode kept."""
+    victim = own_folder / "victim"
+    victim.write_text("mine")
+    (own_folder / "storm-5.trace").symlink_to(victim)
+    with served(own_folder, private_key, PaysRepeatsTwice, "first.db") as (url, app):
+        options = ("--wallet", url, "--service-key", service_pem)
+        assert run("storm", *options, "--ledger", app.database, *_SMALL, "--faults", "duplicate=0.5").code == 1
+    trace = own_folder / "storm-5.trace"
+    assert (victim.read_text(), trace.is_symlink(), mode_of(trace)) == ("mine", False, 0o600)
+    before = trace.read_bytes()
+    with served(own_folder, private_key, PaysRepeatsTwice, "second.db") as (url, app):
+        against = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database)
+        assert run("storm", *against, "--replay", trace).code == 1
+        refused = run("storm", *against, "--replay", trace, "--trace", trace)
+    assert trace.read_bytes() == before
+    assert (own_folder / "storm-5.replay.trace").exists()
+    assert (refused.code, "would overwrite" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("fault", ["api-500", "api-429@3", "reset,api-inactive=1%"])
+def test_faults_of_the_operator_api_are_none_of_a_storms(
+    run: Run, own_folder: Path, service_pem: Path, fault: str
+) -> None:
+    """They would strike nothing, and nobody would notice."""
+    (own_folder / "players.txt").write_text("ann\n")
+    told = run(
+        "storm", "--wallet", "http://127.0.0.1:1", "--service-key", service_pem,
+        "--players-file", own_folder / "players.txt", "--faults", fault,
+    )  # fmt: skip
+    assert told.code == 2
+    assert "a storm makes none" in told.err
+
+
+def test_a_replay_needs_the_balances_that_the_trace_begins_with(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """By --players-file nobody opens players anew: on a wallet that knows the bets already all would look wrong."""
+    file, others = own_folder / "players.txt", own_folder / "others.txt"
+    file.write_text("ann\nbob\n")
+    others.write_text("ann\nxaver\n")
+    with served(own_folder, private_key, TellsWhatWasBefore, "first.db") as (url, app):
+        for player in ("ann", "bob"):
+            app.ledger.open_account(player, Decimal("500.00"))
+        options = ("--wallet", url, "--service-key", service_pem, "--players-file")
+        assert run("storm", *options, file, *_SMALL).code == 1
+        again = run("storm", *options, file, "--replay", own_folder / "storm-5.trace")
+        foreign = run("storm", *options, others, "--replay", own_folder / "storm-5.trace")
+    assert (again.code, foreign.code) == (2, 2)
+    assert "the trace begins with 500.00. Put the wallet back" in again.err
+    assert "names other players than the trace has" in foreign.err
+    with served(own_folder, private_key, RightWallet, "second.db") as (url, app):
+        for player in ("ann", "bob"):
+            app.ledger.open_account(player, Decimal("500.00"))
+        options = ("--wallet", url, "--service-key", service_pem, "--players-file")
+        assert run("storm", *options, file, "--replay", own_folder / "storm-5.trace").code == 0

@@ -32,7 +32,10 @@ def tell_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> 
         return
     _tell_differences(report)
     if trace is not None:
-        say(f"The trace is in {trace}; against a fresh ledger, --replay {trace} sends it again in its order.")
+        say(
+            f"The trace is in {trace}. --replay {trace} sends it again in its order: against a fresh ledger, or with "
+            "--players-file against the wallet as it was before, with the same balances and none of these bets."
+        )
 
 
 def _tell_figures(report: "StormReport") -> None:

@@ -114,6 +114,10 @@ def storm(
     traced = None if replay is None else read_trace(replay)
     keys = _keys(service_key, old_key)
     books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout)
+    if traced and ids and set(ids) != set(traced.head.opening):
+        raise ConfigurationError(
+            "--players-file names other players than the trace has. Pass the file it was made with."
+        )
     head = traced.head if traced else _head(seed, bets, currency, faults, retries, profile, ids, players)
     played = _storm(wallet, keys, books, head, concurrency, profile, timeout, traced)
     place = trace or Path(f"storm-{head.seed}{'.replay' if replay else ''}.trace")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from game_operator.caller import SigningKey, WebhookCaller
+from game_operator.codes import WebhookErrorCode
 from game_operator.errors import AccountExistsError, ConfigurationError, DeliveryInDoubtError, shown
 from game_operator.ledger.sql_ledger import SqlLedger
 from game_operator.models.webhooks import BalanceCall, problem_of_id
@@ -71,35 +72,39 @@ class PlayersBooks:
 
     def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
         """Return the balances that the players of *opening* have, whatever it says."""
-        found = self._balances(opening)
-        unknown = [player_id for player_id, cents in found.items() if cents is None]
-        if unknown:
+        found = self._told(opening)
+        unknown = {player_id: told for player_id, told in found.items() if isinstance(told, str)}
+        for player_id, told in unknown.items():
+            advice = "Open their accounts, or take them out of the file."
+            if told != WebhookErrorCode.PLAYER_NOT_FOUND:
+                advice = "Is this the address that /player-balance is below?"
             raise ConfigurationError(
-                f"The wallet tells no balance of {len(unknown)} players, {shown(unknown[0])} among them. "
-                "Open their accounts, or take them out of the file."
+                f"The wallet tells no balance of {len(unknown)} players: asked for {shown(player_id)} it answers "
+                f"{told}. {advice}"
             )
-        return {player_id: cents for player_id, cents in found.items() if cents is not None}
+        return {player_id: cents for player_id, cents in found.items() if not isinstance(cents, str)}
 
     def close(self, player_ids: Iterable[str]) -> Closing:
         """Return the balances; of bets the wallet does not tell."""
-        return Closing(self._balances(player_ids))
+        told = self._told(player_ids)
+        return Closing({player_id: None if isinstance(cents, str) else cents for player_id, cents in told.items()})
 
-    def _balances(self, player_ids: Iterable[str]) -> dict[str, int | None]:
-        balances: dict[str, int | None] = {}
+    def _told(self, player_ids: Iterable[str]) -> dict[str, int | str]:
         with self._caller() as caller:
-            for player_id in player_ids:
-                balances[player_id] = _told_by(caller, player_id)
-        return balances
+            return {player_id: _told_by(caller, player_id) for player_id in player_ids}
 
 
-def _told_by(caller: WebhookCaller, player_id: str) -> int | None:
-    """Return the balance of a player in cents, or None if the wallet does not tell it."""
+def _told_by(caller: WebhookCaller, player_id: str) -> int | str:
+    """Return the balance of a player in cents, or what is answered in its place."""
     try:
-        reply = caller.send(BalanceCall(player_id=player_id)).reply
+        told = caller.send(BalanceCall(player_id=player_id))
     except DeliveryInDoubtError:
-        return None
-    told = None if reply is None or reply.code is not None else reply.balance_cents
-    return None if told is None else int(told)
+        return "nothing"
+    if told.reply is None:
+        return f"HTTP {told.status}, and no reply"
+    if told.reply.code is not None or told.reply.balance_cents is None:
+        return told.reply.code or "no balance"
+    return int(told.reply.balance_cents)
 
 
 def read_players(path: Path) -> Sequence[str]:

@@ -190,6 +190,9 @@ class Storm:
         if self._courier is None:
             self._check_wallet()
         opening = self._books.open(head.opening)
+        self._check_replay(opening)
+        # For a replay: the balances that it begins with.
+        self._head = replace(head, opening=dict(opening))
         if self._courier is None:
             self._check_players(opening)
         watch = Watch(opening)
@@ -243,6 +246,17 @@ class Storm:
                 "The wallet takes our calls for forged. Give it the public half of the service's key, or pass the "
                 "private half of the one it has."
             )
+
+    def _check_replay(self, opening: Mapping[str, int]) -> None:
+        """Raise ConfigurationError if a trace is sent to a wallet where its players have other balances."""
+        for player_id, cents in opening.items() if self._trace is not None else ():
+            due = self._trace.head.opening[player_id] if self._trace else cents
+            if cents != due:
+                raise ConfigurationError(
+                    f"The wallet has {amount_from_cents(cents)} for the player {shown(player_id)}, and the trace "
+                    f"begins with {amount_from_cents(due)}. Put the wallet back to where it was: these balances, and "
+                    "none of the trace's bets."
+                )
 
     def _check_players(self, opening: Mapping[str, int]) -> None:
         player_id, cents = next(iter(opening.items()))
