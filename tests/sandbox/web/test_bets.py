@@ -123,6 +123,15 @@ def test_a_round_look_up_that_says_too_little(sandbox: Sandbox, http: httpx.Clie
     assert "<script>" not in response.text
 
 
+@pytest.mark.parametrize("bet_id", ["", "%20"])
+def test_a_bet_look_up_without_an_id(http: httpx.Client, bet_id: str) -> None:
+    """It is said beside the field, and the list is there all the same."""
+    html = page(http, f"/bets?id={bet_id}", status=422)
+    assert "Write the id of a bet." in html.text
+    assert next(each for each in html.all("input") if each.get("id") == "id")["aria-invalid"] == "true"
+    assert "Newest bets" in html.text
+
+
 def test_the_list_has_the_newest_first(sandbox: Sandbox, http: httpx.Client) -> None:
     """A round that was just played is on top, and leads to its bet."""
     played = [sandbox.play_round(player_id="p1", wager_cents=wager, won_cents=0).bet_ids[0] for wager in (1111, 2222)]

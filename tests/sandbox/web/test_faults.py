@@ -59,6 +59,13 @@ def test_switched_on_and_off(sandbox: Sandbox, http: httpx.Client) -> None:
     assert "No fault is on." in page(http, "/faults").text
 
 
+def test_what_strikes_and_what_is_definite_is_said(http: httpx.Client) -> None:
+    """Faults of the Operator API wait for calls that nothing here makes; and one sentence says what ends a call."""
+    text = page(http, "/faults").text
+    assert text.count("calls of your client, such as game-operator games") == 1
+    assert "An answer is definite if it says whether the money was moved" in text
+
+
 def test_all_at_once(sandbox: Sandbox, http: httpx.Client) -> None:
     """One button switches on all that strikes webhooks."""
     assert post(http, "/faults/all").status_code == 303
@@ -76,6 +83,7 @@ def test_all_at_once(sandbox: Sandbox, http: httpx.Client) -> None:
         pytest.param({"rate-slow": EVIL}, "Write a share from 0 to 100 percent", id="a script"),
         pytest.param({"call-slow": "-1"}, "Write which of the next calls", id="a call before"),
         pytest.param({"call-slow": "1.5"}, "Write which of the next calls", id="between two calls"),
+        pytest.param({"call-slow": "0"}, "Calls are counted from 1, the next one", id="the call before the next one"),
         pytest.param({"call-slow": "9" * 5000}, "Write which of the next calls", id="an endless number"),
         pytest.param({"retries": "often"}, "Choose one of none, three, ten, exponential.", id="another preset"),
     ],

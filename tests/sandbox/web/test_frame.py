@@ -55,6 +55,13 @@ def test_a_page_is_for_keyboards_and_screen_readers(http: httpx.Client, path: st
     assert len(ids) == len(set(ids))
 
 
+def test_the_api_is_named_and_not_linked(http: httpx.Client) -> None:
+    """Where it is can be copied; it has no page to be looked at."""
+    html = page(http, "/")
+    assert "Operator API /api/v0.2" in html.text
+    assert [link for link in html.values("href") if link.startswith(("/api", "/openapi"))] == []
+
+
 @pytest.mark.parametrize("path", ["/nowhere", "/live/0", "/live/999999", "/live/x", "/live/1/2", "/static/nothing.css"])
 def test_what_is_not_there_is_said_on_a_page(http: httpx.Client, path: str) -> None:
     """With the navigation, so that one finds back."""

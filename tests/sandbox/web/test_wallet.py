@@ -56,6 +56,15 @@ def test_a_right_wallet_agrees(sandbox: Sandbox, http: httpx.Client, player_id: 
     assert f"{player_id}: at" not in text
 
 
+def test_of_a_stranger_nothing_is_known(sandbox: Sandbox, http: httpx.Client) -> None:
+    """A wallet that refuses a player tells no balance, and what was not told agrees with nothing."""
+    sandbox.play_round(player_id="stranger", wager_cents=100, won_cents=0)
+    html = page(http, "/wallet?player=stranger")
+    assert "Balance of stranger not known" in html.text
+    assert "stranger not known – " in html.text
+    assert '<span class="badge">not known</span>' in html.source
+
+
 def test_a_wrong_balance_is_told_and_can_be_accepted(
     sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, player_id: str
 ) -> None:

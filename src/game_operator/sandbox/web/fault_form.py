@@ -75,8 +75,10 @@ def _rate(shown: FaultForm, fault: Fault) -> float:
 
 
 def _number(shown: FaultForm, fault: Fault) -> int:
-    text = shown.calls[fault] or "0"
-    if _NUMBER.fullmatch(text):
-        return int(text)
-    shown.problems[f"call-{fault}"] = "Write which of the next calls, such as 1 for the next one."
-    return 0
+    text = shown.calls[fault]
+    number = int(text) if _NUMBER.fullmatch(text) else 0
+    if text and not number:
+        counted = "Calls are counted from 1, the next one; leave it empty to wait for none."
+        unreadable = "Write which of the next calls, such as 1 for the next one."
+        shown.problems[f"call-{fault}"] = counted if _NUMBER.fullmatch(text) else unreadable
+    return number

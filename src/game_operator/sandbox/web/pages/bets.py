@@ -51,8 +51,11 @@ class _Bets:
 
     async def show(self, request: Request) -> Response:
         query = request.query_params
-        if query.get("id"):
+        if query.get("id", "").strip():
             return self._bet(request, query["id"])
+        if "id" in query:
+            keys = _RoundKeys(self._sandbox.instance_id, problems={"id": "Write the id of a bet."})
+            return self._list(request, keys, status=422)
         if {"instance_id", "round_id", "round_no"}.isdisjoint(query):
             return self._list(request, _RoundKeys(self._sandbox.instance_id))
         instance_id, round_id, round_no = (query.get(name, "") for name in ("instance_id", "round_id", "round_no"))
