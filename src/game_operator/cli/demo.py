@@ -1,6 +1,7 @@
 """``game-operator demo``: client, wallet, and both under fire by the service, told as three short stories."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -167,6 +168,8 @@ def _end(chapters: "list[Chapter]", seconds: float, *, as_json: bool) -> ExitCod
             f"All of it worked, in {seconds:.1f} s. Sandbox and wallet have stopped, their keys are gone.",
             style="green",
         )
+        if (command := Path(sys.argv[0])).name == "game-operator" and not shutil.which("game-operator"):
+            say(f"The command is {command}.")
     else:
         say("The demo went wrong at the step marked with ✗.", style="red", error=True)
     return ExitCode.FINE if fine else ExitCode.SAID_NO
