@@ -58,7 +58,7 @@ def test_a_page_is_for_keyboards_and_screen_readers(http: httpx.Client, path: st
 def test_the_api_is_named_and_not_linked(http: httpx.Client) -> None:
     """Where it is can be copied; it has no page to be looked at."""
     html = page(http, "/")
-    assert "Operator API /api/v0.2" in html.text
+    assert "Operator API/api/v0.2" in html.text
     assert [link for link in html.values("href") if link.startswith(("/api", "/openapi"))] == []
 
 
