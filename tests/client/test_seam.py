@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import os
 import ssl
 from collections.abc import Callable, Coroutine
 from types import ModuleType
@@ -227,6 +228,31 @@ def test_behind_httpx_aiohttp_the_error_of_aiohttp_counts(
     assert type(lookup) is (RequestNotSentError if never_sent else NoAnswerError)
     assert type(grant) is (RequestNotSentError if never_sent else OutcomeUnknownError)
     assert lookup.timed_out is grant.timed_out is timed_out
+
+
+@pytest.mark.parametrize(
+    ("behind", "told"),
+    [
+        pytest.param(
+            aiohttp.ClientConnectorError(_KEY, ConnectionRefusedError(111, "refused")),
+            f"ConnectError: cannot connect to localhost:9: {os.strerror(111)} (",
+            id="refused",
+        ),
+        pytest.param(
+            aiohttp.ClientConnectorDNSError(_KEY, OSError(-2, "Name or service not known")),
+            "ConnectError: cannot connect to localhost:9: Name or service not known (",
+            id="no such name",
+        ),
+        pytest.param(aiohttp.ClientConnectionError("closed"), "ConnectTimeout: as httpx-aiohttp maps it (", id="else"),
+    ],
+)
+def test_a_connection_that_is_refused_is_no_timeout(behind: Exception, told: str, private_key: RSAPrivateKey) -> None:
+    """Behind httpx-aiohttp it is told as httpx itself would tell it: which address, and why."""
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectTimeout("as httpx-aiohttp maps it") from behind
+
+    assert told in str(_ending(httpx, "asyncio", handler, _look_up, private_key))
 
 
 @LIBRARIES

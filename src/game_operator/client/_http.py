@@ -5,6 +5,7 @@ The same code serves httpx and httpx2, which have one interface and two families
 ``HttpLibrary`` is one of them.
 """
 
+import os
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -213,6 +214,13 @@ def _text_of(error: BaseException) -> str:
 
 def _told(error: Exception) -> str:
     name, text = type(error).__name__, _text_of(error)
+    refused = error.__cause__
+    if refused is not None and type(refused).__name__ in _AIOHTTP_REFUSED:
+        # httpx-aiohttp calls it a timeout, and aiohttp tells more of its settings than of the reason.
+        host, port, number = (getattr(refused, part, None) for part in ("host", "port", "errno"))
+        known = isinstance(number, int) and number > 0
+        text = f"cannot connect to {host}:{port}: {os.strerror(number) if known else getattr(refused, 'strerror', '')}"
+        name = "ConnectError"
     if "header value" in text:
         # h11 quotes the value of a header it refuses, which may be a credential of the user's own client.
         text = "a header has a value that cannot be sent"
@@ -229,6 +237,7 @@ def _never_left_aiohttp(cause: BaseException) -> bool:
     return any(kind.__name__ in _AIOHTTP_NEVER_SENT for kind in type(cause).__mro__)
 
 
+_AIOHTTP_REFUSED = {"ClientConnectorError", "ClientConnectorDNSError"}
 _AIOHTTP_NEVER_SENT = {"ClientConnectorError", "ConnectionTimeoutError", "InvalidURL", "ClientHttpProxyError"}
 
 
