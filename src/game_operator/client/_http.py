@@ -218,8 +218,9 @@ def _told(error: Exception) -> str:
     if refused is not None and type(refused).__name__ in _AIOHTTP_REFUSED:
         # httpx-aiohttp calls it a timeout, and aiohttp tells more of its settings than of the reason.
         host, port, number = (getattr(refused, part, None) for part in ("host", "port", "errno"))
-        known = isinstance(number, int) and number > 0
-        text = f"cannot connect to {host}:{port}: {os.strerror(number) if known else getattr(refused, 'strerror', '')}"
+        # A name that is not found has a negative number, and no text but its own.
+        why = os.strerror(number) if isinstance(number, int) and number > 0 else getattr(refused, "strerror", "")
+        text = f"cannot connect to {host}:{port}: {why}"
         name = "ConnectError"
     if "header value" in text:
         # h11 quotes the value of a header it refuses, which may be a credential of the user's own client.
