@@ -169,6 +169,8 @@ def test_a_claim_that_the_wallet_refuses(sandbox: Sandbox, http: httpx.Client) -
     claimed = post(http, "/free-bets/claim", free_bet_id=free_bet_id)
     html = page(http, claimed.headers["location"])
     assert "Not claimed." in html.text
+    assert '<div class="card said bad">' in html.source
+    assert html.text.count("/deposit PLAYER_NOT_FOUND × ") == 1
     assert "PLAYER_NOT_FOUND" in html.text
     assert {"type": "hidden", "name": "free_bet_id", "value": free_bet_id} in html.all("input")
 
@@ -209,6 +211,15 @@ def test_without_a_wallet_nothing_is_claimed(public_key: RSAPublicKey) -> None:
         refused = post(http, "/free-bets/claim", free_bet_id=sandbox.world.grants()[-1].free_bet_id)
     assert refused.status_code == 422
     assert "no wallet" in refused.text
+
+
+def test_what_is_off_is_marked(sandbox: Sandbox, http: httpx.Client) -> None:
+    """Free bets can be granted there all the same; whoever does so shall know (spec §2.5, §2.6)."""
+    source = page(http, "/free-bets").source
+    for game in sandbox.world.games("acme"):
+        for each in game.instances:
+            option = source.partition(f'<option value="{each.id}"')[2].partition("</option>")[0]
+            assert option.endswith(")") == (not each.active or game.status != "ACTIVE"), option
 
 
 def test_granted_and_claimed_in_the_browser(sandbox: Sandbox, browser: Browser) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from starlette.applications import Starlette
 
 from game_operator import GameInfo, Genre
 from game_operator.ledger import MemoryLedger
@@ -18,6 +19,7 @@ from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.words import amount
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, form_token, page, play, post
 from tests.support.hostile_server import Connection, HostileServer
+from tests.support.servers import asgi_server
 
 UNLIMITED = httpx.Limits(max_connections=None)
 
@@ -124,8 +126,42 @@ def test_a_round_by_the_rules(http: httpx.Client) -> None:
 def test_a_round_that_the_wallet_refuses(http: httpx.Client) -> None:
     """A player without enough money: no bet, and the refusal is shown (spec §7.1)."""
     html = page(http, play(http, player_id="poor", wager="50").headers["location"])
-    assert "The wallet took no wager, so there is no bet." in html.text
-    assert "INSUFFICIENT_BALANCE" in html.text
+    assert "The wallet refused: INSUFFICIENT_BALANCE, poor has less than the wager. No wager was taken." in html.text
+
+
+@pytest.mark.parametrize(
+    ("wrong_address", "told", "line"),
+    [
+        pytest.param(False, "answered INVALID_SIGNATURE to all", "/withdraw INVALID_SIGNATURE × ", id="another key"),
+        pytest.param(True, "/withdraw answered HTTP 404, and no reply", "/withdraw 404 × ", id="another address"),
+    ],
+)
+def test_a_round_that_was_never_played(
+    wallet_url: str, public_key: RSAPublicKey, wrong_address: bool, told: str, line: str
+) -> None:
+    """Nothing was taken and nothing given back, whatever outcome was chosen; equal lines are one (spec §3)."""
+    with (
+        asgi_server(Starlette()) as port,
+        Sandbox(
+            operator_public_key=public_key,
+            wallet_url=f"http://127.0.0.1:{port}" if wrong_address else wallet_url,
+            control_room=True,
+        ) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+    ):
+        html = page(http, play(http, outcome="win").headers["location"])
+    assert "Not played." in html.text
+    assert told in html.text
+    assert html.text.count(line) == 1
+    assert "given back" not in html.text
+
+
+def test_players_are_suggested(sandbox: Sandbox, http: httpx.Client) -> None:
+    """Those whose balance the wallet told, and nobody whom it does not know."""
+    for player_id in ("p1", "nobody"):
+        sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+    suggested = [each.get("value") for each in page(http, "/").all("option")]
+    assert ("p1" in suggested, "nobody" in suggested) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +176,8 @@ def test_a_round_that_the_wallet_refuses(http: httpx.Client) -> None:
         pytest.param({"wager": "١"}, "Write an amount", id="digits of another script"),
         pytest.param({"wager": "9" * 5000}, "Write an amount", id="endless"),
         pytest.param({"won": ""}, "Write an amount", id="a win without an amount"),
+        pytest.param({"won": "0"}, "Write an amount above 0, or choose Loss.", id="a win of nothing"),
+        pytest.param({"outcome": "rules"}, "The amount won counts for Win only", id="an amount that would not count"),
         pytest.param({"player_id": " "}, "A player id must not be blank.", id="a blank player"),
         pytest.param({"player_id": "x" * 1000}, "A player id must have at most", id="an endless player"),
         pytest.param({"outcome": "draw"}, "Choose one of the outcomes.", id="another outcome"),
@@ -197,7 +235,7 @@ def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
         unreachable = play(http, wager="3.25")
     assert (unset.status_code, unreachable.status_code) == (422, 502)
     assert "There is no wallet to take the wager from" in unset.text
-    assert "The wallet cannot be reached." in unreachable.text
+    assert "Nobody answers at 127.0.0.1:9 (connection refused). Is the wallet running?" in unreachable.text
     assert 'value="3.25"' in unreachable.text
 
 

@@ -1,6 +1,8 @@
 """Exchanges as the pages show them: who asked whom, and what came of it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from game_operator.errors import GameOperatorError
@@ -9,7 +11,7 @@ from game_operator.protocol.webhook import read_reply
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.words import visible
 
-__all__ = ["ExchangeRow", "raw_request", "raw_response", "row"]
+__all__ = ["ExchangeRow", "folded", "raw_request", "raw_response", "row"]
 
 #: Of a body on a page; a longer one would make the page useless.
 _SHOWN_BYTES: Final = 64 * 1024
@@ -40,6 +42,14 @@ def row(exchange: Exchange) -> ExchangeRow:
     """Return *exchange* as a line of the list."""
     answer, tone = _answer(exchange)
     return ExchangeRow(exchange, answer, tone, _VERDICTS.get(exchange.signature, "warn"))
+
+
+def folded(rows: Iterable[ExchangeRow]) -> list[tuple[ExchangeRow, int]]:
+    """Return *rows*, of those in a row that tell the same only the first, each with their number."""
+    groups = [
+        list(group) for _, group in groupby(rows, lambda row: (row.exchange.path, row.answer, row.exchange.fault))
+    ]
+    return [(group[0], len(group)) for group in groups]
 
 
 def raw_request(exchange: Exchange) -> str:

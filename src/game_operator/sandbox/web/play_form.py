@@ -99,8 +99,12 @@ def _wager_cents(shown: PlayForm, instance: GameInstance | None, problems: dict[
 
 def _won_cents(shown: PlayForm, instance: GameInstance | None, problems: dict[str, str]) -> int | None:
     if shown.outcome != Outcome.WIN:
+        if shown.outcome == Outcome.RULES and shown.won:
+            problems["won"] = "The amount won counts for Win only: choose Win, or leave it empty."
         return 0 if shown.outcome == Outcome.LOSS else None
     cents = _cents(shown.won, "won", problems)
+    if cents == 0:
+        problems["won"] = "Write an amount above 0, or choose Loss."
     if cents is not None and instance is not None and cents > (most := limits_of(instance.bet_config).max_win_cents):
         problems["won"] = f"The most that a bet wins here is {money(most)} {instance.bet_config.currency}."
     return cents

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import GameOperatorError
 from game_operator.sandbox.web.desk import Desk
-from game_operator.sandbox.web.exchanges import row
+from game_operator.sandbox.web.exchanges import folded, row
 from game_operator.sandbox.web.grant_form import UNITS, GrantForm, read_grant_form
 from game_operator.sandbox.web.instances import instance_names
 from game_operator.sandbox.web.streams import Streams
@@ -95,7 +95,7 @@ class _FreeBets:
             grants=grants[: -_SHOWN - 1 : -1],
             total=len(grants),
             changed=next((each for each in grants if each.grant.free_bet_id == changed), None),
-            rows=about[::-1],
+            rows=folded(about[::-1]),
             instances=instance_names(self._sandbox),
             refused=_REFUSED,
             units=UNITS,

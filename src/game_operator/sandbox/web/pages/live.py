@@ -14,6 +14,7 @@ from game_operator.sandbox.web.desk import Desk
 from game_operator.sandbox.web.exchanges import raw_request, raw_response, row
 from game_operator.sandbox.web.refusal import NotServedError
 from game_operator.sandbox.web.streams import EventStream, Streams
+from game_operator.sandbox.web.verdict import unreachable_wallet
 
 __all__ = ["PATH", "TITLE", "routes"]
 
@@ -67,7 +68,8 @@ class _Live:
         try:
             sent = await self._desk.done_by_wallet(self._desk.sandbox.redeliver, exchange.number)
         except TransportError as unreachable:
-            return self._detail(request, exchange, status=502, problem=f"The wallet cannot be reached. {unreachable}")
+            problem = unreachable_wallet(exchange.url, unreachable)
+            return self._detail(request, exchange, status=502, problem=problem)
         except GameOperatorError as failed:
             return self._detail(request, exchange, status=422, problem=str(failed))
         return RedirectResponse(f"/live/{sent.number}", _SEE_OTHER)

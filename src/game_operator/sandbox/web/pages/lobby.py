@@ -14,13 +14,13 @@ from starlette.routing import Route
 from game_operator.codes import GameStatus
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.models import GameInfo, GameInstance
-from game_operator.protocol.operations import AnyBet
 from game_operator.sandbox.web.desk import Desk
-from game_operator.sandbox.web.exchanges import ExchangeRow, row
+from game_operator.sandbox.web.exchanges import ExchangeRow, folded, row
 from game_operator.sandbox.web.play_form import Outcome, PlayForm, read_play_form
 from game_operator.sandbox.web.refusal import NotServedError
 from game_operator.sandbox.web.streams import Streams
 from game_operator.sandbox.web.thumbnails import thumbnail_svg
+from game_operator.sandbox.web.verdict import headline, unreachable_wallet
 
 __all__ = ["PATH", "TITLE", "routes"]
 
@@ -31,6 +31,9 @@ _SEE_OTHER: Final = 303
 #: Rounds whose result can be looked at again.
 _REMEMBERED: Final = 200
 _LOOKED_THROUGH: Final = 1_000
+
+#: Players whom the form suggests.
+_OFFERED: Final = 50
 
 #: Fields of the form that stand in the address when a round was played.
 _KEPT: Final = ("player_id", "wager", "outcome", "won")
@@ -54,12 +57,11 @@ def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - a
 
 
 class _BetPlayed(NamedTuple):
-    """A bet of the round that was played, and what was said about it; *currency* is its instance's."""
+    """A bet of the round that was played, what became of it, and what was said about it, equal lines as one."""
 
     bet_id: str
-    bet: AnyBet
-    rows: list[ExchangeRow]
-    currency: str
+    headline: str
+    rows: list[tuple[ExchangeRow, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class _Lobby:
         try:
             played = await self._desk.done_by_wallet(partial(self._sandbox.play_round, **asked))
         except TransportError as unreachable:
-            form.problems["round"] = f"The wallet cannot be reached. {unreachable}"
+            form.problems["round"] = unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
             return self._page(request, form, status=502)
         except GameOperatorError as failed:
             form.problems["round"] = str(failed)
@@ -134,8 +136,14 @@ class _Lobby:
             form=form,
             outcomes=_OUTCOMES,
             played=played,
+            players=self._players(),
             total=len(games),
         )
+
+    def _players(self) -> list[str]:
+        """Return players whom the wallet knows, as far as it has told their balance."""
+        players = self._sandbox.house.balances.players()
+        return sorted([player.player_id for player in players if player.last is not None][:_OFFERED])
 
     def _games(self) -> Sequence[GameInfo]:
         return self._sandbox.world.games(self._sandbox.operator_id)
@@ -156,9 +164,10 @@ class _Lobby:
 
     def _bet(self, bet_id: str) -> _BetPlayed:
         bet = self._sandbox.world.bet(self._sandbox.operator_id, bet_id, now_millis=self._desk.now_millis())
-        about = [row(each) for each in self._sandbox.live.recent(_LOOKED_THROUGH) if each.bet_id == bet_id]
+        about = [each for each in self._sandbox.live.recent(_LOOKED_THROUGH) if each.bet_id == bet_id][::-1]
         instance = self._instance(getattr(bet, "instance_id", ""))
-        return _BetPlayed(bet_id, bet, about[::-1], instance.bet_config.currency if instance else "")
+        told = headline(bet, about, instance.bet_config.currency if instance else "")
+        return _BetPlayed(bet_id, told, folded(map(row, about)))
 
 
 def _chosen(request: Request) -> _Filter:

@@ -39,6 +39,14 @@
       button.addEventListener("click", () => copy(button));
     }
   });
+  // --- an amount won stands for a win --------------------------------------------------------------------------
+
+  document.addEventListener("input", (event) => {
+    if (event.target.name !== "won" || !event.target.value) return;
+    const win = event.target.form?.querySelector("input[name=outcome][value=win]");
+    if (win) win.checked = true;
+  });
+
   document.addEventListener("htmx:sse:after:connection", () => say("on", "Listening"));
   document.addEventListener("htmx:sse:error", () => say("off", "Connecting again …"));
   document.addEventListener("htmx:sse:close", () => say("off", "Disconnected"));

@@ -1,0 +1,159 @@
+"""What became of a bet, told from what the wallet really answered and not from what was asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import MalformedCallError, TransportError
+from game_operator.protocol.operations import AnyBet
+from game_operator.protocol.webhook_reply import read_reply
+from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.live import Exchange
+from game_operator.sandbox.web.words import money, visible
+
+__all__ = ["headline", "unreachable_wallet"]
+
+_SUCCESS: Final = "SUCCESS"
+#: Answers that leave open what became of the call; to a deposit, the latter two as well (docs/decisions/0013).
+_INDEFINITE: Final = frozenset({WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE})
+_TOO_EARLY: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.PLAYER_NOT_FOUND})
+#: Posts beside the call itself, which a sound wallet refuses.
+_NOT_THE_CALL: Final = frozenset({Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED, Fault.OTHER_CONTENT})
+_NOT_KNOWN: Final = "What the wallet has is not known."
+_REASONS: Final = {
+    WebhookErrorCode.INSUFFICIENT_BALANCE: "{player} has less than the wager",
+    WebhookErrorCode.PLAYER_NOT_FOUND: "it knows no player {player}",
+    WebhookErrorCode.PLAYER_BLOCKED: "{player} may not play",
+    WebhookErrorCode.LIMIT_EXCEEDED: "the wager is above a limit of {player}’s",
+    WebhookErrorCode.BET_ROLLED_BACK: "the bet was cancelled before",
+    WebhookErrorCode.INVALID_REQUEST: "it cannot make sense of the call",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What was answered to one operation: the code that settled it, or None, and whether it was ever sent."""
+
+    code: str | None
+    sent: bool
+
+    @property
+    def succeeded(self) -> bool:
+        return self.code == _SUCCESS
+
+
+def headline(bet: AnyBet, exchanges: Sequence[Exchange], currency: str) -> str:
+    """
+    Return what became of *bet*, in a sentence or two.
+
+    Args:
+        bet: As the Operator API answers it.
+        exchanges: All webhooks about it, in any order; without any, the service's own word counts.
+        currency: Of its instance, or "".
+    """
+    genuine = [each for each in exchanges if _NOT_THE_CALL.isdisjoint(each.fault.split(", "))]
+    if not genuine:
+        return "The wallet took no wager, so there is no bet." if bet.status == "NOT_FOUND" else _ended(bet, currency)
+    return _not_played(genuine) or _told(bet, genuine, currency)
+
+
+def unreachable_wallet(url: str, error: TransportError) -> str:
+    """Return what to say of the wallet at *url*, of which there is no answer but *error*."""
+    if "connection refused" in str(error).lower():
+        return f"Nobody answers at {urlsplit(url).netloc} (connection refused). Is the wallet running?"
+    return f"The wallet cannot be reached. {error}"
+
+
+def _not_played(exchanges: Sequence[Exchange]) -> str:
+    """Return why no call was even looked at, or "" if one was."""
+    answered = [each for each in exchanges if each.status is not None]
+    codes = {_code(each) for each in answered}
+    if codes == {WebhookErrorCode.INVALID_SIGNATURE}:
+        calls = "the call" if len(answered) == 1 else f"all {len(answered)} calls"
+        return (
+            f"Not played. The wallet answered INVALID_SIGNATURE to {calls}: it does not know the service’s key. "
+            "Give it the key under Keys."
+        )
+    # An error of the server's own may come after the money was moved.
+    if codes == {None} and all(300 <= (each.status or 0) < 500 for each in answered):
+        return f"Not played. {_no_reply(answered)}"
+    return ""
+
+
+def _no_reply(answered: Sequence[Exchange]) -> str:
+    first = min(answered, key=lambda each: each.number)
+    return (
+        f"{visible((first.url or first.path).encode(errors='backslashreplace'))} answered HTTP {first.status}, and no "
+        f"reply. The wallet’s address must be the one that {first.path} is below; is a prefix such as /wallet missing?"
+    )
+
+
+def _told(bet: AnyBet, exchanges: Sequence[Exchange], currency: str) -> str:
+    withdraw, deposit, rollback = (_heard(exchanges, path) for path in ("/withdraw", "/deposit", "/rollback"))
+    if withdraw.succeeded:
+        end = rollback if rollback.sent else deposit
+        return _ended(bet, currency) if end.succeeded or not end.sent else _taken(bet, end, rollback.sent, currency)
+    if withdraw.code is not None:
+        player = exchanges[0].player_id
+        reason = _REASONS.get(WebhookErrorCode(withdraw.code)) if withdraw.code in set(WebhookErrorCode) else None
+        why = f", {reason.format(player=player)}" if reason else ""
+        return f"The wallet refused: {withdraw.code}{why}. No wager was taken."
+    if rollback.succeeded:
+        return "Cancelled. The withdraw was not answered definitely; its rollback was, so no wager is taken."
+    if rollback.code in _TOO_EARLY:
+        return (
+            f"Cancelled. The withdraw was not answered definitely, and to its rollback the answer is {rollback.code}."
+        )
+    return _gave_up(exchanges, rollback)
+
+
+def _gave_up(exchanges: Sequence[Exchange], rollback: _Heard) -> str:
+    if rollback.code is not None:
+        return f"The withdraw was not answered definitely, and its rollback was refused: {rollback.code}. {_NOT_KNOWN}"
+    unread = [each for each in exchanges if each.status is not None and _code(each) is None]
+    why = f" {_no_reply(unread)}" if unread else ""
+    return f"The service gave up: neither the withdraw nor its rollback was answered definitely. {_NOT_KNOWN}{why}"
+
+
+def _taken(bet: AnyBet, end: _Heard, cancelled: bool, currency: str) -> str:
+    """Return what is known of a bet that was placed, and whose end the wallet has not confirmed."""
+    name = "rollback" if cancelled else "deposit"
+    wager = "The wager" if bet.status == "NOT_FOUND" else f"{bet.player_id}’s wager of {money(bet.wager)} {currency}"
+    if end.code is None:
+        return f"{wager} was taken, and the service gave up: the {name} was not answered definitely. {_NOT_KNOWN}"
+    return f"{wager} was taken, and the wallet refused the {name}: {end.code}."
+
+
+def _ended(bet: AnyBet, currency: str) -> str:
+    match bet.status:
+        case "CLOSED" if bet.won:
+            return f"{bet.player_id} wagered {money(bet.wager)} and won {money(bet.won)} {currency}."
+        case "CLOSED":
+            return f"{bet.player_id} wagered {money(bet.wager)} {currency} and lost."
+        case "ROLLED_BACK":
+            return f"{bet.player_id}’s wager of {money(bet.wager)} {currency} was taken and given back."
+        case "OPEN":
+            return f"{bet.player_id}’s bet of {money(bet.wager)} {currency} is still open."
+        case _:
+            return "The service does not know this bet any more."
+
+
+def _heard(exchanges: Sequence[Exchange], path: str) -> _Heard:
+    sent = [each for each in exchanges if each.path == path]
+    unsettling = _INDEFINITE | _TOO_EARLY if path == "/deposit" else _INDEFINITE
+    # What was lost on its way back, the service has not heard.
+    codes = [_code(each) for each in sent if Fault.REPLY_LOST not in each.fault.split(", ")]
+    definite = [code for code in codes if code is not None and code not in unsettling]
+    return _Heard(_SUCCESS if _SUCCESS in definite else next(iter(definite), None), bool(sent))
+
+
+def _code(exchange: Exchange) -> str | None:
+    """Return the code of the reply, or None if there was none."""
+    if exchange.status is None:
+        return None
+    try:
+        return read_reply(exchange.response_body).code or _SUCCESS
+    except MalformedCallError:
+        return None

@@ -1,0 +1,145 @@
+"""What became of a round is told from what the wallet answered."""
+
+import pytest
+
+from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
+from game_operator.protocol.operations import AnyBet
+from game_operator.sandbox.live import Exchange
+from game_operator.sandbox.web.verdict import headline
+
+PLACED = {
+    "reference_id": "b1",
+    "player_id": "ann",
+    "round_id": "r1",
+    "instance_id": "a" * 24,
+    "game": "dice",
+    "wager": 500,
+    "timestamp": 1,
+}
+NOT_FOUND = BetNotFound.model_validate({})
+OPEN = OpenBet.model_validate(PLACED)
+LOST = ClosedBet.model_validate(PLACED | {"won": 0})
+WON = ClosedBet.model_validate(PLACED | {"won": 1250})
+CANCELLED = RolledBackBet.model_validate(PLACED)
+W, D, R = "/withdraw", "/deposit", "/rollback"
+
+
+def calls(*told: tuple[str, object] | tuple[str, object, str]) -> list[Exchange]:
+    """Return exchanges of path, answer and fault: a code, a status without a reply, or None for nothing."""
+    return [call(number, *each) for number, each in enumerate(told, 1)]
+
+
+def call(number: int, path: str, answer: object, fault: str = "") -> Exchange:
+    body = b"<html>"
+    if isinstance(answer, str):
+        body = b'{"type":"SUCCESS","balance":1.00,"timestamp":1}'
+        if answer != "SUCCESS":
+            body = b'{"type":"ERROR","code":"%s","timestamp":1}' % answer.encode()
+    status = 200 if isinstance(answer, str) else answer
+    assert status is None or isinstance(status, int)
+    return Exchange(
+        at_millis=0,
+        direction="webhook",
+        method="POST",
+        path=path,
+        url=f"http://w{path}",
+        request_headers=(),
+        request_body=b"{}",
+        signature="valid",
+        status=status,
+        response_body=body,
+        fault=fault,
+        player_id="ann",
+        number=number,
+    )
+
+
+GAVE_UP = (
+    "The service gave up: neither the withdraw nor its rollback was answered definitely. What the wallet has is not"
+)
+
+
+@pytest.mark.parametrize(
+    ("bet", "told", "expected"),
+    [
+        pytest.param(WON, [(W, "SUCCESS"), (D, "SUCCESS")], "ann wagered 5.00 and won 12.50 EUR.", id="won"),
+        pytest.param(LOST, [(W, "SUCCESS"), (D, "SUCCESS")], "ann wagered 5.00 EUR and lost.", id="lost"),
+        pytest.param(
+            CANCELLED,
+            [(W, "SUCCESS"), (R, "SUCCESS")],
+            "ann’s wager of 5.00 EUR was taken and given back.",
+            id="cancelled",
+        ),
+        pytest.param(OPEN, [(W, "SUCCESS")], "ann’s bet of 5.00 EUR is still open.", id="open"),
+        pytest.param(WON, [], "ann wagered 5.00 and won 12.50 EUR.", id="no longer in the log"),
+        pytest.param(NOT_FOUND, [], "The wallet took no wager, so there is no bet.", id="neither bet nor log"),
+        pytest.param(
+            CANCELLED,
+            [*[(W, "INVALID_SIGNATURE")] * 12, *[(R, "INVALID_SIGNATURE")] * 12],
+            "Not played. The wallet answered INVALID_SIGNATURE to all 24 calls: it does not know the service’s key. "
+            "Give it the key under Keys.",
+            id="the wallet has another key",
+        ),
+        pytest.param(
+            CANCELLED,
+            [(W, 404), (R, 404)],
+            "Not played. http://w/withdraw answered HTTP 404, and no reply. The wallet’s address must be the one that "
+            "/withdraw is below; is a prefix such as /wallet missing?",
+            id="the wrong address",
+        ),
+        pytest.param(CANCELLED, [(W, 500), (R, 500)], GAVE_UP, id="an error that may come after the deed"),
+        pytest.param(CANCELLED, [(W, 404), (R, "SYSTEM_ERROR")], GAVE_UP, id="a reply among those that are none"),
+        pytest.param(CANCELLED, [(W, "SYSTEM_ERROR"), (R, "SYSTEM_ERROR")], GAVE_UP, id="unknown to the wallet too"),
+        pytest.param(CANCELLED, [(W, None), (R, None)], GAVE_UP, id="nothing was heard"),
+        pytest.param(CANCELLED, [(W, None), (R, "SUCCESS")], "Cancelled. The withdraw was not", id="cancelled unseen"),
+        pytest.param(
+            CANCELLED, [(W, None), (R, "BET_NOT_FOUND")], "to its rollback the answer is BET_NOT_FOUND.", id="not there"
+        ),
+        pytest.param(
+            CANCELLED,
+            [(W, None), (R, "PLAYER_BLOCKED")],
+            "its rollback was refused: PLAYER_BLOCKED. What the wallet has is not known.",
+            id="a rollback that is refused",
+        ),
+        pytest.param(
+            NOT_FOUND,
+            [(W, "PLAYER_NOT_FOUND")],
+            "The wallet refused: PLAYER_NOT_FOUND, it knows no player ann. No wager was taken.",
+            id="no such player",
+        ),
+        pytest.param(
+            NOT_FOUND,
+            [(W, "INSUFFICIENT_BALANCE")],
+            "The wallet refused: INSUFFICIENT_BALANCE, ann has less than the wager.",
+            id="too little money",
+        ),
+        pytest.param(NOT_FOUND, [(W, "OF_OUR_OWN")], "The wallet refused: OF_OUR_OWN. No wager", id="another code"),
+        pytest.param(
+            LOST,
+            [(W, "SUCCESS"), (D, "SYSTEM_ERROR"), (D, "BET_NOT_FOUND")],
+            "ann’s wager of 5.00 EUR was taken, and the service gave up: the deposit was not answered definitely.",
+            id="a loss that was never told",
+        ),
+        pytest.param(
+            WON,
+            [(W, "SUCCESS"), (D, "LIMIT_EXCEEDED")],
+            "ann’s wager of 5.00 EUR was taken, and the wallet refused the deposit: LIMIT_EXCEEDED.",
+            id="a win that was refused",
+        ),
+        pytest.param(
+            CANCELLED, [(W, "SUCCESS"), (R, None)], "the rollback was not answered definitely.", id="not given back"
+        ),
+        pytest.param(
+            LOST,
+            [(W, "INVALID_SIGNATURE", "forged"), (W, "SUCCESS"), (D, "SUCCESS")],
+            "ann wagered 5.00 EUR and lost.",
+            id="a forgery beside the call",
+        ),
+        pytest.param(CANCELLED, [(W, "SUCCESS", "reply-lost"), (R, None)], GAVE_UP, id="an answer that was lost"),
+    ],
+)
+def test_the_headline_is_what_was_answered(
+    bet: AnyBet, told: list[tuple[str, object] | tuple[str, object, str]], expected: str
+) -> None:
+    """Never what was asked for; what nobody knows is said to be unknown (spec §3, docs/decisions/0013)."""
+    assert expected in headline(bet, calls(*told), "EUR")
