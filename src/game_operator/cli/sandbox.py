@@ -3,18 +3,14 @@
 import os
 import shlex
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from game_operator.cli._failures import ExitCode
-from game_operator.cli._options import PASSPHRASE, AsJson
+from game_operator.cli._options import AsJson
 from game_operator.cli._output import say, show_details, write_document
 from game_operator.cli._stopping import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.cli._stream import lost_output
@@ -22,22 +18,11 @@ from game_operator.cli.profile import read_profile
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from game_operator.cli._key_directory import KeyDirectory
     from game_operator.profile import Profile
     from game_operator.sandbox import Sandbox
 
 __all__ = ["sandbox"]
-
-_OPERATOR, _SERVICE = "operator.pem", "service.pem"
-
-
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """The files with the operator's pair, and with the service's."""
-
-    private: Path
-    public: Path
-    service_private: Path
-    service_public: Path
 
 
 def sandbox(
@@ -71,8 +56,9 @@ def sandbox(
     if stop_with_stdin:
         # Who started us holds the other end, and lets go of it even when it is killed.
         when_stdin_ends(stopped.set)
-    with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), _directory(directory) as place:
-        keys = _Keys(*_pair_in(place, _OPERATOR), *_pair_in(place, _SERVICE))
+    from game_operator.cli._key_directory import key_directory
+
+    with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), key_directory(directory) as keys:
         settings = {"host": host, "port": port, "seed": seed, "allow_remote": allow_remote}
         with _sandbox(operator_id, keys, wallet, read_profile(profile), settings) as running:
             _announce(running, keys, as_json=as_json)
@@ -89,7 +75,7 @@ def sandbox(
 
 def _sandbox(
     operator_id: str,
-    keys: "_Keys",
+    keys: "KeyDirectory",
     wallet: str | None,
     profile: "Profile",
     settings: dict[str, Any],  # Any: as the sandbox takes them.
@@ -104,24 +90,13 @@ def _sandbox(
             keys.public,
             _checked_wallet(wallet),
             service_private_key=keys.service_private,
+            old_service_key=keys.service_old,
+            key_keeper=keys,
             profile=profile,
             control_room=True,
             **settings,
         )
     raise ConfigurationError(problem)
-
-
-@contextmanager
-def _directory(given: Path | None) -> Iterator[Path]:
-    if given is None:
-        with TemporaryDirectory(prefix="game-operator-sandbox-") as made:
-            yield Path(made)
-        return
-    try:
-        given.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as failed:
-        raise ConfigurationError(f"{given} cannot be used as a directory: {failed.strerror}.") from None
-    yield given
 
 
 def _is_every_address(host: str) -> bool:
@@ -141,23 +116,10 @@ def _checked_wallet(url: str | None) -> str | None:
         return None
     from game_operator.client.config import base_url_of
 
-    return base_url_of(url, allow_insecure_http=False, name="--wallet")
+    return base_url_of(url, allow_insecure_http=False, name="--wallet", example="http://127.0.0.1:8000/wallet")
 
 
-def _pair_in(place: Path, name: str) -> tuple[Path, Path]:
-    """Return the files of the private and public key called *name* in *place*, made if they are not there yet."""
-    from game_operator.cli._keys import public_path, write_pair, write_public_of
-
-    private = place.absolute() / name
-    public = public_path(private)
-    if not private.exists():
-        write_pair(private, bits=2048)
-    elif not public.exists():
-        write_public_of(private, os.environ.get(PASSPHRASE))
-    return private, public
-
-
-def _announce(running: "Sandbox", keys: _Keys, *, as_json: bool) -> None:
+def _announce(running: "Sandbox", keys: "KeyDirectory", *, as_json: bool) -> None:
     variables = {
         "GAME_OPERATOR_BASE_URL": running.base_url,
         "GAME_OPERATOR_ID": running.operator_id,
@@ -190,5 +152,8 @@ def _announce(running: "Sandbox", keys: _Keys, *, as_json: bool) -> None:
     show_details([("instance", running.instance_id), *known, *rounds])
     say("The service and its keys:")
     wallet = running.wallet_url or "none; --wallet URL names one to play rounds against"
-    files = [("service's key", keys.service_public), ("public key", keys.public)]
+    files = [
+        ("service's public key (for your wallet)", keys.service_public),
+        ("your public key", keys.public),
+    ]
     show_details([("control room", f"{running.base_url}/"), ("wallet", wallet), *files])

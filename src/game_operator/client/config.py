@@ -86,9 +86,11 @@ DEFAULT_POLICY = RetryPolicy()
 DEFAULT_READ_LIMITS = ReadLimits()
 
 
-def base_url_of(text: str, *, allow_insecure_http: bool, name: str = "base_url") -> str:
+def base_url_of(
+    text: str, *, allow_insecure_http: bool, name: str = "base_url", example: str = "https://api.example.com"
+) -> str:
     """
-    Return the base URL, the argument called *name*, without its trailing slash.
+    Return the base URL, the argument called *name*, without its trailing slash; an error names *example*.
 
     Raises:
         ConfigurationError: It is no http(s) address, carries what does not belong there, or is plain http to
@@ -100,7 +102,7 @@ def base_url_of(text: str, *, allow_insecure_http: bool, name: str = "base_url")
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError(f"{name} carries a user name or password. Remove it: calls are signed instead.")
     if parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
-        raise ConfigurationError(f"{name} {shown(text)} is no address. Pass one like https://api.example.com.")
+        raise ConfigurationError(f"{name} {shown(text)} is no address. Pass one like {example}.")
     if not text.isascii() or not set("?# ").isdisjoint(text):
         raise ConfigurationError(
             f"{name} {shown(text)} carries a query, a fragment, a space or letters beyond ASCII. "

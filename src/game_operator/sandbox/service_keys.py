@@ -31,14 +31,11 @@ def private_pem(key: RSAPrivateKey) -> bytes:
 
 
 class KeyKeeper(Protocol):
-    """
-    Keeps the service's keys over a restart.
+    """Keeps the service's keys over a restart."""
 
-    Attributes:
-        where: Where they are, for people.
-    """
-
-    where: str
+    @property
+    def where(self) -> str:
+        """Where they are, for people."""
 
     def keep(self, following: RSAPrivateKey) -> None:
         """

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.hashes import SHA256, Hash
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 from playwright.sync_api import Browser, expect
 
+from game_operator.errors import ConfigurationError
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.faults import FaultPlan
@@ -62,23 +63,50 @@ def test_the_service_key_is_a_file(own_sandbox: Sandbox, own_http: httpx.Client)
     assert "default-src 'none'" in response.headers["content-security-policy"]
 
 
-def test_a_rotation_makes_a_new_key(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
-    """A link alone does not; the form does, and the page says what to do next."""
+def test_the_next_key_is_made_before_the_switch(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+    """It is shown, copied and downloaded for the wallet, and nothing is signed with it yet."""
     before = own_sandbox.service_public_key_pem
+    for reply in (own_http.get("/keys/service-new.pub.pem"), post(own_http, "/keys/rotate")):
+        assert reply.status_code == 409
+        assert "There is no next key to switch to" in reply.text
+    assert "Switch to it</button>" not in page(own_http, "/keys").source
+    assert own_http.get("/keys/prepare").status_code == 405
+    assert own_http.post("/keys/prepare").status_code == 415
+    unprepared = own_sandbox.prepared_service_key_pem
+    assert unprepared is None
+    assert post(own_http, "/keys/prepare").headers["location"] == "/keys#rotate-title"
+    prepared = own_sandbox.prepared_service_key_pem
+    assert prepared is not None
+    html = page(own_http, "/keys")
+    assert PEM.findall(html.source)[:2] == [before.decode(), prepared.decode()]
+    assert "Switch to it</button>" in html.source
+    assert "next-key" in [each.get("data-copy") for each in html.all("button")]
+    response = own_http.get("/keys/service-new.pub.pem")
+    assert response.content == prepared
+    assert response.headers["content-disposition"] == 'attachment; filename="service-new.pub.pem"'
+    assert own_sandbox.service_public_key_pem == before
+
+
+def test_a_rotation_makes_a_new_key(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+    """A link alone does not; the form does, once, and the page says what to do next."""
+    before, prepared = own_sandbox.service_public_key_pem, own_sandbox.prepare_service_key()
     assert own_http.get("/keys/rotate").status_code == 405
     assert own_http.post("/keys/rotate").status_code == 415
     assert own_sandbox.service_public_key_pem == before
     rotated = post(own_http, "/keys/rotate")
     assert rotated.status_code == 303
-    assert own_sandbox.service_public_key_pem != before
+    assert own_sandbox.service_public_key_pem == prepared
+    assert post(own_http, "/keys/rotate").status_code == 409
+    assert own_sandbox.service_public_key_pem == prepared
     html = page(own_http, rotated.headers["location"])
-    assert "Rotated. Webhooks are signed with the new key" in html.text
+    assert "Switched. Webhooks are signed with the new key" in html.text
     assert PEM.findall(html.source)[0] == own_sandbox.service_public_key_pem.decode()
 
 
 def test_the_steps_of_a_rotation_work(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
     """Both keys are accepted for a while, then the new one alone, and the old one is refused (spec §5)."""
     old_pem = own_sandbox.service_public_key_pem
+    post(own_http, "/keys/prepare")
     post(own_http, "/keys/rotate")
     new_pem = own_http.get("/keys/service.pub.pem").content
     ledger = MemoryLedger()
@@ -94,6 +122,33 @@ def test_the_steps_of_a_rotation_work(own_sandbox: Sandbox, own_http: httpx.Clie
             seen.append([each.code for each in played.deliveries[:3]])
     assert set(seen[0]) == {"INVALID_SIGNATURE"}
     assert seen[1:] == [[None, None], ["INVALID_SIGNATURE", None, None]]
+
+
+class FullDisk:
+    """Keeps no key."""
+
+    where = "/full/disk"
+
+    def keep(self, following: object) -> None:
+        raise ConfigurationError("No space left. Nothing was switched.")
+
+
+def test_a_switch_that_cannot_be_kept_is_told(public_key: RSAPublicKey) -> None:
+    """And the page says where keys are, which it does only if they are kept."""
+    with Sandbox(operator_public_key=public_key, control_room=True, key_keeper=FullDisk()) as sandbox:
+        before = sandbox.service_public_key_pem
+        sandbox.prepare_service_key()
+        with httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http:
+            refused = post(http, "/keys/rotate")
+            assert refused.status_code == 409
+            assert "No space left. Nothing was switched." in refused.text
+            assert "/full/disk" in page(http, "/keys").text
+        assert sandbox.service_public_key_pem == before
+
+
+def test_where_keys_are_is_not_said_of_none(own_http: httpx.Client) -> None:
+    """A sandbox in a program writes no files."""
+    assert "service.old.pem" not in page(own_http, "/keys").text
 
 
 def test_no_page_shows_a_private_key(
