@@ -180,3 +180,16 @@ def _drop_streams(sandbox: Sandbox) -> None:
     assert loop is not None
     loop.call_soon_threadsafe(running._server._hang_up)
     time.sleep(0.1)
+
+
+def test_an_amount_won_chooses_the_win(sandbox: Sandbox, browser: Browser) -> None:
+    """Whoever types one means it; an emptied field chooses nothing."""
+    with visiting(browser, sandbox.base_url) as page:
+        page.goto(ONE_GAME)
+        win, rules = page.get_by_label("Win", exact=True), page.get_by_label("By the game’s rules")
+        expect(rules).to_be_checked()
+        page.get_by_label("Amount won").fill("7")
+        expect(win).to_be_checked()
+        rules.check()
+        page.get_by_label("Amount won").fill("")
+        expect(rules).to_be_checked()
