@@ -19,6 +19,7 @@ from game_operator.cli._keys import KeyFiles, write_pair
 from game_operator.cli._story import told
 from game_operator.sandbox import Sandbox
 from tests.cli.support import Run, Told, command, started, stopped
+from tests.sandbox.web.support import play, post
 
 #: The package's attribute of that name is the command.
 demo_module = importlib.import_module("game_operator.cli.demo")
@@ -300,3 +301,17 @@ def test_the_control_room_stays_open_until_it_is_stopped(tmp_path: Path, number:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(httpx.ConnectError):
         httpx.get(document["control_room"], trust_env=False)
+
+
+def test_the_wallet_of_the_control_room_takes_the_next_key(tmp_path: Path) -> None:
+    """A rotation by the page's steps, and rounds go on."""
+    with started("demo", "--web", "--json", TMPDIR=str(tmp_path)) as process:
+        assert process.stdout is not None
+        room = json.loads(process.stdout.readline())["control_room"]
+        with httpx.Client(base_url=room, trust_env=False, timeout=20) as http:
+            assert post(http, "/keys/rotate").status_code == 303
+            play(http, player_id="bob")
+            live = http.get("/live").text
+        stopped(process, signal.SIGTERM)
+    assert "INVALID_SIGNATURE" not in live
+    assert live.count("/withdraw") >= 6

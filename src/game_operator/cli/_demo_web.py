@@ -21,9 +21,10 @@ _PLAYED: Final = (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700), ("an
 
 def keep_open(port: int, *, as_json: bool) -> int:
     """Serve the control room at *port* until Ctrl-C or SIGTERM, and return the exit code."""
-    from game_operator.cli._keys import write_pair
+    from game_operator.cli._keys import PUBLIC_MODE, write_new, write_pair
     from game_operator.ledger.sql_ledger import SqlLedger
     from game_operator.sandbox.server import Sandbox
+    from game_operator.sandbox.service_keys import ServiceKeys, new_key
 
     stopped = threading.Event()
     with (
@@ -31,12 +32,20 @@ def keep_open(port: int, *, as_json: bool) -> int:
         TemporaryDirectory(prefix="game-operator-demo-") as made,
     ):
         keys = write_pair(Path(made) / "service.pem", bits=2048)
-        with wallet_running(Path(made), "wallet", keys.public) as (wallet, database):
+        # The wallet knows it from the start, so that the key can be rotated once.
+        following = new_key()
+        next_public = Path(made) / "service-new.pub.pem"
+        write_new(next_public, ServiceKeys(following).current.public_key_pem(), PUBLIC_MODE)
+        with wallet_running(Path(made), "wallet", keys.public, next_public) as (wallet, database):
             with SqlLedger(database) as ledger:
                 for player_id in _PLAYERS:
                     ledger.open_account(player_id, Decimal("1000.00"))
             with Sandbox(
-                wallet_url=wallet["url"], service_private_key=keys.private, port=port, control_room=True
+                wallet_url=wallet["url"],
+                service_private_key=keys.private,
+                next_service_key=following,
+                port=port,
+                control_room=True,
             ) as sandbox:
                 for player_id, wager_cents, won_cents in _PLAYED:
                     sandbox.play_round(

@@ -102,10 +102,11 @@ def _rounds_story(place: Path) -> "Iterator[Chapter]":
 
 
 @contextmanager
-def wallet_running(place: Path, name: str, service_key: Path) -> Iterator[tuple[dict[str, Any], str]]:
+def wallet_running(place: Path, name: str, *service_keys: Path) -> Iterator[tuple[dict[str, Any], str]]:
     """Run a wallet over an SQLite file in *place*, and yield what it says about itself, and its database."""
     database, log = f"sqlite:///{place / name}.db", place / f"{name}.log"
-    options = ("--port", "0", "--database", database, "--service-key", str(service_key))
+    known = [word for key in service_keys for word in ("--service-key", str(key))]
+    options = ("--port", "0", "--database", database, *known)
     with log.open("wb") as standard_error, _running("serve", *options, log=standard_error) as wallet:
         yield wallet, database
 
