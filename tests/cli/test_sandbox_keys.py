@@ -18,7 +18,7 @@ from game_operator.cli._keys import write_pair
 from game_operator.errors import ConfigurationError
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service_keys import ServiceKeys, new_key, private_pem
-from tests.cli.support import mode_of, started, stopped
+from tests.cli.support import command, mode_of, started, stopped
 from tests.support.leaks import everything_told
 
 
@@ -157,3 +157,16 @@ def test_an_encrypted_key_of_the_operator(tmp_path: Path, monkeypatch: pytest.Mo
     else:
         with key_directory(tmp_path):
             pass
+
+
+def test_a_wallet_without_a_scheme_is_told_what_one_looks_like() -> None:
+    """A wallet's address on this machine, and not that of an API."""
+    message = command("sandbox", "--wallet", "127.0.0.1:8900/wallet", "--json").error["message"]
+    assert message.endswith("Pass one like http://127.0.0.1:8000/wallet.")
+
+
+def test_a_host_of_another_machine_is_not_blamed_on_the_port() -> None:
+    """Another port would not help (192.0.2.1 is nobody's)."""
+    message = command("sandbox", "--host", "192.0.2.1", "--allow-remote", "--json").error["message"]
+    assert "no address of this machine" in message
+    assert "port" not in message
