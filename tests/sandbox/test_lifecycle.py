@@ -37,6 +37,11 @@ def held() -> tuple[int, int]:
     return threads(), len(list(Path("/proc/self/fd").iterdir()))
 
 
+def no_more_than(before: tuple[int, int]) -> bool:
+    """Return whether nothing was left behind since *before*; a thread of another test may have ended meanwhile."""
+    return all(now <= then for now, then in zip(held(), before, strict=True))
+
+
 def threads() -> int:
     """Return how many threads there are, but those of a wallet in another test: they end when it is collected."""
     return sum(not thread.name.startswith("game-operator-webhook") for thread in threading.enumerate())
@@ -76,10 +81,10 @@ def test_nothing_is_left_behind(public_key: RSAPublicKey) -> None:
         with Sandbox(operator_public_key=public_key) as sandbox:
             port = port_of(sandbox)
             assert httpx.get(sandbox.base_url, trust_env=False, verify=False).status_code == 404
-            assert threads() == before[0] + 1
+            assert threads() <= before[0] + 1
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=5)
-    assert held() == before
+    assert no_more_than(before)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +244,7 @@ def test_a_server_that_fails_to_start_is_an_error(public_key: RSAPublicKey, monk
     before = held()
     with pytest.raises(ConfigurationError, match="did not start"), sandbox:
         pass
-    assert held() == before
+    assert no_more_than(before)
     monkeypatch.undo()
     with sandbox:
         assert sandbox.base_url
