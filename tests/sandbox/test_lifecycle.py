@@ -6,7 +6,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -31,20 +34,31 @@ def port_of(sandbox: Sandbox) -> int:
     return port
 
 
-def held() -> tuple[int, int]:
-    """Return how many threads this process has, and how many files and sockets; what earlier tests dropped is gone."""
-    gc.collect()
-    return threads(), len(list(Path("/proc/self/fd").iterdir()))
+@dataclass(frozen=True)
+class Held:
+    """The threads, files and sockets of this process, each by what it is: one of another test may end meanwhile."""
+
+    threads: frozenset[threading.Thread]
+    files: frozenset[str]
+
+    @classmethod
+    def now(cls) -> "Held":
+        gc.collect()
+        return cls(frozenset(threading.enumerate()), frozenset(open_files()))
+
+    def since(self, before: "Held") -> "Held":
+        """Return what came after *before* and is still there."""
+        return Held(self.threads - before.threads, self.files - before.files)
 
 
-def no_more_than(before: tuple[int, int]) -> bool:
-    """Return whether nothing was left behind since *before*; a thread of another test may have ended meanwhile."""
-    return all(now <= then for now, then in zip(held(), before, strict=True))
+NOTHING = Held(frozenset(), frozenset())
 
 
-def threads() -> int:
-    """Return how many threads there are, but those of a wallet in another test: they end when it is collected."""
-    return sum(not thread.name.startswith("game-operator-webhook") for thread in threading.enumerate())
+def open_files() -> Iterator[str]:
+    """Yield the number and target of each open file; a socket or pipe has a number of its own in the kernel."""
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # The listing itself was one of them.
+            yield f"{entry.name} {entry.readlink()}"
 
 
 def test_a_sandbox_is_ready_when_it_is_entered() -> None:
@@ -76,15 +90,15 @@ def test_nothing_is_left_behind(public_key: RSAPublicKey) -> None:
     """No thread, no socket and no open port, however often it was started."""
     with Sandbox(operator_public_key=public_key):  # What is loaded once shall not count.
         pass
-    before = held()
+    before = Held.now()
     for _ in range(3):
         with Sandbox(operator_public_key=public_key) as sandbox:
             port = port_of(sandbox)
             assert httpx.get(sandbox.base_url, trust_env=False, verify=False).status_code == 404
-            assert threads() <= before[0] + 1
+            assert len(Held.now().since(before).threads) == 1
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=5)
-    assert no_more_than(before)
+    assert Held.now().since(before) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -241,10 +255,10 @@ def test_a_server_that_fails_to_start_is_an_error(public_key: RSAPublicKey, monk
 
     monkeypatch.setattr(server_module._Server, "startup", broken)
     sandbox = Sandbox(operator_public_key=public_key)
-    before = held()
+    before = Held.now()
     with pytest.raises(ConfigurationError, match="did not start"), sandbox:
         pass
-    assert no_more_than(before)
+    assert Held.now().since(before) == NOTHING
     monkeypatch.undo()
     with sandbox:
         assert sandbox.base_url

@@ -162,7 +162,7 @@ def _replace(contents: dict[Path, bytes]) -> None:
         for path, beside in written.items():
             before[path] = path.read_bytes() if os.path.lexists(path) else None
             beside.replace(path)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: half a rotation would leave halves that do not match.
         for path, was in before.items():
             _put_back(path, was)
         raise
@@ -188,7 +188,7 @@ def _written_beside(path: Path, content: bytes) -> Path:
             os.fsync(file.fileno())
         # It is for its owner alone from the first byte on, and a public half is for all.
         beside.chmod(PUBLIC_MODE if path.name.endswith(".pub.pem") else SECRET_MODE)
-    except BaseException:
+    except BaseException:  # Whatever it was, no copy of a key stays behind.
         beside.unlink()
         raise
     return beside

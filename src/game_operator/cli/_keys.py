@@ -61,7 +61,7 @@ def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> Ke
     write_new(private, _private_pem(key, encryption), SECRET_MODE)
     try:
         write_new(public, _public_pem(key.public_key()), PUBLIC_MODE)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: half a pair is of no use, and in the way of the next one.
         private.unlink()
         raise
     return KeyFiles(private, public, key.public_key())

@@ -62,7 +62,7 @@ def observe(on_exchange: OnExchange, step: Send, base_url: str, result: object, 
     """Show an attempt to *on_exchange*; what it raises must not change the fate of a grant."""
     try:
         on_exchange(_exchange(step, base_url, result, elapsed))
-    except Exception:
+    except Exception:  # It is the user's own code, which may raise anything.
         _log.exception("on_exchange raised; the call goes on")
 
 

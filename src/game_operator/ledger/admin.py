@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -42,25 +43,28 @@ class _Tables:
         return Prune(self.prefix, identity=in_order)
 
 
-class SqlAdmin:
+class SqlAdmin(ABC):
     """What SqlLedger does for staff."""
 
     _url: str
     _prefix: str
 
+    @abstractmethod
     def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
         """Apply *call*; the ledger itself says how."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _dialect(self) -> Dialect:
-        raise NotImplementedError
+        """How statements are written for this database."""
 
+    @abstractmethod
     def _read(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
-        raise NotImplementedError
+        """Run a script that changes nothing."""
 
+    @abstractmethod
     def _write(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
-        raise NotImplementedError
+        """Run a script in a transaction of its own."""
 
     @property
     def _tables(self) -> _Tables:
@@ -155,21 +159,23 @@ class SqlAdmin:
         return run.report
 
 
-class AsyncSqlAdmin:
+class AsyncSqlAdmin(ABC):
     """What AsyncSqlLedger does for staff: the same names and arguments, awaited."""
 
     _url: str
     _prefix: str
 
+    @abstractmethod
     async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
         """Apply *call*; the ledger itself says how."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        raise NotImplementedError
+        """Run a script that changes nothing."""
 
+    @abstractmethod
     async def _write(self, script: Callable[[Dialect], Generator[Step, Any, T]]) -> T:
-        raise NotImplementedError
+        """Run a script in a transaction of its own."""
 
     @property
     def _tables(self) -> _Tables:

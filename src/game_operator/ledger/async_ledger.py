@@ -273,7 +273,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
             store = await self._open()
             try:
                 self._fitting = await self._fitted(store)
-            except BaseException:
+            except BaseException:  # A cancelled task, too, leaves no connection behind.
                 await store.close()
                 raise
             self._store = store
@@ -304,7 +304,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         store = AsyncPostgresStore(self._url, self._prefix, patience_seconds=self._patience_seconds)
         try:
             await store.run(lambda: migration(self._prefix, self._migrate))
-        except BaseException:
+        except BaseException:  # A cancelled task, too, leaves no connection behind.
             await store.close()
             raise
         return store

@@ -58,7 +58,7 @@ class Joiner:
         caller.enter()
         try:
             return drive(self._joined(item, caller.kind), lambda step: self._perform(caller, step))
-        except Exception:
+        except Exception:  # The script was told, and has undone what it did.
             raise
         except BaseException:  # Ctrl-C in the middle; the script was not told.
             with contextlib.suppress(Exception):
@@ -71,7 +71,7 @@ class Joiner:
         await caller.enter()
         try:
             return await drive_async(self._joined(item, caller.kind), lambda step: self._perform_async(caller, step))
-        except Exception:
+        except Exception:  # The script was told, and has undone what it did.
             raise
         except BaseException:  # Cancelled in the middle; the script was not told.
             with contextlib.suppress(Exception), anyio.move_on_after(_ROLLBACK_SECONDS, shield=True):
