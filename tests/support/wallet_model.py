@@ -161,4 +161,6 @@ def is_final(call: MovingCall, code: str | None) -> bool:
     """Return whether *code* promises that *call*, unchanged, will never move money."""
     if code is None or code == "SYSTEM_ERROR":
         return False
+    if isinstance(call, RollbackCall) and call.tx_id is None and code == "DUPLICATE_TRANSACTION":
+        return False  # What it names is known only with its bet, which may come after another bet's tombstone.
     return not (isinstance(call, DepositCall) and code in ("BET_NOT_FOUND", "PLAYER_NOT_FOUND"))
