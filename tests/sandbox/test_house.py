@@ -37,7 +37,7 @@ def house(sandbox: Sandbox) -> House:
 
 
 def planned(house: House, wager_cents: int = 500, won_cents: int | None = None, cancel: bool = False) -> PlannedRound:
-    return house.plan_round(
+    return house.planner.round(
         player_id="p1", wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=None
     )
 
@@ -83,7 +83,7 @@ def granted(sandbox: Sandbox, **changes: object) -> str:
 def test_free_bets_are_played_the_same_each_time(house: House, sandbox: Sandbox, count: int) -> None:
     """A claim that failed is made again with the same winnings, in the same round."""
     free_bet_id = granted(sandbox, count=count)
-    first, second = house.plan_claim(free_bet_id), house.plan_claim(free_bet_id)
+    first, second = house.planner.claim(free_bet_id), house.planner.claim(free_bet_id)
     assert first == second
     assert len(first.bets) == len({bet.id for bet in first.bets}) == count
     assert {bet.wager_cents for bet in first.bets} == {100}
@@ -103,14 +103,14 @@ def test_free_bets_of_a_game_with_boundless_wins(house: House, sandbox: Sandbox)
         instances=(instance,),
     )  # fmt: skip
     sandbox.world.add_game(game)
-    claim = house.plan_claim(granted(sandbox, instance_id=INSTANCE, count=50, wager_amount_cents=1_000_000))
+    claim = house.planner.claim(granted(sandbox, instance_id=INSTANCE, count=50, wager_amount_cents=1_000_000))
     assert 0 < claim.won_cents <= MAX_AMOUNT_CENTS
 
 
 def test_retries_that_there_are_not(house: House, sandbox: Sandbox) -> None:
     """They are refused before anything is sent, and a claim can be made afterwards."""
     house.retries = "four"
-    claim = house.plan_claim(granted(sandbox))
+    claim = house.planner.claim(granted(sandbox))
     with pytest.raises(ConfigurationError, match="no retries 'four'"):
         house.dealer(claim)
     house.retries = "none"
@@ -120,7 +120,7 @@ def test_retries_that_there_are_not(house: House, sandbox: Sandbox) -> None:
 def test_a_claim_under_way_keeps_others_out(house: House, sandbox: Sandbox) -> None:
     """Until it is over; one that was planned before another was paid comes too late."""
     free_bet_id = granted(sandbox)
-    claim, late = house.plan_claim(free_bet_id), house.plan_claim(free_bet_id)
+    claim, late = house.planner.claim(free_bet_id), house.planner.claim(free_bet_id)
     dealer = house.dealer(claim)
     with pytest.raises(ConfigurationError, match="being claimed just now"):
         house.dealer(late)

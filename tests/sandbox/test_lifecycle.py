@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from game_operator import BetNotFound, ConfigurationError, OpenBet, OperatorClient, SigningKeyError
 from game_operator.sandbox import Sandbox, SandboxWorld
-from game_operator.sandbox import server as server_module
+from game_operator.sandbox import serving as serving_module
 from game_operator.signers.keys import PublicKeySource
 from tests.sandbox.support import terms
 from tests.support.signed_http import GRANT
@@ -253,7 +253,7 @@ def test_a_server_that_fails_to_start_is_an_error(public_key: RSAPublicKey, monk
     async def broken(self: object, sockets: object = None) -> None:
         raise SystemExit(3)
 
-    monkeypatch.setattr(server_module._Server, "startup", broken)
+    monkeypatch.setattr(serving_module._Server, "startup", broken)
     sandbox = Sandbox(operator_public_key=public_key)
     before = Held.now()
     with pytest.raises(ConfigurationError, match="did not start"), sandbox:

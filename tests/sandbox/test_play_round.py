@@ -170,7 +170,7 @@ def test_a_refused_bet_is_not_found_and_its_round_is_empty(table: Table) -> None
 def test_a_bet_at_each_stage(table: Table) -> None:
     """Unknown while it is being placed, OPEN until it ends, and then as it ended (spec §3)."""
     house = table.sandbox.house
-    planned = house.plan_round(player_id="p1", wager_cents=500, won_cents=1_250, cancel=False, instance_id=None)
+    planned = house.planner.round(player_id="p1", wager_cents=500, won_cents=1_250, cancel=False, instance_id=None)
     (planned_bet,) = planned.bets
     dealer = house.dealer(planned)
     said = json.dumps({"type": "SUCCESS", "balance": 1, "timestamp": 7}).encode()

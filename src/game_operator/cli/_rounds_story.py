@@ -15,8 +15,8 @@ from game_operator.ledger.sql_ledger import SqlLedger
 from game_operator.models import ClosedBet, RolledBackBet, RoundFound
 from game_operator.money import amount_from_cents
 from game_operator.sandbox.books import LedgerBooks
-from game_operator.sandbox.house import PlayedRound
 from game_operator.sandbox.plan import Plan, PlannedRound
+from game_operator.sandbox.played import PlayedRound
 from game_operator.sandbox.seed import catalogue
 from game_operator.sandbox.server import Sandbox
 from game_operator.sandbox.service_keys import ServiceKeys

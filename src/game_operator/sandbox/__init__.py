@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from game_operator.sandbox.faults import FAULTS, Fault, FaultPlan
-    from game_operator.sandbox.house import PlayedRound
     from game_operator.sandbox.live import Exchange
+    from game_operator.sandbox.played import PlayedRound
     from game_operator.sandbox.server import Sandbox
     from game_operator.sandbox.world import Grant, SandboxWorld
 
@@ -30,7 +30,7 @@ _HOMES = {
     "Fault": "faults",
     "FaultPlan": "faults",
     "Grant": "world",
-    "PlayedRound": "house",
+    "PlayedRound": "played",
     "Sandbox": "server",
     "SandboxWorld": "world",
 }

@@ -1,21 +1,18 @@
 """
 The service behind the sandbox: what it knows, how it deals a round, and what it saw on the wire.
 
-It plans a round or a claim and hands out the dealer who plays it; whoever carries the posts tells it what happened. Any
-thread may use it.
+It hands out the dealer who plays what its planner planned; whoever carries the posts tells it what happened. Any thread
+may use it.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from random import Random
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError, MalformedCallError, shown
-from game_operator.models import ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet, RoundFound
-from game_operator.models.webhooks import MAX_AMOUNT_CENTS, Reply
-from game_operator.money import amount_from_cents
+from game_operator.models import ClosedBet, OpenBet, RolledBackBet
+from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HttpResponse
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.balances import BalanceBoard
@@ -23,17 +20,10 @@ from game_operator.sandbox.dealer import Dealer
 from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.delivery import Post
 from game_operator.sandbox.faults import API_FAULTS, Fault, FaultSwitches
-from game_operator.sandbox.games import limits_of, play
 from game_operator.sandbox.live import Exchange, LiveLog
-from game_operator.sandbox.plan import (
-    BetEnd,
-    PlannedBet,
-    PlannedClaim,
-    PlannedFreeBet,
-    PlannedItem,
-    PlannedRound,
-    run_id_of,
-)
+from game_operator.sandbox.plan import PlannedClaim, PlannedItem
+from game_operator.sandbox.planner import Planner
+from game_operator.sandbox.played import PlayedRound
 from game_operator.sandbox.retries import DEFAULT_RETRIES, retry_preset
 from game_operator.sandbox.service_keys import ServiceKeys, signed_with
 from game_operator.sandbox.world import SandboxWorld
@@ -43,36 +33,15 @@ if TYPE_CHECKING:
     from game_operator.caller import Delivery
     from game_operator.sandbox.courier import Carried
 
-__all__ = ["House", "PlayedRound"]
+__all__ = ["House"]
 
 #: Whoever waits for a round shall not wait for a wallet that never answers.
 _MOST_ATTEMPTS: Final = 12
-_END_AFTER_MILLIS: Final = 2_000
 #: All that the live log keeps.
 _LOOKED_THROUGH: Final = 1_000
 #: Posts that a sound wallet accepts.
 _GENUINE: Final = frozenset({None, Fault.DUPLICATE})
 _HTTP_OK: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class PlayedRound:
-    """
-    A round, or a claim of free bets, that was played against the wallet.
-
-    Attributes:
-        round_id: The round, as fetch-round-bets knows it.
-        round_no: Its number.
-        bet_ids: Its bets, as fetch-bet knows them; empty for a claim.
-        deliveries: What the wallet answered, in order; repeats, and what a fault added, among them.
-        problems: What no sound wallet would have answered; empty if all is well.
-    """
-
-    round_id: str
-    round_no: int
-    bet_ids: tuple[str, ...]
-    deliveries: "tuple[Delivery, ...]"
-    problems: tuple[str, ...] = ()
 
 
 class House:
@@ -108,10 +77,10 @@ class House:
         self._keys: ServiceKeys | None = None
         self._clock = clock
         self._seed = seed
-        self._run_id = run_id_of(seed, clock())
-        self._default_instance_id = default_instance_id
+        #: Plans the rounds and claims that are asked for.
+        self.planner = Planner(world, clock, seed=seed, default_instance_id=default_instance_id)
         self._lock = Lock()
-        self._played = self._api_calls = 0
+        self._api_calls = 0
         #: The free bets that are being claimed now.
         self._claiming: set[str] = set()
 
@@ -126,87 +95,6 @@ class House:
     def keys(self, keys: ServiceKeys) -> None:
         with self._lock:
             self._keys = keys
-
-    # --- planning ----------------------------------------------------------------------------------------------------
-
-    def plan_round(
-        self, *, player_id: str, wager_cents: int, won_cents: int | None, cancel: bool, instance_id: str | None
-    ) -> PlannedRound:
-        """
-        Return a round of one bet; *won_cents* None leaves its outcome to the game's rules.
-
-        Raises:
-            ConfigurationError: The instance cannot be played, or an amount is beyond its limits.
-        """
-        game, instance = self._place(instance_id or self._default_instance_id)
-        limits = limits_of(instance.bet_config)
-        _check_amount("wager", wager_cents, limits.min_cents, limits.max_cents, instance)
-        number, now_millis = self._number(), self._clock()
-        if won_cents is None and not cancel:
-            random = Random(f"{self._seed}:played:{number}")  # noqa: S311 - a game of a toy, and it shall repeat
-            (won_cents,) = play(game, limits, (wager_cents,), random)
-        won_cents = 0 if won_cents is None or cancel else won_cents
-        _check_amount("win", won_cents, 0, limits.max_win_cents, instance)
-        bet = PlannedBet(
-            bet_id=f"bet-{self._run_id}-{number}",
-            player_id=player_id,
-            wager_cents=wager_cents,
-            end=BetEnd.ROLLED_BACK if cancel else BetEnd.CLOSED,
-            won_cents=won_cents,
-            at_millis=now_millis,
-            ends_at_millis=now_millis + _END_AFTER_MILLIS,
-        )
-        planned = PlannedRound(
-            round_id=f"round-{self._run_id}-{number}",
-            round_no=self.world.next_round_no(instance.id),
-            instance_id=instance.id,
-            game=game.id,
-            at_millis=now_millis,
-            bets=(bet,),
-        )
-        # Built once here, so that what cannot be sent is said before anything is.
-        try:
-            DealtBet(planned=bet, round=planned).withdraw()
-        except ValueError as wrong:
-            raise ConfigurationError(f"This bet cannot be placed: {wrong}. Pass another.") from None
-        self._open_round(planned)
-        return planned
-
-    def plan_claim(self, free_bet_id: str) -> PlannedClaim:
-        """
-        Play the free bets of a grant, and return their claim.
-
-        Raises:
-            ConfigurationError: There is no such grant, it is claimed already, or it has expired.
-        """
-        now_millis = self._clock()
-        grant = self.world.begin_claim(free_bet_id, now_millis=now_millis)
-        request = grant.request
-        game, instance = self._place(request.instance_id, active=False)
-        limits = limits_of(instance.bet_config)
-        random = Random(f"{self._seed}:free:{free_bet_id}")  # noqa: S311 - a game of a toy, and it shall repeat
-        wagers = [request.wager_amount_cents] * request.count
-        # One deposit pays for all of them, and may not move more than any call.
-        limits = replace(limits, max_win_cents=min(limits.max_win_cents, MAX_AMOUNT_CENTS // len(wagers)))
-        won = [cents for wager in wagers for cents in play(game, limits, [wager], random)]
-        planned = PlannedClaim(
-            free_bet_id=free_bet_id,
-            player_id=request.player_id,
-            instance_id=instance.id,
-            game=game.id,
-            round_id=f"round-{free_bet_id}",
-            at_millis=now_millis,
-            bets=tuple(
-                PlannedFreeBet(id=f"{free_bet_id}-{number}", wager_cents=wager, won_cents=cents)
-                for number, (wager, cents) in enumerate(zip(wagers, won, strict=True), 1)
-            ),
-        )
-        try:
-            DealtClaim(planned=planned).deposit()
-        except ValueError as wrong:
-            raise ConfigurationError(f"These free bets cannot be claimed: {wrong}. Grant others.") from None
-        self._open_round_of_claim(planned)
-        return planned
 
     def dealer(self, item: PlannedItem) -> Dealer:
         """
@@ -239,7 +127,7 @@ class House:
         if isinstance(item, PlannedClaim):
             with self._lock:
                 self._claiming.discard(item.free_bet_id)
-            return PlayedRound(item.round_id, self._round_no(item), (), tuple(deliveries), problems)
+            return PlayedRound(item.round_id, self.planner.round_no(item), (), tuple(deliveries), problems)
         bet_ids = tuple(bet.bet_id for bet in item.bets)
         return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems)
 
@@ -355,47 +243,6 @@ class House:
             self.world.begin_claim(planned.free_bet_id, now_millis=planned.at_millis)
             self._claiming.add(planned.free_bet_id)
 
-    def _round_no(self, planned: PlannedClaim) -> int:
-        """Return the number of the round of free bets, 0 if there is none."""
-        found = self.world.round(
-            self.world.operator_id, planned.instance_id, planned.round_id, None, now_millis=planned.at_millis
-        )
-        return found.round_no if isinstance(found, RoundFound) else 0
-
-    def _open_round_of_claim(self, planned: PlannedClaim) -> None:
-        # Its deposit names it, and what a deposit names can be looked up (spec §6). Free bets are no bets of it.
-        if self._round_no(planned) == 0:
-            self.world.add_round(
-                round_id=planned.round_id,
-                round_no=self.world.next_round_no(planned.instance_id),
-                instance_id=planned.instance_id,
-                game=planned.game,
-                started_at_millis=planned.at_millis,
-            )
-
-    def _open_round(self, planned: PlannedRound) -> None:
-        self.world.add_round(
-            round_id=planned.round_id,
-            round_no=planned.round_no,
-            instance_id=planned.instance_id,
-            game=planned.game,
-            started_at_millis=planned.at_millis,
-        )
-
-    def _number(self) -> int:
-        with self._lock:
-            self._played += 1
-            return self._played
-
-    def _place(self, instance_id: str, *, active: bool = True) -> tuple[GameInfo, GameInstance]:
-        for game in self.world.games(self.world.operator_id):
-            for instance in game.instances:
-                if instance.id == instance_id:
-                    if active and not (instance.active and game.status == GameStatus.ACTIVE):
-                        raise ConfigurationError(f"{instance.name} cannot be played now. Choose an active instance.")
-                    return game, instance
-        raise ConfigurationError(f"There is no instance {shown(instance_id)}. `fetch_games` lists those there are.")
-
 
 class _Ear:
     """Writes down what wallets tell of balances."""
@@ -435,16 +282,6 @@ def _wrong_statuses(dealt: Dealt) -> Iterator[str]:
     }
     for status in sorted(statuses - {None, _HTTP_OK}, key=str):
         yield f"a call was replied to with HTTP {status}, which must be 200 always (spec §4.1)"
-
-
-def _check_amount(name: str, cents: int, least: int, most: int, instance: GameInstance) -> None:
-    if type(cents) is not int:
-        raise TypeError(f"the {name} must be an int, in cents, not {type(cents).__name__}")
-    if not least <= cents <= most:
-        raise ConfigurationError(
-            f"A {name} of {amount_from_cents(cents)} is out of the limits of {instance.name}. "
-            f"Pass {amount_from_cents(least)} to {amount_from_cents(most)} {instance.bet_config.currency}, in cents."
-        )
 
 
 def _note(post: Post, problem: str) -> str:

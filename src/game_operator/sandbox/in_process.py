@@ -24,9 +24,10 @@ from game_operator.sandbox.base import SandboxBase
 from game_operator.sandbox.courier import Carried, delivery_of
 from game_operator.sandbox.delivery import Answer, Post, answers_in, unheard
 from game_operator.sandbox.faults import Fault
-from game_operator.sandbox.house import House, PlayedRound
+from game_operator.sandbox.house import House
 from game_operator.sandbox.in_process_transport import InProcessTransport
 from game_operator.sandbox.plan import PlannedItem
+from game_operator.sandbox.played import PlayedRound
 from game_operator.sandbox.service_keys import ServiceKeys
 from game_operator.sandbox.signed import SignedWebhook, sealed
 from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
@@ -159,7 +160,7 @@ class InProcessSandbox(SandboxBase):
             ConfigurationError: There is no wallet, it is async and so is the caller, or the round cannot be played.
         """
         deliver = self._ready()
-        planned = self.house.plan_round(
+        planned = self.house.planner.round(
             player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
         )
         return self._played(planned, deliver)
@@ -175,7 +176,7 @@ class InProcessSandbox(SandboxBase):
     ) -> PlayedRound:
         """Play a round as ``play_round`` does, on the caller's event loop; the wallet may be sync or async."""
         deliver = self._ready()
-        planned = self.house.plan_round(
+        planned = self.house.planner.round(
             player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
         )
         return await self._played_async(planned, deliver)
@@ -188,12 +189,12 @@ class InProcessSandbox(SandboxBase):
             ConfigurationError: As for ``play_round``; or there is no such grant, or none any more.
         """
         deliver = self._ready()
-        return self._played(self.house.plan_claim(free_bet_id), deliver)
+        return self._played(self.house.planner.claim(free_bet_id), deliver)
 
     async def claim_free_bets_async(self, free_bet_id: str) -> PlayedRound:
         """Claim as ``claim_free_bets`` does, on the caller's event loop."""
         deliver = self._ready()
-        return await self._played_async(self.house.plan_claim(free_bet_id), deliver)
+        return await self._played_async(self.house.planner.claim(free_bet_id), deliver)
 
     def close(self) -> None:
         """Close the event loop, if an async wallet needed one."""

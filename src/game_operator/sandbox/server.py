@@ -1,30 +1,26 @@
 """The sandbox: a world behind a port of this machine, for as long as a ``with`` block lasts."""
 
 import asyncio
-import errno
-import socket
-import threading
 import time
-from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
-import uvicorn
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from starlette.types import ASGIApp
 
-from game_operator.errors import ConfigurationError, DeliveryInDoubtError, shown
+from game_operator.errors import ConfigurationError, DeliveryInDoubtError
 from game_operator.profile import Profile
-from game_operator.protocol.http import is_loopback
 from game_operator.sandbox.api_faults import answered
 from game_operator.sandbox.app import Clock, application
 from game_operator.sandbox.base import SandboxBase
-from game_operator.sandbox.house import PlayedRound
+from game_operator.sandbox.listening import listening_socket, loopback, tcp_port
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.plan import PlannedItem
+from game_operator.sandbox.played import PlayedRound
 from game_operator.sandbox.service_keys import KeyKeeper, ServiceKeys, new_key
+from game_operator.sandbox.serving import ServingThread
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
@@ -35,19 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Sandbox"]
 
-T = TypeVar("T")
-
-_START_SECONDS: Final = 10.0
-_STOP_SECONDS: Final = 10.0
-_LAST_WORDS_SECONDS: Final = 0.5
 #: Whoever plays a round does not wait longer for a wallet that answers nothing definite.
 _PLAY_SECONDS: Final = 60.0
-_LOOK_SECONDS: Final = 1.0
-_STOPPED: Final = "The sandbox was stopped meanwhile. Play within its `with` block."
-_KEEP_ALIVE_SECONDS: Final = 75
-_BACKLOG: Final = 128
-_LARGEST_PORT: Final = 65_535
-_LOOPBACK_OF: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked for, and bound only if it is asked for
 
 
 def unix_millis() -> int:
@@ -106,7 +91,7 @@ class Sandbox(SandboxBase):
         finally:
             # Error trackers show the locals of every frame that an error passes.
             del service_private_key, old_service_key
-        self._host, self._port = host if allow_remote else _loopback(host), _tcp_port(port)
+        self._host, self._port = host if allow_remote else loopback(host), tcp_port(port)
         self._allow_remote = allow_remote
         super().__init__(
             operator_id,
@@ -117,7 +102,7 @@ class Sandbox(SandboxBase):
             profile=profile,
             key_keeper=key_keeper,
         )
-        self._running: _Running | None = None
+        self._running: ServingThread | None = None
         #: Where the wallet is whose webhooks are called, or None.
         self.wallet_url = wallet_url
         self._has_control_room = control_room
@@ -182,7 +167,7 @@ class Sandbox(SandboxBase):
             TransportError: The wallet cannot be reached, or has answered nothing definite for a minute.
         """
         running, wallet_url = self._ready()
-        planned = self.house.plan_round(
+        planned = self.house.planner.round(
             player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
         )
         return running.run(self._played(planned, wallet_url))
@@ -196,7 +181,7 @@ class Sandbox(SandboxBase):
             TransportError: The wallet cannot be reached.
         """
         running, wallet_url = self._ready()
-        return running.run(self._played(self.house.plan_claim(free_bet_id), wallet_url))
+        return running.run(self._played(self.house.planner.claim(free_bet_id), wallet_url))
 
     def redeliver(self, number: int) -> Exchange:
         """
@@ -216,7 +201,9 @@ class Sandbox(SandboxBase):
         if self._running is not None:
             raise ConfigurationError(f"This sandbox already runs at {self.base_url}. Make a second one instead.")
         app, stop = self._application()
-        self._running = _Running(_listening_socket(self._host, self._port, allow_remote=self._allow_remote), app, stop)
+        self._running = ServingThread(
+            listening_socket(self._host, self._port, allow_remote=self._allow_remote), app, stop
+        )
         return self
 
     def __exit__(
@@ -243,7 +230,7 @@ class Sandbox(SandboxBase):
         room = ControlRoom(self, api)
         return room, room.stop
 
-    def _ready(self) -> "tuple[_Running, str]":
+    def _ready(self) -> "tuple[ServingThread, str]":
         """Return where webhooks are sent from, and the wallet that they go to."""
         if self._running is None:
             raise ConfigurationError("The sandbox plays only while it runs. Use it in `with Sandbox() as …:`.")
@@ -286,170 +273,3 @@ class Sandbox(SandboxBase):
         finally:
             await courier.aclose()
         return self.house.saw_again(before, began_millis, time.perf_counter() - began, answer, problem)
-
-
-class _Running:
-    """The thread that serves, from its first moment to its last."""
-
-    def __init__(self, listener: socket.socket, app: ASGIApp, end_streams: Callable[[], None]) -> None:
-        self.base_url = _url(listener)
-        self._server = _Server(_config(app), end_streams)
-        self._doing: set[Future[Any]] = set()
-        self._thread = threading.Thread(
-            target=self._serve, args=(listener,), name=f"game-operator sandbox {self.base_url}", daemon=True
-        )
-        self._thread.start()
-        try:
-            failure = self._server.ready.exception(_START_SECONDS)
-        except TimeoutError as late:
-            failure = late
-        except BaseException:
-            self.stop()
-            raise
-        if failure is not None:
-            self.stop()
-            raise ConfigurationError(f"The sandbox did not start: {failure!r}.") from failure
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do *work* on the event loop of the server, for as long as it takes, and return what comes of it."""
-        loop = self._server.loop
-        assert loop is not None
-        if loop is _running_loop():
-            work.close()
-            raise ConfigurationError("Rounds cannot be played from within the sandbox's own event loop.")
-        try:
-            doing = asyncio.run_coroutine_threadsafe(work, loop)
-        except RuntimeError:
-            work.close()
-            raise ConfigurationError(_STOPPED) from None
-        self._doing.add(doing)
-        try:
-            if self._server.should_exit:
-                # `stop` may have looked already at what is to be ended.
-                doing.cancel()
-            return self._result_of(doing)
-        except CancelledError:
-            raise ConfigurationError(_STOPPED) from None
-        finally:
-            # Of somebody who would not wait any more: Ctrl-C.
-            doing.cancel()
-            self._doing.discard(doing)
-
-    def _result_of(self, doing: Future[T]) -> T:
-        while True:
-            try:
-                return doing.result(_LOOK_SECONDS)
-            except TimeoutError:
-                if doing.done():
-                    raise
-                if not self._thread.is_alive():
-                    # The loop ended before it had begun with this.
-                    raise ConfigurationError(_STOPPED) from None
-
-    def stop(self) -> None:
-        self._server.should_exit = True
-        # Else the server would wait for pages that wait for a wallet.
-        for doing in tuple(self._doing):
-            doing.cancel()
-        self._thread.join(_STOP_SECONDS)
-
-    def _serve(self, listener: socket.socket) -> None:
-        with listener:
-            try:
-                self._server.run([listener])
-            except BaseException as failed:
-                # Who waits for the start shall see it, whatever it is.
-                if self._server.ready.done():
-                    raise
-                self._server.ready.set_exception(failed)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn that says when it is ready, and does not wait for ever for clients that stopped talking."""
-
-    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._end_streams = end_streams
-        self.ready: Future[None] = Future()
-        self.loop: asyncio.AbstractEventLoop | None = None
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        self.loop = asyncio.get_running_loop()
-        self.ready.set_result(None)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._end_streams()
-        asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, self._hang_up)
-        await super().shutdown(sockets=sockets)
-
-    def _hang_up(self) -> None:
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-def _config(app: Any) -> uvicorn.Config:
-    # uvicorn would set up logging for the whole process, and pick another parser or loop where one is installed.
-    return uvicorn.Config(
-        app,
-        loop="asyncio",
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-    )
-
-
-def _loopback(host: str) -> str:
-    if not is_loopback(host):
-        raise ConfigurationError(
-            f"host {shown(host)} is not this machine alone, and the sandbox must not be reached from others. "
-            "Pass 127.0.0.1, ::1 or localhost; or allow it by allow_remote=True (--allow-remote)."
-        )
-    return host
-
-
-def _tcp_port(port: int) -> int:
-    if not 0 <= port <= _LARGEST_PORT:
-        raise ConfigurationError(f"port {port} is none. Pass 1 to {_LARGEST_PORT}, or port=0 to take a free one.")
-    return port
-
-
-def _listening_socket(host: str, port: int, *, allow_remote: bool) -> socket.socket:
-    try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        if not allow_remote:
-            _loopback(str(address[0]))
-        listener = socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
-    except OSError as failed:
-        if failed.errno == errno.EADDRNOTAVAIL or isinstance(failed, socket.gaierror):
-            raise ConfigurationError(
-                f"The sandbox cannot listen on {shown(host)}, which is no address of this machine. "
-                "Pass one that is, such as 127.0.0.1, or 0.0.0.0 for all."
-            ) from failed
-        raise ConfigurationError(
-            f"The sandbox cannot listen on port {port} of {shown(host)}: {failed.strerror or failed}. "
-            "Stop what uses the port, or pass port=0 to take a free one."
-        ) from failed
-    # asyncio sets this on the connections of listeners it made itself, and not on those of this one. Without it every
-    # answer but the first few would wait 40 ms for the client to acknowledge the headers.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    # Nobody is at the address that stands for all of them: at this machine, one of them is loopback's.
-    host = _LOOPBACK_OF.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
