@@ -6,9 +6,10 @@ from typing import TypeAlias
 
 from game_operator.errors import ConfigurationError, TransportError, shown
 from game_operator.sandbox.courier import Courier
-from game_operator.sandbox.dealer import Dealer, Order
+from game_operator.sandbox.dealer import Dealer
 from game_operator.sandbox.delivery import Answer, Post
 from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.steps import Order
 from game_operator.sandbox.trace import Trace, TracedOrder
 
 __all__ = ["OnAnswer", "play", "replay"]

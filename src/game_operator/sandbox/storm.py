@@ -21,7 +21,7 @@ from game_operator.profile import Profile
 from game_operator.sandbox.audit import Difference, audit, audit_unfinished
 from game_operator.sandbox.books import Books
 from game_operator.sandbox.courier import Carried, Courier, HttpCourier
-from game_operator.sandbox.dealer import Dealer, Order
+from game_operator.sandbox.dealer import Dealer
 from game_operator.sandbox.dealt import DealtBet, ServiceState
 from game_operator.sandbox.delivery import Answer
 from game_operator.sandbox.doubt import given_up
@@ -32,6 +32,7 @@ from game_operator.sandbox.playing import play, replay
 from game_operator.sandbox.retries import retry_preset
 from game_operator.sandbox.seed import catalogue
 from game_operator.sandbox.service_keys import ServiceKeys
+from game_operator.sandbox.steps import Order
 from game_operator.sandbox.trace import Trace, TraceHead, head_line, traced
 from game_operator.sandbox.watch import Watch
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, problem_of_id
-from game_operator.sandbox.dealer import Order
 from game_operator.sandbox.delivery import Answer
+from game_operator.sandbox.steps import Order
 
 __all__ = ["Trace", "TraceHead", "TracedOrder", "read_trace", "traced"]
 
