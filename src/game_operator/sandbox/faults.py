@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
 from random import Random
 from threading import Lock
@@ -86,6 +87,7 @@ FAULTS: Final = (
     FaultInfo(Fault.API_429, "HTTP 429", "The Operator API asks to slow down, with Retry-After.", "api"),
     FaultInfo(Fault.API_INACTIVE, "inactive operator", "The Operator API takes the operator for inactive.", "api"),
 )
+_HUNDRED: Final = 100
 #: What strikes calls of the Operator API.
 API_FAULTS: Final = (Fault.API_429, Fault.API_500, Fault.API_INACTIVE)
 _OF_WEBHOOKS: Final = tuple(info.name for info in FAULTS if info.side == "webhook")
@@ -94,7 +96,7 @@ _OF_REPEATS: Final = (
     Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW, Fault.DUPLICATE,
 )  # fmt: skip
 
-_PART: Final = re.compile(r"(?P<name>[a-z0-9-]+)(?:=(?P<rate>[0-9.]+)(?P<percent>%?)|@(?P<nth>[0-9]{1,9}))?")
+_PART: Final = re.compile(r"[a-z0-9-]+(?:=(?P<rate>[0-9.]+)(?P<percent>%?)|@(?P<nth>[0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +129,12 @@ class FaultPlan:
         rates: dict[Fault, float] = {}
         nth: dict[Fault, int] = {}
         for part in (part.strip() for part in text.split(",")) if text.strip() != "none" else ():
+            fault = fault_named(re.split("[=@]", part)[0])
             found = _PART.fullmatch(part)
-            fault = fault_named(found["name"] if found else part)
-            assert found is not None
+            if found is None:
+                raise ConfigurationError(
+                    f"{shown(part)} cannot be read. Pass {fault}, {fault}=0.05, {fault}=5%, or {fault}@3 for call 3."
+                )
             if found["nth"]:
                 nth[fault] = _checked_nth(int(found["nth"]))
             else:
@@ -232,8 +237,12 @@ def fault_named(name: str) -> Fault:
     try:
         return Fault(name)
     except ValueError:
+        meant = get_close_matches(name, Fault, 1)
+        hint = f" Did you mean {meant[0]}?" if meant else ""
         known = ", ".join(Fault)
-        raise ConfigurationError(f"There is no fault {shown(name)}. Pass all, none, or some of {known}.") from None
+        raise ConfigurationError(
+            f"There is no fault {shown(name)}.{hint} Pass all, none, or some of {known}."
+        ) from None
 
 
 def _rate(text: str | None, percent: str) -> float:
@@ -243,12 +252,13 @@ def _rate(text: str | None, percent: str) -> float:
         rate = float(text) / (100 if percent else 1)
     except ValueError:
         raise ConfigurationError(f"A fault's rate {shown(text)} is no number. Pass one from 0 to 1, or 5%.") from None
-    return _checked_rate(rate)
+    meant = f" For {rate:g} of a hundred write {rate:g}%." if 1 < rate <= _HUNDRED and not percent else ""
+    return _checked_rate(rate, meant)
 
 
-def _checked_rate(rate: float) -> float:
+def _checked_rate(rate: float, meant: str = "") -> float:
     if not 0 <= rate <= 1:
-        raise ConfigurationError(f"A fault's rate must be from 0 to 1, or from 0% to 100%, not {rate:g}.")
+        raise ConfigurationError(f"A fault's rate must be from 0 to 1, or from 0% to 100%, not {rate:g}.{meant}")
     return rate
 
 
