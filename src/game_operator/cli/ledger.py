@@ -2,34 +2,40 @@
 
 import re
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from game_operator.cli._database import DATABASE, PREFIX, TablePrefix, address_of, check_folder, file_of, tables_missing
 from game_operator.cli._failures import ExitCode
+from game_operator.cli._ledger_output import (
+    anomaly_document,
+    balance_document,
+    bet_document,
+    report_document,
+    show_account,
+    show_anomalies,
+    show_bet,
+    show_bets,
+    tell_balance,
+    tell_report,
+    when,
+)
 from game_operator.cli._options import AsJson
-from game_operator.cli._output import say, show_details, show_rows, waiting, write_document
+from game_operator.cli._output import say, show_details, waiting, write_document
 from game_operator.cli.profile import read_profile
-from game_operator.errors import ConfigurationError, MalformedCallError, shown
+from game_operator.errors import ConfigurationError, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.ledger import (
-        AccountHistory,
-        AnomalyRecord,
-        BetHistory,
-        BetRecord,
-        BooksReport,
-        Movement,
         SqlLedger,
     )
-    from game_operator.ledger.api import CallRecord
 
 __all__ = ["ledgers"]
 
@@ -93,7 +99,7 @@ def open_(
     """Open an account. The tables, and the file of SQLite, are made if they are not there."""
     with _ledger(database, table_prefix, make=True) as ledger, _checked_amounts():
         cents = ledger.open_account(player, amount)
-    _tell_balance(player, cents, as_json=as_json)
+    tell_balance(player, cents, as_json=as_json)
 
 
 @ledgers.command(context_settings=_WITH_NEGATIVE_AMOUNTS)
@@ -115,9 +121,9 @@ def adjust(
     with _ledger(database, table_prefix) as ledger, _checked_amounts():
         done = adjusted(ledger, player, amount, reference=reference)
     if as_json:
-        write_document(_balance_document(player, done.balance_cents) | {"applied": done.applied})
+        write_document(balance_document(player, done.balance_cents) | {"applied": done.applied})
     elif done.applied:
-        _tell_balance(player, done.balance_cents, as_json=False)
+        tell_balance(player, done.balance_cents, as_json=False)
     else:
         say(f"This reference was known, nothing was moved: {player} holds {amount_from_cents(done.balance_cents)}.")
 
@@ -142,11 +148,11 @@ def show(
     with _ledger(database, table_prefix) as ledger:
         if player is not None:
             account = ledger.account_history(player, most=most)
-            _show_account(account, as_json=as_json)
+            show_account(account, as_json=as_json)
             return ExitCode.FINE
         assert bet_id is not None
         history = ledger.history(bet_id, source=source)
-    _show_bet(bet_id, history, as_json=as_json)
+    show_bet(bet_id, history, as_json=as_json)
     return ExitCode.SAID_NO if history.is_unknown else ExitCode.FINE
 
 
@@ -172,9 +178,9 @@ def bets(
         found = old_bets(ledger, before_millis, limit + 1, only_open=only_open, source=source)
     listed, more = found[:limit], len(found) > limit
     if as_json:
-        write_document({"bets": [_bet_document(bet) for bet in listed], "more": more})
+        write_document({"bets": [bet_document(bet) for bet in listed], "more": more})
     elif listed:
-        _show_bets(listed)
+        show_bets(listed)
     else:
         say("There are no such bets.")
     if more and not as_json:
@@ -191,9 +197,9 @@ def verify(database: Database = None, table_prefix: TablePrefix = PREFIX, as_jso
     with _ledger(database, table_prefix) as ledger, waiting("Checking the books …"):
         report = ledger.verify()
     if as_json:
-        write_document(_report_document(report))
+        write_document(report_document(report))
     else:
-        _tell_report(report)
+        tell_report(report)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 
 
@@ -210,9 +216,9 @@ def anomalies(
     with _ledger(database, table_prefix) as ledger:
         records = list(ledger.anomalies(source=source, resolved=None if every else False))
     if as_json:
-        write_document({"anomalies": [_anomaly_document(record) for record in records]})
+        write_document({"anomalies": [anomaly_document(record) for record in records]})
     elif records:
-        _show_anomalies(records, every=every, bodies=bodies)
+        show_anomalies(records, every=every, bodies=bodies)
     else:
         say("There are no anomalies." if every else "There is nothing to look at.")
 
@@ -286,7 +292,7 @@ def prune(
     if as_json:
         write_document(report._asdict())
         return
-    say(f"Before {_when(report.before_millis)} UTC, of whatever is not open:")
+    say(f"Before {when(report.before_millis)} UTC, of whatever is not open:")
     names = {"calls": "without body and reply", "postings": "folded", "anomalies": "resolved, without body"}
     show_details((name, f"{getattr(report, name)} {what}") for name, what in names.items())
 
@@ -317,234 +323,3 @@ def _checked_amounts() -> Iterator[None]:
         yield
     except ValueError as wrong:  # An id or an amount that no account can have.
         raise typer.BadParameter(f"{wrong}.") from None
-
-
-def _tell_balance(player: str, cents: int, *, as_json: bool) -> None:
-    if as_json:
-        write_document(_balance_document(player, cents))
-    else:
-        say(f"{player} holds {amount_from_cents(cents)}.")
-
-
-def _balance_document(player: str, cents: int) -> dict[str, object]:
-    return {"player_id": player, "balance": amount_from_cents(cents), "balance_cents": cents}
-
-
-def _when(millis: int | None) -> str:
-    if millis is None:
-        return ""
-    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-
-
-def _units(cents: int | None) -> object:
-    return "–" if cents is None else amount_from_cents(cents)
-
-
-def _show_bet(bet_id: str, history: "BetHistory", *, as_json: bool) -> None:
-    if as_json:
-        write_document(
-            {
-                "bet_id": bet_id,
-                "bet": _bet_document(history.bet) if history.bet else None,
-                "calls": [call._asdict() for call in history.calls],
-                "movements": [movement._asdict() for movement in history.movements],
-                "anomalies": [_anomaly_document(record) for record in history.anomalies],
-            }
-        )
-        return
-    if history.is_unknown:
-        say(f"Nothing ever named the bet {shown(bet_id)}. Does its wallet name a --source?")
-        return
-    if history.bet:
-        show_details(_bet_facts(history.bet))
-    else:
-        say(f"The bet {shown(bet_id)} is not there; this names it:")
-    _show_calls(history.calls)
-    _show_movements(history.movements)
-    if history.anomalies:
-        _show_anomalies(history.anomalies, every=True, bodies=False)
-
-
-def _bet_facts(bet: "BetRecord") -> list[tuple[str, object]]:
-    facts: dict[str, object] = {
-        "bet": bet.bet_id,
-        "state": bet.state.value,
-        "player": bet.player_id,
-        "account": bet.account,
-        "wager": _units(bet.wager_cents),
-        "won": None if bet.won_cents is None else _units(bet.won_cents),
-        "opened at": _when(bet.opened_at_millis),
-        "settled at": _when(bet.settled_at_millis) or None,
-        "action": bet.action,
-        "game": bet.game,
-        "instance": bet.instance_id,
-        "round": bet.round_id,
-        "source": bet.source or None,
-    }
-    return [(name, value) for name, value in facts.items() if value is not None]
-
-
-def _show_bets(bets: "Iterable[BetRecord]") -> None:
-    headings = ("Opened at (UTC)", "Bet", "State", "Player", "Account", "Wager", "Game", "Round", "Source")
-    rows = (
-        (
-            _when(bet.opened_at_millis),
-            bet.bet_id,
-            bet.state.value,
-            bet.player_id,
-            bet.account,
-            _units(bet.wager_cents),
-            bet.game or "–",
-            bet.round_id or "–",
-            bet.source or "–",
-        )
-        for bet in bets
-    )
-    show_rows("Bets; amounts in currency units", headings, rows, numbers={"Wager"})
-
-
-def _show_calls(calls: "Iterable[CallRecord]") -> None:
-    headings = ("At (UTC)", "Call", "Transaction", "Action", "Amount", "Answer", "Balance told")
-    listed = [
-        (
-            _when(call.at_millis),
-            call.operation,
-            call.tx_id,
-            call.action or "(held by the rollback)",
-            _units(call.amount_cents),
-            call.code or "SUCCESS",
-            _units(call.balance_cents),
-        )
-        for call in calls
-    ]
-    if listed:
-        show_rows("Calls; amounts in currency units", headings, listed, numbers={"Amount", "Balance told"})
-
-
-def _show_movements(movements: "Iterable[Movement]") -> None:
-    headings = ("At (UTC)", "By", "Transaction", "Bet", "Account", "Moved")
-    listed = [
-        (
-            _when(each.at_millis),
-            each.operation,
-            each.tx_id,
-            each.bet_id or "–",
-            each.account,
-            _units(each.delta_cents),
-        )
-        for each in movements
-    ]
-    if listed:
-        show_rows("Movements; amounts in currency units", headings, listed, numbers={"Moved"})
-
-
-def _show_account(account: "AccountHistory", *, as_json: bool) -> None:
-    if as_json:
-        cents = account.balance_cents
-        write_document(
-            {
-                "player_id": account.account,
-                "balance": None if cents is None else amount_from_cents(cents),
-                "balance_cents": cents,
-                "at_millis": account.at_millis,
-                "movements": [movement._asdict() for movement in account.movements],
-                "open_bets": [_bet_document(bet) for bet in account.open_bets],
-            }
-        )
-        return
-    held = "in your own table" if account.balance_cents is None else _units(account.balance_cents)
-    bets = ", ".join(bet.bet_id for bet in account.open_bets) or "none"
-    show_details(
-        [
-            ("account", account.account),
-            ("balance", held),
-            ("moved at", _when(account.at_millis)),
-            ("open bets", bets),
-        ]
-    )
-    _show_movements(account.movements)
-
-
-def _show_anomalies(records: "Iterable[AnomalyRecord]", *, every: bool, bodies: bool) -> None:
-    headings = ["ID", "Kind", "Answer", "Call", "Transaction", "Bet", "Player", "Seen", "Last at (UTC)", "Source"]
-    headings += ["Resolved at (UTC)"] * every + ["Body"] * bodies
-    rows = (_anomaly_row(record, every=every, bodies=bodies) for record in records)
-    show_rows("Anomalies", headings, rows, numbers={"ID", "Seen"})
-
-
-def _anomaly_row(record: "AnomalyRecord", *, every: bool, bodies: bool) -> tuple[object, ...]:
-    tx_id, bet_id, player_id = _named(record)
-    row: tuple[object, ...] = (
-        record.id,
-        record.kind,
-        record.code or "SUCCESS",
-        record.operation,
-        tx_id or "–",
-        bet_id or "–",
-        player_id or "–",
-        record.seen,
-        _when(record.last_at_millis),
-        record.source or "–",
-    )
-    if every:
-        row += (_when(record.resolved_at_millis) or "–",)
-    return (*row, _text(record.body)) if bodies else row
-
-
-def _named(record: "AnomalyRecord") -> tuple[str | None, str | None, str | None]:
-    """Return transaction, bet and player; of a call that was refused before it was one, as its body names them."""
-    from game_operator.profile import Profile
-    from game_operator.protocol.webhook import read_call
-
-    if record.player_id is None and record.operation in ("withdraw", "deposit", "rollback"):
-        with suppress(MalformedCallError):
-            call: Any = read_call(record.operation, record.body, Profile())  # Any: one of three, with these attributes.
-            return call.tx_id, call.bet_id, call.player_id
-    return record.tx_id, record.bet_id, record.player_id
-
-
-def _text(body: bytes) -> str:
-    return body.decode(errors="backslashreplace")
-
-
-def _bet_document(bet: "BetRecord") -> dict[str, Any]:
-    digest = bet.withdraw_digest
-    return bet._asdict() | {"state": bet.state.value, "withdraw_digest": digest.hex() if digest else None}
-
-
-def _anomaly_document(record: "AnomalyRecord") -> dict[str, Any]:
-    return record._asdict() | {"body": _text(record.body)}
-
-
-def _report_document(report: "BooksReport") -> dict[str, Any]:
-    totals = report._asdict()
-    del totals["findings"], totals["notes"]
-    return {
-        "sound": report.sound,
-        "findings": [finding._asdict() for finding in report.findings],
-        "notes": [note._asdict() for note in report.notes],
-        **totals,
-        "balances": amount_from_cents(report.balances_cents),
-        "house": amount_from_cents(report.house_cents),
-    }
-
-
-def _tell_report(report: "BooksReport") -> None:
-    states = ", ".join(f"{number} {state}" for state, number in report.bets.items())
-    show_details(
-        [
-            ("accounts", f"{report.accounts}, holding {amount_from_cents(report.balances_cents)}"),
-            ("house", amount_from_cents(report.house_cents)),
-            ("bets", f"{sum(report.bets.values())}{f': {states}' if states else ''}"),
-            ("calls", report.calls),
-            ("postings", report.postings),
-        ]
-    )
-    for note in report.notes:
-        say(f"· {note.detail}", style="dim")
-    for finding in report.findings:
-        say(f"✗ {finding.kind}: {finding.detail}", style="red")
-    if report.sound:
-        say("✓ The books are sound.", style="green")
-    else:
-        say(f"{len(report.findings)} findings. docs/ledger.md says what each means, and what to do.", style="red")
