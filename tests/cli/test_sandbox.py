@@ -28,7 +28,7 @@ def served(*args: str, **environ: str) -> "Iterator[tuple[dict[str, Any], subpro
             assert process.stdout is not None
             yield json.loads(process.stdout.readline()), process
         finally:
-            process.kill()
+            process.terminate()  # It takes its keys away with it.
 
 
 def client_of(document: dict[str, Any]) -> OperatorClient:

@@ -30,7 +30,7 @@ def served(*args: str) -> "Iterator[tuple[dict[str, Any], subprocess.Popen[str]]
             assert process.stdout is not None
             yield json.loads(process.stdout.readline()), process
         finally:
-            process.kill()
+            process.terminate()  # It takes its keys away with it.
 
 
 def public_pem_of(private: Path) -> str:
