@@ -370,7 +370,14 @@ def test_without_retries_a_lost_call_is_cancelled(playing: InProcessSandbox, led
     playing.faults.set_nth("reply-lost", 1)
     played = playing.play_round(player_id="p1", wager_cents=500, won_cents=1_500)
     assert [delivery.path for delivery in played.deliveries] == ["/withdraw", "/rollback"]
-    assert ledger.balance("p1") == 10_000
+    assert (played.lost, played.problems, ledger.balance("p1")) == (True, (), 10_000)
+
+
+def test_a_call_that_was_repeated_is_not_lost(playing: InProcessSandbox, ledger: MemoryLedger) -> None:
+    """Its repeat was answered."""
+    playing.faults.set_nth("reply-lost", 1)
+    played = playing.play_round(player_id="p1", wager_cents=500, won_cents=1_500)
+    assert (len(played.deliveries), played.lost, ledger.balance("p1")) == (3, False, 11_000)
 
 
 @pytest.mark.anyio

@@ -124,12 +124,13 @@ class House:
         dealer.abandon()
         self.faults.counted(dealer.calls, dealer.struck_nth)
         problems = tuple(problem for dealt in dealer.dealt for problem in (*dealt.problems, *_wrong_statuses(dealt)))
+        lost = any(dealt.lost for dealt in dealer.dealt)
         if isinstance(item, PlannedClaim):
             with self._lock:
                 self._claiming.discard(item.free_bet_id)
-            return PlayedRound(item.round_id, self.planner.round_no(item), (), tuple(deliveries), problems)
+            return PlayedRound(item.round_id, self.planner.round_no(item), (), tuple(deliveries), problems, lost)
         bet_ids = tuple(bet.bet_id for bet in item.bets)
-        return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems)
+        return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems, lost)
 
     def api_fault(self) -> Fault | None:
         """Return what strikes this call of the Operator API, and count the call."""

@@ -21,6 +21,7 @@ class PlayedRound:
         bet_ids: Its bets, as fetch-bet knows them; empty for a claim.
         deliveries: What the wallet answered, in order; repeats, and what a fault added, among them.
         problems: What no sound wallet would have answered; empty if all is well.
+        lost: Whether a call was given up without a definite answer, so that nobody knows what became of it.
     """
 
     round_id: str
@@ -28,3 +29,4 @@ class PlayedRound:
     bet_ids: tuple[str, ...]
     deliveries: "tuple[Delivery, ...]"
     problems: tuple[str, ...] = ()
+    lost: bool = False
