@@ -7,7 +7,8 @@ from typing import Any, cast
 from game_operator.profile import Profile
 from game_operator.sandbox.audit import Closing
 from game_operator.sandbox.service_keys import ServiceKeys
-from game_operator.sandbox.storm import Storm, StormProgress, StormReport, openings
+from game_operator.sandbox.storm import Storm, openings
+from game_operator.sandbox.storm_report import StormProgress, StormReport
 from game_operator.sandbox.trace import Trace, TraceHead
 from game_operator.webhooks.authenticators import Authenticator
 from tests.sandbox.dealing import START_MILLIS, InProcess

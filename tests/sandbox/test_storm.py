@@ -22,7 +22,8 @@ from game_operator.sandbox.faults import FAULTS, Fault
 from game_operator.sandbox.plan import BetEnd, Plan, PlannedClaim
 from game_operator.sandbox.seed import catalogue
 from game_operator.sandbox.service_keys import ServiceKeys
-from game_operator.sandbox.storm import Storm, StormProgress, StormReport, openings
+from game_operator.sandbox.storm import Storm, openings
+from game_operator.sandbox.storm_report import StormProgress, StormReport
 from game_operator.sandbox.trace import TraceHead, head_line, read_trace
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.authenticators import WebhookRequest

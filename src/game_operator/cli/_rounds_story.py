@@ -20,7 +20,8 @@ from game_operator.sandbox.played import PlayedRound
 from game_operator.sandbox.seed import catalogue
 from game_operator.sandbox.server import Sandbox
 from game_operator.sandbox.service_keys import ServiceKeys
-from game_operator.sandbox.storm import Storm, StormReport, openings
+from game_operator.sandbox.storm import Storm, openings
+from game_operator.sandbox.storm_report import StormReport
 from game_operator.sandbox.trace import TraceHead
 
 __all__ = ["told_of_rounds"]

@@ -7,7 +7,7 @@ from game_operator.cli._output import say, show_details, write_document
 
 if TYPE_CHECKING:
     from game_operator.sandbox.audit import Difference
-    from game_operator.sandbox.storm import StormReport
+    from game_operator.sandbox.storm_report import StormReport
 
 __all__ = ["tell_report"]
 

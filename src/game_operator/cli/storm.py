@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from game_operator.sandbox.books import Books
     from game_operator.sandbox.faults import FaultPlan
     from game_operator.sandbox.service_keys import ServiceKeys
-    from game_operator.sandbox.storm import Storm, StormProgress
+    from game_operator.sandbox.storm import Storm
+    from game_operator.sandbox.storm_report import StormProgress
     from game_operator.sandbox.trace import Trace, TraceHead
 
 __all__ = ["storm"]

@@ -8,15 +8,12 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from game_operator.caller import WebhookCaller
-from game_operator.codes import WebhookErrorCode
-from game_operator.errors import ConfigurationError, TransportError, shown
+from game_operator.errors import TransportError
 from game_operator.models import GameInfo
-from game_operator.models.webhooks import BalanceCall
-from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from game_operator.sandbox.audit import Difference, audit, audit_unfinished
 from game_operator.sandbox.books import Books
@@ -29,14 +26,16 @@ from game_operator.sandbox.faults import Fault, FaultPlan
 from game_operator.sandbox.patience import PatientCourier
 from game_operator.sandbox.plan import Plan, run_id_of
 from game_operator.sandbox.playing import play, replay
+from game_operator.sandbox.preflight import check_players, check_replay, check_wallet
 from game_operator.sandbox.retries import retry_preset
 from game_operator.sandbox.seed import catalogue
 from game_operator.sandbox.service_keys import ServiceKeys
 from game_operator.sandbox.steps import Order
+from game_operator.sandbox.storm_report import StormProgress, StormReport
 from game_operator.sandbox.trace import Trace, TraceHead, head_line, traced
 from game_operator.sandbox.watch import Watch
 
-__all__ = ["Storm", "StormProgress", "StormReport", "openings"]
+__all__ = ["Storm", "openings"]
 
 #: A storm's own players: most have this, in cents, and every tenth soon runs out of money.
 _RICH_CENTS: Final = 100_000
@@ -48,69 +47,6 @@ _PATIENCE_SECONDS: Final = 30.0
 _MOST_ATTEMPTS: Final = 30
 #: What was given up may still be under way at the wallet, and the audit reads the books more than once.
 _SETTLING_SECONDS: Final = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class StormProgress:
-    """How far a storm is."""
-
-    bets: int
-    posts: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StormReport:
-    """
-    What came of a storm.
-
-    Attributes:
-        head: How the plan was made.
-        bets, claims: How many were dealt.
-        posts: How many calls were posted, repeats and extras included.
-        seconds: From the first call to the last answer.
-        latencies_ms: Of each post that was answered without a fault on the wire.
-        faults: How often each fault struck.
-        states: How many bets and claims ended where, for the service.
-        accepted: How many bets the wallet accepted, as far as was heard.
-        refusals: With which codes bets were refused, and how often.
-        differences: What service and wallet do not agree on, and the service is not to blame.
-        expected: The same where the service itself gave a call up.
-        not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
-        broken_off: Why it ended before the plan did; "" if it did not.
-        trace: The lines of the trace, if it has not passed.
-    """
-
-    head: TraceHead
-    bets: int
-    claims: int
-    posts: int
-    seconds: float
-    latencies_ms: tuple[float, ...] = field(repr=False)
-    faults: Mapping[Fault, int]
-    states: Mapping[str, int]
-    accepted: int
-    refusals: Mapping[str, int]
-    differences: tuple[Difference, ...]
-    expected: tuple[Difference, ...]
-    not_200: int
-    broken_off: str = ""
-    trace: tuple[str, ...] = field(default=(), repr=False)
-
-    @property
-    def passed(self) -> bool:
-        """Whether all agrees but expected differences, each answer was HTTP 200, and not every bet was refused."""
-        return not (self.differences or self.not_200 or self.all_refused)
-
-    @property
-    def all_refused(self) -> bool:
-        """Whether the wallet accepted nothing and refused something: then nothing was tried."""
-        return bool(self.refusals) and not self.accepted
-
-    def percentile_ms(self, percent: float) -> float:
-        """Return the latency that *percent* of the answers did not exceed, in ms; 0 if there are none."""
-        ordered = sorted(self.latencies_ms)
-        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
 
 
 def openings(players: int, seed: int, start_millis: int) -> dict[str, int]:
@@ -179,8 +115,24 @@ class Storm:
                 wrong.
             ConfigurationError: The plan cannot be made, the players cannot be had, or the wallet is none of theirs.
         """
+        plan = self._plan()
+        opening = self._opening()
+        watch = Watch(opening)
+        dealer = self._dealer(plan, watch)
+        began = time.perf_counter()
+        try:
+            asyncio.run(self._play(dealer, on_progress))
+        except TransportError as gone:
+            return self._broken_off(dealer, time.perf_counter() - began, watch, gone)
+        seconds = time.perf_counter() - began
+        if any(map(given_up, dealer.dealt)):
+            time.sleep(_SETTLING_SECONDS)
+        found = audit(dealer.dealt, opening, self._books.close(opening), watch.wrong)
+        return self._report(dealer, seconds, found)
+
+    def _plan(self) -> Plan:
         head = self._head
-        plan = Plan(
+        return Plan(
             seed=head.seed,
             start_millis=head.start_millis,
             games=self._games,
@@ -188,16 +140,26 @@ class Storm:
             bets=head.bets,
             currency=head.currency,
         )
+
+    def _opening(self) -> Mapping[str, int]:
+        """Open the players' accounts, with the wallet asked before and after, and return what they hold."""
         if self._courier is None:
-            self._check_wallet()
-        opening = self._books.open(head.opening)
-        self._check_replay(opening)
+            nobody = f"storm-{run_id_of(self._head.seed, self._head.start_millis)}-nobody"
+            with self._caller() as caller:
+                check_wallet(caller, self._url, nobody)
+        opening = self._books.open(self._head.opening)
+        if self._trace is not None:
+            check_replay(self._trace.head.opening, opening)
         # For a replay: the balances that it begins with.
-        self._head = replace(head, opening=dict(opening))
+        self._head = replace(self._head, opening=dict(opening))
         if self._courier is None:
-            self._check_players(opening)
-        watch = Watch(opening)
-        dealer = Dealer(
+            with self._caller() as caller:
+                check_players(caller, opening)
+        return opening
+
+    def _dealer(self, plan: Plan, watch: Watch) -> Dealer:
+        head = self._head
+        return Dealer(
             plan,
             faults=FaultPlan.parse(head.faults),
             retries=retry_preset(head.retries),
@@ -206,16 +168,6 @@ class Storm:
             listener=watch,
             most_attempts=_MOST_ATTEMPTS,
         )
-        began = time.perf_counter()
-        try:
-            asyncio.run(self._play(dealer, began, on_progress))
-        except TransportError as gone:
-            return self._broken_off(dealer, time.perf_counter() - began, watch, gone)
-        seconds = time.perf_counter() - began
-        if any(map(given_up, dealer.dealt)):
-            time.sleep(_SETTLING_SECONDS)
-        found = audit(dealer.dealt, opening, self._books.close(opening), watch.wrong)
-        return self._report(dealer, seconds, found)
 
     def trace(self) -> tuple[str, ...]:
         """Return the lines of the trace of what was sent so far; none if nothing was."""
@@ -232,50 +184,6 @@ class Storm:
             raise gone
         return replace(report, broken_off=str(gone))
 
-    def _check_wallet(self) -> None:
-        """Ask for the balance of nobody, before anything is opened: a wallet that is not there is told at once."""
-        player_id = f"storm-{run_id_of(self._head.seed, self._head.start_millis)}-nobody"
-        with self._caller() as caller:
-            told = caller.send(BalanceCall(player_id=player_id))
-        if told.reply is None:
-            raise ConfigurationError(
-                f"{shown(self._url)} is no wallet: player-balance was answered with HTTP {told.status}, and no reply "
-                f"({told.problem}). Pass the address that /withdraw and the others are below."
-            )
-        if told.code == WebhookErrorCode.INVALID_SIGNATURE:
-            raise ConfigurationError(
-                "The wallet takes our calls for forged. Give it the public half of the service's key, or pass the "
-                "private half of the one it has."
-            )
-
-    def _check_replay(self, opening: Mapping[str, int]) -> None:
-        """Raise ConfigurationError if a trace is sent to a wallet where its players have other balances."""
-        for player_id, cents in opening.items() if self._trace is not None else ():
-            due = self._trace.head.opening[player_id] if self._trace else cents
-            if cents != due:
-                raise ConfigurationError(
-                    f"The wallet has {amount_from_cents(cents)} for the player {shown(player_id)}, and the trace "
-                    f"begins with {amount_from_cents(due)}. Put the wallet back to where it was: these balances, and "
-                    "none of the trace's bets."
-                )
-
-    def _check_players(self, opening: Mapping[str, int]) -> None:
-        player_id, cents = next(iter(opening.items()))
-        with self._caller() as caller:
-            told = caller.send(BalanceCall(player_id=player_id)).reply
-        if told is not None and told.code == WebhookErrorCode.SYSTEM_ERROR:
-            raise ConfigurationError(
-                f"The wallet answers SYSTEM_ERROR when it is asked for the balance of {shown(player_id)}. Look into "
-                "its log; where codes are few, that is said of a wrong key too."
-            )
-        balance_cents = None if told is None or told.code is not None else told.balance_cents
-        if balance_cents != cents:
-            has = "no balance" if balance_cents is None else amount_from_cents(int(balance_cents))
-            raise ConfigurationError(
-                f"The wallet tells {has} of the player {shown(player_id)}, who has {amount_from_cents(cents)}. "
-                "Pass the ledger that this wallet serves from."
-            )
-
     def _caller(self) -> WebhookCaller:
         return WebhookCaller(
             self._url,
@@ -285,15 +193,13 @@ class Storm:
             allow_insecure_http=self._insecure,
         )
 
-    async def _play(self, dealer: Dealer, began: float, on_progress: Callable[[StormProgress], object] | None) -> None:
+    async def _play(self, dealer: Dealer, on_progress: Callable[[StormProgress], object] | None) -> None:
+        meter = None if on_progress is None else _Meter(dealer, on_progress)
+
         def answered(order: Order, answers: list[tuple[Answer, ...]]) -> None:
             self._lines.append((order, answers))
-            counted.update(posts=len(order.posts))
-            if on_progress is not None:
-                counted.update(type(each).__name__ for each in dealer.dealt[counted.total() - counted["posts"] :])
-                on_progress(StormProgress(counted["DealtBet"], counted["posts"], time.perf_counter() - began))
-
-        counted: Counter[str] = Counter()
+            if meter is not None:
+                meter.count(order)
 
         if self._courier is not None:
             await self._carry(dealer, self._courier, answered)
@@ -363,15 +269,29 @@ class _Seen:
     """What is measured of posts, as they are over."""
 
     def __init__(self) -> None:
-        self.posts = 0
         self.not_200 = 0
         self.latencies_ms: list[float] = []
 
     def __call__(self, carried: Carried) -> None:
-        self.posts += 1
         if carried.answer is None:
             return
         if carried.post.manner is None:
             self.latencies_ms.append(carried.elapsed_seconds * 1_000)
         if carried.answer.status != 200 and carried.post.extra in {None, Fault.DUPLICATE}:
             self.not_200 += 1
+
+
+class _Meter:
+    """Tells how far a storm is, and looks at each bet once."""
+
+    def __init__(self, dealer: Dealer, tell: Callable[[StormProgress], object]) -> None:
+        self._dealer, self._tell = dealer, tell
+        self._began = time.perf_counter()
+        self._looked_at = self._bets = self._posts = 0
+
+    def count(self, order: Order) -> None:
+        fresh = self._dealer.dealt[self._looked_at :]
+        self._looked_at += len(fresh)
+        self._bets += sum(isinstance(each, DealtBet) for each in fresh)
+        self._posts += len(order.posts)
+        self._tell(StormProgress(self._bets, self._posts, time.perf_counter() - self._began))
