@@ -8,6 +8,7 @@ import shlex
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -701,6 +702,23 @@ def test_the_page_is_played_as_it_stands(run: Run, own_folder: Path) -> None:
     for line in shown.splitlines()[:9]:
         assert line.split("  ")[0] in told.out
     assert told.out.endswith("Service and wallet agree on all 100 bets and 2 claims.\n")
+
+
+def test_the_bug_on_the_page_is_found_as_it_is_shown(own_folder: Path) -> None:
+    """The wallet of the page, stormed: all that is shown of the bug is printed, but for the ids of a run."""
+    program = "\n".join(re.findall(r"```python\n(.*?)```", _PAGE, flags=re.DOTALL))
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=clean_environment({})
+    )
+    shown = _PAGE.partition("2 differences between")[2].partition("```")[0].splitlines()
+    assert (ran.returncode, len(shown)) == (0, 17), ran.stderr
+    printed = _without_run_ids(ran.stdout)
+    for line in shown:
+        assert _without_run_ids(line.removesuffix("…")) in printed
+
+
+def _without_run_ids(text: str) -> str:
+    return re.sub(r"-[0-9a-f]{12}-", "-RUN-", text)
 
 
 # --- what must not be lost --------------------------------------------------------------------------------------------
