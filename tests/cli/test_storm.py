@@ -714,7 +714,7 @@ def test_the_bug_on_the_page_is_found_as_it_is_shown(own_folder: Path) -> None:
     assert (ran.returncode, len(shown)) == (0, 17), ran.stderr
     printed = _without_run_ids(ran.stdout)
     for line in shown:
-        assert _without_run_ids(line.removesuffix("…")) in printed
+        assert _without_run_ids(line.removesuffix(" …")) in printed
 
 
 def _without_run_ids(text: str) -> str:
