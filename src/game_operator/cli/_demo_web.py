@@ -8,9 +8,9 @@ from typing import Final
 
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._output import say, show_details, write_document
+from game_operator.cli._running import wallet_running
 from game_operator.cli._stopping import STOP_SIGNALS, on_signals
 from game_operator.cli._stream import lost_output
-from game_operator.cli.demo import wallet_running
 
 __all__ = ["keep_open"]
 

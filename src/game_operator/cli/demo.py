@@ -1,34 +1,27 @@
 """``game-operator demo``: client, wallet, and both under fire by the service, told as three short stories."""
 
-import json
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Timer
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
-from game_operator.cli._output import say, waiting, write_document
+from game_operator.cli._output import say, write_document
+from game_operator.cli._running import running, wallet_running
 from game_operator.cli._stopping import on_signals
-from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from game_operator.cli._chapters import Chapter
 
-__all__ = ["demo", "wallet_running"]
-
-_START_SECONDS = 20.0
-_STOP_SECONDS = 5.0
-_CALLED = {"sandbox": "the sandbox", "serve": "the wallet"}
+__all__ = ["demo"]
 
 
 def demo(
@@ -79,7 +72,7 @@ def _client_story(place: Path) -> "Iterator[Chapter]":
     from game_operator.cli._story import told
 
     keys = write_pair(place / "operator.pem", bits=2048)
-    with _running("sandbox", "--directory", str(place)) as service:
+    with running("sandbox", "--directory", str(place)) as service:
         yield from told(keys, service)
 
 
@@ -99,56 +92,6 @@ def _rounds_story(place: Path) -> "Iterator[Chapter]":
     keys = write_pair(place / "dealer.pem", bits=2048)
     with wallet_running(place, "casino", keys.public) as (wallet, database):
         yield from told_of_rounds(keys.private, wallet, database)
-
-
-@contextmanager
-def wallet_running(place: Path, name: str, *service_keys: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """Run a wallet over an SQLite file in *place*, and yield what it says about itself, and its database."""
-    database, log = f"sqlite:///{place / name}.db", place / f"{name}.log"
-    known = [word for key in service_keys for word in ("--service-key", str(key))]
-    options = ("--port", "0", "--database", database, *known)
-    with log.open("wb") as standard_error, _running("serve", *options, log=standard_error) as wallet:
-        yield wallet, database
-
-
-@contextmanager
-def _running(name: str, *options: str, log: IO[bytes] | None = None) -> Iterator[dict[str, Any]]:
-    """Run the command *name*, which serves until it is stopped, and yield what it says about itself."""
-    command = [sys.executable, "-m", "game_operator.cli", name, "--json", *options]
-    # Our end of its stdin closes however we end, even killed, and that stops it.
-    child = subprocess.Popen(  # noqa: S603 - our own command, and paths that we have just made
-        [*command, "--stop-with-stdin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-    )
-    try:
-        with waiting(f"Starting {_CALLED[name]} …"):
-            service = _announced(name, child)
-        yield service | {"pid": child.pid}
-    finally:
-        _end_child(child)
-
-
-def _announced(name: str, child: "subprocess.Popen[str]") -> dict[str, Any]:
-    too_late = Timer(_START_SECONDS, child.kill)
-    too_late.start()
-    assert child.stdout is not None
-    line = child.stdout.readline()
-    too_late.cancel()
-    problem = f"{_CALLED[name].capitalize()} did not start"
-    if not line:
-        raise ConfigurationError(f"{problem}. Run `game-operator {name}` to see why.")
-    document: dict[str, Any] = json.loads(line)
-    if "error" in document:
-        raise ConfigurationError(f"{problem}: {document['error']['message']}")
-    return document
-
-
-def _end_child(child: "subprocess.Popen[str]") -> None:
-    child.terminate()
-    try:
-        child.communicate(timeout=_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.communicate()
 
 
 def _tell(number: int, chapter: "Chapter") -> None:
