@@ -25,8 +25,10 @@ from game_operator.sandbox.soundness import (
     MUST_BE_REFUSED,
     UNSEEN,
     check_cancelled,
+    check_covered,
     check_early,
     check_intruder,
+    check_overdrawn,
     check_paid,
     check_placed,
     check_refused,
@@ -96,6 +98,9 @@ class Dealer:
         self._due: Agenda[Step] = Agenda(name_of)
         #: Calls that were sent and not answered definitely, in the order of their first sending.
         self._unanswered: dict[Step, None] = {}
+        #: By player, how many of these there are, and how many calls have begun or ended so far.
+        self._under_way: Counter[str] = Counter()
+        self._turns: Counter[str] = Counter()
         #: The simulated time, Unix milliseconds.
         self.now_millis = self._coming.at_millis if self._coming else 0
         #: Bets and claims, in the order they were dealt.
@@ -251,6 +256,9 @@ class Dealer:
         if step.attempts > 1:
             return
         self._unanswered[step] = None
+        self._turns[bet.player_id] += 1
+        step.alone_since = None if self._under_way[bet.player_id] else self._turns[bet.player_id]
+        self._under_way[bet.player_id] += 1
         if self._listener is not None:
             self._listener.begin(bet, may_move_cents(step.call))
         if not isinstance(bet, DealtBet):
@@ -272,6 +280,13 @@ class Dealer:
             if answer.settles(step.call):
                 step.first = step.first or answer
                 check_repeat(step, answer)
+                check_overdrawn(step, answer)
+        if self._was_alone(step) and len(heard) == 1:
+            check_covered(step, heard[0][1])
+
+    def _was_alone(self, step: Step) -> bool:
+        """Return whether this was the call's only delivery, and no other of its player overlapped with it."""
+        return step.attempts == 1 and step.alone_since == self._turns[step.dealt.player_id]
 
     def _follow(self, step: Step, heard: list[tuple[Post, Answer]]) -> None:
         definite = [answer for post, answer in heard if post.extra not in MUST_BE_REFUSED and answer.settles(step.call)]
@@ -289,6 +304,8 @@ class Dealer:
         """Tell the listener, if it was ever told that the call began."""
         if step in self._unanswered:
             del self._unanswered[step]
+            self._turns[step.dealt.player_id] += 1
+            self._under_way[step.dealt.player_id] -= 1
             if self._listener is not None:
                 self._listener.end(step.dealt, moved_cents)
 

@@ -7,7 +7,8 @@ What a sound wallet answers is assumed (docs/decisions/0013, 0014).
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import RollbackCall
+from game_operator.models.webhooks import RollbackCall, WithdrawCall
+from game_operator.money import amount_from_cents
 from game_operator.sandbox.dealt import DealtBet, ServiceState
 from game_operator.sandbox.delivery import Answer, Post
 from game_operator.sandbox.faults import Fault
@@ -17,8 +18,10 @@ __all__ = [
     "MUST_BE_REFUSED",
     "UNSEEN",
     "check_cancelled",
+    "check_covered",
     "check_early",
     "check_intruder",
+    "check_overdrawn",
     "check_paid",
     "check_placed",
     "check_refused",
@@ -64,6 +67,33 @@ def check_refused(bet: DealtBet, answer: Answer) -> None:
     """A new bet was refused for what only an old one can be."""
     if answer.code in _NEVER_OF_A_NEW_BET:
         bet.problems.append(f"its withdraw was refused with {answer.code}, and it is the only one of this bet")
+
+
+def check_overdrawn(step: Step, answer: Answer) -> None:
+    """A bet was accepted, and the player did not have the wager."""
+    if not isinstance(step.call, WithdrawCall) or not answer.succeeded:
+        return
+    balance_cents = None if answer.reply is None else answer.reply.balance_cents
+    if balance_cents is not None and balance_cents < 0:
+        step.dealt.problems.append(
+            f"its withdraw was accepted, and left {amount_from_cents(balance_cents)}, below zero"
+        )
+
+
+def check_covered(step: Step, answer: Answer) -> None:
+    """
+    A bet was refused for want of money, and the money was there.
+
+    Only of a call whose player had nothing else under way: else the balance told may be another moment's.
+    """
+    if not isinstance(step.call, WithdrawCall) or answer.code != WebhookErrorCode.INSUFFICIENT_BALANCE:
+        return
+    balance_cents = None if answer.reply is None else answer.reply.balance_cents
+    if balance_cents is not None and balance_cents >= step.call.amount_cents:
+        step.dealt.problems.append(
+            f"its withdraw of {amount_from_cents(step.call.amount_cents)} was refused with {answer.code}, and the "
+            f"balance told is {amount_from_cents(balance_cents)}"
+        )
 
 
 def check_unpaid(bet: DealtBet) -> None:

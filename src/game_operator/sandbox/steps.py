@@ -23,6 +23,8 @@ class Step:
         then: What follows once it succeeded, or None.
         attempts: How many deliveries there were.
         first: The first definite answer, or None before it.
+        alone_since: How many calls of its player had begun or ended when this one began with no other of them under
+            way; None if another was.
         releases: What may be sent only after the first delivery of this: it was overtaken.
         extra: Set for a post that is sent besides a call: nothing follows from it.
     """
@@ -34,6 +36,7 @@ class Step:
     then: "Step | None" = None
     attempts: int = 0
     first: Answer | None = None
+    alone_since: int | None = None
     releases: "Step | None" = None
     extra: Fault | None = None
 
