@@ -84,6 +84,18 @@ def test_a_next_key_that_was_given(private_key: RSAPrivateKey, old_key: RSAPriva
     assert sandbox.rotate_service_key() == prepared
 
 
+def test_only_a_prepared_key_is_switched_to_if_asked(public_pem: bytes, old_key: RSAPrivateKey) -> None:
+    """Once; then there is none, and nothing is made, kept or switched."""
+    keeper = Keeper(full=False)
+    sandbox = Sandbox(operator_public_key=public_pem, next_service_key=old_key, key_keeper=keeper)
+    prepared = sandbox.rotate_service_key(only_prepared=True)
+    assert prepared == ServiceKeys(old_key).current.public_key_pem() == sandbox.service_public_key_pem
+    with pytest.raises(ConfigurationError, match="no next key to switch to"):
+        sandbox.rotate_service_key(only_prepared=True)
+    assert (sandbox.service_public_key_pem, sandbox.prepared_service_key_pem) == (prepared, None)
+    assert keeper.kept == [old_key]
+
+
 class Keeper:
     """Keeps keys in a list, or cannot."""
 

@@ -125,19 +125,25 @@ class SandboxBase:
         with self._rotation:
             return _public_pem(self.house.keys.prepared().public_key())
 
-    def rotate_service_key(self) -> bytes:
+    def rotate_service_key(self, *, only_prepared: bool = False) -> bytes:
         """
         Sign webhooks with the next key from now on, made if there is none yet, and return its public half, in PEM.
 
+        Args:
+            only_prepared: Switch only to a key that was prepared, which the wallet may know already.
+
         Raises:
-            ConfigurationError: The keys cannot be kept; then the service signs with the one it had.
+            ConfigurationError: The keys cannot be kept, or none is prepared; then the service signs with the one it
+                had.
         """
         with self._rotation:
             keys = self.house.keys
+            if only_prepared and keys.following is None:
+                raise ConfigurationError("There is no next key to switch to (any more). Make one first.")
             if self.key_keeper is not None:
                 self.key_keeper.keep(keys.prepared())
             self.house.keys = keys.rotated()
-        return self.service_public_key_pem
+            return self.service_public_key_pem
 
     def _own_key(self) -> RSAPrivateKey:
         if self._private_key is None:

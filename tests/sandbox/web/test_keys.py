@@ -1,12 +1,15 @@
 """The Keys page: public halves to register, a rotation, and never a private key."""
 
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from threading import Event
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 from playwright.sync_api import Browser, expect
@@ -15,9 +18,10 @@ from game_operator.errors import ConfigurationError
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.faults import FaultPlan
+from game_operator.signers.keys import load_public_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.sandbox.web.support import PATHS, page, post
+from tests.sandbox.web.support import PATHS, form_token, page, post
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
@@ -144,6 +148,43 @@ def test_a_switch_that_cannot_be_kept_is_told(public_key: RSAPublicKey) -> None:
             assert "No space left. Nothing was switched." in refused.text
             assert "/full/disk" in page(http, "/keys").text
         assert sandbox.service_public_key_pem == before
+
+
+class SlowDisk:
+    """Keeps each key, once it is let."""
+
+    where = "/slow/disk"
+
+    def __init__(self) -> None:
+        self.asked, self.may = Event(), Event()
+        self.kept: list[RSAPublicKey] = []
+
+    def keep(self, following: RSAPrivateKey) -> None:
+        self.asked.set()
+        assert self.may.wait(20)
+        self.kept.append(following.public_key())
+
+
+def test_a_double_click_switches_once(public_key: RSAPublicKey) -> None:
+    """The second comes while the first is at work, and is told; the key that no wallet knows is not even made."""
+    disk = SlowDisk()
+    with (
+        Sandbox(operator_public_key=public_key, control_room=True, key_keeper=disk) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        ThreadPoolExecutor(2) as clicks,
+    ):
+        prepared = sandbox.prepare_service_key()
+        form_token(http)
+        first = clicks.submit(post, http, "/keys/rotate")
+        assert disk.asked.wait(20)
+        second = clicks.submit(post, http, "/keys/rotate")
+        time.sleep(0.3)
+        disk.may.set()
+        assert (first.result(20).status_code, second.result(20).status_code) == (303, 409)
+        assert "There is no next key to switch to" in second.result().text
+        assert sandbox.service_public_key_pem == prepared
+        assert sandbox.prepared_service_key_pem is None
+    assert [key.public_numbers() for key in disk.kept] == [load_public_key(prepared).public_numbers()]
 
 
 def test_where_keys_are_is_not_said_of_none(own_http: httpx.Client) -> None:

@@ -86,11 +86,9 @@ class _Keys:
 
     async def rotate(self, request: Request) -> Response:
         await self._desk.form(request)
-        if self._sandbox.prepared_service_key_pem is None:
-            # Pressed twice, it would switch to a key that no wallet knows.
-            return await self._not_prepared(request)
         try:
-            await run_in_threadpool(self._sandbox.rotate_service_key)
+            # Pressed twice, it would else switch to a key that no wallet knows.
+            await run_in_threadpool(self._sandbox.rotate_service_key, only_prepared=True)
         except ConfigurationError as failed:
             return await self._page(request, status=_CONFLICT, problem=str(failed))
         return RedirectResponse(f"{PATH}?rotated", _SEE_OTHER)
