@@ -21,6 +21,7 @@ from game_operator.wallet import Wallet
 
 __all__ = [
     "AnswersWithoutCrediting",
+    "ChecksNoFunds",
     "CreditsWhatIsChanged",
     "ForgetsUnderLoad",
     "KeyedOnTxIdAlone",
@@ -30,6 +31,7 @@ __all__ = [
     "RefundsTwice",
     "RefusesEverything",
     "RefusesJackpots",
+    "RefusesWithMoney",
     "RightWallet",
     "SlipsInTheBackground",
     "TellsWhatWasBefore",
@@ -240,7 +242,7 @@ class ForgetsUnderLoad:
             return self._reply(call, self._calls[identity].code)
         before = self.balances[call.player_id]
         await asyncio.sleep(0.002)
-        if before + cents < 0:
+        if self._lacks_money(call, before + cents):
             reply = self._reply(call, WebhookErrorCode.INSUFFICIENT_BALANCE)
         else:
             self.balances[call.player_id] = before + cents
@@ -248,6 +250,26 @@ class ForgetsUnderLoad:
         self._calls[identity] = reply
         return reply
 
+    def _lacks_money(self, call: MovingCall, left_cents: int) -> bool:
+        return left_cents < 0
+
     def _reply(self, call: MovingCall | BalanceCall, code: str | None = None) -> Reply:
         cents = self.balances.get(call.player_id)
         return Reply(code=code, balance_cents=None if cents is None else Cents(cents))
+
+
+class ChecksNoFunds(ForgetsUnderLoad):
+    """Whoever has no money bets all the same."""
+
+    def _lacks_money(self, call: MovingCall, left_cents: int) -> bool:
+        return False
+
+
+class RefusesWithMoney(ForgetsUnderLoad):
+    """Every third bet is refused for want of money, whatever there is."""
+
+    _asked = 0
+
+    def _lacks_money(self, call: MovingCall, left_cents: int) -> bool:
+        self._asked += call.operation == "withdraw"
+        return super()._lacks_money(call, left_cents) or (call.operation == "withdraw" and self._asked % 3 == 0)
