@@ -559,7 +559,10 @@ def test_a_wallet_that_goes_bad(
         )  # fmt: skip
     if sentence and right:
         assert (told.code, told.err) == (1, "")
-        assert "It broke off before all bets were played. The wallet gives no definite answer any more" in told.out
+        assert (
+            "It broke off before all bets were played and audited. The wallet gives no definite answer any more"
+            in told.out
+        )
         assert (own_folder / "storm-5.trace").exists()
         return
     assert told.code == (2 if sentence else 3), told

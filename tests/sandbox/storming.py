@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from game_operator.profile import Profile
 from game_operator.sandbox.audit import Closing
+from game_operator.sandbox.books import Books
 from game_operator.sandbox.service_keys import ServiceKeys
 from game_operator.sandbox.storm import Storm, openings
 from game_operator.sandbox.storm_report import StormProgress, StormReport
@@ -70,6 +71,7 @@ def storm(
     concurrency: int = 1,
     trace: Trace | None = None,
     courier: InProcess | None = None,
+    books: Books | None = None,
     authenticator: Authenticator | None = None,
     on_progress: Callable[[StormProgress], object] | None = None,
     **changes: Any,  # Any: as of head_of.
@@ -80,7 +82,7 @@ def storm(
     stormed = Storm(
         "http://127.0.0.1:1",
         cast("ServiceKeys", courier.keys),  # Fast ones that sign as they do.
-        MemoryBooks(courier, audit),
+        books or MemoryBooks(courier, audit),
         head,
         concurrency=concurrency,
         trace=trace,

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError
+from game_operator.errors import (
+    ConfigurationError,
+    GameOperatorError,
+    LedgerUnavailableError,
+    RequestNotSentError,
+    TransportError,
+)
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.profile import Profile
 from game_operator.sandbox.audit import Closing
@@ -28,7 +34,7 @@ from game_operator.sandbox.trace import TraceHead, head_line, read_trace
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.authenticators import WebhookRequest
 from tests.sandbox.dealing import START_MILLIS, InProcess
-from tests.sandbox.storming import AUDITS, head_of, slips_of, storm, wallet_in_process
+from tests.sandbox.storming import AUDITS, MemoryBooks, head_of, slips_of, storm, wallet_in_process
 from tests.sandbox.wrong_wallets import (
     AnswersWithoutCrediting,
     CreditsWhatIsChanged,
@@ -467,6 +473,32 @@ def test_a_wallet_that_is_wrong_and_then_gone_is_reported() -> None:
     assert len(report.trace) > 100
     with pytest.raises(TransportError, match="The wallet has gone"):
         storm(courier=_Leaves(opening=head.opening), bets=300, faults="duplicate=0.3")
+
+
+class _CloseNot(MemoryBooks):
+    """Books that cannot be read any more when all has been played."""
+
+    def __init__(self, courier: InProcess, gone: GameOperatorError) -> None:
+        super().__init__(courier, "ledger")
+        self._gone = gone
+
+    def close(self, player_ids: Iterable[str]) -> Closing:
+        raise self._gone
+
+
+@pytest.mark.parametrize("gone", [RequestNotSentError("It is gone"), LedgerUnavailableError("It is gone")], ids=repr)
+def test_books_that_are_gone_at_the_end(gone: GameOperatorError) -> None:
+    """What answers showed by then is reported as after a break; of a right wallet, that its books are gone."""
+    faults = "duplicate=0.3"
+    wrong, right = (wallet_in_process(head_of(), wallet) for wallet in (PaysRepeatsTwice, RightWallet))
+    report, _ = storm(courier=wrong, books=_CloseNot(wrong, gone), faults=faults)
+    assert not report.passed
+    assert report.broken_off.startswith("It is gone")
+    assert report.bets == 200
+    assert report.differences[0].history
+    assert report.trace
+    with pytest.raises(type(gone), match="It is gone"):
+        storm(courier=right, books=_CloseNot(right, gone), faults=faults)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def _tell_expected(report: "StormReport") -> None:
 
 def _tell_differences(report: "StormReport") -> None:
     if report.broken_off:
-        say(f"It broke off before all bets were played. {report.broken_off}", style="red")
+        say(f"It broke off before all bets were played and audited. {report.broken_off}", style="red")
     if report.all_refused:
         say("The wallet refused every bet, so nothing was tried.", style="red")
     if report.not_200:

@@ -9,7 +9,13 @@ from typing import Final, Protocol
 
 from game_operator.caller import SigningKey, WebhookCaller
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import AccountExistsError, ConfigurationError, DeliveryInDoubtError, shown
+from game_operator.errors import (
+    AccountExistsError,
+    AccountNotFoundError,
+    ConfigurationError,
+    DeliveryInDoubtError,
+    shown,
+)
 from game_operator.ledger.sql_ledger import SqlLedger
 from game_operator.models.webhooks import BalanceCall, problem_of_id
 from game_operator.money import amount_from_cents
@@ -55,13 +61,21 @@ class LedgerBooks:
         """Return balances and bets, and what ``verify`` finds."""
         players = frozenset(player_ids)
         with closing(self._ledger()) as ledger:
-            balances = {player_id: int(ledger.balance(player_id)) for player_id in players}
+            balances = {player_id: _balance_in(ledger, player_id) for player_id in players}
             bets = {bet.bet_id: bet for bet in ledger.bets(source=self._source) if bet.player_id in players}
             report = ledger.verify()
         return Closing(balances, bets, tuple(finding.detail for finding in report.findings))
 
     def _ledger(self) -> SqlLedger:
         return SqlLedger(self._url, migrate=False, table_prefix=self._prefix)
+
+
+def _balance_in(ledger: SqlLedger, player_id: str) -> int | None:
+    """Return a balance in cents; None if the wallet under test has removed the account."""
+    try:
+        return int(ledger.balance(player_id))
+    except AccountNotFoundError:
+        return None
 
 
 class PlayersBooks:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from game_operator.caller import WebhookCaller
-from game_operator.errors import TransportError
+from game_operator.errors import GameOperatorError, LedgerError, TransportError
 from game_operator.models import GameInfo
 from game_operator.profile import Profile
 from game_operator.sandbox.audit import Difference, audit, audit_unfinished
@@ -108,11 +108,12 @@ class Storm:
         """
         Play and audit; *on_progress* is called now and then.
 
-        A wallet that goes away is audited as far as it came, and reported if anything is wrong already.
+        A wallet that goes away, or its ledger, is audited as far as it came, and reported if anything is wrong already.
 
         Raises:
             TransportError: Nobody can reach the wallet, or it gives no definite answer any more, and nothing else is
                 wrong.
+            LedgerError: The books cannot be read at the end, and nothing else is wrong.
             ConfigurationError: The plan cannot be made, the players cannot be had, or the wallet is none of theirs.
         """
         plan = self._plan()
@@ -122,13 +123,13 @@ class Storm:
         began = time.perf_counter()
         try:
             asyncio.run(self._play(dealer, on_progress))
-        except TransportError as gone:
+            seconds = time.perf_counter() - began
+            if any(map(given_up, dealer.dealt)):
+                time.sleep(_SETTLING_SECONDS)
+            closing = self._books.close(opening)
+        except (TransportError, LedgerError) as gone:
             return self._broken_off(dealer, time.perf_counter() - began, watch, gone)
-        seconds = time.perf_counter() - began
-        if any(map(given_up, dealer.dealt)):
-            time.sleep(_SETTLING_SECONDS)
-        found = audit(dealer.dealt, opening, self._books.close(opening), watch.wrong)
-        return self._report(dealer, seconds, found)
+        return self._report(dealer, seconds, audit(dealer.dealt, opening, closing, watch.wrong))
 
     def _plan(self) -> Plan:
         head = self._head
@@ -173,7 +174,7 @@ class Storm:
         """Return the lines of the trace of what was sent so far; none if nothing was."""
         return tuple(self._traced()) if self._lines else ()
 
-    def _broken_off(self, dealer: Dealer, seconds: float, watch: Watch, gone: TransportError) -> StormReport:
+    def _broken_off(self, dealer: Dealer, seconds: float, watch: Watch, gone: GameOperatorError) -> StormReport:
         """Return the report of a storm whose wallet has gone, if something is wrong besides; else raise *gone*."""
         # A call that the service gave up leaves open what is due; those that end now were told of before.
         open_players = {each.player_id for each in dealer.dealt if given_up(each)}
