@@ -5,6 +5,7 @@ The newest are kept, and whoever watches is told at once. Bodies and signatures 
 eyes of the person at this machine, and goes into no log.
 """
 
+import secrets
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -71,6 +72,14 @@ class LiveLog:
         self._exchanges: deque[Exchange] = deque(maxlen=kept)
         self._watchers: list[Watcher] = []
         self._count = 0
+        #: Told from the run of another log, whose numbers are of other exchanges.
+        self.run: Final = secrets.token_hex(8)
+
+    @property
+    def count(self) -> int:
+        """How many were recorded, which is the number of the newest."""
+        with self._lock:
+            return self._count
 
     def record(self, exchange: Exchange) -> Exchange:
         """Keep *exchange*, tell the watchers, and return it with its number."""

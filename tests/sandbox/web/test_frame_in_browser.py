@@ -2,9 +2,11 @@
 
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from playwright.sync_api import Browser, Page, expect
 
 from game_operator import OperatorClient
@@ -170,6 +172,33 @@ def test_a_page_that_slept_catches_up(sandbox: Sandbox, browser: Browser) -> Non
         page.context.set_offline(False)
         for number in numbers:
             expect(page.locator(f"#call-{number}")).to_have_count(1)
+
+
+def test_a_page_that_is_older_than_the_sandbox(browser: Browser, public_key: RSAPublicKey) -> None:
+    """Started again, the sandbox is heard again; calls of the run before stay, as what they are, and lead nowhere."""
+    expected = ("Failed to load resource: net::ERR_", "htmx:sse:error", "ERR_INCOMPLETE_CHUNKED_ENCODING")
+    with Sandbox(operator_public_key=public_key, control_room=True) as before:
+        port = urlsplit(before.base_url).port
+        for _ in range(3):
+            _ask(before)
+        with visiting(browser, before.base_url, expected=expected) as page:
+            page.goto("/live")
+            expect(page.get_by_text("Listening")).to_be_visible()
+            _ask(before)
+            expect(page.locator("#calls a")).to_have_count(4)
+            before.__exit__(None, None, None)
+            with Sandbox(operator_public_key=public_key, control_room=True, port=port or 0) as after:
+                _ask(after)
+                expect(page.locator("#calls tr")).to_have_count(5)
+                expect(page.locator("#calls tr").first).to_have_id("call-1")
+                expect(page.locator("#calls a")).to_have_count(1)
+                expect(page.locator("#calls .past")).to_have_count(4)
+                page.locator("#calls a").click()
+                expect(page.get_by_role("heading", level=1)).to_contain_text("fetch-games")
+
+
+def _ask(sandbox: Sandbox) -> None:
+    httpx.get(f"{sandbox.base_url}/api/v0.2/fetch-games", trust_env=False)
 
 
 def _drop_streams(sandbox: Sandbox) -> None:

@@ -42,24 +42,28 @@ class Events:
         self._lines = response.iter_lines()
 
     def next(self) -> tuple[int, str]:
-        """Return the next event's id and data; comments are passed over."""
-        number, data = 0, ""
+        """Return the number in the next event's id, and its data; comments and that it begins anew are passed over."""
+        name = "anew"
+        while name == "anew":
+            name, seen, data = self.raw()
+        return int(seen.rpartition("-")[2]), data
+
+    def raw(self) -> tuple[str, str, str]:
+        """Return the next event's name, id and data; comments are passed over."""
+        fields = {"event": "", "id": "", "data": ""}
         for line in self._lines:
-            if line.startswith("id: "):
-                number = int(line[4:])
-            elif line.startswith("data: "):
-                data += line[6:] + "\n"
-            elif not line and data:
-                return number, data
+            name, _, value = line.partition(": ")
+            if name in fields:
+                fields[name] += value + "\n" * (name == "data")
+            elif not line and fields["data"]:
+                return fields["event"], fields["id"], fields["data"]
         raise EOFError
 
 
 @pytest.fixture
 def stream(sandbox: Sandbox, http: httpx.Client) -> Iterator[Events]:
     """A stream of what happens from now on, already listening."""
-    newest = sandbox.live.recent(1)
-    after = newest[0].number if newest else 0
-    with http.stream("GET", f"/live/events?after={after}") as response:
+    with http.stream("GET", f"/live/events?seen={sandbox.live.run}-{sandbox.live.count}") as response:
         assert response.status_code == 200
         yield Events(response)
 
@@ -152,25 +156,58 @@ def test_a_storm_comes_in_few_events(sandbox: Sandbox, stream: Events) -> None:
 @pytest.mark.parametrize(
     ("query", "header"),
     [
-        pytest.param("?after={seen}", {}, id="a page that was made with a number"),
-        pytest.param("?after=1", {"last-event-id": "{seen}"}, id="a page that was away"),
+        pytest.param("?seen={seen}", {}, id="a page that was made with a mark"),
+        pytest.param("?seen={run}-1", {"last-event-id": "{seen}"}, id="a page that was away"),
     ],
 )
 def test_nothing_is_missed_in_between(sandbox: Sandbox, http: httpx.Client, query: str, header: dict[str, str]) -> None:
     """What happened between the page and its stream, or while the page slept, comes first."""
-    seen = recorded(sandbox).number
+    run = sandbox.live.run
+    seen = f"{run}-{recorded(sandbox).number}"
     missed = [recorded(sandbox).number, recorded(sandbox).number]
     headers = {name: value.format(seen=seen) for name, value in header.items()}
-    with http.stream("GET", "/live/events" + query.format(seen=seen), headers=headers) as response:
-        assert numbers(Events(response).next()[1]) == missed[::-1]
+    with http.stream("GET", "/live/events" + query.format(seen=seen, run=run), headers=headers) as response:
+        name, _, data = Events(response).raw()
+    assert (name, numbers(data)) == ("", missed[::-1])
 
 
-@pytest.mark.parametrize("after", ["x", "-1", "٣", "9" * 5000, ""])
-def test_a_stream_begins_anywhere(sandbox: Sandbox, http: httpx.Client, after: str) -> None:
-    """A number that is none is 0: all that is kept comes."""
-    number = recorded(sandbox).number
-    with http.stream("GET", "/live/events", params={"after": after}) as response:
-        assert Events(response).next()[0] == number
+@pytest.mark.parametrize(
+    "seen",
+    [
+        "x", "", "-1", "٣", "9" * 5000, "{newest}", "{run}", "{run}-", "{run}--1", "{run}-٣", "{run}-{beyond}",
+        "{run}-" + "9" * 5000, "0123456789abcdef-{newest}",
+    ],
+)  # fmt: skip
+def test_a_mark_that_this_run_did_not_give_begins_anew(sandbox: Sandbox, http: httpx.Client, seen: str) -> None:
+    """The reader is told so, and all that is kept comes: a mark of an earlier run would hide what is new."""
+    newest, run = recorded(sandbox).number, sandbox.live.run
+    named = seen.format(run=run, newest=newest, beyond=newest + 1)
+    with http.stream("GET", "/live/events", params={"seen": named}) as response:
+        events = Events(response)
+        assert events.raw() == ("anew", f"{run}-0", f"{run}\n")
+        name, mark, data = events.raw()
+    assert (name, mark) == ("", f"{run}-{newest}")
+    assert numbers(data) == list(range(newest, max(newest - 100, 0), -1))
+
+
+def test_a_page_of_an_earlier_run_is_told_what_is_new(public_key: RSAPublicKey) -> None:
+    """Its marks are beyond all numbers of the new run, or, worse, are not."""
+    marks: list[str] = []
+    for _ in range(2):
+        with (
+            Sandbox(operator_public_key=public_key, control_room=True) as sandbox,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        ):
+            for _ in range(3):
+                recorded(sandbox)
+            headers = {"last-event-id": marks[0]} if marks else {}
+            with http.stream("GET", "/live/events", headers=headers) as response:
+                events = Events(response)
+                assert events.raw()[0] == "anew"
+                name, mark, data = events.raw()
+                marks.append(mark)
+                assert (name, numbers(data)) == ("", [3, 2, 1])
+    assert marks[0] != marks[1]
 
 
 def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:

@@ -3,10 +3,14 @@ What happens, told to open pages as server-sent events.
 
 A stream is woken by the live log and then reads what is new in it, by number. So nothing waits in a queue: whoever
 reads slowly gets more at once, and what has left the log in the meantime is left out.
+
+The id of an event is a mark: a number, and the run that counted it. A page that is left open while the sandbox starts
+again comes back with a mark of the earlier run, and is told to begin anew.
 """
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -16,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from game_operator.sandbox.live import Exchange, LiveLog
 
-__all__ = ["EventStream", "Streams", "event"]
+__all__ = ["EventStream", "Streams", "event", "mark"]
 
 #: How many exchanges one event carries at most; of more, the newest.
 MOST_AT_ONCE: Final = 100
@@ -25,6 +29,7 @@ _HEARTBEAT_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.1
 #: A reader that takes nothing for so long is hung up on; the page asks again when it is back.
 _PATIENCE_SECONDS: Final = 30.0
+_MARK: Final = re.compile(r"([0-9a-f]{16})-([0-9]{1,15})")
 
 #: Makes an event's data of exchanges, the newest first.
 Show = Callable[[Sequence[Exchange]], str]
@@ -64,21 +69,22 @@ class Streams:
 
 class EventStream(Response):
     """
-    Exchanges as events, from number *after* on, until the reader goes or the server stops.
+    Exchanges as events, from those after *seen* on, until the reader goes or the server stops.
 
     Args:
         streams: Of the server.
-        after: The number of the exchange that the reader has seen last.
+        seen: The mark of the exchange that the reader has seen last; one that this run did not give begins anew.
         show: Makes the data of an event.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, after: int, show: Show) -> None:
+    def __init__(self, streams: Streams, seen: str, show: Show) -> None:
         super().__init__()
         del self.headers["content-length"]
         self._streams = streams
-        self._after = after
+        self._seen = seen
+        self._after = 0
         self._show = show
         self._gone = False
 
@@ -88,7 +94,7 @@ class EventStream(Response):
             leaving = asyncio.create_task(self._watch_reader(receive, wake))
             try:
                 await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-                await self._send(b": connected\n\n", send)
+                await self._send(self._greeting(), send)
                 while not (self._gone or self._streams.stopped):
                     await self._send(await self._next(wake), send)
                 if not self._gone:
@@ -97,6 +103,14 @@ class EventStream(Response):
                 return
             finally:
                 leaving.cancel()
+
+    def _greeting(self) -> bytes:
+        live = self._streams.live
+        after = _number(self._seen, live)
+        if after is None:
+            return f"event: anew\nid: {mark(live, 0)}\ndata: {live.run}\n\n".encode()
+        self._after = after
+        return b": connected\n\n"
 
     async def _next(self, wake: asyncio.Event) -> bytes:
         new = self._new()
@@ -110,7 +124,7 @@ class EventStream(Response):
             wake.clear()
             return b""
         self._after = new[0].number
-        return event(self._show(new), number=self._after)
+        return event(self._show(new), mark(self._streams.live, self._after))
 
     def _new(self) -> list[Exchange]:
         return [exchange for exchange in self._streams.live.recent(MOST_AT_ONCE) if exchange.number > self._after]
@@ -129,7 +143,20 @@ class EventStream(Response):
         wake.set()
 
 
-def event(data: str, *, number: int) -> bytes:
-    """Return a server-sent event; a reader that comes back names *number* as the last it has seen."""
+def mark(live: LiveLog, number: int) -> str:
+    """Return what a reader names that has seen the exchanges of *live* up to *number*."""
+    return f"{live.run}-{number}"
+
+
+def _number(seen: str, live: LiveLog) -> int | None:
+    """Return the number in the mark *seen*, or None if *live* has not given it."""
+    found = _MARK.fullmatch(seen)
+    if found is None or found[1] != live.run or int(found[2]) > live.count:
+        return None
+    return int(found[2])
+
+
+def event(data: str, seen: str) -> bytes:
+    """Return a server-sent event; a reader that comes back names the mark *seen* as the last it has seen."""
     lines = "".join(f"data: {line}\n" for line in data.splitlines() if line.strip())
-    return f"id: {number}\n{lines}\n".encode(errors="backslashreplace")
+    return f"id: {seen}\n{lines}\n".encode(errors="backslashreplace")

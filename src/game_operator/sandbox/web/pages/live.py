@@ -13,7 +13,7 @@ from game_operator.sandbox.web.curl import curl_line
 from game_operator.sandbox.web.desk import Desk
 from game_operator.sandbox.web.exchanges import raw_request, raw_response, row
 from game_operator.sandbox.web.refusal import NotServedError
-from game_operator.sandbox.web.streams import EventStream, Streams
+from game_operator.sandbox.web.streams import EventStream, Streams, mark
 from game_operator.sandbox.web.verdict import unreachable_wallet
 
 __all__ = ["PATH", "TITLE", "routes"]
@@ -45,15 +45,15 @@ class _Live:
 
     async def newest(self, request: Request) -> Response:
         exchanges = self._log.recent(_SHOWN)
-        after = exchanges[0].number if exchanges else 0
-        return self._desk.page(request, "live.html", rows=[row(each) for each in exchanges], after=after, shown=_SHOWN)
+        seen = mark(self._log, exchanges[0].number if exchanges else 0)
+        return self._desk.page(request, "live.html", rows=[row(each) for each in exchanges], seen=seen, shown=_SHOWN)
 
     async def events(self, request: Request) -> Response:
         if request.method == "HEAD":
             return Response(media_type=EventStream.media_type)
-        # A page that was away names what it has seen last; one that is new was made with that number.
-        seen = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        return EventStream(self._streams, _number(seen), self._rows)
+        # A page that was away names what it has seen last; one that is new was made with that mark.
+        seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
+        return EventStream(self._streams, seen, self._rows)
 
     async def one(self, request: Request) -> Response:
         return self._detail(request, self._asked_for(request))

@@ -33,6 +33,16 @@
     while (calls.rows.length > Number(calls.dataset.most)) calls.rows[calls.rows.length - 1].remove();
   };
 
+  // The sandbox has started again: what stands here is of the run before, and its numbers now belong to other calls.
+  const outdate = (calls) => {
+    for (const row of calls.rows) {
+      row.removeAttribute("id");
+      row.className = "past";
+      row.title = "Of the run before the sandbox started again";
+      for (const link of row.querySelectorAll("a")) link.replaceWith(...link.childNodes);
+    }
+  };
+
   document.addEventListener("DOMContentLoaded", () => {
     for (const button of document.querySelectorAll("[data-copy]")) {
       button.hidden = false;
@@ -47,6 +57,7 @@
     if (win) win.checked = true;
   });
 
+  document.addEventListener("anew", (event) => outdate(event.target));
   document.addEventListener("htmx:sse:after:connection", () => say("on", "Listening"));
   document.addEventListener("htmx:sse:error", () => say("off", "Connecting again …"));
   document.addEventListener("htmx:sse:close", () => say("off", "Disconnected"));
