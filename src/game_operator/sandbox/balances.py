@@ -233,6 +233,11 @@ class BalanceBoard:
             seen = [_seen(player_id, player) for player_id, player in reversed(self._players.items())]
         return sorted(seen, key=lambda player: player.agrees)
 
+    def disagrees(self) -> bool:
+        """Return whether any player's balance was wrong; quicker than to look at all ``players``."""
+        with self._lock:
+            return any(player.first_wrong is not None for player in self._players.values())
+
     def player(self, player_id: str) -> PlayerBalance | None:
         """Return how it stands with one player, or None if nothing is known."""
         with self._lock:

@@ -9,6 +9,7 @@ from game_operator.errors import GameOperatorError
 from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.webhook import read_reply
 from game_operator.sandbox.live import Exchange
+from game_operator.sandbox.soundness import MUST_BE_REFUSED
 from game_operator.sandbox.web.words import visible
 
 __all__ = ["ExchangeRow", "folded", "raw_request", "raw_response", "row"]
@@ -16,6 +17,8 @@ __all__ = ["ExchangeRow", "folded", "raw_request", "raw_response", "row"]
 #: Of a body on a page; a longer one would make the page useless.
 _SHOWN_BYTES: Final = 64 * 1024
 _FIRST_FAILURE: Final = 400
+#: What the log notes on a post that a sound wallet refuses, sent again by hand too.
+_MUST_BE_REFUSED: Final = "must be refused"
 #: Verdicts on a signature, by how they are coloured; all others are a warning.
 _VERDICTS: Final = {"valid": "good", "not needed": ""}
 
@@ -27,7 +30,8 @@ class ExchangeRow:
 
     Attributes:
         exchange: What is shown.
-        answer: The code of a webhook's reply, the status of another answer, or that there was none.
+        answer: The code of a webhook's reply, the status of another answer, or that there was none. ``accepted`` is a
+            SUCCESS to what had to be refused.
         tone: How it is coloured: ``good``, ``bad``, ``warn`` (refused by the rules, which is an answer too).
         signature_tone: The same for the verdict on the signature.
     """
@@ -75,9 +79,15 @@ def _answer(exchange: Exchange) -> tuple[str, str]:
         reply = read_reply(exchange.response_body)
     except (GameOperatorError, ValueError):
         return f"{exchange.status}, unreadable", "bad"
-    return (
-        ("SUCCESS", "good") if reply.code is None else (reply.code, "bad" if reply.code == "SYSTEM_ERROR" else "warn")
-    )
+    if reply.code is not None:
+        return reply.code, "bad" if reply.code == "SYSTEM_ERROR" else "warn"
+    return ("accepted", "bad") if _had_to_be_refused(exchange) else ("SUCCESS", "good")
+
+
+def _had_to_be_refused(exchange: Exchange) -> bool:
+    if _MUST_BE_REFUSED in exchange.note.split("; "):
+        return True
+    return not MUST_BE_REFUSED.isdisjoint(exchange.fault.split(", "))
 
 
 def _message(first: str, headers: HeaderPairs, body: bytes) -> str:

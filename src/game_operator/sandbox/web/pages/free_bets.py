@@ -1,5 +1,6 @@
 """Free bets: granted by the API's own rules, and what became of them."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -25,6 +26,8 @@ TITLE: Final = "Free bets"
 _SEE_OTHER: Final = 303
 _SHOWN: Final = 200
 _LOOKED_THROUGH: Final = 1_000
+#: Claims whose mistakes can be looked at again.
+_REMEMBERED: Final = 200
 #: Choices of the form that the API refuses, so that one can see it do so.
 _REFUSED: Final = {
     "not-an-instance": "not an instance id",
@@ -53,6 +56,8 @@ class _FreeBets:
         self._desk = desk
         self._sandbox = desk.sandbox
         self._world = desk.sandbox.world
+        #: What the wallet did in a claim that no sound wallet does, by the grant's id.
+        self._problems: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     async def show(self, request: Request) -> Response:
         reference_id = f"free-bets-{len(self._world.grants()) + 1}"
@@ -74,11 +79,17 @@ class _FreeBets:
     async def claim(self, request: Request) -> Response:
         free_bet_id = (await self._desk.form(request)).get("free_bet_id", "")
         try:
-            await self._desk.done_by_wallet(self._sandbox.claim_free_bets, free_bet_id)
+            played = await self._desk.done_by_wallet(self._sandbox.claim_free_bets, free_bet_id)
         except GameOperatorError as failed:
             form = GrantForm(instance_id=self._sandbox.instance_id)
             return self._page(request, form, status=422, problem=str(failed))
+        self._remember(free_bet_id, played.problems)
         return RedirectResponse(f"{PATH}?claimed={free_bet_id}#grants", _SEE_OTHER)
+
+    def _remember(self, free_bet_id: str, problems: tuple[str, ...]) -> None:
+        self._problems[free_bet_id] = problems
+        while len(self._problems) > _REMEMBERED:
+            self._problems.popitem(last=False)
 
     def _page(self, request: Request, form: GrantForm, *, status: int = 200, problem: str = "") -> Response:
         now_millis = self._desk.now_millis()
@@ -100,4 +111,5 @@ class _FreeBets:
             refused=_REFUSED,
             units=UNITS,
             problem=problem,
+            problems=self._problems.get(changed, ()),
         )

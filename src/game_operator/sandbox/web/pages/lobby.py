@@ -14,6 +14,7 @@ from starlette.routing import Route
 from game_operator.codes import GameStatus
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.models import GameInfo, GameInstance
+from game_operator.sandbox.played import PlayedRound
 from game_operator.sandbox.web.desk import Desk
 from game_operator.sandbox.web.exchanges import ExchangeRow, folded, row
 from game_operator.sandbox.web.play_form import Outcome, PlayForm, read_play_form
@@ -57,10 +58,19 @@ def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - a
 
 
 class _BetPlayed(NamedTuple):
-    """A bet of the round that was played, what became of it, and what was said about it, equal lines as one."""
+    """
+    A bet of a round that was played.
+
+    Attributes:
+        bet_id: The bet.
+        headline: What became of it.
+        problems: What the wallet did in its round that no sound wallet does.
+        rows: What was said about it, equal lines as one.
+    """
 
     bet_id: str
     headline: str
+    problems: tuple[str, ...]
     rows: list[tuple[ExchangeRow, int]]
 
 
@@ -85,8 +95,8 @@ class _Lobby:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._sandbox = desk.sandbox
-        #: The bets of each round that was played here, by the round's id.
-        self._played: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        #: The bets of each round that was played here, and the wallet's mistakes, by the round's id.
+        self._played: OrderedDict[str, tuple[tuple[str, ...], tuple[str, ...]]] = OrderedDict()
 
     async def show(self, request: Request) -> Response:
         instance = self._instance(request.query_params.get("instance", self._sandbox.instance_id))
@@ -108,7 +118,7 @@ class _Lobby:
         except GameOperatorError as failed:
             form.problems["round"] = str(failed)
             return self._page(request, form, status=422)
-        self._remember(played.round_id, tuple(played.bet_ids))
+        self._remember(played)
         # The form stays filled in: whoever plays one round plays another.
         filled_in = {name: getattr(form, name) for name in _KEPT}
         chosen = _chosen(request).link(instance=form.instance_id, played=played.round_id, **filled_in)
@@ -154,20 +164,22 @@ class _Lobby:
     def _playable_instances(self) -> dict[str, GameInstance]:
         return {each.id: each for _, instances in _playable(self._games()) for each in instances}
 
-    def _remember(self, round_id: str, bet_ids: tuple[str, ...]) -> None:
-        self._played[round_id] = bet_ids
+    def _remember(self, played: PlayedRound) -> None:
+        # Not all of it: the deliveries are in the live log, too.
+        self._played[played.round_id] = played.bet_ids, played.problems
         while len(self._played) > _REMEMBERED:
             self._played.popitem(last=False)
 
     def _result(self, round_id: str) -> list[_BetPlayed]:
-        return [self._bet(bet_id) for bet_id in self._played.get(round_id, ())]
+        bet_ids, problems = self._played.get(round_id, ((), ()))
+        return [self._bet(bet_id, problems) for bet_id in bet_ids]
 
-    def _bet(self, bet_id: str) -> _BetPlayed:
+    def _bet(self, bet_id: str, problems: tuple[str, ...]) -> _BetPlayed:
         bet = self._sandbox.world.bet(self._sandbox.operator_id, bet_id, now_millis=self._desk.now_millis())
         about = [each for each in self._sandbox.live.recent(_LOOKED_THROUGH) if each.bet_id == bet_id][::-1]
         instance = self._instance(getattr(bet, "instance_id", ""))
         told = headline(bet, about, instance.bet_config.currency if instance else "")
-        return _BetPlayed(bet_id, told, folded(map(row, about)))
+        return _BetPlayed(bet_id, told, problems, folded(map(row, about)))
 
 
 def _chosen(request: Request) -> _Filter:

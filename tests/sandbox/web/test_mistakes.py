@@ -1,0 +1,182 @@
+"""What a wallet does wrong is told on the pages, in red, wherever somebody looks."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from playwright.sync_api import Browser, expect
+
+from game_operator.ledger import MemoryLedger
+from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, WithdrawCall
+from game_operator.sandbox import Sandbox
+from game_operator.sandbox.live import Exchange
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from tests.sandbox.web.support import PATHS, Html, page, play, post
+from tests.support.browser import visiting
+from tests.support.servers import asgi_server
+
+ACCEPTED = '<span class="badge bad">accepted</span>'
+
+
+class Credulous(Wallet):
+    """Takes what has the identity of an earlier call and other content for a repeat: SUCCESS."""
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        return self._accepted(call, super().withdraw(call))
+
+    def deposit(self, call: DepositCall) -> Reply:
+        return self._accepted(call, super().deposit(call))
+
+    def _accepted(self, call: WithdrawCall | DepositCall, reply: Reply) -> Reply:
+        if reply.code != "DUPLICATE_TRANSACTION":
+            return reply
+        return replace(self.player_balance(BalanceCall(player_id=call.player_id)), code=None)
+
+
+class Running:
+    """A sandbox with a control room over a wallet of its own."""
+
+    def __init__(self, sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:
+        self.sandbox, self.http, self.ledger = sandbox, http, ledger
+
+    def played(self, **fields: str) -> Html:
+        """Play a round in the lobby and return the page that tells of it."""
+        return page(self.http, play(self.http, **fields).headers["location"])
+
+
+@contextmanager
+def running(public_key: RSAPublicKey, kind: type[Wallet]) -> Iterator[Running]:
+    ledger = MemoryLedger()
+    ledger.open_account("p1", Decimal(100))
+    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
+        with (
+            asgi_server(asgi_app(receiver, kind(ledger))) as port,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        ):
+            sandbox.wallet_url = f"http://127.0.0.1:{port}"
+            yield Running(sandbox, http, ledger)
+
+
+@pytest.fixture(scope="module")
+def credulous(public_key: RSAPublicKey) -> Iterator[Running]:
+    """The wallet that believes changed calls."""
+    with running(public_key, Credulous) as credulous:
+        yield credulous
+
+
+@pytest.fixture(scope="module")
+def right(public_key: RSAPublicKey) -> Iterator[Running]:
+    """Its twin without the mistake."""
+    with running(public_key, Wallet) as right:
+        yield right
+
+
+def test_a_fault_that_the_wallet_fails(credulous: Running) -> None:
+    """The lobby says so below what became of the bet, and the answer is no green SUCCESS there or in the list."""
+    credulous.sandbox.faults.set_nth("other-content", 1)
+    html = credulous.played(outcome="loss", won="")
+    assert (
+        "p1 wagered 1.00 EUR and lost. What no sound wallet does: withdraw with the fault other-content was"
+        in html.text
+    )
+    assert "other-content was accepted" in html.text
+    assert html.source.count(ACCEPTED) == 1
+    assert page(credulous.http, "/live").source.count(ACCEPTED) == 1
+    assert "What no sound wallet does" not in credulous.played().text
+
+
+def test_a_fault_that_the_wallet_stands(right: Running) -> None:
+    """No mistake is told of a wallet that refuses what it must."""
+    right.sandbox.faults.set_nth("other-content", 1)
+    html = right.played(outcome="loss", won="")
+    assert "DUPLICATE_TRANSACTION" in html.text
+    assert "What no sound wallet does" not in html.text
+    assert ACCEPTED not in html.source + page(right.http, "/live").source
+
+
+def claimed(running: Running) -> Html:
+    """Grant free bets to p1, claim them with a changed call behind the claim, and return the page."""
+    http, sandbox = running.http, running.sandbox
+    fields = {"count": "3", "wager": "1.50", "duration": "2", "unit": "hours", "reference_id": "mistaken"}
+    post(http, "/free-bets/grant", player_id="p1", instance_id=sandbox.instance_id, **fields)
+    sandbox.faults.set_nth("other-content", 1)
+    free_bet_id = sandbox.world.grants()[-1].free_bet_id
+    return page(http, post(http, "/free-bets/claim", free_bet_id=free_bet_id).headers["location"])
+
+
+def test_a_claim_in_which_the_wallet_fails(credulous: Running, right: Running) -> None:
+    """Said of the one and not of the other; both have paid the winnings (spec §6)."""
+    failed, stood = claimed(credulous), claimed(right)
+    assert "the wallet has paid the winnings. What no sound wallet does: deposit with the fault other-" in failed.text
+    assert ACCEPTED in failed.source
+    assert "the wallet has paid the winnings." in stood.text
+    assert "What no sound wallet does" not in stood.text
+
+
+@pytest.mark.parametrize(
+    ("fault", "note", "accepted"),
+    [
+        pytest.param("forged", "must be refused", True, id="forged"),
+        pytest.param("old-key", "", True, id="the old key"),
+        pytest.param("reserialised, reply-lost", "", True, id="a fault among others"),
+        pytest.param("", "number 3, delivered again; must be refused", True, id="sent again by hand"),
+        pytest.param("duplicate", "", False, id="a duplicate, which is to be accepted"),
+        pytest.param("", "must be refused by nobody", False, id="another note"),
+    ],
+)
+def test_what_must_be_refused_and_was_not(right: Running, fault: str, note: str, accepted: bool) -> None:
+    """Red in the list and on the call's page; a refusal of the same is none of this (spec §5)."""
+    call = Exchange(
+        at_millis=0,
+        direction="webhook",
+        method="POST",
+        path="/withdraw",
+        request_headers=(),
+        request_body=b"{}",
+        signature="forged",
+        status=200,
+        response_body=b'{"type":"SUCCESS","balance":1.00,"timestamp":1}',
+        fault=fault,
+        note=note,
+    )
+    number = right.sandbox.live.record(call).number
+    assert (ACCEPTED in page(right.http, f"/live/{number}").source) == accepted
+    refusal = b'{"type":"ERROR","code":"INVALID_SIGNATURE","timestamp":1}'
+    refused = right.sandbox.live.record(replace(call, response_body=refusal)).number
+    assert ACCEPTED not in page(right.http, f"/live/{refused}").source
+
+
+def test_a_balance_that_disagrees_is_marked_on_every_page(public_key: RSAPublicKey) -> None:
+    """At Wallet in the navigation, in words too, until the balance is accepted."""
+    with running(public_key, Wallet) as each:
+        each.played()
+        assert "a balance disagrees" not in page(each.http, "/").text
+        each.ledger.adjust("p1", Decimal(5), reference="by hand")
+        each.played()
+        for path in PATHS:
+            assert "Wallet!(a balance disagrees)" in page(each.http, path).text
+        post(each.http, "/wallet/accept", player_id="p1")
+        assert all("a balance disagrees" not in page(each.http, path).text for path in PATHS)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_mark_comes_with_the_round(public_key: RSAPublicKey, browser: Browser, scheme: str) -> None:
+    """Though a script changes no more of the page than the form."""
+    with (
+        running(public_key, Credulous) as each,
+        visiting(browser, each.sandbox.base_url, color_scheme=scheme) as view,
+    ):
+        each.played()
+        view.goto("/?genre=Crash")
+        each.ledger.adjust("p1", Decimal(5), reference="by hand")
+        each.sandbox.faults.set_nth("other-content", 1)
+        view.get_by_role("button", name="Play", exact=True).click()
+        expect(view.get_by_text("What no sound wallet does:")).to_be_visible()
+        expect(view.get_by_role("link", name="Wallet")).to_have_accessible_name("Wallet (a balance disagrees)")
+        expect(view.locator("#wallet-mark .mark")).to_be_visible()
