@@ -15,6 +15,9 @@ from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.curl import curl_line
 from tests.sandbox.web.support import Html, play
 
+#: What a header may hold and no terminal may be given: all below the blank but NUL and line ends, and DEL.
+LOW = bytes(byte for byte in [*range(1, 32), 127] if byte not in b"\r\n")
+
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 
 
@@ -100,18 +103,32 @@ def run(line: str) -> str:
             exchange(headers=((b"X-Empty", b""), (b"X-Quote", b"it's"), (b"X-At", b"@x"), (b"X-Twice", b"1"))),
             id="odd headers",
         ),
+        pytest.param(exchange(headers=((b"X-Keys", b"\x1b[201~\x15touch x #\x0f\x7f!"),)), id="keys in a header"),
+        pytest.param(exchange(headers=((b"X-Low", b"<" + LOW + b">"),)), id="all control characters in a header"),
+        pytest.param(exchange(headers=((b"X-Octal", b"\x011\x7f7 \\1 %d it's !!"),)), id="digits behind them"),
+        pytest.param(exchange(body=b"\x1b[201~\x15touch x #\x0f\x7f!\n"), id="keys in a body"),
         pytest.param(exchange(headers=((b"X-Bytes", b"\xff\xfe 100% '\\n' \"$x\" `y`"),)), id="headers not ASCII"),
     ],
 )
 def test_the_line_sends_the_same_bytes(echo: tuple[str, Arrived], sent: Exchange) -> None:
     """Pasted into a shell, with the headers that were sent and no content type that was not (spec §5)."""
     base_url, arrived = echo
-    run(curl_line(sent, f"{base_url}{sent.path}") + " --silent --noproxy '*'")
+    line = curl_line(sent, f"{base_url}{sent.path}")
+    assert line.isprintable()
+    run(line + " --silent --noproxy '*'")
     assert (arrived.method, arrived.path, arrived.body) == (sent.method, sent.path, sent.request_body)
     told = {name.lower(): value.encode("latin-1") for name, value in arrived.headers}
     for name, value in sent.request_headers:
         assert told[name.decode().lower()] == value
     assert "content-type" not in told
+
+
+@pytest.mark.parametrize("key", [0x03, 0x04, 0x0F, 0x15, 0x1B, 0x7F, 0x85, 0x9B])
+def test_no_key_is_pressed_by_pasting(key: int) -> None:
+    """Wherever a stranger puts it: in the method, the address, a header's name or value, or the body."""
+    raw = bytes([key])
+    whole = exchange(f"GET{key:c}", f"/x{key:c}", raw, ((b"X" + raw, b"1" + raw),))
+    assert curl_line(whole, f"http://127.0.0.1/x{key:c}").isprintable()
 
 
 @needs_curl

@@ -12,6 +12,8 @@ __all__ = ["curl_line"]
 _LEFT_TO_CURL: Final = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"})
 #: A longer body would not fit into an argument everywhere.
 _LONGEST_ARGUMENT: Final = 60_000
+#: Bytes that are themselves in every shell and on every terminal: printable ASCII.
+_PLAIN: Final = frozenset(range(32, 127))
 #: Characters of an address that curl would take for a pattern.
 _PATTERN: Final = frozenset("[]{}")
 
@@ -20,7 +22,8 @@ def curl_line(exchange: Exchange, url: str) -> str:
     """
     Return a line that sends *exchange*'s request to *url*, its signature and its body byte for byte.
 
-    A body that is not plain text travels through base64, for no quoting carries every byte through every shell.
+    A body that is not plain text travels through base64, for no quoting carries every byte through every shell. The
+    line itself is printable throughout: a terminal takes some control characters for keys, however they are quoted.
     """
     words = ["curl", "--include", *_address(exchange, url), *_headers(exchange)]
     body = exchange.request_body
@@ -39,13 +42,13 @@ def _joined(words: list[str]) -> str:
 def _address(exchange: Exchange, url: str) -> list[str]:
     words = []
     if exchange.method != ("POST" if exchange.request_body else "GET"):
-        words = ["--head"] if exchange.method == "HEAD" else ["--request", shlex.quote(exchange.method)]
+        words = ["--head"] if exchange.method == "HEAD" else ["--request", _quoted_text(exchange.method)]
     path = url.partition("://")[2].partition("/")[2]
     if not _PATTERN.isdisjoint(path):
         words.append("--globoff")
     if "/." in f"/{path}":
         words.append("--path-as-is")
-    return [*words, shlex.quote(url)]
+    return [*words, _quoted_text(url)]
 
 
 def _headers(exchange: Exchange) -> list[str]:
@@ -61,11 +64,15 @@ def _headers(exchange: Exchange) -> list[str]:
 
 
 def _quoted(header: bytes) -> str:
-    if header.isascii():
+    if _PLAIN.issuperset(header):
         return shlex.quote(header.decode("ascii"))
-    # Bytes that are not ASCII, in a way that does not depend on how the shell reads the line.
-    octal = "".join(f"\\{byte:03o}" if byte > 126 or byte in b"\\%'" else chr(byte) for byte in header)
+    # Other bytes, in a way that depends neither on how the shell reads the line nor on what a terminal makes of it.
+    octal = "".join(chr(byte) if byte in _PLAIN and byte not in b"\\%'!" else f"\\{byte:03o}" for byte in header)
     return f"\"$(printf '{octal}')\""
+
+
+def _quoted_text(text: str) -> str:
+    return shlex.quote(text) if text.isprintable() else _quoted(text.encode(errors="backslashreplace"))
 
 
 def _is_plain(body: bytes) -> bool:
