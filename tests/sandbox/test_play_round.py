@@ -374,6 +374,7 @@ def test_a_webhook_is_delivered_again(table: Table) -> None:
     assert (again.status, again.number) == (200, deposit.number + 1)
     assert json.loads(again.response_body)["type"] == "SUCCESS"
     assert f"number {deposit.number}, delivered again" in again.note
+    assert again.url == deposit.url
     assert table.balance == OPENING_CENTS + 750
     assert table.operations() == ["/withdraw", "/deposit", "/deposit"]
     with pytest.raises(ConfigurationError, match="no webhook number 99"):
@@ -381,6 +382,21 @@ def test_a_webhook_is_delivered_again(table: Table) -> None:
     table.client.fetch_games()
     with pytest.raises(ConfigurationError, match="no webhook number"):
         table.sandbox.redeliver(table.sandbox.live.recent(1)[0].number)
+
+
+def test_a_webhook_is_delivered_again_to_a_wallet_that_moved(table: Table, keys: ServiceKeys) -> None:
+    """It goes to where the wallet is now, and the log says so: its curl line leads there too."""
+    table.play(won_cents=1_250)
+    deposit = table.sandbox.live.recent(1)[0]
+    receiver = WebhookReceiver(authenticator=RsaSignature(keys.current.public_key_pem()))
+    with asgi_server(asgi_app(receiver, Wallet(table.ledger), prefix="/new")) as port:
+        table.sandbox.wallet_url = f"http://127.0.0.1:{port}/new/"
+        again = table.sandbox.redeliver(deposit.number)
+        assert again.url == f"http://127.0.0.1:{port}/new/deposit" != deposit.url
+        assert again.status == 200
+        assert table.sandbox.redeliver(again.number).url == again.url
+    assert table.balance == OPENING_CENTS + 750
+    assert table.operations() == ["/withdraw", "/deposit"]
 
 
 # --- free bets --------------------------------------------------------------------------------------------------------

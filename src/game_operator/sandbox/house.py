@@ -172,9 +172,16 @@ class House:
         )
 
     def saw_again(
-        self, before: Exchange, began_millis: int, elapsed_seconds: float, answer: HttpResponse | None, problem: str
+        self,
+        before: Exchange,
+        began_millis: int,
+        elapsed_seconds: float,
+        answer: HttpResponse | None,
+        problem: str,
+        *,
+        url: str,
     ) -> Exchange:
-        """Keep a webhook that was sent again by hand."""
+        """Keep a webhook that was sent again by hand, to *url*: the wallet may have moved in between."""
         # Asked before this one is in the log too.
         acted = any(
             each.request_body == before.request_body and _succeeded(each) for each in self.live.recent(_LOOKED_THROUGH)
@@ -182,6 +189,7 @@ class House:
         again = self.live.record(
             replace(
                 before,
+                url=url,
                 at_millis=began_millis,
                 status=None if answer is None else answer.status,
                 response_headers=() if answer is None else answer.headers,

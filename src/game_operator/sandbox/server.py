@@ -272,4 +272,5 @@ class Sandbox(SandboxBase):
             answer, problem = await courier.send_again(before.path, before.request_body, headers)
         finally:
             await courier.aclose()
-        return self.house.saw_again(before, began_millis, time.perf_counter() - began, answer, problem)
+        url = f"{wallet_url.rstrip('/')}{before.path}"
+        return self.house.saw_again(before, began_millis, time.perf_counter() - began, answer, problem, url=url)
