@@ -1,11 +1,13 @@
 """Both clients against a real socket that misbehaves in every way we could think of (docs/decisions/0004)."""
 
+import asyncio
 import gzip
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -265,6 +267,128 @@ def test_a_body_without_end_is_not_read_to_it(flavour: str, private_key: RSAPriv
         assert server.wait_until_closed()
     assert "longer than 50000 bytes" in str(error)
     assert seconds < 4.0
+
+
+class _Outpouring:
+    """Sends a body as fast as it goes, in pieces of 64 KiB, and counts it; only *most* bytes, lest a test never end."""
+
+    def __init__(self, head: bytes, piece: bytes, most: int) -> None:
+        self.sent = 0  # Bytes.
+        self._head, self._piece, self._most = head, piece, most
+
+    def __call__(self, connection: Connection) -> None:
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 OK\r\n" + self._head + b"\r\n\r\n")
+        while self.sent < self._most and connection.send(self._piece):
+            self.sent += len(self._piece)
+        connection.close()
+
+
+_POURED = [
+    pytest.param(b"Transfer-Encoding: chunked", b"10000\r\n" + b" " * 65_536 + b"\r\n", id="in chunks"),
+    pytest.param(b"Content-Length: 999999999999", b" " * 65_536, id="of a length"),
+]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(("head", "piece"), _POURED)
+def test_a_body_that_pours_is_not_read_beyond_its_limit(
+    flavour: str, head: bytes, piece: bytes, private_key: RSAPrivateKey
+) -> None:
+    """Reading stops soon after the limit even if the next piece is always there (docs/decisions/0004)."""
+    pouring = _Outpouring(head, piece, 256_000_000)
+    with HostileServer(pouring) as server:
+        error, seconds = _ending(flavour, _look_up, server.base_url, private_key, timeout=8.0)
+        assert server.wait_until_closed()
+    assert "longer than 50000 bytes" in str(error)
+    assert seconds < 4.0
+    # Up to 10 MB wait in the buffers of the two sockets.
+    assert pouring.sent < 32_000_000
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(("head", "piece"), _POURED)
+def test_a_body_that_pours_ends_with_its_time(
+    flavour: str, head: bytes, piece: bytes, private_key: RSAPrivateKey
+) -> None:
+    """An attempt that is not at its limit yet ends in time all the same (docs/decisions/0004)."""
+    pouring = _Outpouring(head, piece, 3_000_000_000)
+    with HostileServer(pouring) as server:
+        error, seconds = _ending(
+            flavour, _look_up, server.base_url, private_key, timeout=0.1, read_limits=ReadLimits(other=2**32)
+        )
+        assert server.wait_until_closed()
+    assert isinstance(error, NoAnswerError)
+    assert error.timed_out
+    assert seconds < 0.1 + _LATE
+
+
+#: One for all: a body of thousands of them takes no room.
+_PIECE = b" " * 65_536
+
+
+class _AlwaysMore(httpx.AsyncBaseTransport, httpx.AsyncByteStream):
+    """
+    Answers with a body that has a next piece in the very turn of the loop in which somebody waits for it.
+
+    That is how aiohttp reads from a socket that never runs dry, and anyio cancels only who waits for what is not there.
+    It breaks off after *most* pieces or seconds, lest a test never end.
+    """
+
+    def __init__(self, most: int, most_seconds: float) -> None:
+        self.pieces = 0
+        self._most, self._give_up = most, time.monotonic() + most_seconds
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, stream=self)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        turning = loop.call_soon(bool)
+
+        def turn() -> None:
+            nonlocal turning
+            if not waiter.done():
+                waiter.set_result(None)
+            turning = loop.call_soon(turn)
+
+        turn()
+        try:
+            while self.pieces < self._most and time.monotonic() < self._give_up:
+                waiter = loop.create_future()
+                await waiter
+                self.pieces += 1
+                yield _PIECE
+        finally:
+            turning.cancel()
+        raise httpx.ReadError("nobody stopped it")
+
+
+async def _ending_over(transport: _AlwaysMore, key: RSAPrivateKey, **options: Any) -> GameOperatorError:
+    async with httpx.AsyncClient(transport=transport) as http_client:
+        client = AsyncOperatorClient("http://127.0.0.1:9", "acme", key, http_client=http_client, retries=0, **options)
+        with pytest.raises(GameOperatorError) as raised:
+            await client.fetch_bet("bet-1")
+    return raised.value
+
+
+def test_what_is_never_out_of_data_is_stopped_at_the_limit(private_key: RSAPrivateKey) -> None:
+    """Such a body is cancelled where nothing but our own loop can be (docs/decisions/0004)."""
+    always_more = _AlwaysMore(most=200, most_seconds=30.0)
+    error = asyncio.run(_ending_over(always_more, private_key, read_limits=ReadLimits(other=50_000), timeout=30.0))
+    assert "longer than 50000 bytes" in str(error)
+    assert always_more.pieces < 10
+
+
+def test_what_is_never_out_of_data_is_stopped_in_time(private_key: RSAPrivateKey) -> None:
+    """Its time ends while its limit is far away (docs/decisions/0004)."""
+    always_more = _AlwaysMore(most=2**32, most_seconds=_LATE)
+    began = time.monotonic()
+    error = asyncio.run(_ending_over(always_more, private_key, read_limits=ReadLimits(other=2**62), timeout=0.1))
+    assert isinstance(error, NoAnswerError)
+    assert error.timed_out
+    assert 0.09 <= time.monotonic() - began < _LATE
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

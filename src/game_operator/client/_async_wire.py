@@ -5,11 +5,11 @@ import ssl
 import weakref
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 import httpx
-from anyio.lowlevel import current_token
+from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
 from game_operator.client._direct import AsyncDirectClient
 from game_operator.client._http import (
@@ -43,6 +43,9 @@ class AsyncHttpClient(Protocol):
 
 
 _AnyClient: TypeAlias = AsyncDirectClient | AsyncHttpClient
+#: What httpcore and TLS may have in hand, 64 KiB each, and give out before they wait for more.
+_IN_HAND_BYTES: Final = 131_072
+
 #: A process and an event loop in it.
 _Home: TypeAlias = tuple[int, object]
 
@@ -114,7 +117,7 @@ class AsyncWire:
     async def _send(self, http_client: _AnyClient, step: Send, trace: Trace | None) -> HttpResponse | TransportFailed:
         limit = self._read_limits.of(step.operation_name)
         chunks: list[bytes] = []
-        size = 0
+        size, spare = 0, _IN_HAND_BYTES
         with anyio.move_on_after(step.timeout_seconds) as scope:
             try:
                 request = self._target.request(step, trace)
@@ -128,6 +131,11 @@ class AsyncWire:
                         if size > limit:
                             # Leaving the loop would leave httpx's generators to the garbage collector.
                             scope.cancel()
+                        if scope.cancel_called:
+                            spare -= len(chunk)
+                        if spare < 0:
+                            # aiohttp is not cancelled as long as the next piece is there whenever it waits for it.
+                            await checkpoint_if_cancelled()
                 finally:
                     await response.aclose()
                 return gather(response, chunks, size, limit)
