@@ -147,20 +147,69 @@ def test_a_switch_for_the_nth_call() -> None:
     switches = FaultSwitches()
     switches.set_nth("reset", 3)
     switches.set_nth("api-500", 2)
-    switches.counted(1, [])
+    _played(switches, 1)
     assert switches.nth() == {Fault.RESET: 2, Fault.API_500: 2}
-    switches.counted(1, [], side="api")
+    assert switches.strike_api("draw") is None
     assert switches.nth() == {Fault.RESET: 2, Fault.API_500: 1}
-    switches.counted(5, [])
+    _played(switches, 5)
     assert switches.nth() == {Fault.RESET: 1, Fault.API_500: 1}, "a call of another kind leaves it for the next"
-    switches.counted(1, [Fault.RESET])
+    _played(switches, 1, Fault.RESET)
     assert switches.nth() == {Fault.API_500: 1}
+    assert [switches.strike_api("draw") for _ in range(2)] == [Fault.API_500, None]
+    assert switches.nth() == {}
+    switches.set_nth("api-500", 7)
     switches.set_nth("api-500", 0)
     assert switches.nth() == {}
     with pytest.raises(ConfigurationError, match="counted from 1"):
         switches.set_nth("reset", -1)
     with pytest.raises(ConfigurationError, match="no fault"):
         switches.set_nth("thunder", 1)
+
+
+def _played(switches: FaultSwitches, calls: int, *struck: Fault) -> None:
+    """Play a round of so many calls, of which some were struck."""
+    switches.give_back(switches.lend(), calls, struck)
+
+
+def test_of_two_rounds_at_once_one_is_struck() -> None:
+    """What waits for a call strikes once, whoever makes it; what no round took along is there for the next."""
+    switches = FaultSwitches()
+    switches.set_nth("reply-lost", 1)
+    switches.set("slow", 0.5)
+    first, second = switches.lend(), switches.lend()
+    assert (first.nth, second.nth, second.rates) == ({Fault.REPLY_LOST: 1}, {}, {Fault.SLOW: 0.5})
+    assert switches.nth() == {Fault.REPLY_LOST: 1}
+    switches.give_back(second, 2, [])
+    assert switches.nth() == {Fault.REPLY_LOST: 1}
+    switches.give_back(first, 2, [Fault.REPLY_LOST])
+    assert switches.nth() == {}
+
+
+def test_what_is_set_while_a_round_is_played_waits_for_the_next() -> None:
+    """Neither the round's calls nor its being struck count for it; a switch that was turned off stays off."""
+    switches = FaultSwitches()
+    switches.set_nth("forged", 1)
+    switches.set_nth("reset", 1)
+    loan = switches.lend()
+    switches.set_nth("forged", 3)
+    switches.set_nth("duplicate", 2)
+    switches.set_nth("reset", 0)
+    switches.give_back(loan, 2, [Fault.FORGED])
+    assert switches.nth() == {Fault.FORGED: 3, Fault.DUPLICATE: 2}
+    loan = switches.lend()
+    switches.clear()
+    switches.give_back(loan, 2, [])
+    assert switches.nth() == {}
+
+
+def test_of_many_calls_of_the_api_at_once_one_is_struck() -> None:
+    """From any thread."""
+    for _ in range(20):
+        switches = FaultSwitches()
+        switches.set_nth("api-500", 1)
+        with ThreadPoolExecutor(8) as threads:
+            struck = list(threads.map(switches.strike_api, "abcdefgh"))
+        assert Counter(struck) == {Fault.API_500: 1, None: 7}
 
 
 def test_switches_may_be_turned_from_any_thread() -> None:

@@ -51,6 +51,21 @@ def test_a_round_is_planned(house: House, sandbox: Sandbox) -> None:
     assert planned(house, cancel=True).bets[0].end is BetEnd.ROLLED_BACK
 
 
+def test_a_cancelled_bet_wins_nothing(house: House) -> None:
+    """A win would be dropped silently; 0 is what it wins anyway."""
+    with pytest.raises(ConfigurationError, match="not both"):
+        planned(house, won_cents=1, cancel=True)
+    assert planned(house, won_cents=0, cancel=True).bets[0].won_cents == 0
+
+
+def test_a_way_to_repeat_has_a_name(house: House) -> None:
+    """One that is none is refused where it is set."""
+    house.retries = "ten"
+    with pytest.raises(ConfigurationError, match="four"):
+        house.retries = "four"
+    assert house.retries == "ten"
+
+
 def test_outcomes_are_left_to_the_game(house: House, public_key: RSAPublicKey, clock: StoppedClock) -> None:
     """Some win and most lose; the same seed draws the same, another does not."""
     won = [planned(house).bets[0].won_cents for _ in range(100)]

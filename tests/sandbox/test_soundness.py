@@ -30,7 +30,7 @@ def stormed(wallet: type[ForgetsUnderLoad], key: RSAPrivateKey) -> StormReport:
 
 
 def test_a_bet_without_money(private_key: RSAPrivateKey) -> None:
-    """A10: a withdraw that is accepted leaves nobody below zero."""
+    """A06: a withdraw that is accepted leaves nobody below zero."""
     report = stormed(ChecksNoFunds, private_key)
     assert not report.passed
     assert all("below zero" in one.wallet for one in report.differences)

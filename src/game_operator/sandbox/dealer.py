@@ -90,6 +90,8 @@ class Dealer:
         self._items: Iterator[PlannedItem] = iter(items)
         self._coming: PlannedItem | None = next(self._items, None)
         self._retries = retries or retry_preset(DEFAULT_RETRIES)
+        #: What is laid over the deliveries.
+        self.faults = faults
         self._mishaps = Mishaps(faults, seed)
         self._batches = batches
         self._on_change = on_change or (lambda _dealt: None)

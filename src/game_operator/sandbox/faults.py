@@ -172,6 +172,8 @@ class FaultSwitches:
     def __init__(self, plan: FaultPlan = NO_FAULTS) -> None:
         self._lock = Lock()
         self._plan = plan
+        #: What waits for a call, and has been lent to a round that is under way.
+        self._lent: dict[Fault, FaultPlan] = {}
 
     @property
     def plan(self) -> FaultPlan:
@@ -182,6 +184,7 @@ class FaultSwitches:
     def plan(self, plan: FaultPlan) -> None:
         with self._lock:
             self._plan = plan
+            self._lent.clear()
 
     def rates(self) -> Mapping[Fault, float]:
         """Return the rate of each fault, 0 for one that is off."""
@@ -213,19 +216,45 @@ class FaultSwitches:
         """
         fault = fault_named(name)
         with self._lock:
+            self._lent.pop(fault, None)
             nth = {**self._plan.nth, fault: 0 if number == 0 else _checked_nth(number)}
             self._plan = replace(self._plan, nth={name: number for name, number in nth.items() if number})
 
-    def counted(self, calls: int, struck: Iterable[Fault], *, side: Literal["webhook", "api"] = "webhook") -> None:
-        """Note that *calls* more calls were made on one *side*, and which faults struck the one they waited for."""
+    def lend(self) -> FaultPlan:
+        """
+        Return what strikes a round that begins now, to be given back when it is over.
+
+        What waits for a webhook is lent to one round at a time: of two at once only the first is struck, and counted.
+        """
+        with self._lock:
+            waiting = self._plan.nth.items()
+            free = {fault: number for fault, number in waiting if fault not in self._lent and fault in _OF_WEBHOOKS}
+            loan = replace(self._plan, nth=free)
+            self._lent.update(dict.fromkeys(free, loan))
+            return loan
+
+    def give_back(self, loan: FaultPlan, calls: int, struck: Iterable[Fault]) -> None:
+        """Note how many calls a round made, and what struck the one it waited for; what was set since stays."""
         gone = frozenset(struck)
         with self._lock:
-            waiting = {fault: number for fault, number in self._plan.nth.items() if fault not in gone}
-            left = {
-                fault: max(1, number - calls) if (fault in _OF_WEBHOOKS) == (side == "webhook") else number
-                for fault, number in waiting.items()
-            }
+            left = dict(self._plan.nth)
+            for fault in [fault for fault, lent in self._lent.items() if lent is loan]:
+                del self._lent[fault]
+                number = left.pop(fault) - calls
+                if fault not in gone:
+                    left[fault] = max(1, number)
             self._plan = replace(self._plan, nth=left)
+
+    def strike_api(self, draw: str) -> Fault | None:
+        """Count a call of the Operator API, and return what strikes it: what waited for it, or else by *draw*."""
+        with self._lock:
+            waiting = {fault: number for fault, number in self._plan.nth.items() if fault in API_FAULTS}
+            # One at most, for a response cannot be two things; another that waits strikes the next call.
+            due = next((fault for fault in API_FAULTS if waiting.get(fault) == 1), None)
+            left = {fault: max(1, number - 1) for fault, number in waiting.items() if fault is not due}
+            others = {fault: number for fault, number in self._plan.nth.items() if fault not in waiting}
+            self._plan = replace(self._plan, nth=others | left)
+        return due or next(iter(self._plan.struck(draw, API_FAULTS)), None)
 
     def clear(self) -> None:
         """Switch all faults off."""
@@ -240,9 +269,7 @@ def fault_named(name: str) -> Fault:
         meant = get_close_matches(name, Fault, 1)
         hint = f" Did you mean {meant[0]}?" if meant else ""
         known = ", ".join(Fault)
-        raise ConfigurationError(
-            f"There is no fault {shown(name)}.{hint} Pass all, none, or some of {known}."
-        ) from None
+        raise ConfigurationError(f"There is no fault {shown(name)}.{hint} Pass some of {known}.") from None
 
 
 def _rate(text: str | None, percent: str) -> float:

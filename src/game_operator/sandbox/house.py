@@ -19,7 +19,7 @@ from game_operator.sandbox.balances import BalanceBoard
 from game_operator.sandbox.dealer import Dealer
 from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.delivery import Post
-from game_operator.sandbox.faults import API_FAULTS, Fault, FaultSwitches
+from game_operator.sandbox.faults import Fault, FaultSwitches
 from game_operator.sandbox.live import Exchange, LiveLog
 from game_operator.sandbox.plan import PlannedClaim, PlannedItem
 from game_operator.sandbox.planner import Planner
@@ -69,8 +69,7 @@ class House:
         self.faults = FaultSwitches()
         self.live = LiveLog()
         self.balances = BalanceBoard()
-        #: When an unanswered call is repeated: the name of a preset.
-        self.retries = DEFAULT_RETRIES
+        self._retries = DEFAULT_RETRIES
         #: Whether deposits that are due together go in a batch.
         self.batches = False
         self._make_keys = keys
@@ -96,6 +95,15 @@ class House:
         with self._lock:
             self._keys = keys
 
+    @property
+    def retries(self) -> str:
+        """When an unanswered call is repeated: the name of a preset; setting another raises ConfigurationError."""
+        return self._retries
+
+    @retries.setter
+    def retries(self, name: str) -> None:
+        self._retries = retry_preset(name).name
+
     def dealer(self, item: PlannedItem) -> Dealer:
         """
         Return the dealer who plays *item* with the faults that are switched on; ``played`` ends it.
@@ -108,7 +116,7 @@ class House:
             self._begin_claim(item)
         return Dealer(
             (item,),
-            faults=self.faults.plan,
+            faults=self.faults.lend(),
             retries=retries,
             # Each has a plan of its own, which begins with the call number 1.
             seed=f"{self._seed}:{item.round_id}",
@@ -122,7 +130,7 @@ class House:
         """Return what became of *item*, and count its calls for faults that wait for the Nth."""
         # Of a wallet that cannot be reached any more, calls may be unanswered.
         dealer.abandon()
-        self.faults.counted(dealer.calls, dealer.struck_nth)
+        self.faults.give_back(dealer.faults, dealer.calls, dealer.struck_nth)
         problems = tuple(problem for dealt in dealer.dealt for problem in (*dealt.problems, *_wrong_statuses(dealt)))
         lost = any(dealt.lost for dealt in dealer.dealt)
         if isinstance(item, PlannedClaim):
@@ -137,12 +145,7 @@ class House:
         with self._lock:
             self._api_calls += 1
             number = self._api_calls
-        plan = self.faults.plan
-        # One at most, for a response cannot be two things; another that waits strikes the next call.
-        waiting = [fault for fault in API_FAULTS if plan.nth.get(fault) == 1][:1]
-        struck = waiting or list(plan.struck(f"{self._seed}:api:{number}", API_FAULTS))
-        self.faults.counted(1, waiting, side="api")
-        return struck[0] if struck else None
+        return self.faults.strike_api(f"{self._seed}:api:{number}")
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 

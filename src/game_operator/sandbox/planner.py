@@ -50,6 +50,8 @@ class Planner:
         Raises:
             ConfigurationError: The instance cannot be played, or an amount is beyond its limits.
         """
+        if cancel and won_cents:
+            raise ConfigurationError("A bet that is cancelled wins nothing. Pass won_cents or cancel, and not both.")
         game, instance = self._place(instance_id or self._default_instance_id)
         limits = limits_of(instance.bet_config)
         _check_amount("wager", wager_cents, limits.min_cents, limits.max_cents, instance)
