@@ -7,11 +7,16 @@ from urllib.parse import parse_qs, quote, urlsplit
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from game_operator import ClosedBet, OperatorClient
 from game_operator.sandbox import Sandbox
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, page
+from tests.support.servers import asgi_server
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +152,7 @@ def test_a_bet_tells_its_history(sandbox: Sandbox, http: httpx.Client) -> None:
     (won,) = sandbox.play_round(player_id="p1", wager_cents=500, won_cents=900).bet_ids
     for bet_id, paths in ((cancelled, ["/withdraw", "/rollback"]), (won, ["/withdraw", "/deposit"])):
         html = page(http, f"/bets?id={bet_id}")
+        assert "The wallet has confirmed that." in html.text
         numbers = [int(link.rpartition("/")[2]) for link in html.values("href") if link.startswith("/live/")]
         told = [sandbox.live.exchange(number) for number in numbers]
         assert [each.path for each in told if each is not None] == paths
@@ -158,7 +164,34 @@ def test_a_refused_bet_has_a_history_only(sandbox: Sandbox, http: httpx.Client) 
     (bet_id,) = sandbox.play_round(player_id="poor", wager_cents=5000).bet_ids
     html = page(http, f"/bets?id={bet_id}")
     assert "NOT_FOUND" in html.text
-    assert "INSUFFICIENT_BALANCE" in html.text
+    assert "The wallet refused: INSUFFICIENT_BALANCE, poor has less than the wager." in html.text
+
+
+def test_a_bet_of_which_there_is_no_call(sandbox: Sandbox, http: httpx.Client) -> None:
+    """What the service holds is told, and nothing is claimed of the wallet."""
+    html = page(http, f"/bets?id={sandbox.bet_ids['LOST']}")
+    assert "For the service, this bet is settled:" in html.text
+    assert "The live log has no call about it" in html.text
+    assert "problem" not in html.values("class")
+
+
+async def broken(_request: Request) -> Response:
+    return Response("oops", 500)
+
+
+def test_a_bet_that_the_wallet_has_not_confirmed(public_key: RSAPublicKey) -> None:
+    """The service cancels what it gave up; that the wager was given back, nobody has said (spec §3, §4.1)."""
+    with (
+        asgi_server(Starlette(routes=[Route("/{path:path}", broken, methods=["POST"])])) as port,
+        Sandbox(operator_public_key=public_key, wallet_url=f"http://127.0.0.1:{port}", control_room=True) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+    ):
+        (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=200).bet_ids
+        html = page(http, f"/bets?id={bet_id}")
+    assert "For the service, p1’s bet of 1.00 EUR is cancelled." in html.text
+    assert "The wallet has not confirmed that, as far as the live log shows. The service gave up:" in html.text
+    assert "problem banner" in html.values("class")
+    assert "given back" not in html.text
 
 
 def test_bets_may_be_called_anything(public_key: RSAPublicKey) -> None:

@@ -1,9 +1,13 @@
 """The lobby: the catalogue, and a round played from it."""
 
+import socket
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
+from threading import Event
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -237,6 +241,54 @@ def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
     assert "There is no wallet to take the wager from" in unset.text
     assert "Nobody answers at 127.0.0.1:9 (connection refused). Is the wallet running?" in unreachable.text
     assert 'value="3.25"' in unreachable.text
+    assert "may have been carried out: see" in unreachable.text
+    assert "may have been carried out" not in unset.text
+    assert "/bets?id=" not in unreachable.text
+
+
+@contextmanager
+def wallet_that_dies(answers: int) -> Iterator[str]:
+    """Answer as many calls with SUCCESS, and then be gone."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(20)
+
+    def serve() -> None:
+        for left in reversed(range(answers)):
+            connection = Connection(listener.accept()[0], Event())
+            if not left:
+                listener.close()
+            with connection.sock:
+                connection.read_request()
+                connection.send(
+                    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 47\r\n\r\n"
+                    b'{"type":"SUCCESS","balance":1.00,"timestamp":1}'
+                )
+
+    with ThreadPoolExecutor(1) as thread, listener:
+        serving = thread.submit(serve)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        serving.result(20)
+
+
+def test_a_wallet_that_dies_in_the_middle(public_key: RSAPublicKey) -> None:
+    """The bet that was begun is named, and a win that was never told is none: not here, and not on the bet's page."""
+    with (
+        wallet_that_dies(answers=1) as url,
+        Sandbox(operator_public_key=public_key, wallet_url=url, control_room=True) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+    ):
+        response = play(http, wager="1", won="2")
+        assert response.status_code == 502
+        html = Html(response.text)
+        link = next(link for link in html.values("href") if link.startswith("/bets?id="))
+        bet = page(http, link).text
+    assert "Nobody answers at 127.0.0.1:" in html.text
+    assert "Calls of the round before that may have been carried out: see Live." in html.text
+    assert "/live" in html.values("href")
+    untold = "p1’s wager of 1.00 EUR was taken, and no answer to its deposit is in the live log."
+    assert untold in html.text
+    assert "For the service, this bet is settled: p1 wagered 1.00 and won 2.00 EUR." in bet
+    assert f"The wallet has not confirmed that, as far as the live log shows. {untold}" in bet
 
 
 def test_a_player_may_be_called_anything(http: httpx.Client) -> None:

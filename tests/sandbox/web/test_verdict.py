@@ -5,7 +5,7 @@ import pytest
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator.protocol.operations import AnyBet
 from game_operator.sandbox.live import Exchange
-from game_operator.sandbox.web.verdict import headline
+from game_operator.sandbox.web.verdict import headline, standing
 
 PLACED = {
     "reference_id": "b1",
@@ -136,6 +136,26 @@ GAVE_UP = (
             id="a forgery beside the call",
         ),
         pytest.param(CANCELLED, [(W, "SUCCESS", "reply-lost"), (R, None)], GAVE_UP, id="an answer that was lost"),
+        pytest.param(
+            WON,
+            [(W, "SUCCESS")],
+            "ann’s wager of 5.00 EUR was taken, and no answer to its deposit is in the live log. What the wallet has",
+            id="a deposit that never went out",
+        ),
+        pytest.param(CANCELLED, [(W, "SUCCESS")], "no answer to its rollback is in the live log.", id="nor a rollback"),
+        pytest.param(WON, [(D, "SUCCESS")], "ann wagered 5.00 and won 12.50 EUR.", id="the log has lost the withdraw"),
+        pytest.param(
+            CANCELLED,
+            [(R, "SUCCESS")],
+            "Cancelled. The withdraw is not in the live log; its rollback was answered SUCCESS",
+            id="and of a cancelled bet",
+        ),
+        pytest.param(
+            CANCELLED,
+            [(R, None)],
+            "The withdraw is not in the live log, and its rollback was not answered definitely.",
+            id="and of one that was given up",
+        ),
     ],
 )
 def test_the_headline_is_what_was_answered(
@@ -143,3 +163,50 @@ def test_the_headline_is_what_was_answered(
 ) -> None:
     """Never what was asked for; what nobody knows is said to be unknown (spec §3, docs/decisions/0013)."""
     assert expected in headline(bet, calls(*told), "EUR")
+
+
+@pytest.mark.parametrize(
+    ("bet", "told", "confirmed"),
+    [
+        pytest.param(WON, [(W, "SUCCESS"), (D, "SUCCESS")], True, id="settled"),
+        pytest.param(WON, [(D, "SUCCESS")], True, id="settled, and the log has lost the withdraw"),
+        pytest.param(WON, [(W, "SUCCESS"), (D, 500)], False, id="a deposit without an answer"),
+        pytest.param(WON, [(W, "SUCCESS")], False, id="no deposit"),
+        pytest.param(WON, [(W, None), (D, "SUCCESS")], False, id="a deposit before the withdraw"),
+        pytest.param(LOST, [(W, "SUCCESS"), (D, "LIMIT_EXCEEDED")], False, id="a deposit that was refused"),
+        pytest.param(LOST, [(W, "SUCCESS"), (D, "SUCCESS", "forged")], False, id="a forged deposit alone"),
+        pytest.param(OPEN, [(W, "SUCCESS")], True, id="open"),
+        pytest.param(OPEN, [(W, None)], False, id="a withdraw without an answer"),
+        pytest.param(CANCELLED, [(W, "SUCCESS"), (R, "SUCCESS")], True, id="cancelled"),
+        pytest.param(CANCELLED, [(W, None), (R, "BET_NOT_FOUND")], True, id="cancelled, and never there"),
+        pytest.param(CANCELLED, [(W, "SUCCESS"), (R, "BET_NOT_FOUND")], False, id="there, and not found"),
+        pytest.param(CANCELLED, [(W, 500), (R, 500)], False, id="errors alone"),
+        pytest.param(WON, [], None, id="no call in the log"),
+        pytest.param(WON, [(D, "INVALID_SIGNATURE", "forged")], None, id="no genuine call in the log"),
+        pytest.param(NOT_FOUND, [(W, "PLAYER_BLOCKED")], None, id="no such bet"),
+    ],
+)
+def test_whether_the_wallet_has_confirmed_a_bet(
+    bet: AnyBet, told: list[tuple[str, object] | tuple[str, object, str]], confirmed: bool | None
+) -> None:
+    """Only by what it answered to the calls themselves (spec §3)."""
+    stands = standing(bet, calls(*told), "EUR")
+    assert stands.confirmed is confirmed
+    assert ("has confirmed that." in stands.wallet) == (confirmed is True)
+    assert ("has not confirmed that" in stands.wallet) == (confirmed is False)
+
+
+@pytest.mark.parametrize(
+    ("bet", "service"),
+    [
+        pytest.param(WON, "For the service, this bet is settled: ann wagered 5.00 and won 12.50.", id="won"),
+        pytest.param(LOST, "For the service, this bet is settled: ann wagered 5.00 and lost.", id="lost"),
+        pytest.param(CANCELLED, "For the service, ann’s bet of 5.00 is cancelled.", id="cancelled"),
+        pytest.param(OPEN, "For the service, ann’s bet of 5.00 is still open.", id="open"),
+        pytest.param(NOT_FOUND, "", id="no such bet"),
+    ],
+)
+def test_what_the_service_holds(bet: AnyBet, service: str) -> None:
+    """Whatever the wallet has; an instance that is gone has no currency."""
+    assert standing(bet, [], "").service == service
+    assert ("no call about it" in standing(bet, [], "").wallet) == (bet is not NOT_FOUND)

@@ -12,7 +12,7 @@ from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.soundness import MUST_BE_REFUSED
 from game_operator.sandbox.web.words import visible
 
-__all__ = ["ExchangeRow", "folded", "raw_request", "raw_response", "row"]
+__all__ = ["ExchangeRow", "folded", "must_be_refused", "raw_request", "raw_response", "row"]
 
 #: Of a body on a page; a longer one would make the page useless.
 _SHOWN_BYTES: Final = 64 * 1024
@@ -56,6 +56,13 @@ def folded(rows: Iterable[ExchangeRow]) -> list[tuple[ExchangeRow, int]]:
     return [(group[0], len(group)) for group in groups]
 
 
+def must_be_refused(exchange: Exchange) -> bool:
+    """Return whether *exchange* was sent beside a call, and no sound wallet accepts it."""
+    if _MUST_BE_REFUSED in exchange.note.split("; "):
+        return True
+    return not MUST_BE_REFUSED.isdisjoint(exchange.fault.split(", "))
+
+
 def raw_request(exchange: Exchange) -> str:
     """Return the request as it went over the wire, as text in which nothing hides."""
     return _message(f"{exchange.method} {exchange.path} HTTP/1.1", exchange.request_headers, exchange.request_body)
@@ -81,13 +88,7 @@ def _answer(exchange: Exchange) -> tuple[str, str]:
         return f"{exchange.status}, unreadable", "bad"
     if reply.code is not None:
         return reply.code, "bad" if reply.code == "SYSTEM_ERROR" else "warn"
-    return ("accepted", "bad") if _had_to_be_refused(exchange) else ("SUCCESS", "good")
-
-
-def _had_to_be_refused(exchange: Exchange) -> bool:
-    if _MUST_BE_REFUSED in exchange.note.split("; "):
-        return True
-    return not MUST_BE_REFUSED.isdisjoint(exchange.fault.split(", "))
+    return ("accepted", "bad") if must_be_refused(exchange) else ("SUCCESS", "good")
 
 
 def _message(first: str, headers: HeaderPairs, body: bytes) -> str:

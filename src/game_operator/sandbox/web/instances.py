@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING
 
 from game_operator.codes import GameStatus
-from game_operator.models import GameInfo, GameInstance
+from game_operator.models import BetNotFound, GameInfo, GameInstance
+from game_operator.protocol.operations import AnyBet
 
 if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox
 
-__all__ = ["instance_names"]
+__all__ = ["currency_of", "instance_names"]
 
 
 def instance_names(sandbox: "Sandbox") -> dict[str, str]:
@@ -18,6 +19,13 @@ def instance_names(sandbox: "Sandbox") -> dict[str, str]:
         for game in sandbox.world.games(sandbox.operator_id)
         for instance in game.instances
     }
+
+
+def currency_of(sandbox: "Sandbox", bet: AnyBet) -> str:
+    """Return the currency of the instance that *bet* was placed in, or "" if there is no such instance any more."""
+    instance_id = None if isinstance(bet, BetNotFound) else bet.instance_id
+    instances = (each for game in sandbox.world.games(sandbox.operator_id) for each in game.instances)
+    return next((each.bet_config.currency for each in instances if each.id == instance_id), "")
 
 
 def _off(game: GameInfo, instance: GameInstance) -> str:

@@ -11,17 +11,20 @@ from game_operator.protocol.operations import AnyBet
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.faults import Fault
 from game_operator.sandbox.live import Exchange
+from game_operator.sandbox.web.exchanges import must_be_refused
 from game_operator.sandbox.web.words import money, visible
 
-__all__ = ["headline", "unreachable_wallet"]
+__all__ = ["Standing", "headline", "standing", "unreachable_wallet"]
 
 _SUCCESS: Final = "SUCCESS"
 #: Answers that leave open what became of the call; to a deposit, the latter two as well (docs/decisions/0013).
 _INDEFINITE: Final = frozenset({WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE})
 _TOO_EARLY: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.PLAYER_NOT_FOUND})
-#: Posts beside the call itself, which a sound wallet refuses.
-_NOT_THE_CALL: Final = frozenset({Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED, Fault.OTHER_CONTENT})
+_PATHS: Final = ("/withdraw", "/deposit", "/rollback")
 _NOT_KNOWN: Final = "What the wallet has is not known."
+_NOT_IN_THE_LOG: Final = (
+    "The live log has no call about it, so whether the wallet has confirmed that cannot be told here."
+)
 _REASONS: Final = {
     WebhookErrorCode.INSUFFICIENT_BALANCE: "{player} has less than the wager",
     WebhookErrorCode.PLAYER_NOT_FOUND: "it knows no player {player}",
@@ -53,10 +56,41 @@ def headline(bet: AnyBet, exchanges: Sequence[Exchange], currency: str) -> str:
         exchanges: All webhooks about it, in any order; without any, the service's own word counts.
         currency: Of its instance, or "".
     """
-    genuine = [each for each in exchanges if _NOT_THE_CALL.isdisjoint(each.fault.split(", "))]
+    genuine = _genuine(exchanges)
     if not genuine:
         return "The wallet took no wager, so there is no bet." if bet.status == "NOT_FOUND" else _ended(bet, currency)
     return _not_played(genuine) or _told(bet, genuine, currency)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """
+    Where a bet stands, on both sides.
+
+    Attributes:
+        service: What the service holds, in a sentence; "" if it knows no such bet.
+        wallet: Whether the wallet has confirmed that, as far as its answers are known; "" if there is nothing to say.
+        confirmed: The same: None if it is not known.
+    """
+
+    service: str
+    wallet: str
+    confirmed: bool | None
+
+
+def standing(bet: AnyBet, exchanges: Sequence[Exchange], currency: str) -> Standing:
+    """Return where *bet* stands; see ``headline``."""
+    service = _held(bet, currency)
+    genuine = _genuine(exchanges)
+    if not genuine:
+        return Standing(service, _NOT_IN_THE_LOG if service else "", None)
+    told = headline(bet, exchanges, currency)
+    if not service:
+        return Standing("", told, None)
+    if not _is_confirmed(bet, genuine):
+        return Standing(service, f"The wallet has not confirmed that, as far as the live log shows. {told}", False)
+    more = "" if told == _ended(bet, currency) else f" {told}"
+    return Standing(service, f"The wallet has confirmed that.{more}", True)
 
 
 def unreachable_wallet(url: str, error: TransportError) -> str:
@@ -64,6 +98,34 @@ def unreachable_wallet(url: str, error: TransportError) -> str:
     if "connection refused" in str(error).lower():
         return f"Nobody answers at {urlsplit(url).netloc} (connection refused). Is the wallet running?"
     return f"The wallet cannot be reached. {error}"
+
+
+def _genuine(exchanges: Sequence[Exchange]) -> list[Exchange]:
+    return [each for each in exchanges if not must_be_refused(each)]
+
+
+def _is_confirmed(bet: AnyBet, exchanges: Sequence[Exchange]) -> bool:
+    withdraw, deposit, rollback = (_heard(exchanges, path) for path in _PATHS)
+    match bet.status:
+        case "OPEN":
+            return withdraw.succeeded
+        case "CLOSED":
+            # Of an old bet the log may have lost the withdraw, and no deposit follows one that failed.
+            return deposit.succeeded and (withdraw.succeeded or not withdraw.sent)
+        case _:
+            return rollback.succeeded or (rollback.code in _TOO_EARLY and not withdraw.succeeded)
+
+
+def _held(bet: AnyBet, currency: str) -> str:
+    match bet.status:
+        case "CLOSED":
+            return f"For the service, this bet is settled: {_ended(bet, currency)}"
+        case "ROLLED_BACK":
+            return f"For the service, {bet.player_id}’s bet of {_sum(bet.wager, currency)} is cancelled."
+        case "OPEN":
+            return f"For the service, {_ended(bet, currency)}"
+        case _:
+            return ""
 
 
 def _not_played(exchanges: Sequence[Exchange]) -> str:
@@ -91,36 +153,40 @@ def _no_reply(answered: Sequence[Exchange]) -> str:
 
 
 def _told(bet: AnyBet, exchanges: Sequence[Exchange], currency: str) -> str:
-    withdraw, deposit, rollback = (_heard(exchanges, path) for path in ("/withdraw", "/deposit", "/rollback"))
-    if withdraw.succeeded:
+    withdraw, deposit, rollback = (_heard(exchanges, path) for path in _PATHS)
+    if withdraw.succeeded or (deposit.sent and not withdraw.sent):
         end = rollback if rollback.sent else deposit
-        return _ended(bet, currency) if end.succeeded or not end.sent else _taken(bet, end, rollback.sent, currency)
+        is_over = end.sent or bet.status in {"CLOSED", "ROLLED_BACK"}
+        return _ended(bet, currency) if end.succeeded or not is_over else _taken(bet, end, currency)
     if withdraw.code is not None:
         player = exchanges[0].player_id
         reason = _REASONS.get(WebhookErrorCode(withdraw.code)) if withdraw.code in set(WebhookErrorCode) else None
         why = f", {reason.format(player=player)}" if reason else ""
         return f"The wallet refused: {withdraw.code}{why}. No wager was taken."
+    before = f"The withdraw {'was not answered definitely' if withdraw.sent else 'is not in the live log'}"
     if rollback.succeeded:
-        return "Cancelled. The withdraw was not answered definitely; its rollback was, so no wager is taken."
+        return f"Cancelled. {before}; its rollback was answered SUCCESS, so no wager is taken."
     if rollback.code in _TOO_EARLY:
-        return (
-            f"Cancelled. The withdraw was not answered definitely, and to its rollback the answer is {rollback.code}."
-        )
-    return _gave_up(exchanges, rollback)
-
-
-def _gave_up(exchanges: Sequence[Exchange], rollback: _Heard) -> str:
+        return f"Cancelled. {before}, and to its rollback the answer is {rollback.code}."
     if rollback.code is not None:
-        return f"The withdraw was not answered definitely, and its rollback was refused: {rollback.code}. {_NOT_KNOWN}"
+        return f"{before}, and its rollback was refused: {rollback.code}. {_NOT_KNOWN}"
+    if not withdraw.sent:
+        return f"{before}, and its rollback was not answered definitely. {_NOT_KNOWN}"
+    return _gave_up(exchanges)
+
+
+def _gave_up(exchanges: Sequence[Exchange]) -> str:
     unread = [each for each in exchanges if each.status is not None and _code(each) is None]
     why = f" {_no_reply(unread)}" if unread else ""
     return f"The service gave up: neither the withdraw nor its rollback was answered definitely. {_NOT_KNOWN}{why}"
 
 
-def _taken(bet: AnyBet, end: _Heard, cancelled: bool, currency: str) -> str:
+def _taken(bet: AnyBet, end: _Heard, currency: str) -> str:
     """Return what is known of a bet that was placed, and whose end the wallet has not confirmed."""
-    name = "rollback" if cancelled else "deposit"
-    wager = "The wager" if bet.status == "NOT_FOUND" else f"{bet.player_id}’s wager of {money(bet.wager)} {currency}"
+    name = "rollback" if bet.status == "ROLLED_BACK" else "deposit"
+    wager = "The wager" if bet.status == "NOT_FOUND" else f"{bet.player_id}’s wager of {_sum(bet.wager, currency)}"
+    if not end.sent:
+        return f"{wager} was taken, and no answer to its {name} is in the live log. {_NOT_KNOWN}"
     if end.code is None:
         return f"{wager} was taken, and the service gave up: the {name} was not answered definitely. {_NOT_KNOWN}"
     return f"{wager} was taken, and the wallet refused the {name}: {end.code}."
@@ -129,15 +195,19 @@ def _taken(bet: AnyBet, end: _Heard, cancelled: bool, currency: str) -> str:
 def _ended(bet: AnyBet, currency: str) -> str:
     match bet.status:
         case "CLOSED" if bet.won:
-            return f"{bet.player_id} wagered {money(bet.wager)} and won {money(bet.won)} {currency}."
+            return f"{bet.player_id} wagered {money(bet.wager)} and won {_sum(bet.won, currency)}."
         case "CLOSED":
-            return f"{bet.player_id} wagered {money(bet.wager)} {currency} and lost."
+            return f"{bet.player_id} wagered {_sum(bet.wager, currency)} and lost."
         case "ROLLED_BACK":
-            return f"{bet.player_id}’s wager of {money(bet.wager)} {currency} was taken and given back."
+            return f"{bet.player_id}’s wager of {_sum(bet.wager, currency)} was taken and given back."
         case "OPEN":
-            return f"{bet.player_id}’s bet of {money(bet.wager)} {currency} is still open."
+            return f"{bet.player_id}’s bet of {_sum(bet.wager, currency)} is still open."
         case _:
             return "The service does not know this bet any more."
+
+
+def _sum(cents: int, currency: str) -> str:
+    return f"{money(cents)} {currency}".rstrip()
 
 
 def _heard(exchanges: Sequence[Exchange], path: str) -> _Heard:

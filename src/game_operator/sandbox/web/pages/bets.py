@@ -14,8 +14,9 @@ from game_operator.models import RoundFound
 from game_operator.protocol.operations import INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
 from game_operator.sandbox.web.desk import Desk
 from game_operator.sandbox.web.exchanges import row
-from game_operator.sandbox.web.instances import instance_names
+from game_operator.sandbox.web.instances import currency_of, instance_names
 from game_operator.sandbox.web.streams import Streams
+from game_operator.sandbox.web.verdict import standing
 from game_operator.sandbox.world import RETENTION_MILLIS
 
 __all__ = ["PATH", "TITLE", "routes"]
@@ -76,14 +77,15 @@ class _Bets:
 
     def _bet(self, request: Request, bet_id: str) -> Response:
         bet = self._world.bet(self._sandbox.operator_id, bet_id, now_millis=self._desk.now_millis())
-        about = [row(each) for each in self._sandbox.live.recent(_LOOKED_THROUGH) if each.bet_id == bet_id]
+        about = [each for each in self._sandbox.live.recent(_LOOKED_THROUGH) if each.bet_id == bet_id][::-1]
         return self._desk.page(
             request,
             "bet.html",
             bet=bet,
             bet_id=bet_id,
             answer=_laid_out(bet),
-            rows=about[::-1],
+            standing=standing(bet, about, currency_of(self._sandbox, bet)),
+            rows=[row(each) for each in about],
             instances=instance_names(self._sandbox),
         )
 

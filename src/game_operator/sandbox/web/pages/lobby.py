@@ -17,6 +17,7 @@ from game_operator.models import GameInfo, GameInstance
 from game_operator.sandbox.played import PlayedRound
 from game_operator.sandbox.web.desk import Desk
 from game_operator.sandbox.web.exchanges import ExchangeRow, folded, row
+from game_operator.sandbox.web.instances import currency_of
 from game_operator.sandbox.web.play_form import Outcome, PlayForm, read_play_form
 from game_operator.sandbox.web.refusal import NotServedError
 from game_operator.sandbox.web.streams import Streams
@@ -32,6 +33,9 @@ _SEE_OTHER: Final = 303
 #: Rounds whose result can be looked at again.
 _REMEMBERED: Final = 200
 _LOOKED_THROUGH: Final = 1_000
+
+#: Of every bet.
+_FIRST_CALL: Final = "/withdraw"
 
 #: Players whom the form suggests.
 _OFFERED: Final = 50
@@ -110,11 +114,13 @@ class _Lobby:
             asked = None
         if asked is None:
             return self._page(request, form, status=422)
+        newest = self._sandbox.live.recent(1)
         try:
             played = await self._desk.done_by_wallet(partial(self._sandbox.play_round, **asked))
         except TransportError as unreachable:
             form.problems["round"] = unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
-            return self._page(request, form, status=502)
+            begun = self._begun(form.player_id, after=newest[0].number if newest else 0)
+            return self._page(request, form, status=502, played=begun, unreachable=True)
         except GameOperatorError as failed:
             form.problems["round"] = str(failed)
             return self._page(request, form, status=422)
@@ -131,7 +137,13 @@ class _Lobby:
         return Response(thumbnail_svg(game), headers={"cache-control": "max-age=300"}, media_type="image/svg+xml")
 
     def _page(
-        self, request: Request, form: PlayForm, *, status: int = 200, played: Sequence[_BetPlayed] = ()
+        self,
+        request: Request,
+        form: PlayForm,
+        *,
+        status: int = 200,
+        played: Sequence[_BetPlayed] = (),
+        unreachable: bool = False,
     ) -> Response:
         games, chosen = self._games(), _chosen(request)
         return self._desk.page(
@@ -146,6 +158,7 @@ class _Lobby:
             form=form,
             outcomes=_OUTCOMES,
             played=played,
+            unreachable=unreachable,
             players=self._players(),
             total=len(games),
         )
@@ -174,11 +187,16 @@ class _Lobby:
         bet_ids, problems = self._played.get(round_id, ((), ()))
         return [self._bet(bet_id, problems) for bet_id in bet_ids]
 
+    def _begun(self, player_id: str, *, after: int) -> list[_BetPlayed]:
+        """Return the bet of *player_id* whose calls are in the log *after* a number; none if it may be one of many."""
+        new = [each for each in self._sandbox.live.recent(_LOOKED_THROUGH) if each.number > after]
+        bet_ids = {each.bet_id for each in new if each.player_id == player_id and each.path == _FIRST_CALL}
+        return [self._bet(bet_id, ()) for bet_id in bet_ids] if len(bet_ids) == 1 else []
+
     def _bet(self, bet_id: str, problems: tuple[str, ...]) -> _BetPlayed:
         bet = self._sandbox.world.bet(self._sandbox.operator_id, bet_id, now_millis=self._desk.now_millis())
         about = [each for each in self._sandbox.live.recent(_LOOKED_THROUGH) if each.bet_id == bet_id][::-1]
-        instance = self._instance(getattr(bet, "instance_id", ""))
-        told = headline(bet, about, instance.bet_config.currency if instance else "")
+        told = headline(bet, about, currency_of(self._sandbox, bet))
         return _BetPlayed(bet_id, told, problems, folded(map(row, about)))
 
 
