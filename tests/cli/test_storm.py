@@ -21,6 +21,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.ledger import SqlLedger
+from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.sandbox.faults import FAULTS
 from game_operator.sandbox.retries import RETRY_PRESETS
@@ -597,9 +598,106 @@ def test_a_wallet_that_goes_away_and_stays_away(
         ended_at = time.monotonic()
         killing.join()
     assert told.code == 3
-    assert told.error["type"] in {"RequestNotSentError", "TransportError"}
+    assert told.error["type"] == "StormBrokenOffError"
     assert 0.5 < ended_at - dead[0] < 30
-    assert list(own_folder.iterdir()) == []
+    assert [path.name for path in own_folder.iterdir()] == [told.error["trace"]]
+
+
+#: A wallet of somebody's, in a process that a deposit kills.
+_DIES = """
+import json, os
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Wallet(BaseHTTPRequestHandler):
+    cents = 100_000
+    def log_message(self, *_): ...
+    def do_POST(self):
+        call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/deposit":
+            os._exit(1)
+        if self.path == "/withdraw":
+            Wallet.cents -= call["amount"]
+        body = json.dumps({"type": "SUCCESS", "timestamp": 1, "balance": Wallet.cents / 100}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+server = HTTPServer(("127.0.0.1", 0), Wallet)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def _stormed_to_death(run: Run, folder: Path, key: Path, *options: object) -> Told:
+    (folder / "players.txt").write_text("ann\n")
+    with subprocess.Popen([sys.executable, "-c", _DIES], stdout=subprocess.PIPE, text=True) as wallet:
+        assert wallet.stdout is not None
+        url = f"http://127.0.0.1:{int(wallet.stdout.readline())}"
+        try:
+            return run(
+                "storm", "--wallet", url, "--service-key", key, "--players-file", folder / "players.txt",
+                "--bets", 20, "--seed", 5, "--faults", "none", *options,
+            )  # fmt: skip
+        finally:
+            wallet.kill()
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_a_wallet_that_dies_leaves_what_to_look_for(
+    concurrency: int, run: Run, own_folder: Path, service_pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 3, and: that money may have moved, how long it was waited for, the calls at the end, a trace."""
+    _be_patient(monkeypatch, 0.5)
+    told = _stormed_to_death(run, own_folder, service_pem, "--concurrency", concurrency)
+    assert (told.code, told.out, told.err.count("\n")) == (3, "", 1)
+    assert re.match(r"Error: The wallet cannot be reached any more: \S+ .*\. It was waited for [0-9.]+ s\. ", told.err)
+    assert re.search(r"Money may have moved, and bets may be open: \d+ calls were sent\.", told.err)
+    assert re.search(r"The last one answered is #\d+ \w+ of bet bet-\S+ \(SUCCESS, balance [0-9.]+\)", told.err)
+    (killer,) = re.findall(r"The first one without a definite answer is #(\d+) (\w+) of bet (bet-\S+) ", told.err)
+    assert killer[1] == "deposit"
+    assert told.err.endswith("What was sent until now is in storm-5.trace.\n")
+    lines = [json.loads(line) for line in (own_folder / "storm-5.trace").read_text().splitlines()]
+    posts = {post["serial"]: post for line in lines[1:] for post in line["posts"]}
+    assert killer[2] in posts[int(killer[0])]["body"]
+
+
+def test_a_wallet_that_dies_is_told_to_programs(
+    run: Run, own_folder: Path, service_pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same facts in the error's document."""
+    _be_patient(monkeypatch, 0.5)
+    error = _stormed_to_death(run, own_folder, service_pem, "--concurrency", 1, "--json").error
+    assert (error["type"], error["exit_code"], error["trace"]) == ("StormBrokenOffError", 3, "storm-5.trace")
+    assert error["elapsed_seconds"] >= 0.3
+    answered, first, last = error["last_answered"], error["first_unanswered"], error["last_unanswered"]
+    assert answered.keys() == {"serial", "operation", "bet_id", "tx_id", "player_id", "heard"}
+    assert answered["heard"].startswith("SUCCESS, balance ")
+    assert last["serial"] > first["serial"]
+    assert "refused" in last["heard"]
+    assert (first["operation"], first["player_id"]) == ("deposit", "ann")
+    assert error["calls_sent"] >= first["serial"] > answered["serial"]
+    assert (own_folder / "storm-5.trace").exists()
+
+
+class _RaisesInWithdraw(RightWallet):
+    """Whoever bets meets a bug."""
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        raise ValueError("a bug")
+
+
+def test_a_wallet_that_fails_in_every_withdraw(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there, and answers SYSTEM_ERROR for ever: which call, and a trace with it."""
+    _be_patient(monkeypatch, 0.5)
+    with served(own_folder, private_key, _RaisesInWithdraw) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+    assert (told.code, told.out) == (3, "")
+    assert "gives no definite answer any more; the last was: SYSTEM_ERROR. It was waited for " in told.err
+    assert "None was answered. The first one without a definite answer is #1 withdraw of bet bet-" in told.err
+    assert '"SYSTEM_ERROR"' in (own_folder / "storm-5.trace").read_text()
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from game_operator.errors import TransportError
+from game_operator.errors import RequestNotSentError, TransportError
 from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.money import Cents
 from game_operator.sandbox.delivery import Answer, Post
@@ -64,6 +64,38 @@ def test_the_end_is_told() -> None:
 
     with pytest.raises(TransportError, match=r"no definite answer any more; the last was: (it hung up|SYSTEM_ERROR)"):
         asyncio.run(everything())
+
+
+class Unreachable:
+    """Answers nothing so many times, and then cannot be reached, after a while."""
+
+    def __init__(self, silent: int) -> None:
+        self._silent = silent
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        self._silent -= 1
+        if self._silent >= 0:
+            return (SILENCE,)
+        await asyncio.sleep(0.2)
+        raise RequestNotSentError("/withdraw: refused", elapsed_seconds=0.0)
+
+
+@pytest.mark.parametrize("silent", [pytest.param(0, id="at once"), pytest.param(1, id="after silence")])
+def test_how_long_a_wallet_was_waited_for_that_cannot_be_reached(silent: int) -> None:
+    """From its last answer of use on, and not the moment of the last attempt; no advice on what never left."""
+    courier = PatientCourier(Unreachable(silent), 60)
+
+    async def everything() -> None:
+        for _ in range(silent):
+            await courier.post(Post((CALL,)))
+            await asyncio.sleep(0.3)
+        await courier.post(Post((CALL,)))
+
+    with pytest.raises(TransportError, match="cannot be reached any more: /withdraw: refused") as gone:
+        asyncio.run(everything())
+    assert gone.value.elapsed_seconds >= (0.45 if silent else 0.15)
+    assert gone.value.attempts == 1 + silent
+    assert not isinstance(gone.value, RequestNotSentError)
 
 
 @pytest.mark.parametrize("answer", [USE, REFUSAL], ids=["SUCCESS", "a refusal"])

@@ -33,6 +33,11 @@ _ATTRIBUTES = (
     "elapsed_seconds",
     "timed_out",
     "statements",
+    "calls_sent",
+    "last_answered",
+    "first_unanswered",
+    "last_unanswered",
+    "trace",
 )
 
 

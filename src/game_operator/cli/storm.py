@@ -16,7 +16,7 @@ from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import error_console, say
 from game_operator.cli.profile import read_profile
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from game_operator.sandbox.faults import FaultPlan
     from game_operator.sandbox.service_keys import ServiceKeys
     from game_operator.sandbox.storm import Storm
-    from game_operator.sandbox.storm_report import StormProgress
+    from game_operator.sandbox.storm_report import StormProgress, StormReport
     from game_operator.sandbox.trace import Trace, TraceHead
 
 __all__ = ["storm"]
@@ -122,18 +122,29 @@ def storm(
     head = traced.head if traced else _head(seed, bets, currency, faults, retries, profile, ids, players)
     played = _storm(wallet, keys, books, head, concurrency, profile, timeout, traced)
     place = trace or Path(f"storm-{head.seed}{'.replay' if replay else ''}.trace")
-    try:
-        with _progress(head.bets) as on_progress:
-            report = played.run(on_progress)
-    except KeyboardInterrupt:
-        if written := _written(place, played.trace()):
-            say(f"Money has moved, and bets are open. What was sent until now is in {written}.", error=True)
-        raise
+    report = _run(played, head.bets, place)
     from game_operator.cli._storm_report import tell_report
 
     written = _written(place, report.trace)
     tell_report(report, written, as_json=as_json)
     return ExitCode.FINE if report.passed else ExitCode.SAID_NO
+
+
+def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
+    """Play and audit; whatever ends it before that leaves the trace at *place*, if anything was sent."""
+    try:
+        with _progress(bets) as on_progress:
+            return played.run(on_progress)
+    except KeyboardInterrupt:
+        if written := _written(place, played.trace()):
+            say(f"Money has moved, and bets are open. What was sent until now is in {written}.", error=True)
+        raise
+    except (TransportError, LedgerError) as gone:
+        if not played.minutes.posts:
+            raise
+        from game_operator.cli._storm_broken_off import StormBrokenOffError
+
+        raise StormBrokenOffError(gone, played.minutes, _written(place, played.trace())) from gone
 
 
 def _check_address(wallet: str, *, moves_money: bool) -> None:

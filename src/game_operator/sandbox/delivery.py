@@ -12,13 +12,13 @@ from game_operator.protocol.webhook import encode_call
 from game_operator.protocol.webhook_reply import read_batch_reply, read_reply
 from game_operator.sandbox.faults import Fault
 
-__all__ = ["BATCH_PATH", "Answer", "Post", "Sent", "answers_in", "unheard"]
+__all__ = ["BATCH_PATH", "NO_HELP", "Answer", "Post", "Sent", "answers_in", "unheard"]
 
 #: Where several deposits go at once (assumed, docs/decisions/0010).
 BATCH_PATH: Final = "/deposit-batch"
 
 #: Says nothing of the call's fate: SYSTEM_ERROR is unknown, a signature that was refused asks for the call again.
-_INDEFINITE: Final = frozenset({WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE})
+NO_HELP: Final = frozenset({WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE})
 #: To a deposit these say that its withdraw, or its player, may be on the way.
 _TOO_EARLY: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.PLAYER_NOT_FOUND})
 
@@ -97,7 +97,7 @@ class Answer:
 
     def settles(self, call: MovingCall) -> bool:
         """Return whether *call* need not be sent again (assumed, docs/decisions/0013)."""
-        if self.reply is None or self.reply.code in _INDEFINITE:
+        if self.reply is None or self.reply.code in NO_HELP:
             return False
         return not (isinstance(call, DepositCall) and self.reply.code in _TOO_EARLY)
 

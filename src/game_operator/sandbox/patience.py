@@ -9,15 +9,13 @@ import asyncio
 import time
 from typing import Final
 
-from game_operator.codes import WebhookErrorCode
 from game_operator.errors import TransportError
 from game_operator.sandbox.courier import Courier
-from game_operator.sandbox.delivery import Answer, Post
+from game_operator.sandbox.delivery import NO_HELP, Answer, Post
 from game_operator.sandbox.faults import Fault
 
 __all__ = ["PatientCourier"]
 
-_NO_HELP: Final = frozenset({WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE})
 #: So many in a row are no reason to wait yet: a restart breaks off as many as were under way.
 _FEW: Final = 16
 _LONGER_SECONDS: Final = 0.01
@@ -42,12 +40,16 @@ class PatientCourier:
         Carry *post*; see ``Courier``.
 
         Raises:
-            TransportError: The wallet has given no answer of use for too long.
+            TransportError: The wallet has given no answer of use for too long; its time is that of the whole wait.
         """
-        answers = await self._courier.post(post)
+        began = time.monotonic()
+        try:
+            answers = await self._courier.post(post)
+        except TransportError as gone:
+            raise self._gone(gone, began) from gone
         if post.manner is not None or post.extra not in {None, Fault.DUPLICATE}:
             return answers
-        if any(answer.reply is not None and answer.code not in _NO_HELP for answer in answers):
+        if any(answer.reply is not None and answer.code not in NO_HELP for answer in answers):
             self._in_vain = 0
             return answers
         if not self._in_vain:
@@ -56,6 +58,15 @@ class PatientCourier:
         self._check(answers[-1])
         await asyncio.sleep(min(_LONGEST_SECONDS, _LONGER_SECONDS * max(0, self._in_vain - _FEW)))
         return answers
+
+    def _gone(self, gone: TransportError, began: float) -> TransportError:
+        """Return what is told of a wallet that nobody can reach: for how long, what was in vain before included."""
+        since = self._since if self._in_vain else began
+        return TransportError(
+            f"The wallet cannot be reached any more: {gone.args[0]}",
+            attempts=self._in_vain + 1,
+            elapsed_seconds=time.monotonic() - since,
+        )
 
     def _check(self, last: Answer) -> None:
         silent_seconds = time.monotonic() - self._since

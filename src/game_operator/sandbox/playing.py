@@ -12,13 +12,22 @@ from game_operator.sandbox.faults import Fault
 from game_operator.sandbox.steps import Order
 from game_operator.sandbox.trace import Trace, TracedOrder
 
-__all__ = ["OnAnswer", "play", "replay"]
+__all__ = ["OnAnswer", "OnOrder", "play", "replay"]
 
+#: Told of an order that is carried from now on.
+OnOrder: TypeAlias = Callable[[Order], object]
 #: Told of an order and its answers: for each post an answer for each of its calls.
 OnAnswer: TypeAlias = Callable[[Order, list[tuple[Answer, ...]]], object]
 
 
-async def play(dealer: Dealer, courier: Courier, *, concurrency: int = 1, on_answer: OnAnswer | None = None) -> None:
+async def play(
+    dealer: Dealer,
+    courier: Courier,
+    *,
+    concurrency: int = 1,
+    on_order: OnOrder | None = None,
+    on_answer: OnAnswer | None = None,
+) -> None:
     """
     Play *dealer*'s plan to its end.
 
@@ -26,6 +35,7 @@ async def play(dealer: Dealer, courier: Courier, *, concurrency: int = 1, on_ans
         dealer: Says what is sent.
         courier: Sends it.
         concurrency: How many orders are under way at once. With 1 everything happens in the order of the plan.
+        on_order: Called with each order before it is carried.
         on_answer: Called with each order and its answers.
 
     Raises:
@@ -44,6 +54,8 @@ async def play(dealer: Dealer, courier: Courier, *, concurrency: int = 1, on_ans
                         return
                     await changed.wait()
                 under_way += 1
+            if on_order is not None:
+                on_order(order)
             answers = await _carried(order, courier, at_once=concurrency > 1)
             async with changed:
                 under_way -= 1
@@ -61,7 +73,14 @@ async def play(dealer: Dealer, courier: Courier, *, concurrency: int = 1, on_ans
         raise unreachable.exceptions[0] from None
 
 
-async def replay(dealer: Dealer, courier: Courier, trace: Trace, *, on_answer: OnAnswer | None = None) -> None:
+async def replay(
+    dealer: Dealer,
+    courier: Courier,
+    trace: Trace,
+    *,
+    on_order: OnOrder | None = None,
+    on_answer: OnAnswer | None = None,
+) -> None:
     """
     Play *dealer*'s plan in the order of *trace*, one post at a time; what is left then, in the order of the plan.
 
@@ -75,11 +94,13 @@ async def replay(dealer: Dealer, courier: Courier, trace: Trace, *, on_answer: O
         if order is None:
             continue
         _check_bodies(order, line)
+        if on_order is not None:
+            on_order(order)
         answers = await _carried(order, courier, at_once=False)
         dealer.answered(order, answers)
         if on_answer is not None:
             on_answer(order, answers)
-    await play(dealer, courier, on_answer=on_answer)
+    await play(dealer, courier, on_order=on_order, on_answer=on_answer)
 
 
 def _check_bodies(order: Order, line: TracedOrder) -> None:

@@ -7,7 +7,7 @@ The plan, the faults and the audit are other modules'; this one lets them work t
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,9 +20,9 @@ from game_operator.sandbox.books import Books
 from game_operator.sandbox.courier import Carried, Courier, HttpCourier
 from game_operator.sandbox.dealer import Dealer
 from game_operator.sandbox.dealt import DealtBet, ServiceState
-from game_operator.sandbox.delivery import Answer
 from game_operator.sandbox.doubt import given_up
 from game_operator.sandbox.faults import Fault, FaultPlan
+from game_operator.sandbox.minutes import Minutes
 from game_operator.sandbox.patience import PatientCourier
 from game_operator.sandbox.plan import Plan, run_id_of
 from game_operator.sandbox.playing import play, replay
@@ -32,7 +32,7 @@ from game_operator.sandbox.seed import catalogue
 from game_operator.sandbox.service_keys import ServiceKeys
 from game_operator.sandbox.steps import Order
 from game_operator.sandbox.storm_report import StormProgress, StormReport
-from game_operator.sandbox.trace import Trace, TraceHead, head_line, traced
+from game_operator.sandbox.trace import Trace, TraceHead
 from game_operator.sandbox.watch import Watch
 
 __all__ = ["Storm", "openings"]
@@ -102,7 +102,8 @@ class Storm:
         self._patience = patience
         self._insecure = allow_insecure_http
         self._seen = _Seen()
-        self._lines: list[tuple[Order, list[tuple[Answer, ...]]]] = []
+        #: What was sent and heard so far.
+        self.minutes = Minutes()
 
     def run(self, on_progress: Callable[[StormProgress], object] | None = None) -> StormReport:
         """
@@ -172,7 +173,7 @@ class Storm:
 
     def trace(self) -> tuple[str, ...]:
         """Return the lines of the trace of what was sent so far; none if nothing was."""
-        return tuple(self._traced()) if self._lines else ()
+        return self.minutes.trace(self._head)
 
     def _broken_off(self, dealer: Dealer, seconds: float, watch: Watch, gone: GameOperatorError) -> StormReport:
         """Return the report of a storm whose wallet has gone, if something is wrong besides; else raise *gone*."""
@@ -196,14 +197,8 @@ class Storm:
 
     async def _play(self, dealer: Dealer, on_progress: Callable[[StormProgress], object] | None) -> None:
         meter = None if on_progress is None else _Meter(dealer, on_progress)
-
-        def answered(order: Order, answers: list[tuple[Answer, ...]]) -> None:
-            self._lines.append((order, answers))
-            if meter is not None:
-                meter.count(order)
-
         if self._courier is not None:
-            await self._carry(dealer, self._courier, answered)
+            await self._carry(dealer, self.minutes.of(self._courier), meter)
             return
         courier = HttpCourier(
             self._url,
@@ -215,17 +210,16 @@ class Storm:
             allow_insecure_http=self._insecure,
         )
         try:
-            await self._carry(dealer, PatientCourier(courier, self._patience), answered)
+            await self._carry(dealer, PatientCourier(self.minutes.of(courier), self._patience), meter)
         finally:
             await courier.aclose()
 
-    async def _carry(
-        self, dealer: Dealer, courier: Courier, answered: Callable[[Order, list[tuple[Answer, ...]]], None]
-    ) -> None:
+    async def _carry(self, dealer: Dealer, courier: Courier, meter: "_Meter | None") -> None:
+        sent, answered = self.minutes.order, None if meter is None else meter.count
         if self._trace is not None:
-            await replay(dealer, courier, self._trace, on_answer=answered)
+            await replay(dealer, courier, self._trace, on_order=sent, on_answer=answered)
         else:
-            await play(dealer, courier, concurrency=self._concurrency, on_answer=answered)
+            await play(dealer, courier, concurrency=self._concurrency, on_order=sent, on_answer=answered)
 
     def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
         bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]
@@ -235,7 +229,7 @@ class Storm:
             head=self._head,
             bets=len(bets),
             claims=len(dealer.dealt) - len(bets),
-            posts=sum(len(order.posts) for order, _ in self._lines),
+            posts=self.minutes.posts,
             seconds=seconds,
             latencies_ms=tuple(self._seen.latencies_ms),
             faults=dealer.struck,
@@ -247,12 +241,6 @@ class Storm:
             not_200=self._seen.not_200,
         )
         return report if report.passed else replace(report, trace=self.trace())
-
-    def _traced(self) -> Iterator[str]:
-        yield head_line(self._head)
-        # In the order of sending, which is that of causes too: whatever follows from an answer is sent after it.
-        for order, answers in sorted(self._lines, key=lambda line: line[0].posts[0].serial):
-            yield traced(order, answers)
 
 
 def _refusal(bet: DealtBet) -> str | None:
@@ -290,7 +278,8 @@ class _Meter:
         self._began = time.perf_counter()
         self._looked_at = self._bets = self._posts = 0
 
-    def count(self, order: Order) -> None:
+    def count(self, order: Order, _: object) -> None:
+        """Note that *order* was answered."""
         fresh = self._dealer.dealt[self._looked_at :]
         self._looked_at += len(fresh)
         self._bets += sum(isinstance(each, DealtBet) for each in fresh)
