@@ -43,6 +43,8 @@ def demo(
         from game_operator.cli._demo_web import keep_open
 
         return keep_open(port, as_json=as_json)
+    if port:
+        raise typer.BadParameter("--port is where the control room listens. Pass --web as well.")
     started = time.monotonic()
     chapters: list[Chapter] = []
     with (
