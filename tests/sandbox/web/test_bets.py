@@ -190,6 +190,8 @@ def test_a_bet_that_the_wallet_has_not_confirmed(public_key: RSAPublicKey) -> No
         html = page(http, f"/bets?id={bet_id}")
     assert "For the service, p1’s bet of 1.00 EUR is cancelled." in html.text
     assert "The wallet has not confirmed that, as far as the live log shows. The service gave up:" in html.text
+    assert "Your wallet failed: look into its log." in html.text
+    assert "prefix" not in html.text
     assert "problem banner" in html.values("class")
     assert "given back" not in html.text
 

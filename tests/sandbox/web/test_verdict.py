@@ -88,6 +88,42 @@ GAVE_UP = (
             id="the wrong address",
         ),
         pytest.param(CANCELLED, [(W, 500), (R, 500)], GAVE_UP, id="an error that may come after the deed"),
+        pytest.param(
+            CANCELLED,
+            [(W, 500), (R, 404)],
+            "is not known. http://w/withdraw answered HTTP 500, and no reply. Your wallet failed: look into its log.",
+            id="and where to look for it",
+        ),
+        pytest.param(
+            CANCELLED,
+            [(W, 405), (R, 405)],
+            "answered HTTP 405, and no reply. The wallet’s address must be the one",
+            id="another method's address",
+        ),
+        pytest.param(
+            CANCELLED, [(W, 307), (R, 307)], "Not played. http://w/withdraw answered HTTP 307, and no", id="a redirect"
+        ),
+        pytest.param(
+            CANCELLED, [(W, 403), (R, 403)], "no reply. The body cannot be read as a reply: ", id="a gate before it"
+        ),
+        pytest.param(
+            CANCELLED,
+            [(W, 200), (R, 200)],
+            "http://w/withdraw answered HTTP 200, and no reply. The body cannot be read as a reply: the body is no",
+            id="a page in the place of a reply",
+        ),
+        pytest.param(
+            WON,
+            [(W, "SUCCESS"), (D, 201)],
+            "the deposit was not answered definitely. What the wallet has is not known. http://w/deposit answered HTTP",
+            id="a page in the place of the deposit's",
+        ),
+        pytest.param(
+            NOT_FOUND,
+            [(W, "INVALID_REQUEST")],
+            "it cannot make sense of the call. No wager was taken. A receiver that was given instances= refuses all",
+            id="another's instance",
+        ),
         pytest.param(CANCELLED, [(W, 404), (R, "SYSTEM_ERROR")], GAVE_UP, id="a reply among those that are none"),
         pytest.param(CANCELLED, [(W, "SYSTEM_ERROR"), (R, "SYSTEM_ERROR")], GAVE_UP, id="unknown to the wallet too"),
         pytest.param(CANCELLED, [(W, None), (R, None)], GAVE_UP, id="nothing was heard"),

@@ -10,6 +10,7 @@ from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.webhook import read_reply
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.soundness import MUST_BE_REFUSED
+from game_operator.sandbox.web.hints import hint
 from game_operator.sandbox.web.words import visible
 
 __all__ = ["ExchangeRow", "folded", "must_be_refused", "raw_request", "raw_response", "row"]
@@ -34,18 +35,20 @@ class ExchangeRow:
             SUCCESS to what had to be refused.
         tone: How it is coloured: ``good``, ``bad``, ``warn`` (refused by the rules, which is an answer too).
         signature_tone: The same for the verdict on the signature.
+        hint: What the answer may mean, and what to do about it; "" if it speaks for itself.
     """
 
     exchange: Exchange
     answer: str
     tone: str
     signature_tone: str
+    hint: str
 
 
 def row(exchange: Exchange) -> ExchangeRow:
     """Return *exchange* as a line of the list."""
     answer, tone = _answer(exchange)
-    return ExchangeRow(exchange, answer, tone, _VERDICTS.get(exchange.signature, "warn"))
+    return ExchangeRow(exchange, answer, tone, _VERDICTS.get(exchange.signature, "warn"), hint(exchange))
 
 
 def folded(rows: Iterable[ExchangeRow]) -> list[tuple[ExchangeRow, int]]:

@@ -12,6 +12,7 @@ from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.faults import Fault
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.exchanges import must_be_refused
+from game_operator.sandbox.web.hints import OTHER_INSTANCES, why_no_reply
 from game_operator.sandbox.web.words import money, visible
 
 __all__ = ["Standing", "headline", "standing", "unreachable_wallet"]
@@ -148,7 +149,7 @@ def _no_reply(answered: Sequence[Exchange]) -> str:
     first = min(answered, key=lambda each: each.number)
     return (
         f"{visible((first.url or first.path).encode(errors='backslashreplace'))} answered HTTP {first.status}, and no "
-        f"reply. The wallet’s address must be the one that {first.path} is below; is a prefix such as /wallet missing?"
+        f"reply. {why_no_reply(first)}"
     )
 
 
@@ -157,12 +158,13 @@ def _told(bet: AnyBet, exchanges: Sequence[Exchange], currency: str) -> str:
     if withdraw.succeeded or (deposit.sent and not withdraw.sent):
         end = rollback if rollback.sent else deposit
         is_over = end.sent or bet.status in {"CLOSED", "ROLLED_BACK"}
-        return _ended(bet, currency) if end.succeeded or not is_over else _taken(bet, end, currency)
+        return _ended(bet, currency) if end.succeeded or not is_over else _taken(bet, end, exchanges, currency)
     if withdraw.code is not None:
         player = exchanges[0].player_id
         reason = _REASONS.get(WebhookErrorCode(withdraw.code)) if withdraw.code in set(WebhookErrorCode) else None
         why = f", {reason.format(player=player)}" if reason else ""
-        return f"The wallet refused: {withdraw.code}{why}. No wager was taken."
+        more = f" {OTHER_INSTANCES}" if withdraw.code == WebhookErrorCode.INVALID_REQUEST else ""
+        return f"The wallet refused: {withdraw.code}{why}. No wager was taken.{more}"
     before = f"The withdraw {'was not answered definitely' if withdraw.sent else 'is not in the live log'}"
     if rollback.succeeded:
         return f"Cancelled. {before}; its rollback was answered SUCCESS, so no wager is taken."
@@ -176,19 +178,25 @@ def _told(bet: AnyBet, exchanges: Sequence[Exchange], currency: str) -> str:
 
 
 def _gave_up(exchanges: Sequence[Exchange]) -> str:
-    unread = [each for each in exchanges if each.status is not None and _code(each) is None]
-    why = f" {_no_reply(unread)}" if unread else ""
+    why = _unread(exchanges, "/withdraw") or _unread(exchanges, "/rollback")
     return f"The service gave up: neither the withdraw nor its rollback was answered definitely. {_NOT_KNOWN}{why}"
 
 
-def _taken(bet: AnyBet, end: _Heard, currency: str) -> str:
+def _unread(exchanges: Sequence[Exchange], path: str) -> str:
+    """Return why an answer to *path* was no reply, as one more sentence; "" if none was so."""
+    unread = [each for each in exchanges if each.path == path and each.status is not None and _code(each) is None]
+    return f" {_no_reply(unread)}" if unread else ""
+
+
+def _taken(bet: AnyBet, end: _Heard, exchanges: Sequence[Exchange], currency: str) -> str:
     """Return what is known of a bet that was placed, and whose end the wallet has not confirmed."""
     name = "rollback" if bet.status == "ROLLED_BACK" else "deposit"
     wager = "The wager" if bet.status == "NOT_FOUND" else f"{bet.player_id}’s wager of {_sum(bet.wager, currency)}"
     if not end.sent:
         return f"{wager} was taken, and no answer to its {name} is in the live log. {_NOT_KNOWN}"
     if end.code is None:
-        return f"{wager} was taken, and the service gave up: the {name} was not answered definitely. {_NOT_KNOWN}"
+        why = _unread(exchanges, f"/{name}")
+        return f"{wager} was taken, and the service gave up: the {name} was not answered definitely. {_NOT_KNOWN}{why}"
     return f"{wager} was taken, and the wallet refused the {name}: {end.code}."
 
 

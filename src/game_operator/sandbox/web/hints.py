@@ -1,0 +1,46 @@
+"""What an answer of the wallet may mean, and what to do about it."""
+
+from typing import Final
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import MalformedCallError
+from game_operator.protocol.webhook_reply import read_reply
+from game_operator.sandbox.live import Exchange
+
+__all__ = ["OTHER_INSTANCES", "hint", "why_no_reply"]
+
+#: A wallet of one casino rightly refuses the sandbox's made-up games.
+OTHER_INSTANCES: Final = (
+    "A receiver that was given instances= refuses all game instances but its own: leave that out in a wallet under "
+    "test, or give it the sandbox’s ids."
+)
+
+
+def hint(exchange: Exchange) -> str:
+    """Return what is to say of *exchange*'s answer, in a sentence or two; "" if it speaks for itself."""
+    if exchange.direction != "webhook" or exchange.status is None:
+        return ""
+    try:
+        code = read_reply(exchange.response_body).code
+    except MalformedCallError:
+        return why_no_reply(exchange)
+    return OTHER_INSTANCES if code == WebhookErrorCode.INVALID_REQUEST else ""
+
+
+def why_no_reply(exchange: Exchange) -> str:
+    """Return what is wrong with an answer that is no reply, and what to do; "" if it is one (spec §2.1)."""
+    try:
+        read_reply(exchange.response_body)
+    except MalformedCallError as malformed:
+        return _by_status(exchange.status or 0, exchange.path, str(malformed))
+    return ""
+
+
+def _by_status(status: int, path: str, reason: str) -> str:
+    if status in {404, 405}:
+        return f"The wallet’s address must be the one that {path} is below; is a prefix such as /wallet missing?"
+    if status >= 500:
+        return "Your wallet failed: look into its log."
+    if 300 <= status < 400:
+        return "The service follows no redirect: give it the address that the wallet itself answers at."
+    return f"The body cannot be read as a reply: {reason}."
