@@ -19,7 +19,7 @@ from game_operator.errors import (
     ServiceError,
 )
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.faults import Fault, FaultPlan
 from game_operator.sandbox.live import LiveLog
 from tests.sandbox.support import terms
 
@@ -203,16 +203,30 @@ def test_faults_of_webhooks_do_not_strike_the_api(own_sandbox: Sandbox, client: 
     assert {exchange.fault for exchange in own_sandbox.live.recent()} == {""}
 
 
-def test_what_a_stranger_asks_under_a_fault(own_sandbox: Sandbox) -> None:
-    """A 500 does not carry out what is not signed, and an inactive operator's stranger is still a stranger."""
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({}, 400, id="not signed"),
+        pytest.param({"X-Operator-Id": "acme"}, 400, id="without a signature"),
+        pytest.param({"X-Operator-Id": "acme", "X-Signature": "eA"}, 401, id="wrongly signed"),
+        pytest.param({"X-Operator-Id": "nobody", "X-Signature": "eA"}, 401, id="a stranger"),
+    ],
+)
+@pytest.mark.parametrize("fault", [Fault.API_500, Fault.API_429, Fault.API_INACTIVE], ids=str)
+def test_only_signed_calls_are_struck(
+    own_sandbox: Sandbox, client: OperatorClient, fault: Fault, headers: dict[str, str], status: int
+) -> None:
+    """Whoever else asks is refused as ever, and the fault that waits is there for the operator (spec §5)."""
     grant = terms(own_sandbox.instance_id)
-    body = json.dumps(grant).encode()
-    own_sandbox.faults.set("api-500", 1.0)
     with httpx.Client(base_url=own_sandbox.base_url, trust_env=False) as http:
-        response = http.post("/api/v0.2/free-bet/grant", content=body, headers={"X-Operator-Id": "acme"})
-        assert (response.status_code, response.json()) == (500, {"error": "Internal server error"})
-        own_sandbox.faults.clear()
-        own_sandbox.faults.set("api-inactive", 1.0)
-        headers = {"X-Operator-Id": "nobody", "X-Signature": "eA"}
-        assert http.post("/api/v0.2/free-bet/grant", content=body, headers=headers).status_code == 401
+        for plan in (f"{fault}=100%", f"{fault}@1"):
+            own_sandbox.faults.plan = FaultPlan.parse(plan)
+            asked = http.post("/api/v0.2/free-bet/grant", content=json.dumps(grant).encode(), headers=headers)
+            assert asked.status_code == status
+            assert http.get("/api/v0.2/nowhere").status_code == 404
     assert grant["reference_id"] not in grants(own_sandbox)
+    assert own_sandbox.faults.nth() == {fault: 1}
+    with pytest.raises((ServiceError, RateLimitedError, OperatorInactiveError)):
+        client.fetch_bet(own_sandbox.bet_ids["OPEN"])
+    assert own_sandbox.faults.nth() == {}
+    assert [each.fault for each in own_sandbox.live.recent(3)] == [fault, "", ""]

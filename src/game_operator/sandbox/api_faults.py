@@ -22,9 +22,14 @@ _BROKEN: Final = HttpResponse(500, (_JSON,), b'{"error":"Internal server error"}
 
 
 def answered(house: House, request: HttpRequest, now_millis: int) -> HttpResponse:
-    """Return the response to *request*, with the faults that are switched on, and keep both in the live log."""
+    """
+    Return the response to *request*, with the faults that are switched on, and keep both in the live log.
+
+    Only calls that are rightly signed are struck, and count: a fault that waits for the Nth is for the operator's.
+    """
     began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
-    fault = house.api_fault()
+    signature = signature_verdict(request, house.world)
+    fault = house.api_fault() if signature == "valid" else None
     response = _response(house.world, request, now_millis, fault)
     house.live.record(
         Exchange(
@@ -34,7 +39,7 @@ def answered(house: House, request: HttpRequest, now_millis: int) -> HttpRespons
             path=request.path,
             request_headers=request.headers,
             request_body=request.body,
-            signature=signature_verdict(request, house.world),
+            signature=signature,
             status=response.status,
             response_headers=response.headers,
             response_body=response.body,

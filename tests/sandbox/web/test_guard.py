@@ -1,11 +1,13 @@
 """Who may use the control room: the person at this machine, and no page of another site in their browser."""
 
+from contextlib import closing
 from urllib.parse import urlencode, urlsplit
 
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
+from game_operator import OperatorClient
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.web.forms import MAX_FORM_BYTES
 from tests.sandbox.web.support import PATHS, form_token, page, play, post
@@ -48,7 +50,8 @@ def raw(sandbox: Sandbox, head: str, body: bytes = b"") -> tuple[int, dict[str, 
 )
 def test_only_this_machine_is_asked_for(sandbox: Sandbox, host: str, status: int) -> None:
     """A Host that is not ours is refused on every page, before anything else (DNS rebinding)."""
-    for request in ("GET /", "GET /live", "GET /static/style.css", "GET /nowhere", "POST /play"):
+    own = ("GET /", "GET /live", "GET /static/style.css", "GET /nowhere", "POST /play")
+    for request in (*own, "GET /openapi.json", "GET /api/v0.2/fetch-games", "POST /api/v0.2/free-bet/grant"):
         answered, headers, body = raw(sandbox, f"{request} HTTP/1.1\nHost: {host}\nConnection: close")
         assert (answered == 421) == (status == 421)
         if status == 421:
@@ -93,10 +96,42 @@ def test_a_request_without_a_host_is_refused(sandbox: Sandbox) -> None:
     assert raw(sandbox, "GET / HTTP/1.0")[0] == 421
 
 
-def test_the_operator_api_asks_no_host(sandbox: Sandbox) -> None:
-    """An operator's back end reaches the API by whatever name it has for this machine (spec §4.2)."""
-    assert raw(sandbox, "GET /openapi.json HTTP/1.1\nHost: sandbox.example")[0] == 200
-    assert raw(sandbox, "GET /api/v0.2/fetch-games HTTP/1.1\nHost: sandbox.example")[0] == 400
+@pytest.mark.parametrize(
+    ("host", "allow_remote", "names"),
+    [
+        pytest.param("127.0.0.1", False, ["127.0.0.1", "localhost"], id="this machine"),
+        pytest.param("::1", False, ["[::1]"], id="this machine, IPv6"),
+        pytest.param("0.0.0.0", True, ["127.0.0.1", "127.0.0.2", "localhost"], id="all addresses"),
+        pytest.param("127.1", True, ["127.0.0.1", "127.1", "localhost"], id="the name that it was told"),
+    ],
+)
+def test_clients_reach_the_api_by_the_names_of_this_machine(
+    private_key: RSAPrivateKey, host: str, allow_remote: bool, names: list[str]
+) -> None:
+    """And by no other, by which a page of another site could ask; that one strikes nothing and is not logged."""
+    with Sandbox(
+        operator_public_key=private_key.public_key(), host=host, allow_remote=allow_remote, control_room=True
+    ) as sandbox:
+        sandbox.faults.set_nth("api-500", 1)
+        foreign = {"host": f"rebound.example:{port_of(sandbox)}", "sec-fetch-site": "cross-site"}
+        for path in ("/api/v0.2/fetch-games", "/openapi.json"):
+            refused = httpx.get(f"{sandbox.base_url}{path}", headers=foreign, trust_env=False)
+            assert (refused.status_code, "control room" in refused.text) == (421, True)
+        assert (sandbox.faults.nth(), sandbox.live.recent()) == ({"api-500": 1}, [])
+        sandbox.faults.clear()
+        for name in names:
+            base_url = f"http://{name}:{port_of(sandbox)}"
+            client = OperatorClient(base_url, "acme", private_key, allow_insecure_http=True, trust_env=False)
+            with closing(client):
+                assert client.fetch_games()
+            assert httpx.get(f"{base_url}/openapi.json", trust_env=False).status_code == 200
+
+
+def test_without_a_control_room_the_api_asks_no_host(public_key: RSAPublicKey) -> None:
+    """A back end in a test network reaches it by whatever name it has there (spec §4.2)."""
+    with Sandbox(operator_public_key=public_key) as plain:
+        assert raw(plain, "GET /openapi.json HTTP/1.1\nHost: sandbox.example")[0] == 200
+        assert raw(plain, "GET /api/v0.2/fetch-games HTTP/1.1\nHost: sandbox.example")[0] == 400
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class ControlRoom:
 
     Args:
         sandbox: What the pages show and use.
-        api: The Operator API; what it is asked reaches it untouched.
+        api: The Operator API; what it is asked by a name of this machine reaches it untouched.
     """
 
     def __init__(self, sandbox: "Sandbox", api: ASGIApp) -> None:
@@ -43,7 +43,14 @@ class ControlRoom:
         self._pages = Router(routes, default=_nowhere, redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, if it asks for this machine."""
+        try:
+            # The Host first: what another name asks for is told nothing, not even that it is not there. The API too:
+            # a page of another site, whose name leads here, could else use up the faults that wait for the next call.
+            check_host(Request(scope), self._host)
+        except NotServedError as refusal:
+            await _plain(refusal)(scope, receive, locked_down(send))
+            return
         serve = self._api if _is_for_the_api(scope) else self._serve_page
         await serve(scope, receive, send)
 
@@ -53,12 +60,6 @@ class ControlRoom:
 
     async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, send = Request(scope, receive), locked_down(send)
-        try:
-            # The Host first: what another name asks for is told nothing, not even that it is not there.
-            check_host(request, self._host)
-        except NotServedError as refusal:
-            await _plain(refusal)(scope, receive, send)
-            return
         try:
             check_origin(request)
             await self._pages(scope, receive, send)
