@@ -28,6 +28,12 @@ def check_wallet(caller: WebhookCaller, url: str, nobody: str) -> None:
             "The wallet takes our calls for forged. Give it the public half of the service's key, or pass the "
             "private half of the one it has."
         )
+    if told.code == WebhookErrorCode.INVALID_REQUEST:
+        # Some wallets say so of any path that they do not know.
+        raise ConfigurationError(
+            f"The wallet answers INVALID_REQUEST to a player-balance that is well-formed. Is {shown(url)} the address "
+            "that /player-balance is below? Mind the prefix, such as /wallet."
+        )
 
 
 def check_replay(begins_with: Mapping[str, int], opening: Mapping[str, int]) -> None:
