@@ -66,6 +66,7 @@ class Delivery:
         reply: What the body says, whatever the status; None if it is no reply of spec §2.1.
         problem: Why there is no reply; "" if there is one.
         elapsed_seconds: From the first byte sent, connecting included, to the last one read.
+        defect: Why *body* is not the whole body in plain bytes, which then is the *problem*; "" if it is.
     """
 
     path: str
@@ -76,6 +77,7 @@ class Delivery:
     reply: Reply | None
     problem: str
     elapsed_seconds: float
+    defect: str = ""
 
     @property
     def code(self) -> str | None:
@@ -281,6 +283,7 @@ def _delivery(request: HttpRequest, result: HttpResponse | TransportFailed, elap
         reply=reply,
         problem=problem,
         elapsed_seconds=elapsed_seconds,
+        defect=result.defect,
     )
 
 

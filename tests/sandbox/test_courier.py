@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from threading import Timer
 from typing import Any
 
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.ledger import MemoryLedger
 from game_operator.profile import Profile
+from game_operator.protocol.http import HttpResponse
 from game_operator.sandbox.courier import Carried, HttpCourier, delivery_of
 from game_operator.sandbox.delivery import Answer, Post
 from game_operator.sandbox.faults import Fault
@@ -217,6 +219,10 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
         pytest.param(read_and(HEAD, hang_up=True), id="half an answer"),
         pytest.param(endless(b"x-more: and more\r\n", HEAD), id="endless headers"),
         pytest.param(endless(b"x" * 65_536, HEAD + b"Content-Length: 999999999\r\n\r\n"), id="a huge body"),
+        pytest.param(
+            endless(b"10000\r\n" + b"x" * 65_536 + b"\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\n"),
+            id="endless chunks",
+        ),
         pytest.param(read_and(response_bytes(500, b"<html>no</html>")), id="an error page"),
         pytest.param(read_and(response_bytes(302, b"", b"Location: /elsewhere")), id="a redirect"),
         pytest.param(read_and(response_bytes(204)), id="nothing"),
@@ -233,6 +239,72 @@ def test_a_hostile_wallet_is_not_heard(keys: ServiceKeys, script: Script, manner
     assert told.problem
     assert len(told.problem) < 1_000
     assert not told.settles(withdraw())
+
+
+SUCCESS = b'{"type":"SUCCESS","timestamp":1,"balance":1.00}'
+BATCH = Post((deposit("b1"), deposit("b2")))
+BATCH_SUCCESS = b"[" + b",".join(b'{"tx_id":"deposit:bet:b%d",' % n + SUCCESS[1:] for n in (1, 2)) + b"]"
+MOST_BYTES = 1_048_576
+TOO_LONG = "the body is longer than 1048576 bytes"
+ENCODED = "the body is 'gzip' encoded, although identity was asked for"
+
+
+@pytest.mark.parametrize("manner", [None, Fault.SLOW], ids=str)
+@pytest.mark.parametrize(
+    ("post", "said"),
+    [
+        pytest.param(Post((withdraw(),)), SUCCESS, id="a call"),
+        pytest.param(BATCH, BATCH_SUCCESS, id="a batch"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("size", "more", "defect"),
+    [
+        pytest.param(MOST_BYTES, (), "", id="just short enough"),
+        pytest.param(MOST_BYTES + 1, (), TOO_LONG, id="a byte too long"),
+        pytest.param(2 * MOST_BYTES, (), TOO_LONG, id="far too long"),
+        pytest.param(200, (b"Content-Encoding: identity",), "", id="plain, and says so"),
+        pytest.param(200, (b"Content-Encoding: gzip",), ENCODED, id="said to be encoded"),
+    ],
+)
+def test_an_answer_that_is_not_whole_is_no_reply(
+    keys: ServiceKeys, post: Post, said: bytes, manner: Fault | None, size: int, more: tuple[bytes, ...], defect: str
+) -> None:
+    """Whatever its beginning says: the rest may say otherwise, or be no JSON at all (spec §2.1)."""
+    seen: list[Carried] = []
+    with HostileServer(read_and(response_bytes(200, said.ljust(size), *more))) as server:
+        (answers,) = carry(server.base_url, keys, replace(post, manner=manner), witness=seen.append)
+    assert len(answers) == len(post.calls)
+    for told in answers:
+        assert told.succeeded is not bool(defect)
+        assert told.unreadable is bool(defect)
+        assert told.problem == (f"HTTP 200, and no reply: {defect}" if defect else "")
+    assert [carried.problem for carried in seen] == [defect]
+    delivery = delivery_of(seen[0])
+    assert delivery is not None
+    assert delivery.defect == defect
+    assert delivery.reply is None or not defect
+    assert len(delivery.body) == min(size, MOST_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("size", "told"), [(MOST_BYTES, ""), (MOST_BYTES + 1, TOO_LONG)], ids=["just short enough", "a byte too long"]
+)
+def test_what_is_delivered_again_says_what_is_wrong_with_its_answer(keys: ServiceKeys, size: int, told: str) -> None:
+    """The stump of an answer is not passed off as the whole of it."""
+
+    async def again(url: str) -> tuple[HttpResponse | None, str]:
+        courier = HttpCourier(url, keys)
+        try:
+            return await courier.send_again("/withdraw", b"{}", ())
+        finally:
+            await courier.aclose()
+
+    with HostileServer(read_and(response_bytes(200, SUCCESS.ljust(size)))) as server:
+        response, problem = asyncio.run(again(server.base_url))
+    assert response is not None
+    assert (response.defect, problem) == (told, told)
+    assert len(response.body) == MOST_BYTES
 
 
 def test_nobody_there_is_an_error(keys: ServiceKeys) -> None:

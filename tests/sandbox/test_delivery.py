@@ -121,6 +121,18 @@ def test_what_is_heard(status: int, body: bytes, told: str) -> None:
     assert len(str(answer)) < 400
 
 
+@pytest.mark.parametrize("post", [Post((withdraw(),)), Post((deposit("b1"), deposit("b2")))], ids=["a call", "a batch"])
+def test_what_was_not_read_whole_is_not_heard(post: Post) -> None:
+    """Of a call or a batch, nothing in it counts, and each call is told why (spec §2.1)."""
+    single = b'{"type":"SUCCESS","balance":1.00,"timestamp":7}'
+    body = single if len(post.calls) == 1 else b"[%b,%b]" % (OK % b"b1", OK % b"b2")
+    assert all(answer.succeeded for answer in answers_in(post, 200, body))
+    answers = answers_in(post, 200, body, "the body is too long")
+    assert [str(answer) for answer in answers] == ["HTTP 200, and no reply: the body is too long"] * len(post.calls)
+    assert all(answer.unreadable for answer in answers)
+    assert not any(answer.settles(call) for answer, call in zip(answers, post.calls, strict=True))
+
+
 BATCH = Post((deposit("b1"), deposit("b2"), deposit("b3")))
 OK = b'{"tx_id":"deposit:bet:%b","type":"SUCCESS","balance":1.00,"timestamp":7}'
 

@@ -32,6 +32,7 @@ __all__ = [
     "Trace",
     "check_open",
     "default_ssl_context",
+    "defect_of",
     "environment_in_question",
     "gather",
     "library_of",
@@ -332,10 +333,14 @@ def _extensions(seconds: float, trace: Trace | None) -> dict[str, Any]:
 def gather(response: Any, chunks: list[bytes], size: int, limit: int) -> HttpResponse:
     """Return our response from the library's *response* and the raw *chunks* of its body, *size* bytes in all."""
     headers = tuple(response.headers.raw)
-    encoding = response.headers.get("content-encoding", "identity")
-    defect = ""
-    if size > limit:
-        defect = f"the body is longer than {limit} bytes"
-    elif encoding.strip().lower() not in {"", "identity"}:
-        defect = f"the body is {encoding[:40]!r} encoded, although identity was asked for"
+    defect = defect_of(response.headers.get("content-encoding", "identity"), size, limit)
     return HttpResponse(response.status_code, headers, b"".join(chunks)[:limit], defect)
+
+
+def defect_of(encoding: str, size: int, limit: int) -> str:
+    """Return why a body of *size* bytes in *encoding* cannot be read, or ""."""
+    if size > limit:
+        return f"the body is longer than {limit} bytes"
+    if encoding.strip().lower() not in {"", "identity"}:
+        return f"the body is {encoding[:40]!r} encoded, although identity was asked for"
+    return ""

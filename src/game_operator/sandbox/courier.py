@@ -50,7 +50,7 @@ class Carried:
         began_millis: When, by the machine's clock.
         elapsed_seconds: How long it took.
         answer: What came back; None if nothing did.
-        problem: Why nothing came back, or why the service did not hear it.
+        problem: Why nothing came back, or why the service did not hear it, or could not read it.
     """
 
     post: Post
@@ -146,19 +146,20 @@ class HttpCourier:
             elapsed = time.perf_counter() - began
             raw = (_JSON, *((name.encode(), value.encode()) for name, value in headers))
             url = f"{self._caller.url}{post.path}"
-            self._witness(Carried(post, url, raw, body, began_millis, elapsed, answer, problem))
+            told = problem or ("" if answer is None else answer.defect)
+            self._witness(Carried(post, url, raw, body, began_millis, elapsed, answer, told))
         if answer is None or problem:
             return unheard(post.calls, problem)
-        return answers_in(post, answer.status, answer.body)
+        return answers_in(post, answer.status, answer.body, answer.defect)
 
     async def send_again(self, path: str, body: bytes, headers: Headers) -> tuple[HttpResponse | None, str]:
-        """Post what was posted before; return what came back, if anything did, and why not, or ""."""
+        """Post what was posted before; return what came back, if anything did, and why not, or not whole, or ""."""
         own = tuple((name, value) for name, value in headers if name.lower() != "content-type")
         try:
             delivery = await self._caller.post(path, body, own, signed=False)
         except DeliveryInDoubtError as doubt:
             return None, str(doubt)
-        return HttpResponse(delivery.status, delivery.headers, delivery.body), ""
+        return _response(delivery), delivery.defect
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -175,8 +176,7 @@ class HttpCourier:
             delivery = await self._patiently(post.path, body, headers)
         except DeliveryInDoubtError as doubt:
             return None, str(doubt)
-        answer = HttpResponse(delivery.status, delivery.headers, delivery.body)
-        return answer, "reply lost" if post.manner is Fault.REPLY_LOST else ""
+        return _response(delivery), "reply lost" if post.manner is Fault.REPLY_LOST else ""
 
     async def _roughly(self, post: Post, body: bytes, headers: Headers) -> tuple[HttpResponse | None, str]:
         assert post.manner is not None
@@ -199,6 +199,10 @@ class HttpCourier:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
+def _response(delivery: Delivery) -> HttpResponse:
+    return HttpResponse(delivery.status, delivery.headers, delivery.body, delivery.defect)
+
+
 def delivery_of(carried: Carried) -> Delivery | None:
     """Return what came back as a ``Delivery``, or None if nothing did."""
     answer = carried.answer
@@ -219,4 +223,5 @@ def delivery_of(carried: Carried) -> Delivery | None:
         reply=reply,
         problem=problem,
         elapsed_seconds=carried.elapsed_seconds,
+        defect=answer.defect,
     )

@@ -123,17 +123,27 @@ def unheard(calls: Iterable[MovingCall], problem: str) -> tuple[Answer, ...]:
     return tuple(answer for _ in calls)
 
 
-def answers_in(post: Post, status: int, body: bytes) -> tuple[Answer, ...]:
-    """Return what *body*, an answer to *post*, says of each of its calls; what is no reply says why."""
+def answers_in(post: Post, status: int, body: bytes, defect: str = "") -> tuple[Answer, ...]:
+    """
+    Return what *body*, an answer to *post*, says of each of its calls; what is no reply says why.
+
+    With a *defect* it is none, whatever the part of it says that was read.
+    """
+    if defect:
+        return _no_reply(post, status, defect)
     try:
         if len(post.calls) == 1:
             return (Answer(read_reply(body), status),)
         replies = read_batch_reply(body)
     except MalformedCallError as malformed:
-        answer = Answer(None, status, f"HTTP {status}, and no reply: {malformed}")
-        return tuple(answer for _ in post.calls)
+        return _no_reply(post, status, str(malformed))
     # What is left out of the answer to a batch is sent again (docs/decisions/0010).
     left_out = Answer(None, None, "left out of the answer to its batch")
     return tuple(
         left_out if (reply := replies.get(call.tx_id or "")) is None else Answer(reply, status) for call in post.calls
     )
+
+
+def _no_reply(post: Post, status: int, problem: str) -> tuple[Answer, ...]:
+    answer = Answer(None, status, f"HTTP {status}, and no reply: {problem}")
+    return tuple(answer for _ in post.calls)

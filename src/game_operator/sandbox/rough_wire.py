@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import h11
 
+from game_operator.client._http import defect_of
 from game_operator.protocol.http import HeaderPairs, HttpResponse
 from game_operator.sandbox.faults import Fault
 
@@ -23,6 +24,7 @@ _PIECES: Final = 4
 _PAUSE_SECONDS: Final = 0.005
 _PATIENCE_SECONDS: Final = 0.002
 _MOST_BYTES: Final = 1_048_576
+_PLAIN: Final = (b"Accept-Encoding", b"identity")
 #: Close at once, by a reset.
 _LINGER: Final = struct.pack("ii", 1, 0)
 
@@ -44,9 +46,13 @@ async def post_roughly(
             parts.hostname, parts.port or (443 if context else 80), ssl=context
         )
         try:
-            head = [(b"Host", parts.netloc.encode()), (b"Content-Length", b"%d" % len(body)), *headers]
+            own = ((b"Host", parts.netloc.encode()), (b"Content-Length", b"%d" % len(body)), _PLAIN)
             return await _posted(
-                reader, writer, h11.Request(method="POST", target=parts.path or "/", headers=head), body, manner
+                reader,
+                writer,
+                h11.Request(method="POST", target=parts.path or "/", headers=[*own, *headers]),
+                body,
+                manner,
             )
         finally:
             writer.transport.abort()
@@ -88,10 +94,15 @@ async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpRes
             case h11.Data():
                 body += event.data
                 if len(body) > _MOST_BYTES:
-                    raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
+                    return _response(status, headers, body)
             case h11.EndOfMessage():
-                return HttpResponse(status, headers, bytes(body))
+                return _response(status, headers, body)
             case h11.ConnectionClosed():
                 raise ConnectionResetError("the connection was closed before the answer")
             case _:
                 continue
+
+
+def _response(status: int, headers: HeaderPairs, body: bytearray) -> HttpResponse:
+    encoding = b", ".join(value for name, value in headers if name.lower() == b"content-encoding").decode("latin-1")
+    return HttpResponse(status, headers, bytes(body[:_MOST_BYTES]), defect_of(encoding, len(body), _MOST_BYTES))
