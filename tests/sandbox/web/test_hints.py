@@ -5,10 +5,10 @@ import pytest
 
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.live import Exchange
-from game_operator.sandbox.web.hints import OTHER_INSTANCES
 from tests.sandbox.web.support import page
 
 PREFIX = "is a prefix such as /wallet missing?"
+INSTANCES = "A receiver that was given instances= refuses all game instances but its own: "
 FAILED = "Your wallet failed: look into its log."
 
 
@@ -44,7 +44,8 @@ def answered(status: int | None, body: bytes, direction: str = "webhook") -> Exc
             "a balance must be a number in currency units, not '1.00'.",
             id="a balance in quotes",
         ),
-        pytest.param(answered(200, b'{"type":"ERROR","code":"INVALID_REQUEST"}'), OTHER_INSTANCES, id="its instances"),
+        pytest.param(answered(200, b'{"type":"ERROR","code":"INVALID_REQUEST"}'), INSTANCES, id="its instances"),
+        pytest.param(answered(404, b'{"type":"ERROR","code":"INVALID_REQUEST"}'), PREFIX, id="our receiver, elsewhere"),
         pytest.param(answered(200, b'{"type":"ERROR","code":"PLAYER_BLOCKED"}'), None, id="another refusal"),
         pytest.param(answered(200, b'{"type":"SUCCESS","balance":1,"timestamp":1}'), None, id="success"),
         pytest.param(answered(500, b'{"type":"ERROR","code":"SYSTEM_ERROR"}'), None, id="a reply all the same"),

@@ -21,6 +21,8 @@ from game_operator.models import BetConfig, GameInstance
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.words import amount
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, form_token, page, play, post
 from tests.support.hostile_server import Connection, HostileServer
 from tests.support.servers import asgi_server
@@ -385,3 +387,26 @@ def test_a_wallet_that_hangs_holds_up_no_page(private_key: RSAPrivateKey, public
             httpx.RemoteProtocolError,
             httpx.ReadError,
         }
+
+
+@pytest.mark.parametrize(
+    ("path", "instances", "told"),
+    [
+        pytest.param("/wallet", {"b" * 24}, "A receiver that was given instances=", id="instances of another's"),
+        pytest.param("", None, "is a prefix such as /wallet missing?", id="an address of another's"),
+    ],
+)
+def test_our_own_receiver_is_explained(
+    public_key: RSAPublicKey, path: str, instances: set[str] | None, told: str
+) -> None:
+    """INVALID_REQUEST is its answer to an instance that is not its own, and at an address that is not (spec §7.1)."""
+    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem), instances=instances)
+        with (
+            asgi_server(asgi_app(receiver, Wallet(MemoryLedger()), prefix="/wallet")) as port,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        ):
+            sandbox.wallet_url = f"http://127.0.0.1:{port}{path}"
+            html = page(http, play(http).headers["location"])
+    assert "INVALID_REQUEST, it cannot make sense of the call. No wager was taken." in html.text
+    assert told in html.text

@@ -7,10 +7,12 @@ from game_operator.errors import MalformedCallError
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.live import Exchange
 
-__all__ = ["OTHER_INSTANCES", "hint", "why_no_reply"]
+__all__ = ["hint", "why_no_reply"]
 
+#: HTTP statuses of a server that has nothing at this address.
+_NOT_THERE: Final = frozenset({404, 405})
 #: A wallet of one casino rightly refuses the sandbox's made-up games.
-OTHER_INSTANCES: Final = (
+_OTHER_INSTANCES: Final = (
     "A receiver that was given instances= refuses all game instances but its own: leave that out in a wallet under "
     "test, or give it the sandbox’s ids."
 )
@@ -24,7 +26,10 @@ def hint(exchange: Exchange) -> str:
         code = read_reply(exchange.response_body).code
     except MalformedCallError:
         return why_no_reply(exchange)
-    return OTHER_INSTANCES if code == WebhookErrorCode.INVALID_REQUEST else ""
+    if code != WebhookErrorCode.INVALID_REQUEST:
+        return ""
+    # Our own receiver replies to what is called at no address of its, too.
+    return _by_status(exchange.status, exchange.path, "") if exchange.status in _NOT_THERE else _OTHER_INSTANCES
 
 
 def why_no_reply(exchange: Exchange) -> str:
@@ -37,7 +42,7 @@ def why_no_reply(exchange: Exchange) -> str:
 
 
 def _by_status(status: int, path: str, reason: str) -> str:
-    if status in {404, 405}:
+    if status in _NOT_THERE:
         return f"The wallet’s address must be the one that {path} is below; is a prefix such as /wallet missing?"
     if status >= 500:
         return "Your wallet failed: look into its log."

@@ -12,7 +12,7 @@ from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.faults import Fault
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.exchanges import must_be_refused
-from game_operator.sandbox.web.hints import OTHER_INSTANCES, why_no_reply
+from game_operator.sandbox.web.hints import hint, why_no_reply
 from game_operator.sandbox.web.words import money, visible
 
 __all__ = ["Standing", "headline", "standing", "unreachable_wallet"]
@@ -163,8 +163,8 @@ def _told(bet: AnyBet, exchanges: Sequence[Exchange], currency: str) -> str:
         player = exchanges[0].player_id
         reason = _REASONS.get(WebhookErrorCode(withdraw.code)) if withdraw.code in set(WebhookErrorCode) else None
         why = f", {reason.format(player=player)}" if reason else ""
-        more = f" {OTHER_INSTANCES}" if withdraw.code == WebhookErrorCode.INVALID_REQUEST else ""
-        return f"The wallet refused: {withdraw.code}{why}. No wager was taken.{more}"
+        more = next(hint(each) for each in exchanges if each.path == "/withdraw" and _code(each) == withdraw.code)
+        return f"The wallet refused: {withdraw.code}{why}. No wager was taken. {more}".rstrip()
     before = f"The withdraw {'was not answered definitely' if withdraw.sent else 'is not in the live log'}"
     if rollback.succeeded:
         return f"Cancelled. {before}; its rollback was answered SUCCESS, so no wager is taken."
