@@ -311,8 +311,62 @@ def test_everything_refused_is_no_pass(
     with served(own_folder, private_key, RefusesEverything) as (url, app):
         told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
     assert told.code == 1
-    assert "The wallet refused every bet, so nothing was tried." in told.out
+    sentence = r"^The wallet refused every bet, so nothing was tried: PLAYER_BLOCKED \d+\. Play with players whom"
+    assert re.search(sentence, told.out, re.MULTILINE)
     assert re.search(r"^refused +PLAYER_BLOCKED \d+$", told.out, re.MULTILINE)
+
+
+def test_players_without_money(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """Nothing was tried, and why."""
+    file = own_folder / "players.txt"
+    file.write_text("ann\n")
+    with served(own_folder, private_key) as (url, app):
+        app.ledger.open_account("ann")
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--players-file", file, *_SMALL)
+    assert told.code == 1
+    assert re.search(r"nothing was tried: INSUFFICIENT_BALANCE \d+\. Give the players money", told.out)
+    assert "instances=" not in told.out
+
+
+def _storm_of_instances(
+    run: Run, folder: Path, key: RSAPrivateKey, pem: Path, instances: Callable[[str], bool] | None
+) -> Told:
+    """Storm a wallet that takes some *instances* for its own."""
+
+    class Gate(RightWallet):
+        def withdraw(self, call: WithdrawCall) -> Reply:
+            if instances is not None and not instances(call.instance_id or ""):
+                return Reply(code="INVALID_REQUEST")
+            return super().withdraw(call)
+
+    with served(folder, key, Gate) as (url, app):
+        return run(
+            "storm", "--wallet", url, "--service-key", pem, "--ledger", app.database, *_SMALL, "--faults", "none"
+        )
+
+
+@pytest.mark.parametrize(
+    ("instances", "code", "hinted"),
+    [
+        pytest.param(lambda _: False, 1, True, id="none is its own"),
+        pytest.param(lambda name: name[0] in "01234567", 0, True, id="half of them"),
+        pytest.param(None, 0, False, id="it looks at none"),
+    ],
+)
+def test_a_wallet_that_is_set_to_its_own_instances(
+    instances: Callable[[str], bool] | None,
+    code: int,
+    hinted: bool,
+    run: Run,
+    own_folder: Path,
+    private_key: RSAPrivateKey,
+    service_pem: Path,
+) -> None:
+    """It answers INVALID_REQUEST, and people are told which setting does that."""
+    told = _storm_of_instances(run, own_folder, private_key, service_pem, instances)
+    assert told.code == code, told
+    assert ("leave that setting out of the wallet under test" in told.out) is hinted
+    assert bool(re.search(r"nothing was tried: INVALID_REQUEST \d+\. A wallet", told.out)) is (code == 1)
 
 
 def test_the_same_seed_twice_on_one_ledger(

@@ -410,6 +410,22 @@ def test_percentiles(percent: float, expected: float) -> None:
     assert replace(report, latencies_ms=()).percentile_ms(percent) == 0
 
 
+@pytest.mark.parametrize(
+    ("refusals", "mostly"),
+    [
+        pytest.param({}, False, id="none"),
+        pytest.param({"INVALID_REQUEST": 2}, False, id="two"),
+        pytest.param({"INVALID_REQUEST": 3}, True, id="three"),
+        pytest.param({"INVALID_REQUEST": 9, "INSUFFICIENT_BALANCE": 1}, True, id="nine of ten"),
+        pytest.param({"INVALID_REQUEST": 8, "INSUFFICIENT_BALANCE": 1}, False, id="eight of nine"),
+        pytest.param({"PLAYER_BLOCKED": 50}, False, id="another code"),
+    ],
+)
+def test_when_refusals_look_like_a_setting(refusals: dict[str, int], mostly: bool) -> None:
+    """Nearly all of them say that the call was none, and they are more than a few."""
+    assert replace(right_wallet("none", "ledger"), refusals=refusals).mostly_invalid is mostly
+
+
 def test_who_opens_with_what() -> None:
     """Every tenth player soon runs out of money; the ids are of this seed and start alone."""
     opening = openings(20, 7, START_MILLIS)

@@ -15,6 +15,17 @@ _PERCENTILES: Final = (50, 90, 95, 99, 100)
 #: Upper ends of the histogram's bars, in ms; the last bar has no end.
 _BARS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _WIDTH: Final = 40
+#: A wallet of this package says so to instances that are none of its operator's; the storm plays made-up ones.
+_INVALID: Final = (
+    "A wallet that is set to instances= (--instances) refuses all others, and a storm plays instances of its own: "
+    "leave that setting out of the wallet under test."
+)
+_REMEDIES: Final = {
+    "INSUFFICIENT_BALANCE": "Give the players money: some hundred units each.",
+    "PLAYER_NOT_FOUND": "Open the players' accounts in the wallet that is stormed.",
+    "PLAYER_BLOCKED": "Play with players whom the wallet lets bet.",
+    "LIMIT_EXCEEDED": "Raise the limits of the players, or play with more of them.",
+}
 _MOST_TOLD: Final = 20
 
 
@@ -26,6 +37,8 @@ def tell_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> 
     _tell_figures(report)
     _tell_histogram(report)
     _tell_expected(report)
+    if report.mostly_invalid and not report.all_refused:
+        say(f"{_refused(report)}. {_INVALID}", style="yellow")
     if report.passed:
         apart = ", the expected differences apart" if report.expected else ""
         say(f"Service and wallet agree on all {report.bets} bets and {report.claims} claims{apart}.", style="green")
@@ -47,7 +60,7 @@ def _tell_figures(report: "StormReport") -> None:
             ("seed", report.head.seed),
             ("bets", f"{report.bets}, and {report.claims} claims of free bets"),
             ("ended", ", ".join(f"{state} {count}" for state, count in sorted(report.states.items()))),
-            ("refused", ", ".join(f"{code} {count}" for code, count in sorted(report.refusals.items())) or "none"),
+            ("refused", _refused(report) or "none"),
             ("calls", f"{report.posts} in {report.seconds:.1f} s, repeats and extras included"),
             ("throughput", f"{report.bets / seconds:.0f} bets/s, {report.posts / seconds:.0f} calls/s"),
             ("latency in ms", percentiles),
@@ -55,6 +68,18 @@ def _tell_figures(report: "StormReport") -> None:
             ("repeats", report.head.retries),
         ]
     )
+
+
+def _refused(report: "StormReport") -> str:
+    return ", ".join(f"{code} {count}" for code, count in sorted(report.refusals.items()))
+
+
+def _remedy(report: "StormReport") -> str:
+    """Return what to do where every bet was refused, if the codes tell."""
+    told = [_REMEDIES[code] for code in report.refusals if code in _REMEDIES]
+    if report.mostly_invalid:
+        told.append(_INVALID)
+    return "".join(f" {remedy}" for remedy in told)
 
 
 def _tell_histogram(report: "StormReport") -> None:
@@ -88,7 +113,7 @@ def _tell_differences(report: "StormReport") -> None:
     if report.broken_off:
         say(f"It broke off before all bets were played and audited. {report.broken_off}", style="red")
     if report.all_refused:
-        say("The wallet refused every bet, so nothing was tried.", style="red")
+        say(f"The wallet refused every bet, so nothing was tried: {_refused(report)}.{_remedy(report)}", style="red")
     if report.not_200:
         say(f"{report.not_200} answers had another HTTP status than 200 (spec §4.1).", style="red")
     if not report.differences:

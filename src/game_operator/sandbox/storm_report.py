@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from game_operator.codes import WebhookErrorCode
 from game_operator.sandbox.audit import Difference
 from game_operator.sandbox.faults import Fault
 from game_operator.sandbox.trace import TraceHead
 
 __all__ = ["StormProgress", "StormReport"]
+
+#: Of a few refusals nothing follows.
+_FEWEST_INVALID: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,12 @@ class StormReport:
     not_200: int
     broken_off: str = ""
     trace: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def mostly_invalid(self) -> bool:
+        """Whether nearly all refusals say that the calls were none: the wallet has then another setting than ours."""
+        invalid = self.refusals.get(WebhookErrorCode.INVALID_REQUEST, 0)
+        return invalid >= _FEWEST_INVALID and invalid * 10 >= sum(self.refusals.values()) * 9
 
     @property
     def passed(self) -> bool:
