@@ -1,6 +1,8 @@
 """The live log: the newest exchanges, numbered, for watchers of any thread."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,45 @@ def test_only_the_newest_are_kept(count: int, oldest: int) -> None:
         live.record(exchange())
     assert [each.number for each in live.recent(100)] == [*range(count, oldest - 1, -1)]
     assert (live.exchange(oldest - 1) is None) is (live.exchange(oldest) is not None) is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        pytest.param({"response_body": b"x" * 60}, [3, 2, 1], id="as many bytes as may be"),
+        pytest.param({"response_body": b"x" * 61}, [3, 2], id="a byte of an answer more"),
+        pytest.param({"request_body": b"x" * 61}, [3, 2], id="a byte of a request more"),
+        pytest.param({"response_body": b"x" * 59, "response_headers": ((b"a", b"b"),)}, [3, 2], id="of a header more"),
+        pytest.param({"request_body": b"x" * 59, "request_headers": ((b"a", b"b"),)}, [3, 2], id="of its own header"),
+        pytest.param({"response_body": b"x" * 160}, [3], id="the oldest go first"),
+        pytest.param({"response_body": b"x" * 10_000}, [3], id="the newest stays"),
+    ],
+)
+def test_long_ones_push_out_more(changes: dict[str, Any], kept: list[int]) -> None:
+    """The bytes of all bodies and headers are bounded, on either side; and what went makes room again."""
+    live = LiveLog(kept_bytes=160)
+    empty = replace(exchange(), request_headers=(), request_body=b"", response_body=b"")
+    for size in (40, 60):
+        live.record(replace(empty, response_body=b"x" * size))
+    live.record(replace(empty, **changes))
+    assert [each.number for each in live.recent()] == kept
+    for _ in range(4):
+        live.record(replace(empty, response_body=b"x" * 40))
+    assert [each.number for each in live.recent()] == [7, 6, 5, 4]
+    live.record(replace(empty, request_body=b"x"))
+    assert [each.number for each in live.recent()] == [8, 7, 6, 5]
+
+
+def test_64_mib_are_kept() -> None:
+    """Of answers of a MiB, as long as one may be, 64; and none of those that are short is lost to bytes."""
+    live, mib = LiveLog(), bytes(1024 * 1024)
+    long = replace(exchange(), request_headers=(), request_body=b"", response_body=mib)
+    for _ in range(65):
+        live.record(long)
+    assert [each.number for each in live.recent(1_000)] == [*range(65, 1, -1)]
+    for _ in range(1_000):
+        live.record(exchange())
+    assert [each.number for each in live.recent(2_000)] == [*range(1_065, 65, -1)]
 
 
 def one_more(live: LiveLog, told: list[int]) -> None:

@@ -18,6 +18,7 @@ from game_operator.protocol.http import HeaderPairs
 __all__ = ["Exchange", "LiveLog", "Watcher"]
 
 _KEPT: Final = 1_000
+_KEPT_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +66,21 @@ Watcher = Callable[[Exchange], object]
 
 
 class LiveLog:
-    """The newest exchanges, from any thread to any thread."""
+    """
+    The newest exchanges, from any thread to any thread.
 
-    def __init__(self, kept: int = _KEPT) -> None:
+    Args:
+        kept: How many, at most; the oldest go first.
+        kept_bytes: How many bytes their bodies and headers may have together, for one answer of a wallet may be a MiB
+            long. The newest stays however long it is.
+    """
+
+    def __init__(self, kept: int = _KEPT, kept_bytes: int = _KEPT_BYTES) -> None:
         self._lock = Lock()
-        self._exchanges: deque[Exchange] = deque(maxlen=kept)
+        self._exchanges: deque[Exchange] = deque()
+        self._kept = kept
+        self._kept_bytes = kept_bytes
+        self._bytes = 0
         self._watchers: list[Watcher] = []
         self._count = 0
         #: Told from the run of another log, whose numbers are of other exchanges.
@@ -86,11 +97,17 @@ class LiveLog:
         with self._lock:
             self._count += 1
             numbered = replace(exchange, number=self._count)
-            self._exchanges.append(numbered)
+            self._keep(numbered)
             watchers = tuple(self._watchers)
         for watcher in watchers:
             watcher(numbered)
         return numbered
+
+    def _keep(self, exchange: Exchange) -> None:
+        self._exchanges.append(exchange)
+        self._bytes += _length(exchange)
+        while len(self._exchanges) > self._kept or (self._bytes > self._kept_bytes and len(self._exchanges) > 1):
+            self._bytes -= _length(self._exchanges.popleft())
 
     def recent(self, limit: int = 100) -> list[Exchange]:
         """Return up to *limit* exchanges, the newest first."""
@@ -112,3 +129,8 @@ class LiveLog:
         finally:
             with self._lock:
                 self._watchers.remove(watcher)
+
+
+def _length(exchange: Exchange) -> int:
+    headers = sum(len(name) + len(value) for name, value in (*exchange.request_headers, *exchange.response_headers))
+    return len(exchange.request_body) + len(exchange.response_body) + headers

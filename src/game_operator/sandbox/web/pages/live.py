@@ -90,7 +90,9 @@ class _Live:
     def _asked_for(self, request: Request) -> Exchange:
         exchange = self._log.exchange(_number(request.path_params["number"]))
         if exchange is None:
-            raise NotServedError(404, "There is no such call in the log, or no longer: it keeps the newest 1,000.")
+            raise NotServedError(
+                404, "There is no such call in the log, or no longer: it keeps the newest 1,000, of long ones fewer."
+            )
         return exchange
 
     def _rows(self, exchanges: Sequence[Exchange]) -> str:
