@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from game_operator.cli.storm import _written
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.profile import Profile
@@ -823,18 +824,37 @@ def test_a_trace_that_ends_in_the_middle_of_a_line(run: Run, own_folder: Path, s
     assert "line 2 is none of a storm's trace" in told.err
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("no/a.trace", id="no such folder"),
+        pytest.param("folder", id="a folder"),
+        pytest.param("x" * 300, id="too long a name"),
+    ],
+)
 def test_a_trace_that_cannot_be_written(
-    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+    name: str, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
-    """The differences are told all the same."""
-    with served(own_folder, private_key, PaysRepeatsTwice) as (url, app):
+    """The differences are told all the same; and nothing is left of it, for player ids are in it."""
+    (own_folder / "folder").mkdir()
+    with served(own_folder.parent, private_key, PaysRepeatsTwice) as (url, app):
         told = run(
             "storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL,
-            "--faults", "duplicate=0.5", "--trace", own_folder / "no" / "a.trace",
+            "--faults", "duplicate=0.5", "--trace", own_folder / name,
         )  # fmt: skip
     assert told.code == 1
     assert "The trace could not be written to" in told.err
     assert "The first bad history" in told.out
+    assert [path.name for path in own_folder.rglob("*")] == ["folder"]
+
+
+def test_a_trace_that_cannot_be_encoded(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sentence as well, and nothing left; the same lines without the one that is no text are written."""
+    assert _written(own_folder / "a.trace", ("{}", "\ud800")) is None
+    assert "The trace could not be written to" in capsys.readouterr().err
+    assert list(own_folder.iterdir()) == []
+    assert _written(own_folder / "a.trace", ("{}",)) == own_folder / "a.trace"
+    assert [path.name for path in own_folder.iterdir()] == ["a.trace"]
 
 
 # --- the page on it ---------------------------------------------------------------------------------------------------

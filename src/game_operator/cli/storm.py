@@ -300,13 +300,23 @@ def _written(path: Path, trace: tuple[str, ...]) -> Path | None:
     if not trace:
         return None
     try:
-        # Player ids are in it, and balances: it is for whoever ran the storm. Written beside and moved, so that neither
-        # the mode nor a link of what was there counts.
-        handle, name = tempfile.mkstemp(prefix=".storm-", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in trace)
-        Path(name).replace(path)
-    except OSError as failed:
-        say(f"The trace could not be written to {path}: {failed.strerror or failed}.", style="red", error=True)
+        _write(path, trace)
+    except (OSError, ValueError) as failed:
+        problem = getattr(failed, "strerror", None) or failed
+        say(f"The trace could not be written to {path}: {problem}.", style="red", error=True)
         return None
     return path
+
+
+def _write(path: Path, lines: tuple[str, ...]) -> None:
+    # Player ids are in it, and balances: it is for whoever ran the storm. Written beside and moved, so that neither the
+    # mode nor a link of what was there counts.
+    handle, name = tempfile.mkstemp(prefix=".storm-", dir=path.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        beside.replace(path)
+    finally:
+        # Still there if it could not be moved, as to where a folder is.
+        beside.unlink(missing_ok=True)
