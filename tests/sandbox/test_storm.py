@@ -21,6 +21,7 @@ from game_operator.errors import (
 )
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.profile import Profile
+from game_operator.sandbox import trace
 from game_operator.sandbox.audit import Closing
 from game_operator.sandbox.books import PlayersBooks
 from game_operator.sandbox.delivery import Answer, Post, answers_in
@@ -328,14 +329,14 @@ def test_a_trace_is_sent_again_in_its_order(tmp_path: Path, batches: bool) -> No
     courier = wallet_in_process(head, PaysRepeatsTwice, random=Random(3))
     first, _ = storm(courier=courier, concurrency=16, **settings)
     assert not first.passed
-    trace = read_trace(written(first, tmp_path))
-    assert trace.head == head
-    again, replayed = storm(PaysRepeatsTwice, trace=trace)
-    assert [body.decode() for _, body, _ in replayed.posts] == [body for order in trace.orders for body in order.bodies]
+    kept = read_trace(written(first, tmp_path))
+    assert kept.head == head
+    again, replayed = storm(PaysRepeatsTwice, trace=kept)
+    assert [body.decode() for _, body, _ in replayed.posts] == [body for order in kept.orders for body in order.bodies]
     assert sorted(body for _, body, _ in replayed.posts) == sorted(body for _, body, _ in courier.posts)
     assert subjects(again) == subjects(first)
-    assert storm(trace=trace)[0].passed
-    assert any(len(order.names) > 1 for order in trace.orders) is batches
+    assert storm(trace=kept)[0].passed
+    assert any(len(order.names) > 1 for order in kept.orders) is batches
 
 
 def test_a_passing_storm_keeps_no_trace() -> None:
@@ -567,3 +568,40 @@ def test_a_hostile_line_of_a_trace(tmp_path: Path, at_millis: int) -> None:
     path.write_text(f"{head_line(head_of())}\n{line}\n")
     with pytest.raises(ConfigurationError, match="line 2 is none of a storm's trace"):
         read_trace(path)
+
+
+@pytest.mark.parametrize(("more", "accepted"), [(0, True), (1, False)])
+@pytest.mark.parametrize(
+    ("limit", "sentence"),
+    [
+        pytest.param("LONGEST_LINE", r"it has a line of more than \d+ characters", id="line"),
+        pytest.param("LARGEST_TRACE", r"it has more than \d+ characters", id="file"),
+    ],
+)
+def test_the_largest_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, sentence: str, more: int, accepted: bool
+) -> None:
+    """As much as the limit, and one character more; the sentence says what to do."""
+    path = tmp_path / "storm.trace"
+    path.write_text(f"{head_line(head_of())}\n")
+    monkeypatch.setattr(trace, limit, path.stat().st_size - more)
+    if accepted:
+        assert read_trace(path).orders == ()
+        return
+    with pytest.raises(ConfigurationError, match=f"{sentence}. Pass a file that a storm wrote"):
+        read_trace(path)
+
+
+def test_a_trace_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device: it is not read for ever."""
+    monkeypatch.setattr(trace, "LONGEST_LINE", 1_000_000)
+    with pytest.raises(ConfigurationError, match="it has a line of more than 1000000 characters"):
+        read_trace(Path("/dev/zero"))
+
+
+def test_a_storm_of_many_players_makes_no_trace_that_is_too_large() -> None:
+    """The limits are beyond what a storm writes: a hundred thousand players, and a million bets."""
+    line = len(head_line(head_of(players=1_000, bets=1))) * 100
+    report, _ = storm(PaysRepeatsTwice, faults="all", bets=200)
+    assert line < trace.LONGEST_LINE
+    assert sum(map(len, report.trace)) * 5_000 < trace.LARGEST_TRACE

@@ -5,23 +5,29 @@ The first line says how the plan was made; with it the storm can be played again
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, problem_of_id
 from game_operator.sandbox.delivery import Answer
 from game_operator.sandbox.steps import Order
 
-__all__ = ["Trace", "TraceHead", "TracedOrder", "read_trace", "traced"]
+__all__ = ["LARGEST_TRACE", "LONGEST_LINE", "Trace", "TraceHead", "TracedOrder", "head_line", "read_trace", "traced"]
+
+#: In characters. A call takes some 600, its batch a hundred times as many, and each player of the first line 50.
+LONGEST_LINE: Final = 64 * 1024 * 1024
+#: In characters: more than a million bets with all faults.
+LARGEST_TRACE: Final = 2 * 1024 * 1024 * 1024
 
 #: What a person waits for; a trace that asks for more is none of ours.
 _MOST_BETS: Final = 10_000_000
 #: The end of the year 9999.
 _LAST_MILLIS: Final = 253_402_300_799_999
 _FORMAT: Final = 1
+_WHAT_TO_DO: Final = "Pass a file that a storm wrote; for a smaller one let it play fewer --bets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +93,10 @@ def read_trace(path: Path) -> Trace:
     try:
         with path.open(encoding="utf-8") as file:
             told: list[Any] = []  # Any: what the JSON parser makes.
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(_lines(file), 1):
                 told.append(_head(json.loads(line)) if number == 1 else _order(json.loads(line)))
+    except _TooLargeError as large:
+        problem = str(large)
     except OSError as failed:
         problem = failed.strerror or type(failed).__name__
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -100,6 +108,23 @@ def read_trace(path: Path) -> Trace:
             return Trace(told[0], tuple(told[1:]))
         problem = "it is empty"
     raise ConfigurationError(f"The trace {shown(str(path))} cannot be read: {problem}.")
+
+
+class _TooLargeError(Exception):
+    """What is no trace of ours, by its size."""
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """Yield the lines of *file*; a device such as /dev/zero has one without an end."""
+    total = 0
+    # One more than may be, to see that there is more.
+    while line := file.readline(LONGEST_LINE + 1):
+        total += len(line)
+        if len(line) > LONGEST_LINE:
+            raise _TooLargeError(f"it has a line of more than {LONGEST_LINE} characters. {_WHAT_TO_DO}")
+        if total > LARGEST_TRACE:
+            raise _TooLargeError(f"it has more than {LARGEST_TRACE} characters. {_WHAT_TO_DO}")
+        yield line
 
 
 def _head(told: dict[str, Any]) -> TraceHead:
