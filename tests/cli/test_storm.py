@@ -425,6 +425,31 @@ def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path)
     assert "Interrupted" in told.err
 
 
+@pytest.mark.parametrize(
+    ("faults", "never"),
+    [
+        pytest.param("reset@1000000", ["reset"], id="a call that there is not"),
+        pytest.param("reset@1000000,duplicate=0.5,slow=0.0001", ["slow", "reset"], id="two of three"),
+        pytest.param("duplicate=0.5,reset@3,slow=0", [], id="all struck, and one is off"),
+        pytest.param("all", [], id="all, whichever strike"),
+        pytest.param("none", [], id="none"),
+    ],
+)
+def test_a_fault_that_was_asked_for_and_never_struck(
+    faults: str, never: list[str], run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """That it agrees says nothing of that fault then: people and programs are told; the exit code stays."""
+    options = ("--service-key", service_pem, *_SMALL, "--bets", 12, "--faults", faults)
+    with served(own_folder, private_key) as (url, app):
+        document = run("storm", "--wallet", url, "--ledger", app.database, *options, "--json").document
+    with served(own_folder, private_key, name="again.db") as (url, app):
+        told = run("storm", "--wallet", url, "--ledger", app.database, *options)
+    assert (told.code, document["passed"], document["never_struck"]) == (0, True, never)
+    assert re.findall(r"^Asked for, and never struck: (.*?)\.", told.out, re.MULTILINE) == [", ".join(never)] * bool(
+        never
+    )
+
+
 # --- what cannot be played --------------------------------------------------------------------------------------------
 
 

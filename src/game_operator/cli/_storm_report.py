@@ -39,6 +39,12 @@ def tell_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> 
     _tell_expected(report)
     if report.mostly_invalid and not report.all_refused:
         say(f"{_refused(report)}. {_INVALID}", style="yellow")
+    if report.never_struck:
+        names = ", ".join(report.never_struck)
+        say(
+            f"Asked for, and never struck: {names}. Play more --bets, or pass a higher rate, or a lower @N.",
+            style="yellow",
+        )
     if report.passed:
         apart = ", the expected differences apart" if report.expected else ""
         say(f"Service and wallet agree on all {report.bets} bets and {report.claims} claims{apart}.", style="green")
@@ -152,6 +158,7 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
         "states": dict(report.states),
         "refusals": dict(report.refusals),
         "faults": {str(fault): count for fault, count in report.faults.items()},
+        "never_struck": list(map(str, report.never_struck)),
         "retries": report.head.retries,
         "not_200": report.not_200,
         "broken_off": report.broken_off,

@@ -6,7 +6,7 @@ from typing import Final
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.sandbox.audit import Difference
-from game_operator.sandbox.faults import Fault
+from game_operator.sandbox.faults import Fault, FaultPlan
 from game_operator.sandbox.trace import TraceHead
 
 __all__ = ["StormProgress", "StormReport"]
@@ -61,6 +61,15 @@ class StormReport:
     not_200: int
     broken_off: str = ""
     trace: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def never_struck(self) -> tuple[Fault, ...]:
+        """The faults that were asked for by name, and not with all the others, and did not strike once."""
+        asked = FaultPlan.parse(self.head.faults)
+        if asked == FaultPlan.parse("all"):
+            return ()
+        by_rate = (fault for fault, rate in asked.rates.items() if rate)
+        return tuple(fault for fault in dict.fromkeys((*by_rate, *asked.nth)) if not self.faults.get(fault))
 
     @property
     def mostly_invalid(self) -> bool:
