@@ -27,6 +27,7 @@ from game_operator.profile import Profile
 from game_operator.sandbox.faults import FAULTS
 from game_operator.sandbox.retries import RETRY_PRESETS
 from game_operator.sandbox.storm import Storm
+from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.cli.support import COMMAND, Run, Told, clean_environment, mode_of
 from tests.sandbox.wrong_wallets import PaysRepeatsTwice, RefusesEverything, RightWallet, TellsWhatWasBefore
@@ -315,6 +316,30 @@ def test_everything_refused_is_no_pass(
     sentence = r"^The wallet refused every bet, so nothing was tried: PLAYER_BLOCKED \d+\. Play with players whom"
     assert re.search(sentence, told.out, re.MULTILINE)
     assert re.search(r"^refused +PLAYER_BLOCKED \d+$", told.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("source", "code"), [pytest.param("live", 0, id="the wallet's"), pytest.param("", 1, id="another")]
+)
+def test_a_ledger_in_which_all_bets_are_missing(
+    source: str, code: int, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """Where the wallet keeps them under another source: which option says so."""
+
+    class OfASource(RightWallet):
+        def __init__(self, ledger: Any) -> None:  # Any: of either kind.
+            Wallet.__init__(self, ledger, source="live")
+            self.slips = []
+
+    with served(own_folder, private_key, OfASource) as (url, app):
+        options = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+        told = run("storm", *options, "--source", source)
+        time.sleep(0.002)  # Ids are made of seed and time.
+        document = run("storm", *options, "--source", source, "--json").document
+    assert (told.code, document["none_kept"]) == (code, bool(code))
+    assert ("pass that as --source; or its tables' as --table-prefix" in told.out) is bool(code)
+    assert ("With --json each difference comes with its history." in told.out) is bool(code)
+    assert all(difference["history"] for difference in document["differences"])
 
 
 def test_players_without_money(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
@@ -927,7 +952,7 @@ def test_the_bug_on_the_page_is_found_as_it_is_shown(own_folder: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=clean_environment({})
     )
     shown = _PAGE.partition("2 differences between")[2].partition("```")[0].splitlines()
-    assert (ran.returncode, len(shown)) == (0, 17), ran.stderr
+    assert (ran.returncode, len(shown)) == (0, 18), ran.stderr
     printed = _without_run_ids(ran.stdout)
     for line in shown:
         assert _without_run_ids(line.removesuffix(" …")) in printed

@@ -9,7 +9,7 @@ from game_operator.codes import BetState
 from game_operator.ledger.api import BetRecord
 from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.money import Cents
-from game_operator.sandbox.audit import Closing, Difference, audit
+from game_operator.sandbox.audit import Closing, Difference, audit, audit_unfinished
 from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.delivery import Answer, Post, Sent
 from game_operator.sandbox.doubt import fates_of, given_up
@@ -250,6 +250,25 @@ def test_a_balance_told_wrongly_on_the_way() -> None:
     assert found.history[0].startswith("bet b1 of p1, wager 5.00")
     lost = lost_deposits(5)
     assert audit(lost, {"p1": BEFORE}, Closing({"p1": BEFORE - WAGER + 5}), {"p1": wrong}) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        pytest.param(1, ", wrong since bet b1", id="one"),
+        pytest.param(3, ", wrong since bet b1 or bet b2 or bet b3", id="three"),
+        pytest.param(4, ", wrong since one of 4 bets", id="four"),
+    ],
+)
+def test_suspects_are_named_or_counted(number: int, told: str) -> None:
+    """On the way and at the end, up to three by their ids; all of them are in the history."""
+    dealt = lost_deposits(*[1] * number)
+    wrong = Finding(told_cents=1, due_cents=2, suspects=tuple(dealt))
+    (found,) = audit(dealt, {"p1": BEFORE}, Closing({"p1": 1}), {"p1": wrong})
+    assert found.wallet == f"the wallet has 0.01{told}"
+    assert sum(line.startswith("bet b") for line in found.history) == number
+    (unfinished,) = audit_unfinished(dealt, {"p1": wrong})
+    assert unfinished.wallet == f"the wallet told 0.01{told}"
 
 
 def test_a_history_has_the_order_of_sending() -> None:

@@ -127,11 +127,19 @@ def _tell_differences(report: "StormReport") -> None:
     number = len(report.differences)
     say(f"{number} {'difference' if number == 1 else 'differences'} between service and wallet:", style="bold red")
     _tell_list(report.differences)
+    if report.none_kept:
+        say(
+            "The ledger has none of the bets that the wallet accepted. If the wallet keeps them under a name of its "
+            "own, pass that as --source; or its tables' as --table-prefix.",
+            style="red",
+        )
     first = next((difference for difference in report.differences if difference.history), None)
     if first is not None:
         say(f"The first bad history, of {first.subject}:", style="bold")
         for line in first.history:
             say(line)
+        if number > 1:
+            say("With --json each difference comes with its history.")
 
 
 def _tell_list(differences: "tuple[Difference, ...]") -> None:
@@ -160,6 +168,7 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
         "faults": {str(fault): count for fault, count in report.faults.items()},
         "never_struck": list(map(str, report.never_struck)),
         "retries": report.head.retries,
+        "none_kept": report.none_kept,
         "not_200": report.not_200,
         "broken_off": report.broken_off,
         "differences": [_told(difference) for difference in report.differences],

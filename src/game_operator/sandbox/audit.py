@@ -187,9 +187,11 @@ class _Player:
         yield Difference(self._subject, opened, f"{told}{self._blamed()}", False, self._history())
 
     def _blamed(self) -> str:
-        """Return, for people, which bets the balance may have gone wrong with, if they are few."""
-        if self.wrong is None or len(self.wrong.suspects) > _MOST_BETS_NAMED:
+        """Return, for people, which bets the balance may have gone wrong with; how many, if they are not few."""
+        if self.wrong is None:
             return ""
+        if len(self.wrong.suspects) > _MOST_BETS_NAMED:
+            return f", wrong since one of {len(self.wrong.suspects)} bets"
         return f", wrong since {' or '.join(map(subject, self.wrong.suspects))}"
 
     @property

@@ -130,7 +130,8 @@ class Storm:
             closing = self._books.close(opening)
         except (TransportError, LedgerError) as gone:
             return self._broken_off(dealer, time.perf_counter() - began, watch, gone)
-        return self._report(dealer, seconds, audit(dealer.dealt, opening, closing, watch.wrong))
+        report = self._report(dealer, seconds, audit(dealer.dealt, opening, closing, watch.wrong))
+        return replace(report, none_kept=closing.bets == {} and bool(report.accepted))
 
     def _plan(self) -> Plan:
         head = self._head

@@ -41,6 +41,7 @@ class StormReport:
         refusals: With which codes bets were refused, and how often.
         differences: What service and wallet do not agree on, and the service is not to blame.
         expected: The same where the service itself gave a call up.
+        none_kept: Whether the ledger has none of these players' bets, though the wallet accepted some.
         not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
         broken_off: Why it ended before the plan did; "" if it did not.
         trace: The lines of the trace, if it has not passed.
@@ -59,6 +60,7 @@ class StormReport:
     differences: tuple[Difference, ...]
     expected: tuple[Difference, ...]
     not_200: int
+    none_kept: bool = False
     broken_off: str = ""
     trace: tuple[str, ...] = field(default=(), repr=False)
 
