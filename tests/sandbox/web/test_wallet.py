@@ -47,7 +47,8 @@ def test_a_right_wallet_agrees(sandbox: Sandbox, http: httpx.Client, player_id: 
             "request-lost@2",
         ):
             sandbox.faults.plan = FaultPlan.parse(plan)
-            sandbox.play_round(player_id=player_id, wager_cents=500, won_cents=700, cancel="rollback" in plan)
+            cancel = "rollback" in plan
+            sandbox.play_round(player_id=player_id, wager_cents=500, won_cents=None if cancel else 700, cancel=cancel)
     finally:
         sandbox.faults.clear()
     text = shown(http, player_id)
