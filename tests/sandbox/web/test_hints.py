@@ -1,5 +1,7 @@
 """What an answer may mean is said on the page of the call."""
 
+from dataclasses import replace
+
 import httpx
 import pytest
 
@@ -59,3 +61,14 @@ def test_what_an_answer_means(sandbox: Sandbox, http: httpx.Client, exchange: Ex
     assert ("problem" in html.values("class")) == (hint is not None)
     assert hint is None or hint in html.text
     assert hint is PREFIX or PREFIX not in html.text
+
+
+def test_a_call_without_an_answer(sandbox: Sandbox, http: httpx.Client) -> None:
+    """It was not answered in any time, and a sentence ends once; an answered call tells how long it took."""
+    lost = replace(answered(None, b""), note="the wallet must change nothing twice.", elapsed_ms=9.15)
+    text = page(http, f"/live/{sandbox.live.record(lost).number}").text
+    assert "UTC, and not answered within 9.15 ms." in text
+    assert "There was none: the wallet must change nothing twice. As a curl line" in text.replace(" Copy", "")
+    assert "answered in" not in text
+    told = replace(answered(200, b"{}"), elapsed_ms=9.15)
+    assert "UTC, answered in 9.15 ms." in page(http, f"/live/{sandbox.live.record(told).number}").text

@@ -235,7 +235,9 @@ def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
         Sandbox(operator_public_key=public_key, control_room=True) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
-        assert "No wallet is configured" in page(http, "/").text
+        unset_page = page(http, "/").text
+        assert "No wallet is configured" in unset_page
+        assert "game-operator sandbox --wallet http://127.0.0.1:8000/wallet" in unset_page
         unset = play(http)
         sandbox.wallet_url = "http://127.0.0.1:9"
         unreachable = play(http, wager="3.25")

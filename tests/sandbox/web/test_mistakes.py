@@ -180,3 +180,33 @@ def test_the_mark_comes_with_the_round(public_key: RSAPublicKey, browser: Browse
         expect(view.get_by_text("What no sound wallet does:")).to_be_visible()
         expect(view.get_by_role("link", name="Wallet")).to_have_accessible_name("Wallet (a balance disagrees)")
         expect(view.locator("#wallet-mark .mark")).to_be_visible()
+
+
+def test_names_of_players_stay_whole(right: Running, browser: Browser) -> None:
+    """In the list of calls at 1280 px; what is longer than the column is broken, and nothing is cut off."""
+    for player_id in ("player-7f3a2b91c0de", "player_7f3a2b91c0de", "x" * 60):
+        right.sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+    with visiting(browser, right.sandbox.base_url, viewport={"width": 1280, "height": 800}) as view:
+        view.goto("/live")
+        lines = (
+            "cell => { const r = document.createRange(); r.selectNodeContents(cell); return r.getClientRects().length }"
+        )
+        for player_id, one_line in (
+            ("player-7f3a2b91c0de", True),
+            ("player_7f3a2b91c0de", True),
+            ("x" * 60, False),
+        ):
+            cell = view.locator("td.who", has_text=player_id).first
+            assert (cell.evaluate(lines) == 1) == one_line
+        wrap = view.locator(".table-wrap")
+        assert wrap.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+
+
+def test_outcomes_stand_below_each_other_on_a_narrow_screen(right: Running, browser: Browser) -> None:
+    """One to a line at 400 px, and in one line at 1280."""
+    for width, lines in ((400, 4), (1280, 1)):
+        with visiting(browser, right.sandbox.base_url, viewport={"width": width, "height": 800}) as view:
+            view.goto("/?genre=Crash")
+            boxes = [each.bounding_box() for each in view.locator("input[name=outcome]").all()]
+            middles = {round(box["y"] / 10) for box in boxes if box is not None}
+            assert (len(boxes), len(middles)) == (4, lines)
