@@ -120,17 +120,20 @@ def test_a_claim_in_which_the_wallet_fails(credulous: Running, right: Running) -
 
 
 @pytest.mark.parametrize(
-    ("fault", "note", "accepted"),
+    ("fault", "note", "signature", "accepted"),
     [
-        pytest.param("forged", "must be refused", True, id="forged"),
-        pytest.param("old-key", "", True, id="the old key"),
-        pytest.param("reserialised, reply-lost", "", True, id="a fault among others"),
-        pytest.param("", "number 3, delivered again; must be refused", True, id="sent again by hand"),
-        pytest.param("duplicate", "", False, id="a duplicate, which is to be accepted"),
-        pytest.param("", "must be refused by nobody", False, id="another note"),
+        pytest.param("forged", "must be refused", "forged", True, id="forged"),
+        pytest.param("old-key", "", "old key", True, id="the old key"),
+        pytest.param("reserialised, reply-lost", "", "valid", True, id="a fault among others"),
+        pytest.param("", "number 3, delivered again; must be refused", "valid", True, id="sent again by hand"),
+        pytest.param("", "number 3, delivered again", "other bytes", True, id="sent again with its signature"),
+        pytest.param("duplicate", "", "valid", False, id="a duplicate, which is to be accepted"),
+        pytest.param("", "must be refused by nobody", "valid", False, id="another note"),
     ],
 )
-def test_what_must_be_refused_and_was_not(right: Running, fault: str, note: str, accepted: bool) -> None:
+def test_what_must_be_refused_and_was_not(
+    right: Running, fault: str, note: str, signature: str, accepted: bool
+) -> None:
     """Red in the list and on the call's page; a refusal of the same is none of this (spec §5)."""
     call = Exchange(
         at_millis=0,
@@ -139,7 +142,7 @@ def test_what_must_be_refused_and_was_not(right: Running, fault: str, note: str,
         path="/withdraw",
         request_headers=(),
         request_body=b"{}",
-        signature="forged",
+        signature=signature,
         status=200,
         response_body=b'{"type":"SUCCESS","balance":1.00,"timestamp":1}',
         fault=fault,

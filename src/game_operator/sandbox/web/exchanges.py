@@ -7,7 +7,6 @@ from typing import Final
 
 from game_operator.errors import GameOperatorError
 from game_operator.protocol.http import HeaderPairs
-from game_operator.protocol.webhook import read_reply
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.soundness import MUST_BE_REFUSED
 from game_operator.sandbox.web.hints import hint
@@ -20,6 +19,8 @@ _SHOWN_BYTES: Final = 64 * 1024
 _FIRST_FAILURE: Final = 400
 #: What the log notes on a post that a sound wallet refuses, sent again by hand too.
 _MUST_BE_REFUSED: Final = "must be refused"
+#: Signatures that a sound wallet refuses.
+_WRONGLY_SIGNED: Final = frozenset({"forged", "old key", "other bytes"})
 #: Verdicts on a signature, by how they are coloured; all others are a warning.
 _VERDICTS: Final = {"valid": "good", "not needed": ""}
 
@@ -61,7 +62,8 @@ def folded(rows: Iterable[ExchangeRow]) -> list[tuple[ExchangeRow, int]]:
 
 def must_be_refused(exchange: Exchange) -> bool:
     """Return whether *exchange* was sent beside a call, and no sound wallet accepts it."""
-    if _MUST_BE_REFUSED in exchange.note.split("; "):
+    # Sent again by hand, it has the same signature, and no fault any more.
+    if _MUST_BE_REFUSED in exchange.note.split("; ") or exchange.signature in _WRONGLY_SIGNED:
         return True
     return not MUST_BE_REFUSED.isdisjoint(exchange.fault.split(", "))
 
@@ -86,7 +88,7 @@ def _answer(exchange: Exchange) -> tuple[str, str]:
     if exchange.direction == "api":
         return str(exchange.status), "good"
     try:
-        reply = read_reply(exchange.response_body)
+        reply = exchange.reply()
     except (GameOperatorError, ValueError):
         return f"{exchange.status}, unreadable", "bad"
     if reply.code is not None:
