@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from game_operator.errors import MalformedCallError
 from game_operator.sandbox.live import Exchange, LiveLog
 
 SECRET = b"c2lnbmF0dXJl"
@@ -131,3 +132,13 @@ def test_what_is_secret_is_not_shown() -> None:
     assert SECRET.decode() not in told
     assert "player_id" in told
     assert "p1" not in told
+
+
+def test_a_reply_is_read_if_it_is_whole() -> None:
+    """A body that was cut, or is encoded, says nothing, even if its beginning reads well (spec §2.1)."""
+    told = replace(exchange(), response_body=b'{"type":"ERROR","code":"BET_NOT_FOUND"}')
+    assert told.reply().code == "BET_NOT_FOUND"
+    with pytest.raises(MalformedCallError, match="longer than"):
+        replace(told, defect="the body is longer than 1048576 bytes").reply()
+    with pytest.raises(MalformedCallError):
+        replace(told, response_body=b"{").reply()

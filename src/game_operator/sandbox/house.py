@@ -14,7 +14,6 @@ from game_operator.errors import ConfigurationError, MalformedCallError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HttpResponse
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.balances import BalanceBoard
 from game_operator.sandbox.dealer import Dealer
 from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState
@@ -166,6 +165,7 @@ class House:
                 status=None if answer is None else answer.status,
                 response_headers=() if answer is None else answer.headers,
                 response_body=b"" if answer is None else answer.body,
+                defect="" if answer is None else answer.defect,
                 elapsed_ms=carried.elapsed_seconds * 1_000,
                 fault=post.faults,
                 note=_note(post, carried.problem),
@@ -197,6 +197,7 @@ class House:
                 status=None if answer is None else answer.status,
                 response_headers=() if answer is None else answer.headers,
                 response_body=b"" if answer is None else answer.body,
+                defect="" if answer is None else answer.defect,
                 elapsed_ms=elapsed_seconds * 1_000,
                 fault="",
                 note="; ".join(filter(None, (f"number {before.number}, delivered again", problem))),
@@ -277,7 +278,7 @@ class _Ear:
 
 def _reply_of(exchange: Exchange) -> Reply | None:
     try:
-        return read_reply(exchange.response_body)
+        return exchange.reply()
     except MalformedCallError:
         return None
 

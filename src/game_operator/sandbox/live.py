@@ -13,7 +13,10 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final, Literal
 
+from game_operator.errors import MalformedCallError
+from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs
+from game_operator.protocol.webhook_reply import read_reply
 
 __all__ = ["Exchange", "LiveLog", "Watcher"]
 
@@ -39,6 +42,7 @@ class Exchange:
         note: What else is to say: why there is no answer, or which part of a retry this is.
         player_id, bet_id: What it was about, as far as known.
         url: Where it went to, for a webhook.
+        defect: Why *response_body* is not the whole body in plain bytes; "" if it is.
         number: Counts up from 1; given by the log.
     """
 
@@ -58,7 +62,19 @@ class Exchange:
     player_id: str = ""
     bet_id: str = ""
     url: str = ""
+    defect: str = ""
     number: int = 0
+
+    def reply(self) -> Reply:
+        """
+        Return what a wallet replied to a webhook.
+
+        Raises:
+            MalformedCallError: It is no reply of spec §2.1; the message says why.
+        """
+        if self.defect:
+            raise MalformedCallError(self.defect)
+        return read_reply(self.response_body)
 
 
 #: Told of each exchange in the thread that recorded it: it must neither wait nor raise.

@@ -4,7 +4,6 @@ from typing import Final
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.live import Exchange
 
 __all__ = ["hint", "why_no_reply"]
@@ -23,7 +22,7 @@ def hint(exchange: Exchange) -> str:
     if exchange.direction != "webhook" or exchange.status is None:
         return ""
     try:
-        code = read_reply(exchange.response_body).code
+        code = exchange.reply().code
     except MalformedCallError:
         return why_no_reply(exchange)
     if code != WebhookErrorCode.INVALID_REQUEST:
@@ -35,7 +34,7 @@ def hint(exchange: Exchange) -> str:
 def why_no_reply(exchange: Exchange) -> str:
     """Return what is wrong with an answer that is no reply, and what to do; "" if it is one (spec §2.1)."""
     try:
-        read_reply(exchange.response_body)
+        exchange.reply()
     except MalformedCallError as malformed:
         return _by_status(exchange.status or 0, exchange.path, str(malformed))
     return ""

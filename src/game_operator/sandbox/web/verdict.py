@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, TransportError
 from game_operator.protocol.operations import AnyBet
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.faults import Fault
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.exchanges import must_be_refused
@@ -232,6 +231,6 @@ def _code(exchange: Exchange) -> str | None:
     if exchange.status is None:
         return None
     try:
-        return read_reply(exchange.response_body).code or _SUCCESS
+        return exchange.reply().code or _SUCCESS
     except MalformedCallError:
         return None
