@@ -365,6 +365,16 @@ def vars_of(exchange: object) -> dict[str, object]:
     return {name: getattr(exchange, name) for name in exchange.__slots__}  # type: ignore[attr-defined]  # A dataclass.
 
 
+def test_what_must_be_refused_must_be_refused_again(table: Table) -> None:
+    """The note stays with it, for its signature may be as right as any."""
+    table.sandbox.faults.set_nth("other-content", 1)
+    table.play(won_cents=1_250)
+    extra = next(each for each in table.sandbox.live.recent() if each.fault == "other-content")
+    again = table.sandbox.redeliver(extra.number)
+    assert again.note == f"number {extra.number}, delivered again; must be refused"
+    assert again.reply().code == "DUPLICATE_TRANSACTION"
+
+
 def test_a_webhook_is_delivered_again(table: Table) -> None:
     """Byte for byte, signature included: the wallet takes it for the repeat that it is."""
     table.play(won_cents=1_250)
@@ -377,6 +387,7 @@ def test_a_webhook_is_delivered_again(table: Table) -> None:
     assert again.url == deposit.url
     assert table.balance == OPENING_CENTS + 750
     assert table.operations() == ["/withdraw", "/deposit", "/deposit"]
+    assert "must be refused" not in again.note
     with pytest.raises(ConfigurationError, match="no webhook number 99"):
         table.sandbox.redeliver(99)
     table.client.fetch_games()

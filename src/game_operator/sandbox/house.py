@@ -41,6 +41,8 @@ _LOOKED_THROUGH: Final = 1_000
 #: Posts that a sound wallet accepts.
 _GENUINE: Final = frozenset({None, Fault.DUPLICATE})
 _HTTP_OK: Final = 200
+#: What the log notes on a post that no sound wallet accepts.
+_MUST_BE_REFUSED: Final = "must be refused"
 
 
 class House:
@@ -189,6 +191,7 @@ class House:
         acted = any(
             each.request_body == before.request_body and _succeeded(each) for each in self.live.recent(_LOOKED_THROUGH)
         )
+        still = [_MUST_BE_REFUSED] if _MUST_BE_REFUSED in before.note.split("; ") else []
         again = self.live.record(
             replace(
                 before,
@@ -200,7 +203,7 @@ class House:
                 defect="" if answer is None else answer.defect,
                 elapsed_ms=elapsed_seconds * 1_000,
                 fault="",
-                note="; ".join(filter(None, (f"number {before.number}, delivered again", problem))),
+                note="; ".join([f"number {before.number}, delivered again", *still, *filter(None, (problem,))]),
             )
         )
         self._hear_again(again, acted=acted)
@@ -300,5 +303,5 @@ def _wrong_statuses(dealt: Dealt) -> Iterator[str]:
 def _note(post: Post, problem: str) -> str:
     told = [f"delivery {post.attempt}"] if post.attempt > 1 else []
     if post.extra in {Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED, Fault.OTHER_CONTENT}:
-        told.append("must be refused")
+        told.append(_MUST_BE_REFUSED)
     return "; ".join([*told, *filter(None, (problem,))])
