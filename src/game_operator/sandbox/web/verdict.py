@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, TransportError
 from game_operator.protocol.operations import AnyBet
+from game_operator.sandbox.delivery import NO_HELP
 from game_operator.sandbox.faults import Fault
 from game_operator.sandbox.live import Exchange
 from game_operator.sandbox.web.exchanges import must_be_refused
@@ -17,8 +18,7 @@ from game_operator.sandbox.web.words import money, visible
 __all__ = ["Standing", "headline", "standing", "unreachable_wallet"]
 
 _SUCCESS: Final = "SUCCESS"
-#: Answers that leave open what became of the call; to a deposit, the latter two as well (docs/decisions/0013).
-_INDEFINITE: Final = frozenset({WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE})
+#: To a deposit these leave open what becomes of it (docs/decisions/0013).
 _TOO_EARLY: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.PLAYER_NOT_FOUND})
 _PATHS: Final = ("/withdraw", "/deposit", "/rollback")
 _NOT_KNOWN: Final = "What the wallet has is not known."
@@ -219,7 +219,7 @@ def _sum(cents: int, currency: str) -> str:
 
 def _heard(exchanges: Sequence[Exchange], path: str) -> _Heard:
     sent = [each for each in exchanges if each.path == path]
-    unsettling = _INDEFINITE | _TOO_EARLY if path == "/deposit" else _INDEFINITE
+    unsettling = NO_HELP | _TOO_EARLY if path == "/deposit" else NO_HELP
     # What was lost on its way back, the service has not heard.
     codes = [_code(each) for each in sent if Fault.REPLY_LOST not in each.fault.split(", ")]
     definite = [code for code in codes if code is not None and code not in unsettling]
