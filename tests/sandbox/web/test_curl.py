@@ -1,145 +1,11 @@
-"""The copyable curl line, run by a real shell: what arrives is what was sent, byte for byte."""
-
-import shutil
-import subprocess
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+"""The copyable curl line of a call's page, run by a real shell; what a line can carry: tests/protocol/test_curl.py."""
 
 import httpx
-import pytest
 
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.live import Exchange
-from game_operator.sandbox.web.curl import curl_line
 from tests.sandbox.web.support import Html, play
-
-#: What a header may hold and no terminal may be given: all below the blank but NUL and line ends, and DEL.
-LOW = bytes(byte for byte in [*range(1, 32), 127] if byte not in b"\r\n")
-
-needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-
-
-class Arrived:
-    """What a server was asked last."""
-
-    method: str
-    path: str
-    headers: list[tuple[str, str]]
-    body: bytes
-
-
-@pytest.fixture(scope="module")
-def echo() -> Iterator[tuple[str, Arrived]]:
-    """A server that remembers what it was asked."""
-    arrived = Arrived()
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
-            """Say nothing."""
-
-        def handle_one_request(self) -> None:
-            self.raw_requestline = self.rfile.readline(65_537)
-            if not self.raw_requestline or not self.parse_request():
-                self.close_connection = True
-                return
-            arrived.method, arrived.path = self.command, self.path
-            arrived.headers = list(self.headers.items())
-            arrived.body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            self.send_response(200)
-            self.send_header("content-length", "0")
-            self.end_headers()
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", arrived
-        server.shutdown()
-        thread.join(20)
-
-
-def exchange(
-    method: str = "POST", path: str = "/withdraw", body: bytes = b"", headers: tuple[tuple[bytes, bytes], ...] = ()
-) -> Exchange:
-    return Exchange(
-        at_millis=0,
-        direction="webhook",
-        method=method,
-        path=path,
-        request_headers=headers,
-        request_body=body,
-        signature="valid",
-        status=None,
-    )
-
-
-def run(line: str) -> str:
-    """Paste *line* into a shell."""
-    done = subprocess.run(["sh", "-s"], input=line.encode(), capture_output=True, timeout=50, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.decode()
-
-
-@needs_curl
-@pytest.mark.parametrize(
-    "sent",
-    [
-        pytest.param(exchange(body=b'{"player_id":"p1"}', headers=((b"Signature", b"a-_b"),)), id="as usual"),
-        pytest.param(exchange(body=b'it\'s "quoted" $HOME `ls` \\ !x; & | > %s'), id="what a shell would read"),
-        pytest.param(exchange(body=b"@/etc/passwd"), id="what curl would read as a file"),
-        pytest.param(exchange(body=bytes(range(256))), id="every byte"),
-        pytest.param(exchange(body=b"\n\nlines\r\n\n"), id="line ends at both ends"),
-        pytest.param(exchange(body="ünï ☃ 🎲".encode()), id="not ASCII"),
-        pytest.param(exchange(body=b"-"), id="a dash"),
-        pytest.param(exchange(body=b"x" * 300_000), id="longer than an argument may be"),
-        pytest.param(exchange("GET", "/api/v0.2/fetch-games", headers=((b"X-Signature", b"s"),)), id="nothing to send"),
-        pytest.param(exchange("POST", "/play"), id="a POST without a body"),
-        pytest.param(exchange("GET", "/x", b"{}"), id="a GET with a body"),
-        pytest.param(exchange("DELETE", "/x"), id="another method"),
-        pytest.param(exchange("GET", "/a/../b/./c"), id="a path that curl would shorten"),
-        pytest.param(exchange("GET", "/a[1-3]{b,c}?x=[1]&y='$z'"), id="a path that curl would expand"),
-        pytest.param(
-            exchange(headers=((b"X-Empty", b""), (b"X-Quote", b"it's"), (b"X-At", b"@x"), (b"X-Twice", b"1"))),
-            id="odd headers",
-        ),
-        pytest.param(exchange(headers=((b"X-Keys", b"\x1b[201~\x15touch x #\x0f\x7f!"),)), id="keys in a header"),
-        pytest.param(exchange(headers=((b"X-Low", b"<" + LOW + b">"),)), id="all control characters in a header"),
-        pytest.param(exchange(headers=((b"X-Octal", b"\x011\x7f7 \\1 %d it's !!"),)), id="digits behind them"),
-        pytest.param(exchange(body=b"\x1b[201~\x15touch x #\x0f\x7f!\n"), id="keys in a body"),
-        pytest.param(exchange(headers=((b"X-Bytes", b"\xff\xfe 100% '\\n' \"$x\" `y`"),)), id="headers not ASCII"),
-    ],
-)
-def test_the_line_sends_the_same_bytes(echo: tuple[str, Arrived], sent: Exchange) -> None:
-    """Pasted into a shell, with the headers that were sent and no content type that was not (spec §5)."""
-    base_url, arrived = echo
-    line = curl_line(sent, f"{base_url}{sent.path}")
-    assert line.isprintable()
-    run(line + " --silent --noproxy '*'")
-    assert (arrived.method, arrived.path, arrived.body) == (sent.method, sent.path, sent.request_body)
-    told = {name.lower(): value.encode("latin-1") for name, value in arrived.headers}
-    for name, value in sent.request_headers:
-        assert told[name.decode().lower()] == value
-    assert "content-type" not in told
-
-
-@pytest.mark.parametrize("key", [0x03, 0x04, 0x0F, 0x15, 0x1B, 0x7F, 0x85, 0x9B])
-def test_no_key_is_pressed_by_pasting(key: int) -> None:
-    """Wherever a stranger puts it: in the method, the address, a header's name or value, or the body."""
-    raw = bytes([key])
-    whole = exchange(f"GET{key:c}", f"/x{key:c}", raw, ((b"X" + raw, b"1" + raw),))
-    assert curl_line(whole, f"http://127.0.0.1/x{key:c}").isprintable()
-
-
-@needs_curl
-def test_a_content_type_that_was_sent_stays(echo: tuple[str, Arrived]) -> None:
-    """Host, length and connection are curl's own."""
-    base_url, arrived = echo
-    headers = ((b"Host", b"elsewhere"), (b"Content-Length", b"999"), (b"Content-Type", b"application/json"))
-    run(curl_line(exchange(body=b"{}", headers=headers), f"{base_url}/x") + " --silent --noproxy '*'")
-    told = dict(arrived.headers)
-    assert (told["Content-Type"], told["Content-Length"]) == ("application/json", "2")
-    assert told["Host"] in base_url
+from tests.support.shell import needs_curl, run_in_shell
 
 
 @needs_curl
@@ -151,6 +17,6 @@ def test_the_line_of_a_page_is_a_repeat(sandbox: Sandbox, http: httpx.Client, le
     source = http.get(f"/live/{number}").text.partition('id="curl-line"')[2].partition("</pre>")[0]
     line = Html("<pre" + source).text
     assert line.startswith("curl ")
-    answer = run(line + " --silent --noproxy '*'")
+    answer = run_in_shell(line + " --silent --noproxy '*'")
     assert '"type":"SUCCESS"' in answer.replace(" ", "")
     assert ledger.balance("p1") == before

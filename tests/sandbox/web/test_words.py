@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from game_operator.sandbox.web.words import amount, clock_time, day_and_time, iso_time, latency, money, visible
+from game_operator.sandbox.web.words import amount, clock_time, day_and_time, iso_time, latency, money
 
 
 @pytest.mark.parametrize(
@@ -53,22 +53,3 @@ def test_times_are_utc() -> None:
 def test_latencies_have_three_digits(elapsed_ms: float, text: str) -> None:
     """In the unit in which they are read best."""
     assert latency(elapsed_ms) == text
-
-
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        pytest.param(b"{}", "{}", id="ASCII"),
-        pytest.param("süß ☃ 🎲".encode(), "süß ☃ 🎲", id="letters and signs"),
-        pytest.param(b"a\r\nb\tc", "a\nb\tc", id="line ends and tabs"),
-        pytest.param(b"\xff\xfe", r"\xff\xfe", id="not UTF-8"),
-        pytest.param(b"\x00\x1b[31m", r"\x00\x1b[31m", id="control characters"),
-        pytest.param("\u202eevil".encode(), r"\u202eevil", id="text turned around"),
-        pytest.param("a\u200bb\ufeff".encode(), r"a\u200bb\ufeff", id="characters without a width"),
-        pytest.param("a\u2028b".encode(), r"a\u2028b", id="another line end"),
-        pytest.param(b"\xed\xa0\x80", r"\xed\xa0\x80", id="a lone surrogate"),
-    ],
-)
-def test_nothing_hides_in_a_body(data: bytes, text: str) -> None:
-    """Whatever was sent can be seen, and turns nothing around."""
-    assert visible(data) == text

@@ -1,19 +1,15 @@
-"""How values are written on the pages: money, times, and bytes that may be anything."""
+"""How values are written on the pages: money, times, and bytes that may be anything (from the protocol)."""
 
-import unicodedata
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
 from game_operator.money import amount_from_cents
+from game_operator.protocol.visible import visible
 
 __all__ = ["amount", "clock_time", "day_and_time", "iso_time", "latency", "money", "visible"]
 
 _DECIMALS: Final = 2
-#: Control characters that lay text out, and do no more.
-_LAYOUT: Final = frozenset("\n\t")
-#: Unassigned, private and control characters, lone surrogates, and those that turn the direction of the text around.
-_HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 
 
 def money(cents: int) -> str:
@@ -49,20 +45,3 @@ def latency(elapsed_ms: float) -> str:
     if elapsed_ms >= 1000:
         return f"{elapsed_ms / 1000:.2f} s"
     return f"{elapsed_ms:.2f} ms" if elapsed_ms < 10 else f"{elapsed_ms:.1f} ms"
-
-
-def visible(data: bytes) -> str:
-    r"""
-    Return *data* as text in which nothing hides.
-
-    What is not UTF-8 is shown as ``\xff``, and so is every character that would be invisible, move the cursor or turn
-    the text around. Line ends and tabs stay.
-    """
-    text = data.decode("utf-8", errors="backslashreplace").replace("\r\n", "\n")
-    return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
-
-
-def _shown(character: str) -> str:
-    if character in _LAYOUT or unicodedata.category(character) not in _HIDDEN:
-        return character
-    return character.encode("unicode_escape").decode()

@@ -8,8 +8,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from game_operator.errors import GameOperatorError, TransportError
+from game_operator.protocol.curl import curl_line
 from game_operator.sandbox.live import Exchange
-from game_operator.sandbox.web.curl import curl_line
 from game_operator.sandbox.web.desk import Desk
 from game_operator.sandbox.web.exchanges import raw_request, raw_response, row
 from game_operator.sandbox.web.refusal import NotServedError
@@ -83,7 +83,7 @@ class _Live:
             row=row(exchange),
             raw_request=raw_request(exchange),
             raw_response=raw_response(exchange),
-            curl=curl_line(exchange, url),
+            curl=curl_line(exchange.method, exchange.request_headers, exchange.request_body, url),
             problem=problem,
         )
 

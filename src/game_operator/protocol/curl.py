@@ -1,10 +1,10 @@
-"""An exchange as a line for the shell that sends the same bytes again."""
+"""A request as a line for the shell that sends the same bytes again."""
 
 import shlex
 from base64 import b64encode
 from typing import Final
 
-from game_operator.sandbox.live import Exchange
+from game_operator.protocol.http import HeaderPairs
 
 __all__ = ["curl_line"]
 
@@ -18,15 +18,14 @@ _PLAIN: Final = frozenset(range(32, 127))
 _PATTERN: Final = frozenset("[]{}")
 
 
-def curl_line(exchange: Exchange, url: str) -> str:
+def curl_line(method: str, headers: HeaderPairs, body: bytes, url: str) -> str:
     """
-    Return a line that sends *exchange*'s request to *url*, its signature and its body byte for byte.
+    Return a line that sends *method*, *headers* and *body* to *url*: the signature and the body byte for byte.
 
     A body that is not plain text travels through base64, for no quoting carries every byte through every shell. The
     line itself is printable throughout: a terminal takes some control characters for keys, however they are quoted.
     """
-    words = ["curl", "--include", *_address(exchange, url), *_headers(exchange)]
-    body = exchange.request_body
+    words = ["curl", "--include", *_address(method, url, has_body=bool(body)), *_headers(headers, has_body=bool(body))]
     if not body:
         return _joined(words)
     if _is_plain(body):
@@ -39,10 +38,10 @@ def _joined(words: list[str]) -> str:
     return " ".join(words)
 
 
-def _address(exchange: Exchange, url: str) -> list[str]:
+def _address(method: str, url: str, *, has_body: bool) -> list[str]:
     words = []
-    if exchange.method != ("POST" if exchange.request_body else "GET"):
-        words = ["--head"] if exchange.method == "HEAD" else ["--request", _quoted_text(exchange.method)]
+    if method != ("POST" if has_body else "GET"):
+        words = ["--head"] if method == "HEAD" else ["--request", _quoted_text(method)]
     path = url.partition("://")[2].partition("/")[2]
     if not _PATTERN.isdisjoint(path):
         words.append("--globoff")
@@ -51,13 +50,13 @@ def _address(exchange: Exchange, url: str) -> list[str]:
     return [*words, _quoted_text(url)]
 
 
-def _headers(exchange: Exchange) -> list[str]:
+def _headers(headers: HeaderPairs, *, has_body: bool) -> list[str]:
     words = []
-    names = {name.lower() for name, _ in exchange.request_headers}
-    for name, value in exchange.request_headers:
+    names = {name.lower() for name, _ in headers}
+    for name, value in headers:
         if name.lower() not in _LEFT_TO_CURL:
             words += ["--header", _quoted(name + (b": " + value if value else b";"))]
-    if exchange.request_body and b"content-type" not in names:
+    if has_body and b"content-type" not in names:
         # curl would say that the body is a form.
         words += ["--header", shlex.quote("Content-Type:")]
     return words
