@@ -5,6 +5,7 @@ For a sandbox, a certifier, and tests of one's own wallet. How calls are written
 (docs/decisions/0010, 0011).
 """
 
+import ssl
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -146,6 +147,7 @@ class WebhookCaller(_Caller):
         timeout: Seconds to connect, to send, and between two pieces of the answer. An answer's body is given up after
             as long in all; headers that drip in can outlast it.
         allow_insecure_http: Whether plain http may go to another machine.
+        ssl_context: Whom to trust over https, such as a CA of your own; None for the usual ones.
 
     Raises:
         ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is the key.
@@ -160,9 +162,10 @@ class WebhookCaller(_Caller):
         profile: Profile | None = None,
         timeout: float = 10.0,
         allow_insecure_http: bool = False,
+        ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = Wire(_closed(self), self.url, None, None, True, _LIMITS)
+        self._wire = Wire(_closed(self), self.url, None, ssl_context, True, _LIMITS)
 
     def send(self, call: WebhookCall) -> Delivery:
         """

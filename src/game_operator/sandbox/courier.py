@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from game_operator.caller import AsyncWebhookCaller, Delivery
 from game_operator.client._http import default_ssl_context, environment_in_question
+from game_operator.client._rough_wire import Roughness, post_roughly
 from game_operator.client.config import base_url_of
 from game_operator.errors import DeliveryInDoubtError, MalformedCallError, RequestNotSentError
 from game_operator.profile import Profile
@@ -21,12 +22,11 @@ from game_operator.protocol.http import HeaderPairs, HttpResponse, is_loopback
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.sandbox.delivery import Answer, Post, answers_in, unheard
 from game_operator.sandbox.faults import Fault
-from game_operator.sandbox.rough_wire import post_roughly
 from game_operator.sandbox.service_keys import ServiceKeys
 
 __all__ = ["Carried", "Courier", "HttpCourier", "Witness", "delivery_of"]
 
-_ROUGH: Final = frozenset({Fault.TIMEOUT, Fault.RESET, Fault.SLOW})
+_ROUGH: Final = {Fault.TIMEOUT: Roughness.HANG_UP, Fault.RESET: Roughness.RESET, Fault.SLOW: Roughness.SLOW}
 _HUNG_UP: Final = {
     Fault.TIMEOUT: "timeout: the service hung up before the answer",
     Fault.RESET: "the connection was reset before the answer",
@@ -182,7 +182,8 @@ class HttpCourier:
         assert post.manner is not None
         raw = [_JSON, *((name.encode(), value.encode()) for name, value in headers)]
         try:
-            answer = await post_roughly(f"{self._caller.url}{post.path}", raw, body, post.manner, self._timeout)
+            manner = _ROUGH[post.manner]
+            answer = await post_roughly(f"{self._caller.url}{post.path}", raw, body, manner, self._timeout)
         except (OSError, ValueError) as broken:
             return None, f"{post.manner}: {str(broken) or type(broken).__name__}"
         return answer, "" if answer is not None else _HUNG_UP[post.manner]
