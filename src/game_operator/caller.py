@@ -217,7 +217,8 @@ class AsyncWebhookCaller(_Caller):
     Any number of calls may be under way at once, over at most 100 connections.
 
     Args:
-        http_client: Your own ``httpx.AsyncClient`` or ``httpx2.AsyncClient``, never closed here; None makes one.
+        http_client: Your own ``httpx.AsyncClient`` or ``httpx2.AsyncClient``, never closed here; None makes one. Yours
+            knows whom it trusts, whatever *ssl_context* says.
     """
 
     def __init__(
@@ -228,10 +229,11 @@ class AsyncWebhookCaller(_Caller):
         profile: Profile | None = None,
         timeout: float = 10.0,
         allow_insecure_http: bool = False,
+        ssl_context: ssl.SSLContext | None = None,
         http_client: AsyncHttpClient | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = AsyncWire(_closed(self), self.url, http_client, None, True, _LIMITS)
+        self._wire = AsyncWire(_closed(self), self.url, http_client, ssl_context, True, _LIMITS)
 
     async def send(self, call: WebhookCall) -> Delivery:
         """Post *call*, as ``WebhookCaller.send`` does."""

@@ -1,0 +1,30 @@
+"""
+Certify any operator's wallet: fire at it what a wallet must survive, and say what is wrong, what it costs, what to do.
+
+``certify`` is the whole of it: from an address and the service's key to a report. ``certify_in_process`` does the same
+without sockets. A scenario is a generator that knows nothing of HTTP (``scenarios``); a ``Run`` performs its steps.
+"""
+
+from game_operator.certify.catalogue import scenarios
+from game_operator.certify.certifying import certify, certify_in_process
+from game_operator.certify.report import Cause, Latency, Moved, Report
+from game_operator.certify.scenario import Scenario
+from game_operator.certify.supplies import Supplies
+from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
+
+__all__ = [
+    "Cause",
+    "Exchange",
+    "Latency",
+    "Moved",
+    "Note",
+    "Outcome",
+    "Report",
+    "Scenario",
+    "Supplies",
+    "Verdict",
+    "Weight",
+    "certify",
+    "certify_in_process",
+    "scenarios",
+]

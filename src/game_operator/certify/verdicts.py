@@ -48,7 +48,7 @@ class Exchange:
     Attributes:
         title: What it was for, such as ``the same withdraw again``.
         method, path: Of the request; the path stands below the wallet's address.
-        request_headers: As sent, the signature among them and never a key; what the user added stands without its value.
+        request_headers: As sent, the signature among them, never a key; what the user added has no value here.
         request_body: As sent; of a very long one only the beginning.
         request_bytes: How long the body was that was sent.
         status: HTTP status of the answer; 0 if none came.

@@ -1,0 +1,234 @@
+"""``certify``: from an address and a key to a report."""
+
+import secrets
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from game_operator._version import __version__
+from game_operator.caller import HeadersToSend, SigningKey
+from game_operator.certify.bodies import BodyWriter
+from game_operator.certify.carrier import Carrier
+from game_operator.certify.catalogue import in_playing_order, scenarios, selected
+from game_operator.certify.causes import causes_of
+from game_operator.certify.in_process import Deliver, InProcessCarrier
+from game_operator.certify.keyring import Keyring
+from game_operator.certify.over_http import HttpCarrier
+from game_operator.certify.preflight import check_wallet
+from game_operator.certify.report import Moved, Report
+from game_operator.certify.run import Purse, Run
+from game_operator.certify.scenario import Scenario
+from game_operator.certify.supplies import Supplies
+from game_operator.certify.verdicts import Verdict
+from game_operator.errors import ConfigurationError, shown
+from game_operator.profile import Profile
+from game_operator.protocol.http import HeaderPairs, is_loopback
+
+__all__ = ["OnVerdict", "certify", "certify_in_process"]
+
+#: Told of each verdict, with how many scenarios there are.
+OnVerdict: TypeAlias = Callable[[Verdict, int], object]
+
+_LOAD: Final = "load"
+
+
+def certify(
+    url: str,
+    *,
+    signing_key: SigningKey,
+    player_id: str,
+    other_player_id: str,
+    profile: Profile | None = None,
+    only: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    supplies: Supplies | None = None,
+    instance_id: str | None = None,
+    headers: HeadersToSend = (),
+    ssl_context: ssl.SSLContext | None = None,
+    timeout: float = 5.0,
+    deadline: float = 120.0,
+    moves_money: bool = False,
+    allow_insecure_http: bool = False,
+    on_verdict: OnVerdict | None = None,
+    run_id: str | None = None,
+) -> Report:
+    """
+    Certify the wallet at *url*: send it what a wallet must survive, and judge what it answers (spec §4.1).
+
+    It moves money of the two players, and puts it back where it can.
+
+    Args:
+        url: What ``/withdraw`` and the others are below; plain http only to this machine.
+        signing_key: The service's private key, whose public half the wallet has.
+        player_id: A test player with at least 10.00, whom nobody else plays.
+        other_player_id: Another one.
+        profile: What is assumed of the wallet.
+        only: Groups (``B``) or ids (``B05``) to be played; all if there are none.
+        skip: Groups or ids to be left out.
+        supplies: What more can be done to the wallet; scenarios that need it are skipped without.
+        instance_id: The game instance that is played; a wallet that knows its instances refuses others.
+        headers: More headers for each request; a report shows their names alone.
+        ssl_context: Whom to trust over https.
+        timeout: Seconds for one request.
+        deadline: Seconds for the whole run; what is not played by then failed.
+        moves_money: Needed for a wallet on another machine.
+        allow_insecure_http: Whether plain http may go to another machine.
+        on_verdict: Told of each verdict as soon as there is one.
+        run_id: What all ids of this run begin with; a new one if None. Runs with the same one are no fresh runs.
+
+    Raises:
+        RequestNotSentError: Nobody can reach the wallet.
+        ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is a key.
+    """
+    _check_address(url, moves_money=moves_money)
+    supplies, profile = supplies or Supplies(), profile or Profile()
+    extra = _raw(headers)
+    carrier = HttpCarrier(
+        url,
+        signing_key,
+        second_url=supplies.second_url,
+        elsewhere=supplies.elsewhere,
+        headers=extra,
+        profile=profile,
+        timeout=timeout,
+        allow_insecure_http=allow_insecure_http,
+        ssl_context=ssl_context,
+    )
+    return _certified(
+        url,
+        carrier,
+        signing_key,
+        (Purse(player_id), Purse(other_player_id)),
+        profile,
+        selected(only, skip),
+        supplies,
+        instance_id,
+        deadline,
+        on_verdict,
+        run_id,
+        extra,
+    )
+
+
+def certify_in_process(
+    wallet: Deliver,
+    *,
+    signing_key: SigningKey,
+    player_id: str,
+    other_player_id: str,
+    profile: Profile | None = None,
+    only: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    supplies: Supplies | None = None,
+    instance_id: str | None = None,
+    deadline: float = 120.0,
+    on_verdict: OnVerdict | None = None,
+    run_id: str | None = None,
+) -> Report:
+    """
+    Certify a wallet in this process, without sockets; what needs them is skipped.
+
+    *wallet* is a function of path, headers and body that returns an ``HttpResponse``, or an awaitable of one. All else
+    is as for ``certify``.
+    """
+    supplies = supplies or Supplies()
+    return _certified(
+        "",
+        InProcessCarrier(wallet, supplies.second_url),
+        signing_key,
+        (Purse(player_id), Purse(other_player_id)),
+        profile or Profile(),
+        selected(only, skip),
+        supplies,
+        instance_id,
+        deadline,
+        on_verdict,
+        run_id,
+        (),
+    )
+
+
+def _certified(
+    url: str,
+    carrier: Carrier,
+    signing_key: SigningKey,
+    purses: tuple[Purse, Purse],
+    profile: Profile,
+    chosen: tuple[Scenario, ...],
+    supplies: Supplies,
+    instance_id: str | None,
+    deadline: float,
+    on_verdict: OnVerdict | None,
+    run_id: str | None,
+    extra: HeaderPairs,
+) -> Report:
+    began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
+    keyring = Keyring(profile.signature_header, signing_key, old=supplies.old_key, retired=supplies.retired_key)
+    run = Run(
+        carrier,
+        keyring,
+        profile=profile,
+        purses=purses,
+        supplies=supplies,
+        run_id=run_id or f"certify-{secrets.token_hex(4)}",
+        instance_id=instance_id,
+        seconds=deadline,
+        shown_headers=tuple(name for name, _ in extra),
+    )
+    try:
+        check_wallet(run.hear, BodyWriter(profile), purses, url)
+        before = [purse.cents for purse in purses]
+        verdicts, stages = _played(run, chosen, on_verdict)
+        after = run.balances()
+    finally:
+        carrier.close()
+    ordered = tuple(sorted(verdicts, key=lambda verdict: verdict.id))
+    return Report(
+        url=url,
+        verdicts=ordered,
+        causes=causes_of(ordered, {each.id: each for each in scenarios()}),
+        latency=run.latency(stages.get(_LOAD, 0.0)),
+        moved=tuple(Moved(purse.player_id, *cents) for purse, *cents in zip(purses, before, after, strict=True)),
+        began_millis=began_millis,
+        seconds=time.monotonic() - began,
+        calls=run.calls,
+        run_id=run.run_id,
+        version=__version__,
+        stages_seconds=stages,
+    )
+
+
+def _played(
+    run: Run, chosen: tuple[Scenario, ...], on_verdict: OnVerdict | None
+) -> tuple[list[Verdict], dict[str, float]]:
+    verdicts: list[Verdict] = []
+    stages: dict[str, float] = {}
+    for scenario in in_playing_order(chosen):
+        began = time.monotonic()
+        verdict = run.play(scenario)
+        stages[scenario.stage] = stages.get(scenario.stage, 0.0) + time.monotonic() - began
+        verdicts.append(verdict)
+        if on_verdict is not None:
+            on_verdict(verdict, len(chosen))
+    return verdicts, stages
+
+
+def _check_address(url: str, *, moves_money: bool) -> None:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        host = ""
+    if not host:
+        raise ConfigurationError(f"{shown(url)} is no address. Pass one like http://127.0.0.1:8000/wallet.")
+    if not is_loopback(host) and not moves_money:
+        raise ConfigurationError(
+            f"{shown(host)} is another machine, and a certification moves its players' money. Pass moves_money=True "
+            "(--moves-money) if that is what you want."
+        )
+
+
+def _raw(headers: HeadersToSend) -> HeaderPairs:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)

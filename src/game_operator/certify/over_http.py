@@ -1,0 +1,153 @@
+"""Carries parcels over HTTP; each has its exact time, whatever the wallet does."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from game_operator.caller import AsyncWebhookCaller, Delivery, SigningKey
+from game_operator.certify.carrier import Carried, Parcel
+from game_operator.certify.wire import Manner, Request
+from game_operator.client._rough_wire import Roughness, post_roughly
+from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError
+from game_operator.profile import Profile
+from game_operator.protocol.http import HeaderPairs, HttpResponse
+
+__all__ = ["HttpCarrier"]
+
+_ROUGH: Final = {
+    Manner.CUT: Roughness.RESET,
+    Manner.CHUNKED: Roughness.CHUNKED,
+    Manner.SLOW: Roughness.SLOW,
+    Manner.HALF: Roughness.HALF,
+    Manner.WHOLE: Roughness.PLAIN,
+}
+
+
+class HttpCarrier:
+    """
+    Carries parcels to the wallet at *url*.
+
+    Args:
+        url: The wallet's address, what ``/withdraw`` and the others are below.
+        signing_key: The service's; nothing is signed with it here.
+        second_url: Another process of the same wallet.
+        elsewhere: An address of this machine that requests may come from.
+        headers: More headers for each request.
+        profile: What is assumed.
+        timeout: Seconds for one request.
+        allow_insecure_http: Whether plain http may go to another machine.
+        ssl_context: Whom to trust over https.
+
+    Raises:
+        ConfigurationError: A setting cannot work, or an event loop runs in this thread.
+    """
+
+    on_wire = True
+
+    def __init__(
+        self,
+        url: str,
+        signing_key: SigningKey,
+        *,
+        second_url: str | None = None,
+        elsewhere: str | None = None,
+        headers: HeaderPairs = (),
+        profile: Profile,
+        timeout: float,
+        allow_insecure_http: bool = False,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        _check_no_loop()
+        self._callers = {
+            name: AsyncWebhookCaller(
+                address,
+                signing_key,
+                profile=profile,
+                timeout=timeout,
+                allow_insecure_http=allow_insecure_http,
+                ssl_context=ssl_context,
+            )
+            for name, address in (("wallet", url), ("second", second_url))
+            if address is not None
+        }
+        self._elsewhere = elsewhere
+        self._headers = headers
+        self._timeout = timeout
+        self._ssl_context = ssl_context
+        self._runner = asyncio.Runner()
+
+    def carry(self, parcels: Sequence[Parcel]) -> list[Carried]:
+        """Carry *parcels*, all at once if there are several."""
+        return self._runner.run(self._carried(parcels))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._runner.run(self._closed())
+        self._runner.close()
+
+    async def _closed(self) -> None:
+        for caller in self._callers.values():
+            await caller.aclose()
+
+    async def _carried(self, parcels: Sequence[Parcel]) -> list[Carried]:
+        if len(parcels) == 1:
+            return [await self._one(parcels[0])]
+        return await asyncio.gather(*map(self._one, parcels))
+
+    async def _one(self, parcel: Parcel) -> Carried:
+        request = parcel.request
+        began = time.perf_counter()
+        try:
+            answer = await (self._roughly(parcel) if _is_rough(request) else self._posted(parcel))
+        except RequestNotSentError as failed:
+            return Carried(None, str(failed.args[0]), time.perf_counter() - began, failed.timed_out, unreachable=True)
+        except TransportError as failed:
+            return Carried(None, str(failed.args[0]), time.perf_counter() - began, failed.timed_out)
+        except TimeoutError:
+            return Carried(None, f"no answer within {self._timeout:g} s", time.perf_counter() - began, timed_out=True)
+        except (OSError, ValueError) as failed:
+            return Carried(None, str(failed) or type(failed).__name__, time.perf_counter() - began)
+        problem = answer.defect if answer else "the connection was cut before the answer, on purpose"
+        return Carried(answer, problem, time.perf_counter() - began)
+
+    async def _posted(self, parcel: Parcel) -> HttpResponse:
+        request = parcel.request
+        # The caller says by itself that a body is JSON.
+        pairs = [each for each in (*parcel.headers, *self._headers) if each[0].lower() != b"content-type"]
+        told = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+        delivery: Delivery = await self._callers[request.at].post(request.path, request.body, told, signed=False)
+        return HttpResponse(delivery.status, delivery.headers, delivery.body, delivery.defect)
+
+    async def _roughly(self, parcel: Parcel) -> HttpResponse | None:
+        request = parcel.request
+        caller = self._callers["second" if request.at == "second" else "wallet"]
+        return await post_roughly(
+            f"{caller.url}{request.path}",
+            (*parcel.headers, *self._headers),
+            request.body,
+            _ROUGH[request.manner],
+            self._timeout,
+            method=request.method,
+            ssl_context=self._ssl_context,
+            local_address=self._elsewhere if request.at == "elsewhere" else None,
+        )
+
+
+def _is_rough(request: Request) -> bool:
+    """Return whether no ordinary client would send it so."""
+    own_type = any(name.lower() == "content-type" for name, _ in request.headers)
+    odd = request.method != "POST" or own_type or request.at == "elsewhere" or request.seal.times > 1
+    return odd or request.manner is not Manner.WHOLE
+
+
+def _check_no_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigurationError(
+        "certify() waits for the wallet, and an event loop runs in this thread. Call it in another thread: "
+        "await asyncio.to_thread(certify, …)."
+    )

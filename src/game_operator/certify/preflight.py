@@ -1,0 +1,73 @@
+"""What is asked of a wallet before a certification, so that a wrong address, key or player is told at once."""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Final
+
+from game_operator.certify.bodies import BodyWriter
+from game_operator.certify.run import Purse
+from game_operator.certify.wire import Heard, Request
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import ConfigurationError, RequestNotSentError, shown
+from game_operator.models.webhooks import BalanceCall
+from game_operator.money import amount_from_cents
+
+__all__ = ["check_wallet"]
+
+#: The least that both players must have, in cents: scenarios scale to what there is.
+_LEAST_CENTS: Final = 1_000
+_REMEDIES: Final[Mapping[str, str]] = {
+    WebhookErrorCode.INVALID_SIGNATURE: "The wallet takes our calls for forged. Give it the public half of the key "
+    "that you certify with, or pass the private half of the one it has.",
+    WebhookErrorCode.INVALID_REQUEST: "The wallet does not understand a player-balance. Mind the address, a prefix "
+    "such as /wallet, and pass the profile with which it reads its bodies.",
+    WebhookErrorCode.SYSTEM_ERROR: "The wallet fails, or has another key than ours. Look into its log.",
+}
+
+
+class _UnreachableError(RequestNotSentError):
+    """Catch it as ``RequestNotSentError``."""
+
+    advice: ClassVar[str] = "Nothing was sent: check address, DNS, firewall and TLS, and that the wallet runs."
+
+
+def check_wallet(hear: Callable[[Request], Heard], writer: BodyWriter, purses: tuple[Purse, Purse], url: str) -> None:
+    """
+    Read both balances; a wallet that answers in no form at all is left to the scenarios.
+
+    Raises:
+        RequestNotSentError: Nobody can reach the wallet.
+        ConfigurationError: Address, key or players cannot work.
+    """
+    if purses[0].player_id == purses[1].player_id:
+        raise ConfigurationError("player_id and other_player_id are the same. Pass two players, each with money.")
+    for purse in purses:
+        call = BalanceCall(player_id=purse.player_id)
+        heard = hear(Request(f"the balance of {purse.player_id}", "/player-balance", writer.encoded(call)))
+        if heard.unreachable:
+            raise _UnreachableError(heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out)
+        _check_answer(heard, purse, url)
+
+
+def _check_answer(heard: Heard, purse: Purse, url: str) -> None:
+    if heard.status in (404, 405) and not heard.succeeded:
+        raise ConfigurationError(
+            f"{shown(url)} is no wallet: player-balance was answered with HTTP {heard.status}. Pass the address that "
+            "/withdraw and the others are below; mind a prefix, such as /wallet."
+        )
+    if heard.reply is None:
+        return
+    if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND:
+        raise ConfigurationError(
+            f"The wallet knows no player {shown(purse.player_id)}. Open an account with some money, or pass the id of "
+            "a test player."
+        )
+    if heard.code is not None:
+        told = _REMEDIES.get(heard.code, "Look into the wallet's log.")
+        raise ConfigurationError(f"A player-balance was refused with {shown(heard.code)}. {told}")
+    cents = heard.balance_cents or 0
+    if cents < _LEAST_CENTS:
+        raise ConfigurationError(
+            f"The player {shown(purse.player_id)} has {amount_from_cents(cents)}. Give both players at least "
+            f"{amount_from_cents(_LEAST_CENTS)}: the scenarios move it, and put it back."
+        )
+    purse.cents = cents

@@ -1,0 +1,306 @@
+"""Plays scenarios against a wallet, one after the other, and makes a verdict of each."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from game_operator.certify.bodies import BodyWriter
+from game_operator.certify.carrier import Carried, Carrier, Parcel
+from game_operator.certify.keyring import Keyring
+from game_operator.certify.players import Player
+from game_operator.certify.report import Latency
+from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario
+from game_operator.certify.stage import Stage
+from game_operator.certify.supplies import Supplies, missing_told
+from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
+from game_operator.certify.wire import Act, Heard, Request
+from game_operator.errors import MalformedCallError
+from game_operator.models.webhooks import BalanceCall, Reply
+from game_operator.profile import Profile
+from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.webhook_reply import read_reply
+
+__all__ = ["Purse", "Run"]
+
+#: Of each scenario, how many exchanges are kept from its beginning and from its end.
+_FIRST, _LAST = 40, 120
+#: How much of a body is kept.
+_KEPT_BYTES: Final = 65_536
+#: After so many scenarios without an answer in a row, the wallet is taken to be gone.
+_PATIENCE: Final = 3
+_NO_ANSWER: Final = "no answer"
+
+
+@dataclass(slots=True)
+class Purse:
+    """A player, and the balance that is known from the last scenario; None if it must be asked for."""
+
+    player_id: str
+    cents: int | None = None
+
+
+@dataclass(slots=True)
+class _Record:
+    """The exchanges of a scenario: all that can be remembered of them."""
+
+    seen: int = 0
+    first: list[tuple[int, Exchange]] = field(default_factory=list)
+    last: deque[tuple[int, Exchange]] = field(default_factory=lambda: deque(maxlen=_LAST))
+
+    def keep(self, exchange: Exchange) -> int:
+        place, self.seen = self.seen, self.seen + 1
+        (self.first if place < _FIRST else self.last).append((place, exchange))
+        return place
+
+    def kept(self) -> list[tuple[int, Exchange]]:
+        return [*self.first, *self.last]
+
+
+class Run:
+    """
+    A certification under way.
+
+    Args:
+        carrier: Brings requests to the wallet.
+        keyring: Seals them.
+        profile: What is assumed of the wallet.
+        purses: Both players.
+        supplies: What more can be done to the wallet.
+        run_id: What all ids begin with.
+        instance_id: The instance that is played.
+        seconds: How long the run may take in all.
+        shown_headers: Names of the headers that the user added, for the report.
+    """
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        keyring: Keyring,
+        *,
+        profile: Profile,
+        purses: tuple[Purse, Purse],
+        supplies: Supplies,
+        run_id: str,
+        instance_id: str | None,
+        seconds: float,
+        shown_headers: tuple[bytes, ...] = (),
+    ) -> None:
+        self._carrier = carrier
+        self._keyring = keyring
+        self._profile = profile
+        self._purses = purses
+        self._supplies = supplies
+        self._supplied = frozenset(
+            [
+                *supplies.names(),
+                *(["wire"] if carrier.on_wire else []),
+                *(["batches"] if profile.deposit_batch else []),
+            ]
+        )
+        self.run_id = run_id
+        self._instance_id = instance_id
+        self._until = time.monotonic() + seconds
+        self._seconds = seconds
+        self._shown = tuple((name, "…".encode()) for name in shown_headers)
+        self._silent = 0
+        self._record = _Record()
+        self._is_load = False
+        self._load_ms: list[float] = []
+        self._load_at_once = 0
+        self.calls = 0
+
+    def play(self, scenario: Scenario) -> Verdict:
+        """Play *scenario* and return its verdict; whatever the wallet does, it is a verdict."""
+        if missing := tuple(name for name in scenario.needs if name not in self._supplied):
+            return _verdict(scenario, Outcome.SKIPPED, missing_told(missing))
+        if problem := self._unplayable():
+            note = Note(problem, Weight.CONTRACT_BROKEN, _NO_ANSWER)
+            return _judged(scenario, [note], _Record(), 0.0)
+        self._record, began = _Record(), time.monotonic()
+        self._is_load = scenario.stage == STAGES[-1]
+        verdict = self._played(scenario)
+        return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
+
+    def hear(self, request: Request) -> Heard:
+        """Send one request outside any scenario."""
+        self._record = _Record()
+        return self._heard((request,))[0]
+
+    def balances(self) -> list[int | None]:
+        """Return both balances in cents, None where one cannot be read."""
+        writer = BodyWriter(self._profile)
+        told = []
+        for purse in self._purses:
+            body = writer.encoded(BalanceCall(player_id=purse.player_id))
+            heard = self.hear(Request(f"the balance of {purse.player_id}", "/player-balance", body))
+            told.append(heard.balance_cents if heard.succeeded else None)
+        return told
+
+    def latency(self, seconds: float) -> Latency | None:
+        """Return how long the answers of the load phase took, which lasted *seconds*; None if there was none."""
+        if not self._load_ms:
+            return None
+        return Latency(tuple(self._load_ms), seconds, self._load_at_once)
+
+    def _played(self, scenario: Scenario) -> Verdict:
+        notes: list[Note] = []
+        stage: Stage | None = None
+        try:
+            stage = self._staged(scenario)
+            notes = stage.notes
+            self._drive(_whole(stage, scenario))
+        except NotTried as why:
+            if not notes:
+                return self._after(stage, _verdict(scenario, Outcome.SKIPPED, str(why), self._record))
+        except Found as found:
+            notes.append(Note(found.reason, found.weight or scenario.weight, found.cause, found.place))
+        except Exception as odd:  # An answer that nobody thought of: a verdict is due all the same.
+            told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
+            notes.append(Note(told, Weight.CONTRACT_BROKEN))
+        self._silent = self._silent + 1 if any(note.cause == _NO_ANSWER for note in notes) else 0
+        return self._after(stage, _judged(scenario, notes, self._record, 0.0))
+
+    def _after(self, stage: Stage | None, verdict: Verdict) -> Verdict:
+        """Put balances back, and remember them if they are known."""
+        for purse in self._purses:
+            purse.cents = None
+        if stage is None or self._silent:
+            return verdict
+        if verdict.outcome is Outcome.PASSED and not (stage.player.drifted_cents or stage.other.drifted_cents):
+            for purse, player in zip(self._purses, (stage.player, stage.other), strict=True):
+                purse.cents = player.due_cents
+            return verdict
+        self._record = _Record()
+        with suppress(Found):  # Out of time: the report says what was left.
+            self._drive(stage.restore())
+        return verdict
+
+    def _staged(self, scenario: Scenario) -> Stage:
+        opened = [Player(purse.player_id, purse.cents or 0, purse.cents or 0) for purse in self._purses]
+        stage = Stage(
+            scenario,
+            player=opened[0],
+            other=opened[1],
+            profile=self._profile,
+            run_id=self.run_id,
+            instance_id=self._instance_id,
+            supplied=self._supplied,
+            values=self._supplies.values(),
+        )
+        for purse, player in zip(self._purses, opened, strict=True):
+            if purse.cents is None:
+                player.opening_cents = player.due_cents = self._drive(stage.balance_of(player))
+        return stage
+
+    def _unplayable(self) -> str:
+        if self._silent >= _PATIENCE:
+            return f"not tried: the wallet gave no answer in the last {_PATIENCE} scenarios"
+        if time.monotonic() > self._until:
+            return f"not tried: the run's {self._seconds:g} s were used up"
+        return ""
+
+    def _drive(self, play: Play) -> Any:  # Any: what a part of a scenario returns is its own business.
+        """Perform the steps of *play*; return what it returns."""
+        answers: list[Heard] | None = None
+        while True:
+            try:
+                step = next(play) if answers is None else play.send(answers)
+            except StopIteration as ended:
+                return ended.value
+            if time.monotonic() > self._until:
+                play.close()
+                raise Found(f"broken off: the run's {self._seconds:g} s were used up", Weight.CONTRACT_BROKEN)
+            answers = self._acted(step) if isinstance(step, Act) else self._heard(step.requests)
+
+    def _acted(self, act: Act) -> list[Heard]:
+        deed: Callable[..., object] = getattr(self._supplies, act.what)
+        try:
+            deed(*act.arguments)
+        except Exception as failed:
+            raise NotTried(f"{act.what} could not be done: {type(failed).__name__}: {failed}") from failed
+        return []
+
+    def _heard(self, requests: tuple[Request, ...]) -> list[Heard]:
+        parcels = [Parcel(request, self._keyring.headers(request)) for request in requests]
+        at_millis = time.time_ns() // 1_000_000
+        carried = self._carrier.carry(parcels)
+        self.calls += len(parcels)
+        if self._is_load and len(parcels) > 1:
+            self._load_ms += (each.elapsed_seconds * 1_000 for each in carried)
+            self._load_at_once = max(self._load_at_once, len(parcels))
+        return [self._noted(parcel, each, at_millis) for parcel, each in zip(parcels, carried, strict=True)]
+
+    def _noted(self, parcel: Parcel, carried: Carried, at_millis: int) -> Heard:
+        request, answer = parcel.request, carried.answer
+        reply, problem = _read(answer, carried.problem)
+        status, body = (answer.status, answer.body) if answer else (0, b"")
+        elapsed_ms = carried.elapsed_seconds * 1_000
+        exchange = Exchange(
+            title=request.title,
+            method=request.method,
+            path=request.path,
+            request_headers=(*parcel.headers, *self._shown),
+            request_body=request.body[:_KEPT_BYTES],
+            request_bytes=len(request.body),
+            status=status,
+            answer_headers=answer.headers if answer else (),
+            answer_body=body[:_KEPT_BYTES],
+            reply=reply,
+            problem=problem,
+            elapsed_ms=elapsed_ms,
+            at_millis=at_millis,
+        )
+        place = self._record.keep(exchange)
+        return Heard(
+            request,
+            status,
+            body,
+            reply,
+            problem,
+            elapsed_ms,
+            at_millis,
+            place,
+            carried.timed_out,
+            carried.unreachable,
+        )
+
+
+def _whole(stage: Stage, scenario: Scenario) -> Play:
+    yield from scenario.play(stage)
+    yield from stage.holds()
+
+
+def _read(answer: HttpResponse | None, problem: str) -> tuple[Reply | None, str]:
+    if answer is None or problem:
+        return None, problem
+    try:
+        return read_reply(answer.body), ""
+    except MalformedCallError as malformed:
+        return None, str(malformed)
+
+
+def _verdict(scenario: Scenario, outcome: Outcome, reason: str = "", record: _Record | None = None) -> Verdict:
+    return Verdict(
+        id=scenario.id,
+        title=scenario.title,
+        weight=scenario.weight,
+        outcome=outcome,
+        reason=reason,
+        exchanges=tuple(exchange for _, exchange in record.kept()) if record else (),
+        rests_on=scenario.rests_on,
+        means=scenario.means,
+        mend=scenario.mend,
+    )
+
+
+def _judged(scenario: Scenario, notes: list[Note], record: _Record, duration_ms: float) -> Verdict:
+    if not notes:
+        return _verdict(scenario, Outcome.PASSED, "", record)
+    at = {place: index for index, (place, _) in enumerate(record.kept())}
+    placed = [replace(note, exchange=None if note.exchange is None else at.get(note.exchange)) for note in notes]
+    placed.sort(key=lambda note: note.weight.rank)
+    verdict = _verdict(scenario, Outcome.FAILED, placed[0].reason, record)
+    return replace(verdict, weight=placed[0].weight, notes=tuple(placed), duration_ms=duration_ms)

@@ -1,0 +1,366 @@
+"""
+The stage of one scenario: its players with what they must have, fresh ids, and the ways to ask and to judge.
+
+Everything that asks is a generator, used by ``yield from``: it yields steps and is given what was heard, so that no
+scenario knows how its calls travel.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Final, TypeAlias
+
+from game_operator.certify.bodies import BodyWriter
+from game_operator.certify.finality import Finality, finality
+from game_operator.certify.players import Bet, Player
+from game_operator.certify.scenario import Found, NotTried, Scenario
+from game_operator.certify.verdicts import Note, Weight
+from game_operator.certify.wire import Act, Heard, Request, Seal, Send, Step
+from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
+from game_operator.money import amount_from_cents
+from game_operator.profile import Profile
+from game_operator.protocol.webhook_reply import fold_code
+
+__all__ = ["Asking", "Judging", "Stage", "units"]
+
+#: A part of a scenario that ends with one answer.
+Asking: TypeAlias = Generator[Step, list[Heard], Heard]
+#: A part of a scenario that ends with nothing to say.
+Judging: TypeAlias = Generator[Step, list[Heard], None]
+
+_MOST_UNIT_CENTS: Final = 500
+_JACKPOT: Final = "JACKPOT"
+_LIMIT: Final = WebhookErrorCode.LIMIT_EXCEEDED.value
+
+
+def units(cents: int) -> str:
+    """Return *cents* as a report shows them: in currency units, with two decimals."""
+    return f"{amount_from_cents(cents):.2f}"
+
+
+class Stage:
+    """
+    What a scenario has.
+
+    Attributes:
+        player, other: Two players with money.
+        profile: What is assumed of the wallet.
+        writer: Writes bodies under the names of the profile.
+        instance_id: The instance that is played.
+        supplied: The names of what whoever certifies supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
+        values: What was supplied that is a value, such as the number of random operations, by its name.
+        notes: What is wrong and did not end the scenario.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        player: Player,
+        other: Player,
+        profile: Profile,
+        run_id: str,
+        instance_id: str | None,
+        supplied: frozenset[str],
+        values: dict[str, object] | None = None,
+    ) -> None:
+        self.scenario: Final = scenario
+        self.player: Final = player
+        self.other: Final = other
+        self.profile: Final = profile
+        self.writer: Final = BodyWriter(profile)
+        self.instance_id: Final = instance_id
+        self.supplied: Final = supplied
+        self.values: Final = values or {}
+        self.notes: Final[list[Note]] = []
+        self._prefix = f"{run_id}-{scenario.id}"
+        self._made = 0
+
+    # What calls are made of.
+
+    def fresh(self, word: str = "id") -> str:
+        """Return an id that nobody has used."""
+        self._made += 1
+        return f"{self._prefix}-{word}-{self._made}"
+
+    @property
+    def unit_cents(self) -> int:
+        """A wager of which the poorer player can pay twenty."""
+        return max(1, min(_MOST_UNIT_CENTS, self.player.opening_cents // 20, self.other.opening_cents // 20))
+
+    def bet(
+        self,
+        player: Player | None = None,
+        cents: int | None = None,
+        *,
+        action: str = "BET",
+        bet_id: str | None = None,
+        tx_id: str | None = None,
+    ) -> Bet:
+        """Return a new bet; of *player*, or of the first; of *cents*, or of a unit."""
+        bet_id = self.fresh("bet") if bet_id is None else bet_id
+        return Bet(
+            player=player or self.player,
+            bet_id=bet_id,
+            wager_cents=self.unit_cents if cents is None else cents,
+            tx_id=f"withdraw:{action.lower()}:{bet_id}" if tx_id is None else tx_id,
+            round_id=f"{bet_id}-round",
+            instance_id=self.instance_id,
+            game="certify",
+            action=action,
+            profile=self.profile,
+        )
+
+    def claim(self, cents: int, action: str, *, player: Player | None = None, bet_id: str | None = None) -> DepositCall:
+        """Return a claim of *cents*, of free bets or a jackpot; raise NotTried if the profile has no such claims."""
+        if action not in self.profile.claim_types:
+            raise NotTried(f"the profile has no claims of the type {action}")
+        claimed = self.fresh("claim") if bet_id is None else bet_id
+        return DepositCall(
+            player_id=(player or self.player).id,
+            bet_id=claimed,
+            amount_cents=cents,
+            tx_id=f"deposit:{action.lower()}:{claimed}",
+            action=action,
+            instance_id=self.instance_id,
+            game="certify",
+        )
+
+    def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
+        """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""
+        return Request(title, f"/{call.operation}", self.writer.encoded(call), seal or Seal())
+
+    def early_code(self, code: str = WebhookErrorCode.BET_NOT_FOUND) -> str:
+        """Return what a deposit is answered whose withdraw may be on the way: *code*, or what the profile has."""
+        is_default = self.profile.early_deposit_code == WebhookErrorCode.BET_NOT_FOUND
+        return code if is_default else self.profile.early_deposit_code
+
+    # Asking. Nothing is judged by these two.
+
+    def send(self, request: Request) -> Asking:
+        """Send one request, and return what was heard."""
+        (heard,) = yield Send((request,))
+        return heard
+
+    def together(self, requests: Sequence[Request]) -> Generator[Step, list[Heard], list[Heard]]:
+        """Send *requests* all at once, and return what was heard of each, in their order."""
+        return (yield Send(tuple(requests)))
+
+    def act(self, what: str, *arguments: object) -> Judging:
+        """Let whoever certifies do *what*, one of ``Supplies``."""
+        yield Act(what, arguments)
+
+    def stored_cents(self, player: Player) -> int:
+        """Return a player's balance as the operator's own table has it (``Supplies.stored_cents``)."""
+        ask = self.values["stored_cents"]
+        assert callable(ask)
+        try:
+            return int(ask(player.id))
+        except Exception as failed:
+            raise NotTried(f"stored_cents could not be asked: {type(failed).__name__}: {failed}") from failed
+
+    # Judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
+
+    def hear(self, what: WebhookCall | Request, title: str = "") -> Asking:
+        """Send *what*, and hold that a reply of spec §2.1 came, with HTTP status 200 (spec §4.1)."""
+        heard = yield from self.send(what if isinstance(what, Request) else self.request(what, title))
+        self.check_reply(heard)
+        return heard
+
+    def check_reply(self, heard: Heard, *, status: int = 200) -> None:
+        """Hold that *heard* is a reply of spec §2.1; note another HTTP status than *status* (spec §4.1)."""
+        title = heard.request.title
+        if not heard.status:
+            raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, "no answer", heard.place)
+        if heard.reply is None:
+            told = f"{title}: answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}"
+            raise Found(told, Weight.CONTRACT_BROKEN, "no reply of spec §2.1", heard.place)
+        if heard.status != status:
+            kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
+            told = f"{title}: answered {kind} with HTTP {heard.status}, and it must be {status}"
+            self.note(told, Weight.CONTRACT_BROKEN, f"answers with HTTP {heard.status}", heard)
+
+    def accepts(
+        self,
+        what: WebhookCall | Request,
+        title: str = "",
+        *,
+        moves: int = 0,
+        player: Player | None = None,
+        unless_limited: bool = False,
+    ) -> Asking:
+        """
+        Hold that *what* is answered SUCCESS with the balance that is due once it moved *moves* cents.
+
+        Args:
+            what: A call, or a request.
+            title: What a report calls it.
+            moves: What becomes of the balance: below 0 for a debit.
+            player: Whose; the player that the call names, or the first.
+            unless_limited: Whether the wallet may refuse for a limit of its own: then this scenario is not tried.
+        """
+        heard = yield from self.hear(what, title)
+        if unless_limited and heard.code == _LIMIT:
+            raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {_LIMIT}")
+        self.check_success(heard)
+        who = player or self._player_of(what)
+        who.due_cents += moves
+        yield from self.check_told(heard, who)
+        return heard
+
+    def check_success(self, heard: Heard) -> None:
+        """Hold that it is a SUCCESS."""
+        if not heard.succeeded:
+            raise Found(f"{heard.request.title}: refused with {heard.code}, and SUCCESS was due", place=heard.place)
+
+    def again(self, what: WebhookCall | Request, first: Heard, title: str, *, player: Player | None = None) -> Asking:
+        """
+        Hold that a known call is answered as it was at *first*, moving nothing.
+
+        It tells the balance of now, or word for word what it told first (docs/decisions/0012).
+        """
+        heard = yield from self.hear(what, title)
+        if heard.succeeded != first.succeeded:
+            told = f"{heard.request.title}: answered {_said(heard)}, and at first it was {_said(first)}"
+            raise Found(told, place=heard.place)
+        if heard.code != first.code:
+            self.note(f"{heard.request.title}: {heard.code}, and at first {first.code}", Weight.ADVICE, "", heard)
+        who = player or self._player_of(what)
+        if heard.reply is not None and heard.reply != first.reply:
+            yield from self.check_told(heard, who)
+        return heard
+
+    def refuses(
+        self,
+        what: WebhookCall | Request,
+        title: str,
+        code: str,
+        *,
+        player: Player | None = None,
+        success_is_sound: bool = False,
+        status: int = 200,
+    ) -> Asking:
+        """
+        Hold that *what* is refused, that nothing moves, and that the code says what *code* says.
+
+        Another code of the same kind is advice, for the specification shows no list (spec §7.1). One after which the
+        service gives up a payment that it should send again is lost money.
+
+        Args:
+            what: A call, or a request.
+            title: What a report calls it.
+            code: The code that is assumed, as the profile with the extended codes has it.
+            player: Whose balance is looked at; the player that the call names, or the first.
+            success_is_sound: Whether a SUCCESS that moves nothing does no harm either: then it is advice.
+            status: The HTTP status that is due.
+        """
+        heard = yield from self.send(what if isinstance(what, Request) else self.request(what, title))
+        self.check_reply(heard, status=status)
+        who = player or self._player_of(what)
+        if heard.succeeded:
+            yield from self._accepted_wrongly(heard, who, code, sound=success_is_sound)
+            return heard
+        self.check_code(heard, code)
+        if heard.balance_cents is not None:
+            yield from self.check_told(heard, who)
+        return heard
+
+    def check_code(self, heard: Heard, code: str) -> None:
+        """Hold that the code of a refusal lets the service conclude what *code* would."""
+        assert heard.code is not None
+        operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
+        if heard.code == due:
+            return
+        told = f"{heard.request.title}: refused with {heard.code}, and {due} is assumed"
+        due_is, is_ = finality(operation, due), finality(operation, heard.code)
+        if due_is is not Finality.FINAL and is_ is Finality.FINAL:
+            told += "; the service takes this for final and never sends it again"
+            self.note(told, Weight.MONEY_LOST, "", heard)
+        elif due_is is Finality.FINAL and is_ is not Finality.FINAL:
+            self.note(f"{told}; the service may send it again for hours", Weight.ADVICE, "other codes", heard)
+        else:
+            self.note(told, Weight.ADVICE, "other codes", heard)
+
+    def check_told(self, heard: Heard, player: Player) -> Judging:
+        """Hold that the balance that *heard* tells is the one that is due; if not, find out which of the two is off."""
+        told = heard.balance_cents
+        if told is None or told == player.due_cents:
+            return
+        yield from self.holds(player, after=heard)
+        reason = f"{heard.request.title}: tells a balance of {units(told)}, and it is {units(player.due_cents)}"
+        self.note(reason, Weight.CONTRACT_BROKEN, "tells a wrong balance", heard)
+
+    def holds(self, *players: Player, after: Heard | None = None) -> Judging:
+        """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
+        for player in players or (self.player, self.other):
+            actual = yield from self.balance_of(player)
+            if actual != player.due_cents:
+                raise Found(_off(player, actual, after), place=None if after is None else after.place)
+
+    def balance_of(self, player: Player) -> Generator[Step, list[Heard], int]:
+        """Return a player's balance in cents."""
+        heard = yield from self.hear(BalanceCall(player_id=player.id), f"the balance of {player.id}")
+        if heard.balance_cents is None or not heard.succeeded:
+            told = f"{heard.request.title}: refused with {heard.code}, and a balance was due"
+            raise Found(told, Weight.CONTRACT_BROKEN, "no balance", heard.place)
+        return heard.balance_cents
+
+    def note(self, reason: str, weight: Weight, cause: str = "", heard: Heard | None = None) -> None:
+        """Note that something is wrong, and go on."""
+        self.notes.append(Note(reason, weight, cause, None if heard is None else heard.place))
+
+    def advise(self, reason: str, heard: Heard | None = None) -> None:
+        """Note that something could be better."""
+        self.note(reason, Weight.ADVICE, "", heard)
+
+    # Putting things back.
+
+    def restore(self) -> Judging:
+        """Bring both balances to where they were, by bets that are lost or won; judge nothing."""
+        for player in (self.player, self.other):
+            heard = yield from self.send(self.request(BalanceCall(player_id=player.id), "the balance afterwards"))
+            if heard.balance_cents is None or not heard.succeeded:
+                continue
+            more = heard.balance_cents - player.opening_cents
+            for request in self._back(player, more):
+                yield from self.send(request)
+
+    def _back(self, player: Player, more: int) -> Sequence[Request]:
+        """Return what takes *more* cents from the player, or gives what is less."""
+        if not more:
+            return ()
+        if more < 0 and _JACKPOT in self.profile.claim_types:
+            return (self.request(self.claim(-more, _JACKPOT, player=player), "what brings the balance back"),)
+        bet = self.bet(player, max(more, 1))
+        won = bet.deposit(max(1 - more, 0))
+        return self.request(bet.withdraw(), "a bet that brings the balance back"), self.request(won, "its end")
+
+    def _player_of(self, what: WebhookCall | Request) -> Player:
+        if not isinstance(what, Request) and what.player_id == self.other.id:
+            return self.other
+        return self.player
+
+    def _accepted_wrongly(self, heard: Heard, player: Player, code: str, *, sound: bool) -> Judging:
+        actual = yield from self.balance_of(player)
+        moved = actual - player.due_cents
+        title, due = heard.request.title, fold_code(code, self.profile)
+        if sound and not moved:
+            told = f"{title}: answered SUCCESS without moving money, and {due} is assumed; no harm is done"
+            self.note(told, Weight.ADVICE, "SUCCESS where nothing was done", heard)
+            return
+        what = f"the balance moved by {_signed(moved)}" if moved else "nothing moved, and the service believes it did"
+        raise Found(f"{title}: answered SUCCESS, and {due} was due; {what}", place=heard.place)
+
+
+def _said(heard: Heard) -> str:
+    return "SUCCESS" if heard.succeeded else str(heard.code)
+
+
+def _signed(cents: int) -> str:
+    return f"{'+' if cents > 0 else '-'}{units(abs(cents))}"
+
+
+def _off(player: Player, actual: int, after: Heard | None) -> str:
+    since = f"after {after.request.title}, " if after else ""
+    much = "too much" if actual > player.due_cents else "too little"
+    off = units(abs(actual - player.due_cents))
+    return f"{since}{player.id} has {units(actual)}, and {units(player.due_cents)} is due: {off} {much}"
