@@ -90,5 +90,3 @@ def a07(at: Stage) -> Play:
             told = f"{heard.request.title}: answered SUCCESS with {units(heard.balance_cents or 0)}"
             raise Found(told, place=heard.place)
         at.check_code(heard, at.early_code(unknown) if call.operation == "deposit" else unknown)
-    if not at.profile.claim_types:
-        raise NotTried("the profile has no claims")
