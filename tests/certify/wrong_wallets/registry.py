@@ -1,0 +1,49 @@
+"""The register of wrong wallets: what each does wrong, which scenario must catch it, and which others may."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from wallet_by_hand import PlainWallet
+
+__all__ = ["WRONG_WALLETS", "WrongWallet", "wrong"]
+
+W = TypeVar("W", bound=PlainWallet)
+
+
+@dataclass(frozen=True)
+class WrongWallet:
+    """
+    A wallet that is wrong in one way.
+
+    Attributes:
+        name: Of its class.
+        kind: Its class.
+        what: What it does wrong, in one line.
+        must: The scenario that must fail.
+        may: The other scenarios that may fail, for the same mistake shows there; nothing else may.
+        on_file: Whether it needs a database in a file, as several processes share one.
+    """
+
+    name: str
+    kind: type[PlainWallet]
+    what: str
+    must: str
+    may: frozenset[str]
+    on_file: bool = False
+
+
+WRONG_WALLETS: Final[dict[str, WrongWallet]] = {}
+
+
+def wrong(what: str, *, must: str, may: str = "", on_file: bool = False) -> Callable[[type[W]], type[W]]:
+    """Register the class below; *may* has ids with spaces between them."""
+
+    def registered(kind: type[W]) -> type[W]:
+        assert kind.__name__ not in WRONG_WALLETS, kind.__name__
+        WRONG_WALLETS[kind.__name__] = WrongWallet(
+            kind.__name__, kind, what, must, frozenset(may.split()) - {must}, on_file
+        )
+        return kind
+
+    return registered
