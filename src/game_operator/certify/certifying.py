@@ -4,6 +4,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -32,6 +33,38 @@ __all__ = ["OnVerdict", "certify", "certify_in_process"]
 OnVerdict: TypeAlias = Callable[[Verdict, int], object]
 
 _LOAD: Final = "load"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commission:
+    """What is to be certified, by whatever way it is reached."""
+
+    signing_key: SigningKey = field(repr=False)
+    purses: tuple[Purse, Purse]
+    profile: Profile
+    chosen: tuple[Scenario, ...]
+    supplies: Supplies
+    instance_id: str | None
+    deadline: float
+    on_verdict: OnVerdict | None
+    run_id: str | None
+    headers: HeaderPairs = field(default=(), repr=False)
+
+    def run(self, carrier: Carrier) -> Run:
+        """Return a run of it."""
+        supplies = self.supplies
+        header = self.profile.signature_header
+        return Run(
+            carrier,
+            Keyring(header, self.signing_key, old=supplies.old_key, retired=supplies.retired_key),
+            profile=self.profile,
+            purses=self.purses,
+            supplies=supplies,
+            run_id=self.run_id or f"certify-{secrets.token_hex(4)}",
+            instance_id=self.instance_id,
+            seconds=self.deadline,
+            shown_headers=tuple(name for name, _ in self.headers),
+        )
 
 
 def certify(
@@ -83,33 +116,30 @@ def certify(
         ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is a key.
     """
     _check_address(url, moves_money=moves_money)
-    supplies, profile = supplies or Supplies(), profile or Profile()
-    extra = _raw(headers)
+    commission = _Commission(
+        signing_key=signing_key,
+        purses=(Purse(player_id), Purse(other_player_id)),
+        profile=profile or Profile(),
+        chosen=selected(only, skip),
+        supplies=supplies or Supplies(),
+        instance_id=instance_id,
+        deadline=deadline,
+        on_verdict=on_verdict,
+        run_id=run_id,
+        headers=_raw(headers),
+    )
     carrier = HttpCarrier(
         url,
         signing_key,
-        second_url=supplies.second_url,
-        elsewhere=supplies.elsewhere,
-        headers=extra,
-        profile=profile,
+        second_url=commission.supplies.second_url,
+        elsewhere=commission.supplies.elsewhere,
+        headers=commission.headers,
+        profile=commission.profile,
         timeout=timeout,
         allow_insecure_http=allow_insecure_http,
         ssl_context=ssl_context,
     )
-    return _certified(
-        url,
-        carrier,
-        signing_key,
-        (Purse(player_id), Purse(other_player_id)),
-        profile,
-        selected(only, skip),
-        supplies,
-        instance_id,
-        deadline,
-        on_verdict,
-        run_id,
-        extra,
-    )
+    return _certified(url, carrier, commission)
 
 
 def certify_in_process(
@@ -133,54 +163,27 @@ def certify_in_process(
     *wallet* is a function of path, headers and body that returns an ``HttpResponse``, or an awaitable of one. All else
     is as for ``certify``.
     """
-    supplies = supplies or Supplies()
-    return _certified(
-        "",
-        InProcessCarrier(wallet, supplies.second_url),
-        signing_key,
-        (Purse(player_id), Purse(other_player_id)),
-        profile or Profile(),
-        selected(only, skip),
-        supplies,
-        instance_id,
-        deadline,
-        on_verdict,
-        run_id,
-        (),
-    )
-
-
-def _certified(
-    url: str,
-    carrier: Carrier,
-    signing_key: SigningKey,
-    purses: tuple[Purse, Purse],
-    profile: Profile,
-    chosen: tuple[Scenario, ...],
-    supplies: Supplies,
-    instance_id: str | None,
-    deadline: float,
-    on_verdict: OnVerdict | None,
-    run_id: str | None,
-    extra: HeaderPairs,
-) -> Report:
-    began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
-    keyring = Keyring(profile.signature_header, signing_key, old=supplies.old_key, retired=supplies.retired_key)
-    run = Run(
-        carrier,
-        keyring,
-        profile=profile,
-        purses=purses,
-        supplies=supplies,
-        run_id=run_id or f"certify-{secrets.token_hex(4)}",
+    commission = _Commission(
+        signing_key=signing_key,
+        purses=(Purse(player_id), Purse(other_player_id)),
+        profile=profile or Profile(),
+        chosen=selected(only, skip),
+        supplies=supplies or Supplies(),
         instance_id=instance_id,
-        seconds=deadline,
-        shown_headers=tuple(name for name, _ in extra),
+        deadline=deadline,
+        on_verdict=on_verdict,
+        run_id=run_id,
     )
+    return _certified("", InProcessCarrier(wallet, commission.supplies.second_url), commission)
+
+
+def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
+    began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
     try:
-        check_wallet(run.hear, BodyWriter(profile), purses, url)
-        before = [purse.cents for purse in purses]
-        verdicts, stages = _played(run, chosen, on_verdict)
+        run = commission.run(carrier)
+        check_wallet(run.hear, BodyWriter(commission.profile), commission.purses, url)
+        before = [purse.cents for purse in commission.purses]
+        verdicts, stages = _played(run, commission.chosen, commission.on_verdict)
         after = run.balances()
     finally:
         carrier.close()
@@ -190,7 +193,9 @@ def _certified(
         verdicts=ordered,
         causes=causes_of(ordered, {each.id: each for each in scenarios()}),
         latency=run.latency(stages.get(_LOAD, 0.0)),
-        moved=tuple(Moved(purse.player_id, *cents) for purse, *cents in zip(purses, before, after, strict=True)),
+        moved=tuple(
+            Moved(purse.player_id, *cents) for purse, *cents in zip(commission.purses, before, after, strict=True)
+        ),
         began_millis=began_millis,
         seconds=time.monotonic() - began,
         calls=run.calls,
