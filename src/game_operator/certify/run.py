@@ -14,7 +14,7 @@ from game_operator.certify.players import Player
 from game_operator.certify.report import Latency
 from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario
 from game_operator.certify.stage import Stage
-from game_operator.certify.supplies import Supplies, missing_told
+from game_operator.certify.supplies import Supplies, at_hand, missing_told
 from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
 from game_operator.certify.wire import Act, Heard, Request
 from game_operator.errors import MalformedCallError
@@ -93,13 +93,7 @@ class Run:
         self._profile = profile
         self._purses = purses
         self._supplies = supplies
-        self._supplied = frozenset(
-            [
-                *supplies.names(),
-                *(["wire"] if carrier.on_wire else []),
-                *(["batches"] if profile.deposit_batch else []),
-            ]
-        )
+        self._supplied = at_hand(supplies, profile, on_wire=carrier.on_wire)
         self.run_id = run_id
         self._instance_id = instance_id
         self._until = time.monotonic() + seconds
@@ -219,6 +213,8 @@ class Run:
         deed: Callable[..., object] = getattr(self._supplies, act.what)
         try:
             deed(*act.arguments)
+        except NotTried:
+            raise
         except Exception as failed:
             raise NotTried(f"{act.what} could not be done: {type(failed).__name__}: {failed}") from failed
         return []

@@ -6,8 +6,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from game_operator.caller import SigningKey
+from game_operator.profile import Profile
 
-__all__ = ["Deed", "Supplies", "missing_told"]
+__all__ = ["Deed", "Supplies", "at_hand", "missing_told"]
 
 #: Does something to the wallet under test and returns when it is done. Any: each is given what its scenario names.
 Deed = Callable[..., object]
@@ -87,6 +88,13 @@ _TOLD: Final = MappingProxyType(
         "nonce": "a time and a nonce beside the signature, and nothing is known of such a scheme",
     }
 )
+
+
+def at_hand(supplies: Supplies, profile: Profile, *, on_wire: bool) -> frozenset[str]:
+    """Return by their names all of a scenario's needs that are met."""
+    return frozenset(
+        [*supplies.names(), *(["wire"] if on_wire else []), *(["batches"] if profile.deposit_batch else [])]
+    )
 
 
 def missing_told(missing: tuple[str, ...]) -> str:
