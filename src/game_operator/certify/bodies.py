@@ -33,6 +33,10 @@ class BodyWriter:
     def name(self, canonical: str, operation: str) -> str:
         """Return the name under which a field is written, with dots between steps; "" if the service has none."""
         names = self._profile.names_of(canonical, operation)
+        if operation == "deposit" and canonical == "round_id":
+            # A deposit tells its round beside its type, where the service has such a place.
+            holder = self.name("action", operation).rpartition(".")[0]
+            names = tuple(sorted(names, key=lambda name: name.rpartition(".")[0] != holder))
         return names[0] if names else ""
 
     def body(self, call: WebhookCall) -> Body:

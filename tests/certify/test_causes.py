@@ -1,0 +1,66 @@
+"""What to change first: failures put together by the mistake behind them."""
+
+import pytest
+
+from game_operator.certify import Note, Outcome, Verdict, Weight
+from game_operator.certify.causes import causes_of
+from game_operator.certify.scenario import Scenario
+
+LOST, DOUBLED, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN, Weight.ADVICE
+
+
+def failed(scenario_id: str, weight: Weight, cause: str = "") -> Verdict:
+    return Verdict(scenario_id, "", weight, Outcome.FAILED, "wrong", notes=(Note("wrong", weight, cause),))
+
+
+def known(**explains: tuple[str, ...]) -> dict[str, Scenario]:
+    return {
+        each: Scenario(each, "", LOST, (), "", "", lambda at: at.holds(), explains=others)
+        for each, others in explains.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "scenarios", "ids"),
+    [
+        pytest.param(
+            [failed("A01", BROKEN), failed("B02", DOUBLED), failed("C03", ADVICE)],
+            {},
+            [("B02",), ("A01",), ("C03",)],
+            id="money first, advice last",
+        ),
+        pytest.param(
+            [failed("A04", LOST), failed("B05", LOST), failed("C07", LOST), failed("C01", LOST)],
+            known(B05=("A04", "C07", "D04")),
+            [("B05", "A04", "C07"), ("C01",)],
+            id="a scenario stands for those that it explains",
+        ),
+        pytest.param(
+            [failed("A04", BROKEN, "HTTP 400"), failed("B05", BROKEN, "HTTP 400"), failed("C07", LOST)],
+            {},
+            [("C07",), ("A04", "B05")],
+            id="one cause in many scenarios is one mistake",
+        ),
+        pytest.param(
+            [failed("A04", LOST), failed("B05", BROKEN)],
+            known(B05=("A04",)),
+            [("A04",), ("B05",)],
+            id="what is lighter explains nothing heavier",
+        ),
+        pytest.param(
+            [failed("A04", LOST, "no answer"), failed("B05", LOST)],
+            known(B05=("A04",)),
+            [("A04",), ("B05",)],
+            id="a cause of its own is not explained by another scenario",
+        ),
+        pytest.param(
+            [Verdict("A01", "", LOST, Outcome.PASSED), Verdict("A02", "", LOST, Outcome.SKIPPED)],
+            {},
+            [],
+            id="nothing failed",
+        ),
+    ],
+)
+def test_causes(verdicts: list[Verdict], scenarios: dict[str, Scenario], ids: list[tuple[str, ...]]) -> None:
+    """What costs most stands first, then what shows most often; each failure belongs to one cause."""
+    assert [cause.ids for cause in causes_of(verdicts, scenarios)] == ids

@@ -1,0 +1,337 @@
+"""The run: what becomes of what a scenario finds, of balances, of silence and of time."""
+
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+from wallet_by_hand import PlainWallet
+
+from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
+from game_operator.certify.in_process import InProcessCarrier
+from game_operator.certify.keyring import Keyring
+from game_operator.certify.run import Purse, Run
+from game_operator.certify.scenario import Found, NotTried, Play, Scenario
+from game_operator.certify.stage import Stage
+from game_operator.certify.verdicts import Verdict
+from game_operator.errors import ConfigurationError
+from game_operator.models.webhooks import BalanceCall
+from game_operator.profile import Profile
+from game_operator.protocol.http import HttpResponse
+from tests.certify.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer, supplies_of
+
+Deliver = Callable[[str, Mapping[str, str], bytes], HttpResponse]
+
+
+def scenario(
+    play: Callable[[Stage], Play], weight: Weight = Weight.MONEY_LOST, needs: tuple[str, ...] = ()
+) -> Scenario:
+    return Scenario("A99", "a test", weight, ("spec §4.1",), "means", "mend", play, needs)
+
+
+def run_on(wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None = None) -> Run:
+    return Run(
+        InProcessCarrier(wallet),
+        Keyring("signature", service_signer()),
+        profile=Profile(),
+        purses=(Purse(PLAYER), Purse(OTHER)),
+        supplies=supplies or Supplies(),
+        run_id="certify-run",
+        instance_id=INSTANCE,
+        seconds=seconds,
+    )
+
+
+@pytest.fixture
+def wallet() -> PlainWallet:
+    return opened()
+
+
+def played(wallet: PlainWallet, play: Callable[[Stage], Play], weight: Weight = Weight.MONEY_LOST) -> Verdict:
+    return run_on(delivered_to(wallet)).play(scenario(play, weight))
+
+
+def test_all_is_well(wallet: PlainWallet) -> None:
+    """A scenario that finds nothing passes, with all its exchanges."""
+
+    def play(at: Stage) -> Play:
+        yield from at.accepts(at.bet().withdraw(), "a withdraw", moves=-at.unit_cents)
+
+    verdict = played(wallet, play)
+    assert (verdict.outcome, verdict.reason, verdict.notes) == (Outcome.PASSED, "", ())
+    assert [each.title for each in verdict.exchanges] == [
+        f"the balance of {PLAYER}",
+        f"the balance of {OTHER}",
+        "a withdraw",
+        f"the balance of {PLAYER}",
+        f"the balance of {OTHER}",
+    ]
+    assert verdict.exchanges[2].told == "SUCCESS 995.00"
+
+
+@pytest.mark.parametrize("off", [-1, 1], ids=["a cent too little", "a cent too much"])
+def test_the_balance_afterwards_is_looked_at(wallet: PlainWallet, off: int) -> None:
+    """Whatever a scenario itself looks at, each ends with the balances of both players."""
+
+    def play(at: Stage) -> Play:
+        yield from ()
+        at.other.due_cents -= off
+
+    verdict = played(wallet, play)
+    assert verdict.outcome is Outcome.FAILED
+    assert verdict.weight is Weight.MONEY_LOST
+    assert verdict.reason.endswith(f"0.01 too {'much' if off > 0 else 'little'}")
+    assert OTHER in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("found", "weight"),
+    [
+        pytest.param(Found("wrong"), Weight.MONEY_DOUBLED, id="the scenario's weight"),
+        pytest.param(Found("wrong", Weight.CONTRACT_BROKEN), Weight.CONTRACT_BROKEN, id="a weight of its own"),
+        pytest.param(Found("wrong", Weight.ADVICE), Weight.ADVICE, id="advice"),
+    ],
+)
+def test_what_is_found_has_a_weight(wallet: PlainWallet, found: Found, weight: Weight) -> None:
+    """A finding costs what its scenario says, unless it says itself."""
+
+    def play(at: Stage) -> Play:
+        yield from ()
+        raise found
+
+    verdict = played(wallet, play, Weight.MONEY_DOUBLED)
+    assert (verdict.outcome, verdict.weight, verdict.reason) == (Outcome.FAILED, weight, "wrong")
+    assert verdict.failed is (weight is not Weight.ADVICE)
+
+
+def test_the_heaviest_note_decides(wallet: PlainWallet) -> None:
+    """Notes do not end a scenario, and the heaviest of them is the reason, with the exchange that it is about."""
+
+    def play(at: Stage) -> Play:
+        heard = yield from at.hear(BalanceCall(player_id=at.player.id), "first")
+        at.advise("could be better", heard)
+        heard = yield from at.hear(BalanceCall(player_id=at.player.id), "second")
+        at.note("is wrong", Weight.CONTRACT_BROKEN, "", heard)
+
+    verdict = played(wallet, play)
+    assert [note.reason for note in verdict.notes] == ["is wrong", "could be better"]
+    assert (verdict.weight, verdict.reason) == (Weight.CONTRACT_BROKEN, "is wrong")
+    assert verdict.decisive is not None
+    assert verdict.decisive.title == "second"
+
+
+def test_what_cannot_be_tried_is_skipped(wallet: PlainWallet) -> None:
+    """With its reason; a scenario that needs a supply is skipped without one, and nothing is sent."""
+
+    def play(at: Stage) -> Play:
+        yield from ()
+        raise NotTried("not here")
+
+    run = run_on(delivered_to(wallet))
+    assert (verdict := run.play(scenario(play))).outcome is Outcome.SKIPPED
+    assert verdict.reason == "not here"
+    sent = run.calls
+    verdict = run.play(scenario(play, needs=("block", "wire")))
+    assert verdict.outcome is Outcome.SKIPPED
+    assert verdict.reason == (
+        "needs a way to block a player and real HTTP, and this wallet is in process: supply block"
+    )
+    assert run.calls == sent
+
+
+def test_a_supply_that_fails_is_told(wallet: PlainWallet) -> None:
+    """What whoever certifies could not do is no fault of the wallet's."""
+
+    def play(at: Stage) -> Play:
+        yield from at.act("block", at.player.id)
+
+    def block(player_id: str) -> None:
+        raise OSError("no such door")
+
+    run = run_on(delivered_to(wallet), supplies=Supplies(block=block))
+    verdict = run.play(scenario(play, needs=("block",)))
+    assert verdict.outcome is Outcome.SKIPPED
+    assert verdict.reason == "block could not be done: OSError: no such door"
+
+
+@pytest.mark.parametrize("drift", [-700, 700], ids=["lost", "won"])
+def test_balances_are_put_back(wallet: PlainWallet, drift: int) -> None:
+    """After a scenario that moved money, both players have what they had, and the next begins with that."""
+
+    def play(at: Stage) -> Play:
+        bet = at.bet(cents=1_000)
+        yield from at.accepts(bet.withdraw(), "a withdraw", moves=-1_000)
+        yield from at.accepts(bet.deposit(1_000 + drift), "its deposit", moves=1_000 + drift)
+
+    before = wallet.balance_cents(PLAYER)
+    run = run_on(delivered_to(wallet))
+    assert run.play(scenario(play)).outcome is Outcome.PASSED
+    assert wallet.balance_cents(PLAYER) == before
+    assert run.play(scenario(play)).outcome is Outcome.FAILED, "the same ids again are no new bets"
+    assert wallet.balance_cents(PLAYER) == before
+
+
+def test_an_unforeseen_answer_is_a_verdict(wallet: PlainWallet) -> None:
+    """A scenario that stumbles ends in a verdict which says so."""
+
+    def play(at: Stage) -> Play:
+        yield from ()
+        raise TypeError("unsupported operand")
+
+    verdict = played(wallet, play)
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
+    assert "stumbled" in verdict.reason
+
+
+def test_a_silent_wallet_is_given_up(wallet: PlainWallet) -> None:
+    """After three scenarios without an answer nothing more is sent, and each verdict says why."""
+    answering = delivered_to(wallet)
+    is_silent = False
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        if is_silent:
+            raise TimeoutError("hung up")
+        return answering(path, headers, body)
+
+    def play(at: Stage) -> Play:
+        yield from at.hear(BalanceCall(player_id=at.player.id), "a balance check")
+
+    run = run_on(deliver)
+    assert run.play(scenario(play)).outcome is Outcome.PASSED
+    is_silent = True
+    for _ in range(3):
+        verdict = run.play(scenario(play))
+        assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
+        assert "TimeoutError: hung up" in verdict.reason
+    sent = run.calls
+    assert run.play(scenario(play)).reason == "not tried: the wallet gave no answer in the last 3 scenarios"
+    assert run.calls == sent
+
+
+def test_a_run_has_an_end(wallet: PlainWallet) -> None:
+    """When its time is used up a scenario is broken off, the rest fails, and the wallet has not passed."""
+
+    def play(at: Stage) -> Play:
+        while True:
+            yield from at.hear(BalanceCall(player_id=at.player.id), "a balance check")
+
+    run, began = run_on(delivered_to(wallet), seconds=0.2), time.monotonic()
+    verdict = run.play(scenario(play))
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
+    assert verdict.reason == "broken off: the run's 0.2 s were used up"
+    assert run.play(scenario(play)).reason == "not tried: the run's 0.2 s were used up"
+    assert time.monotonic() - began < 5
+
+
+def test_of_many_exchanges_the_first_and_the_last_are_kept(wallet: PlainWallet) -> None:
+    """A note about one that is not kept has no exchange, and one that is kept has the right one."""
+
+    def play(at: Stage) -> Play:
+        for number in range(300):
+            heard = yield from at.hear(BalanceCall(player_id=at.player.id), f"number {number}")
+            if number in (10, 100, 299):
+                at.note(f"note {number}", Weight.CONTRACT_BROKEN, "", heard)
+
+    verdict = played(wallet, play)
+    assert len(verdict.exchanges) == 160
+    assert [note.exchange is None for note in verdict.notes] == [False, True, False]
+    first, _, last = verdict.notes
+    assert first.exchange is not None
+    assert last.exchange is not None
+    assert verdict.exchanges[first.exchange].title == "number 10"
+    assert verdict.exchanges[last.exchange].title == "number 299"
+
+
+def test_a_wrong_balance_that_is_told_is_no_lost_money(wallet: PlainWallet) -> None:
+    """What an answer tells and what there is are two things: the first breaks the contract (spec §2.1)."""
+    answering = delivered_to(wallet)
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        answer = answering(path, headers, body)
+        told = answer.body.replace(b'"balance":995.00', b'"balance":990.00') if path == "/withdraw" else answer.body
+        return HttpResponse(answer.status, answer.headers, told)
+
+    def play(at: Stage) -> Play:
+        yield from at.accepts(at.bet().withdraw(), "a withdraw", moves=-500)
+
+    verdict = run_on(deliver).play(scenario(play))
+    assert verdict.weight is Weight.CONTRACT_BROKEN
+    assert verdict.reason == "a withdraw: tells a balance of 990.00, and it is 995.00"
+
+
+@pytest.mark.parametrize("status", [201, 400, 500])
+def test_another_status_than_200_is_noted(wallet: PlainWallet, status: int) -> None:
+    """The operator must always answer with HTTP 200 (spec §4.1); the answer is judged all the same."""
+    answering = delivered_to(wallet)
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        answer = answering(path, headers, body)
+        return HttpResponse(status if path == "/withdraw" else answer.status, answer.headers, answer.body)
+
+    def play(at: Stage) -> Play:
+        yield from at.accepts(at.bet().withdraw(), "a withdraw", moves=-500)
+
+    verdict = run_on(deliver).play(scenario(play))
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
+    assert verdict.reason == f"a withdraw: answered a SUCCESS with HTTP {status}, and it must be 200"
+    assert [note.cause for note in verdict.notes] == [f"answers with HTTP {status}"]
+
+
+def test_a_carrier_never_raises_for_what_a_wallet_does() -> None:
+    """What a wallet in process raises is its answer."""
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        raise KeyError("player")
+
+    verdict = run_on(deliver).play(scenario(lambda at: at.holds()))
+    assert verdict.reason == f"the balance of {PLAYER}: the wallet raised KeyError: 'player'"
+
+
+@pytest.mark.parametrize(
+    ("players", "message"),
+    [
+        pytest.param((PLAYER, PLAYER), "are the same", id="one player for two"),
+        pytest.param((PLAYER, "nobody"), "knows no player 'nobody'", id="a player that there is not"),
+        pytest.param((PLAYER, "poor"), "has 9.99", id="a cent too little"),
+    ],
+)
+def test_what_cannot_be_certified_is_told_before(wallet: PlainWallet, players: tuple[str, str], message: str) -> None:
+    """Wrong players are the caller's mistake, and no verdict."""
+    wallet.open_account("poor", 999)
+    with pytest.raises(ConfigurationError, match=message):
+        certify_in_process(
+            delivered_to(wallet),
+            signing_key=service_signer(),
+            player_id=players[0],
+            other_player_id=players[1],
+            instance_id=INSTANCE,
+        )
+
+
+def test_ten_units_are_enough(wallet: PlainWallet) -> None:
+    """Scenarios scale to what there is."""
+    for player_id in ("lean-1", "lean-2"):
+        wallet.open_account(player_id, 1_000)
+    report = certify_in_process(
+        delivered_to(wallet),
+        signing_key=service_signer(),
+        player_id="lean-1",
+        other_player_id="lean-2",
+        instance_id=INSTANCE,
+        supplies=supplies_of(wallet),
+    )
+    assert [(each.id, each.reason) for each in report.verdicts if each.outcome is Outcome.FAILED] == []
+    assert wallet.balance_cents("lean-1") == wallet.balance_cents("lean-2") == 1_000
+
+
+def test_a_run_can_be_made_twice(wallet: PlainWallet) -> None:
+    """Ids are fresh in each run, and balances are as before."""
+    for _ in range(2):
+        report = certify_in_process(
+            delivered_to(wallet),
+            signing_key=service_signer(),
+            player_id=PLAYER,
+            other_player_id=OTHER,
+            instance_id=INSTANCE,
+        )
+        assert report.passed
+        assert [each.difference_cents for each in report.moved] == [0, 0]
