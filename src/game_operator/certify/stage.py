@@ -28,6 +28,7 @@ Asking: TypeAlias = Generator[Step, list[Heard], Heard]
 Judging: TypeAlias = Generator[Step, list[Heard], None]
 
 _MOST_UNIT_CENTS: Final = 500
+_ALWAYS: Final = 200
 _JACKPOT: Final = "JACKPOT"
 _LIMIT: Final = WebhookErrorCode.LIMIT_EXCEEDED.value
 
@@ -177,7 +178,9 @@ class Stage:
         if heard.status != status:
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
             told = f"{title}: answered {kind} with HTTP {heard.status}, and it must be {status}"
-            self.note(told, Weight.CONTRACT_BROKEN, f"answers with HTTP {heard.status}", heard)
+            # What the specification says of all answers cannot be wrong, whatever a profile says of some.
+            weight = Weight.ADVICE if heard.status == _ALWAYS else Weight.CONTRACT_BROKEN
+            self.note(told, weight, f"answers with HTTP {heard.status}", heard)
 
     def accepts(
         self,

@@ -1,0 +1,236 @@
+"""The stage: how answers are judged, each acceptance beside its rejection."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from game_operator.certify.players import Player
+from game_operator.certify.scenario import Found, NotTried, Play, Scenario
+from game_operator.certify.stage import Stage
+from game_operator.certify.verdicts import Weight
+from game_operator.certify.wire import Act, Heard, Request
+from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import Reply, WebhookCall
+from game_operator.money import Cents
+from game_operator.profile import Profile
+
+ADVICE, BROKEN, LOST = Weight.ADVICE, Weight.CONTRACT_BROKEN, Weight.MONEY_LOST
+SCENARIO = Scenario("A99", "a test", LOST, ("spec §4.1",), "means", "mend", lambda at: at.holds())
+#: An answer by its code, None for SUCCESS, and its balance in cents.
+Answer = tuple[str | None, int | None]
+
+
+def stage(profile: Profile | None = None) -> Stage:
+    return Stage(
+        SCENARIO,
+        player=Player("p1", 10_000, 10_000),
+        other=Player("p2", 10_000, 10_000),
+        profile=profile or Profile(),
+        run_id="run",
+        instance_id=None,
+        supplied=frozenset(),
+    )
+
+
+def heard(request: Request, answer: Answer, place: int, status: int = 200) -> Heard:
+    code, balance_cents = answer
+    cents = None if balance_cents is None else Cents(balance_cents)
+    return Heard(request, status, b"", Reply(code=code, balance_cents=cents, timestamp=1), "", 1.0, 1, place)
+
+
+def judged(play: Play, *answers: Answer, status: int = 200) -> Any:
+    """Play *play* with scripted *answers*; return what it returns, and hold that it asked for each of them."""
+    left, result = list(answers), None
+    try:
+        step = next(play)
+        while True:
+            assert not isinstance(step, Act)
+            step = play.send([heard(request, left.pop(0), 7, status) for request in step.requests])
+    except StopIteration as ended:
+        result = ended.value
+    assert not left, left
+    return result
+
+
+def weights(at: Stage) -> list[Weight]:
+    return [note.weight for note in at.notes]
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        pytest.param([(None, 9_500)], None, id="as it must be"),
+        pytest.param([("INSUFFICIENT_BALANCE", 10_000)], "refused with INSUFFICIENT_BALANCE", id="refused"),
+        pytest.param([(None, 10_000), (None, 10_000)], "p1 has 100.00, and 95.00 is due: 5.00 too much", id="no debit"),
+        pytest.param([(None, 9_000), (None, 9_000)], "p1 has 90.00, and 95.00 is due: 5.00 too little", id="twice"),
+        pytest.param([(None, 9_501), (None, 9_501)], "0.01 too much", id="a cent off"),
+    ],
+)
+def test_what_must_be_accepted(answers: Sequence[Answer], found: str | None) -> None:
+    """A withdraw of 5.00 is a SUCCESS, and the balance is 5.00 less."""
+    at = stage()
+    play = at.accepts(at.bet().withdraw(), "a withdraw", moves=-500)
+    if found is None:
+        judged(play, *answers)
+        assert (at.player.due_cents, at.player.drifted_cents, at.notes) == (9_500, -500, [])
+        return
+    with pytest.raises(Found) as raised:
+        judged(play, *answers)
+    assert found in raised.value.reason
+    assert raised.value.weight is None, "it weighs what the scenario says"
+    assert raised.value.place == 7
+
+
+def test_a_balance_that_is_told_wrongly_is_noted() -> None:
+    """The money is right, and what the answer tells is not (spec §2.1)."""
+    at = stage()
+    judged(at.accepts(at.bet().withdraw(), "a withdraw", moves=-500), (None, 10_000), (None, 9_500))
+    assert weights(at) == [BROKEN]
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_limit_of_the_wallets_own(limited: bool) -> None:
+    """Where a scenario bets high, a limit is no mistake; elsewhere a refusal is one."""
+    at = stage()
+    play = at.accepts(at.bet().withdraw(), "a withdraw", moves=-500, unless_limited=limited)
+    with pytest.raises(NotTried if limited else Found, match="LIMIT_EXCEEDED"):
+        judged(play, ("LIMIT_EXCEEDED", 10_000))
+
+
+BET_NOT_FOUND, ROLLED_BACK = WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.BET_ROLLED_BACK
+
+
+@pytest.mark.parametrize(
+    ("operation", "due", "code", "noted"),
+    [
+        pytest.param("withdraw", ROLLED_BACK, "BET_ROLLED_BACK", [], id="the code that is assumed"),
+        pytest.param("withdraw", ROLLED_BACK, "BET_ALREADY_CLOSED", [ADVICE], id="another final code"),
+        pytest.param("withdraw", ROLLED_BACK, "HOUSE_RULES", [ADVICE], id="a code of the operator's own"),
+        pytest.param("withdraw", ROLLED_BACK, "SYSTEM_ERROR", [ADVICE], id="sent again for nothing"),
+        pytest.param("deposit", BET_NOT_FOUND, "BET_NOT_FOUND", [], id="sent again"),
+        pytest.param("deposit", BET_NOT_FOUND, "PLAYER_NOT_FOUND", [ADVICE], id="sent again as well"),
+        pytest.param("deposit", BET_NOT_FOUND, "SYSTEM_ERROR", [ADVICE], id="unknown, sent again"),
+        pytest.param("deposit", BET_NOT_FOUND, "BET_ALREADY_CLOSED", [LOST], id="a payment given up"),
+        pytest.param("deposit", BET_NOT_FOUND, "NO_SUCH_BET", [ADVICE], id="nobody knows what a strange code does"),
+        pytest.param("rollback", WebhookErrorCode.INVALID_SIGNATURE, "INVALID_REQUEST", [LOST], id="a refund given up"),
+    ],
+)
+def test_codes_of_refusals(operation: str, due: str, code: str, noted: list[Weight]) -> None:
+    """What counts is whether the service sends the call again (docs/decisions/0013, 0018)."""
+    at = stage()
+    bet = at.bet()
+    calls: dict[str, WebhookCall] = {
+        "withdraw": bet.withdraw(),
+        "deposit": bet.deposit(5),
+        "rollback": bet.rollback(),
+    }
+    call = calls[operation]
+    judged(at.refuses(call, "a call", due), (code, 10_000))
+    assert weights(at) == noted
+
+
+def test_few_codes() -> None:
+    """With five codes the folded one is due (docs/decisions/0013)."""
+    at = stage(Profile(codes="core"))
+    judged(at.refuses(at.bet().withdraw(), "a call", ROLLED_BACK), ("BET_ALREADY_CLOSED", 10_000))
+    assert at.notes == []
+    judged(at.refuses(at.bet().withdraw(), "a call", ROLLED_BACK), ("BET_ROLLED_BACK", 10_000))
+    assert weights(at) == [ADVICE]
+
+
+@pytest.mark.parametrize(
+    ("after", "sound", "found"),
+    [
+        pytest.param(10_000, False, "nothing moved, and the service believes it did", id="a lie"),
+        pytest.param(10_000, True, None, id="no harm"),
+        pytest.param(9_500, False, "the balance moved by -5.00", id="a debit"),
+        pytest.param(10_500, True, "the balance moved by +5.00", id="a refund of nothing"),
+    ],
+)
+def test_what_must_be_refused_and_is_accepted(after: int, sound: bool, found: str | None) -> None:
+    """A SUCCESS that moves money fails; one that moves none, unless no harm is done."""
+    at = stage()
+    play = at.refuses(at.bet().rollback(), "a rollback", BET_NOT_FOUND, success_is_sound=sound)
+    if found is None:
+        judged(play, (None, 10_000), (None, after))
+        assert weights(at) == [ADVICE]
+        return
+    with pytest.raises(Found, match=r"answered SUCCESS, and BET_NOT_FOUND was due") as raised:
+        judged(play, (None, 10_000), (None, after))
+    assert found in raised.value.reason
+
+
+def test_a_refusal_that_moves_money() -> None:
+    """ERROR was said, and the balance it tells is another: the money is looked at."""
+    at = stage()
+    with pytest.raises(Found, match=r"5\.00 too little"):
+        judged(at.refuses(at.bet().withdraw(), "a withdraw", ROLLED_BACK), ("BET_ROLLED_BACK", 9_500), (None, 9_500))
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "found"),
+    [
+        pytest.param((None, 9_500), [(None, 9_500)], None, id="the same"),
+        pytest.param((None, 9_000), [(None, 9_500)], None, id="today's balance"),
+        pytest.param((None, 9_000), [(None, 9_000)], None, id="word for word"),
+        pytest.param((None, 9_500), [("DUPLICATE_TRANSACTION", 9_500)], "at first it was SUCCESS", id="refused"),
+        pytest.param(("INSUFFICIENT_BALANCE", 9_500), [(None, 9_000)], "at first it was INSUFF", id="accepted"),
+        pytest.param((None, 9_500), [(None, 9_000), (None, 9_000)], "5.00 too little", id="debited again"),
+    ],
+)
+def test_a_call_that_comes_again(first: Answer, again: Sequence[Answer], found: str | None) -> None:
+    """It is answered alike and moves nothing; its balance is of now, or word for word that of then."""
+    at = stage()
+    at.player.due_cents = 9_500
+    call = at.bet().withdraw()
+    known = heard(at.request(call, "first"), first, 0)
+    if found is None:
+        judged(at.again(call, known, "again"), *again)
+        assert at.notes == []
+        return
+    with pytest.raises(Found, match=found):
+        judged(at.again(call, known, "again"), *again)
+
+
+@pytest.mark.parametrize(
+    ("due", "status", "noted"),
+    [
+        pytest.param(200, 200, [], id="200 always"),
+        pytest.param(200, 401, [BROKEN], id="another"),
+        pytest.param(401, 401, [], id="the profile's"),
+        pytest.param(401, 200, [ADVICE], id="200 where the profile has another"),
+        pytest.param(401, 500, [BROKEN], id="neither"),
+    ],
+)
+def test_status(due: int, status: int, noted: list[Weight]) -> None:
+    """200 always (spec §4.1), unless the profile knows another for what nobody known signed."""
+    at = stage()
+    code = WebhookErrorCode.INVALID_SIGNATURE
+    play = at.refuses(at.bet().withdraw(), "a withdraw", code, status=due)
+    judged(play, (code, None), status=status)
+    assert weights(at) == noted
+
+
+def test_ids_and_amounts() -> None:
+    """Ids are fresh, and a unit is what the poorer player can pay twenty times."""
+    at = stage()
+    assert at.unit_cents == 500
+    at.other.opening_cents = 1_000
+    assert at.unit_cents == 50
+    ids = {at.bet().bet_id for _ in range(10)} | {at.fresh() for _ in range(10)}
+    assert len(ids) == 20
+    assert all(each.startswith("run-A99-") for each in ids)
+
+
+def test_a_rollback_carries_what_the_profile_says() -> None:
+    """Its withdraw's tx_id, or its own (docs/decisions/0014)."""
+    assert (bet := stage().bet()).rollback().tx_id == bet.withdraw().tx_id == f"withdraw:bet:{bet.bet_id}"
+    assert (bet := stage(Profile(rollback_tx_id="own")).bet()).rollback().tx_id == f"rollback:bet:{bet.bet_id}"
+
+
+def test_claims_that_the_profile_does_not_have() -> None:
+    """A scenario with such a claim is not tried."""
+    assert stage().claim(100, "JACKPOT").action == "JACKPOT"
+    with pytest.raises(NotTried, match="no claims of the type JACKPOT"):
+        stage(Profile(claim_types=())).claim(100, "JACKPOT")
