@@ -1,14 +1,15 @@
 """Bytes that may be anything, as text for people."""
 
+import re
 import unicodedata
 from typing import Final
 
 __all__ = ["visible"]
 
-#: Control characters that lay text out, and do no more.
-_LAYOUT: Final = frozenset("\n\t")
 #: Unassigned, private and control characters, lone surrogates, and those that turn the direction of the text around.
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+#: What is looked at more closely: a page of megabytes is mostly ASCII.
+_DOUBTFUL: Final = re.compile(r"[^\n\t -~]")
 
 
 def visible(data: bytes) -> str:
@@ -19,10 +20,9 @@ def visible(data: bytes) -> str:
     the text around. Line ends and tabs stay.
     """
     text = data.decode("utf-8", errors="backslashreplace").replace("\r\n", "\n")
-    return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
+    return _DOUBTFUL.sub(_shown, text)
 
 
-def _shown(character: str) -> str:
-    if character in _LAYOUT or unicodedata.category(character) not in _HIDDEN:
-        return character
-    return character.encode("unicode_escape").decode()
+def _shown(found: re.Match[str]) -> str:
+    character = found[0]
+    return character.encode("unicode_escape").decode() if unicodedata.category(character) in _HIDDEN else character

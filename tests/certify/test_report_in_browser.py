@@ -1,0 +1,155 @@
+"""The report in Chromium: nothing of a wallet's runs in it, and people can use it, on paper too."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from game_operator.certify.again import curl_of
+from game_operator.certify.as_html import html
+from tests.certify.reports import URL, failing_report, hostile_report
+from tests.support.browser import chromium, visiting
+from tests.support.servers import wsgi_server
+
+#: Opens whatever folds.
+OPEN_ALL = "for (const each of document.querySelectorAll('details')) each.open = true"
+
+#: The text that has less contrast than WCAG's AA wants, 4.5 to 1, or 3 to 1 where it is large.
+FAINT = """
+() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => {
+    const linear = [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = channels(getComputedStyle(each).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const faint = [];
+  for (const element of document.querySelectorAll("body *")) {
+    if (![...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
+    if (["SCRIPT", "STYLE"].includes(element.tagName) || !element.getClientRects().length) continue;
+    const style = getComputedStyle(element);
+    const ink = element instanceof SVGElement ? style.fill : style.color;
+    const [one, other] = [light(channels(ink)), light(behind(element))].sort((a, b) => b - a);
+    const size = parseFloat(style.fontSize);
+    const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+    const ratio = (one + 0.05) / (other + 0.05);
+    if (ratio < (large ? 3 : 4.5)) faint.push(`${element.textContent.trim().slice(0, 40)}: ${ratio.toFixed(2)}`);
+  }
+  return faint;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium. Tests beside these must run no event loop in their own thread."""
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def base_url() -> Iterator[str]:
+    """Where the pages are: /failing and /hostile."""
+    pages = {"/failing": html(failing_report()).encode(), "/hostile": html(hostile_report()).encode()}
+
+    # Any: WSGI's environment and start_response.
+    def serve(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("content-type", "text/html; charset=utf-8")])
+        return [pages[environ["PATH_INFO"]]]
+
+    with wsgi_server(serve) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+def scroll_width(page: Page) -> int:
+    """Return how wide the page is."""
+    return int(page.evaluate("document.documentElement.scrollWidth"))
+
+
+@pytest.mark.parametrize("path", ["/failing", "/hostile"])
+def test_the_page_is_quiet_and_fits(browser: Browser, base_url: str, path: str) -> None:
+    """No error, no request elsewhere, nothing that the policy refused, and no scrolling sideways at any width."""
+    with visiting(browser, base_url, viewport={"width": 400, "height": 800}) as page:
+        page.goto(path)
+        page.evaluate(OPEN_ALL)
+        assert scroll_width(page) == 400
+        page.set_viewport_size({"width": 1280, "height": 800})
+        assert scroll_width(page) == 1280
+        assert page.evaluate("window.ran") is None
+        assert page.locator("script").count() == 1
+
+
+def test_what_is_injected_does_not_run(browser: Browser, base_url: str) -> None:
+    """Were a wallet's words ever taken for HTML, the policy would still refuse them."""
+    with visiting(browser, base_url, expected=["Content Security Policy"]) as page:
+        page.goto("/failing")
+        page.evaluate("""() => {
+          const script = document.createElement("script");
+          script.textContent = "window.ran = 1";
+          document.body.append(script);
+        }""")
+        assert page.evaluate("window.ran") is None
+
+
+def test_the_first_screen_says_what_to_change(browser: Browser, base_url: str) -> None:
+    """On a desk and on a telephone, before anybody scrolls: the outcome, who loses money, and what to do."""
+    for width, height in ((1280, 800), (400, 850)):
+        with visiting(browser, base_url, viewport={"width": width, "height": height}) as page:
+            page.goto("/failing")
+            first = failing_report().causes[0].verdict
+            for words in ("Failed: this wallet", first.reason, first.means, first.mend):
+                box = page.get_by_text(words).first.bounding_box()
+                assert box is not None
+                assert box["y"] + box["height"] <= height, words
+
+
+def test_a_line_is_copied_as_it_is(browser: Browser, base_url: str) -> None:
+    """Character for character; the link of a cause opens the scenario, and the decisive exchange is open in it."""
+    exchange = failing_report().causes[0].verdict.decisive
+    assert exchange is not None
+    with visiting(browser, base_url, permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.goto("/failing")
+        page.get_by_role("link", name="B01", exact=True).first.click()
+        page.locator("#B01 .decided").get_by_role("button", name="Copy").click()
+        page.locator("#B01").get_by_role("button", name="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == curl_of(exchange, URL)
+
+
+def test_it_is_used_by_keyboard_and_without_a_script(browser: Browser, base_url: str) -> None:
+    """Whatever folds opens by a key, and no button stands there that would do nothing."""
+    with visiting(browser, base_url, java_script_enabled=False) as page:
+        page.goto("/failing")
+        scenario = page.locator("details.scenario", has_text="B02").first
+        scenario.locator("> summary").focus()
+        page.keyboard.press("Enter")
+        assert scenario.get_by_text("A win is paid as often as it is sent").is_visible()
+        assert page.get_by_role("button", name="Copy").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read(browser: Browser, base_url: str, scheme: str) -> None:
+    """All of it has the contrast of WCAG's AA."""
+    with visiting(browser, base_url, color_scheme=scheme) as page:
+        page.goto("/failing")
+        page.evaluate(OPEN_ALL)
+        assert page.evaluate(FAINT) == []
+
+
+def test_on_paper_what_failed_stands_open(browser: Browser, base_url: str) -> None:
+    """On white, whatever the screen is; what passed stays one line, and so does what nobody decided by."""
+    seen = "(one) => document.querySelector(one).checkVisibility({ contentVisibilityAuto: true })"
+    with visiting(browser, base_url, color_scheme="dark") as page:
+        page.goto("/failing")
+        on_screen = [page.evaluate(seen, one) for one in ("#B01 .reason", "#B01 .decided .raw", "#A01 .facts")]
+        page.emulate_media(media="print", color_scheme="dark")
+        on_paper = [page.evaluate(seen, one) for one in ("#B01 .reason", "#B01 .decided .raw", "#A01 .facts")]
+        assert (on_screen, on_paper) == ([False, False, False], [True, True, False])
+        assert not page.locator("#B01 .copy").first.is_visible()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
