@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from game_operator.sandbox.in_process import InProcessSandbox
     from game_operator.sandbox.signed import SignedWebhook
     from game_operator.sandbox.wallets import asgi_wallet, wsgi_wallet
+    from game_operator.testing.certifier import WalletCertifier
     from game_operator.testing.signer import WebhookSigner
 
-__all__ = ["InProcessSandbox", "SignedWebhook", "WebhookSigner", "asgi_wallet", "wsgi_wallet"]
+__all__ = ["InProcessSandbox", "SignedWebhook", "WalletCertifier", "WebhookSigner", "asgi_wallet", "wsgi_wallet"]
 
 _HOMES = {
     "InProcessSandbox": "game_operator.sandbox.in_process",
     "SignedWebhook": "game_operator.sandbox.signed",
+    "WalletCertifier": "game_operator.testing.certifier",
     "WebhookSigner": "game_operator.testing.signer",
     "asgi_wallet": "game_operator.sandbox.wallets",
     "wsgi_wallet": "game_operator.sandbox.wallets",

@@ -1,5 +1,5 @@
 """
-The pytest plugin: a sandbox in process, and webhooks signed by its service.
+The pytest plugin: a sandbox in process, webhooks signed by its service, and a certifier of wallets.
 
 Loaded at the start of every test run where the package is installed, so nothing is imported here but pytest: a fixture
 imports what it needs.
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from game_operator.profile import Profile
     from game_operator.sandbox.in_process import InProcessSandbox
     from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
+    from game_operator.testing.certifier import WalletCertifier
     from game_operator.testing.signer import WebhookSigner
 
-__all__ = ["game_operator_keys", "operator_profile", "operator_sandbox", "signed_webhook"]
+__all__ = ["game_operator_keys", "operator_profile", "operator_sandbox", "signed_webhook", "wallet_certifier"]
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +51,21 @@ def signed_webhook(game_operator_keys: "ThrowAwayKeys", operator_profile: "Profi
     from game_operator.testing.signer import WebhookSigner
 
     return WebhookSigner(game_operator_keys, operator_profile)
+
+
+@pytest.fixture
+def wallet_certifier(
+    request: pytest.FixtureRequest, game_operator_keys: "ThrowAwayKeys", operator_profile: "Profile"
+) -> "WalletCertifier":
+    """
+    Certifies a wallet, each scenario a subtest: ``wallet_certifier(wallet, player_id="p1", other_player_id="p2")``.
+
+    pytest before 9 has no subtests, unless the plugin pytest-subtests is there: then the test fails as a whole.
+    """
+    from game_operator.testing.certifier import WalletCertifier
+
+    try:
+        subtests = request.getfixturevalue("subtests")
+    except pytest.FixtureLookupError:
+        subtests = None
+    return WalletCertifier(game_operator_keys, operator_profile, subtests)

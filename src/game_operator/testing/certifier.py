@@ -1,0 +1,297 @@
+"""Certifies a wallet within a test, without sockets: each scenario is a subtest."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from typing import Any, Protocol
+
+import pytest
+
+from game_operator.certify import Report, Supplies, Verdict, certify_in_process
+from game_operator.errors import ConfigurationError
+from game_operator.profile import Profile
+from game_operator.protocol.http import HttpResponse
+from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
+from game_operator.sandbox.wallets import Deliver, WalletInProcess, answer_of, delivery_to
+from game_operator.signers.keys import LocalSigner, load_signer
+from game_operator.testing.failure import advice_told, failure_told, title_of
+from game_operator.testing.loop import TestLoop
+from game_operator.testing.witness import Witness
+from game_operator.webhooks._paths import normal_prefix
+from game_operator.webhooks.authenticators import RsaSignature
+from game_operator.webhooks.handlers import WebhookHandler
+from game_operator.webhooks.receiver import WebhookReceiver
+
+__all__ = ["Subtests", "WalletCertifier"]
+
+#: Brings a function of the test's to where it can be called.
+_Bridge = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Subtests(Protocol):
+    """pytest's fixture ``subtests``, of pytest 9 or of the plugin pytest-subtests."""
+
+    def test(self, msg: str) -> Any:  # Any: each has a class of its own for the context.
+        """Return the context of a subtest."""
+
+
+class WalletCertifier:
+    """
+    Certifies wallets with the service's key of this test run.
+
+    Args:
+        keys: The service's.
+        profile: What is assumed of wallets, unless a call has another.
+        subtests: Where verdicts are told; None fails the test itself, once, with all that failed.
+    """
+
+    def __init__(self, keys: ThrowAwayKeys, profile: Profile, subtests: Subtests | None) -> None:
+        self._keys = keys
+        self._profile = profile
+        self._subtests = subtests
+
+    def __call__(
+        self,
+        wallet: WalletInProcess,
+        *,
+        player_id: str,
+        other_player_id: str,
+        only: Iterable[str] = (),
+        skip: Iterable[str] = (),
+        profile: Profile | None = None,
+        supplies: Supplies | None = None,
+        instance_id: str | None = None,
+        prefix: str = "",
+        deadline: float = 60.0,
+        check: bool = True,
+    ) -> Report:
+        """
+        Certify *wallet*, and fail a subtest for each scenario that failed; advice fails none.
+
+        Scenarios of calls at once call a sync wallet in several threads, and an async one on an event loop of this run.
+
+        Args:
+            wallet: A webhook handler, sync or async, which is put behind a receiver that trusts the service's key; a
+                function of path, headers and body that returns a response; or what ``asgi_wallet`` and ``wsgi_wallet``
+                return.
+            player_id: A player with at least 10.00.
+            other_player_id: Another one.
+            only: Groups (``B``, or ``ABC``) or ids (``B05``) to be played; all if there are none.
+            skip: Groups or ids to be left out.
+            profile: What is assumed of the wallet; the fixture ``operator_profile`` if None.
+            supplies: What more can be done to the wallet; scenarios that need it are skipped without.
+            instance_id: The game instance that is played, for a wallet that knows its own.
+            prefix: What stands before the paths of the webhooks, such as ``/wallet``, for a function.
+            deadline: Seconds for all; what is not played by then failed.
+            check: False fails nothing: look at the report yourself.
+
+        Raises:
+            ConfigurationError: The wallet does not know key or players, there is no such scenario, or this is an async
+                test: await ``certify_async``.
+            TypeError: *wallet* is none of the above, or what it returns is no response.
+        """
+        if _runs_a_loop():
+            raise ConfigurationError(
+                "An event loop runs here, and a certification would block it. Write "
+                "`report = await wallet_certifier.certify_async(…)` in an async test."
+            )
+        given = _given(player_id, other_player_id, only, skip, instance_id, deadline)
+        report, seen = self._run(wallet, profile, supplies, prefix, given, _unbridged)
+        if check:
+            self._tell(report, seen)
+        return report
+
+    async def certify_async(
+        self,
+        wallet: WalletInProcess,
+        *,
+        player_id: str,
+        other_player_id: str,
+        only: Iterable[str] = (),
+        skip: Iterable[str] = (),
+        profile: Profile | None = None,
+        supplies: Supplies | None = None,
+        instance_id: str | None = None,
+        prefix: str = "",
+        deadline: float = 60.0,
+        check: bool = True,
+    ) -> Report:
+        """
+        Certify *wallet* as a call of this object does, in an async test of asyncio.
+
+        The scenarios are played in a thread. What an async wallet returns is awaited on the test's own event loop,
+        where its connections belong, and so is what async functions in *supplies* return. A sync wallet is called in
+        that thread.
+        """
+        bridge = TestLoop(_the_loop())
+        given = _given(player_id, other_player_id, only, skip, instance_id, deadline)
+        try:
+            report, seen = await asyncio.to_thread(self._run, wallet, profile, supplies, prefix, given, bridge.awaiting)
+        finally:
+            bridge.abandon()
+        if check:
+            self._tell(report, seen)
+        return report
+
+    def __repr__(self) -> str:
+        return "WalletCertifier(…)"
+
+    def _run(
+        self,
+        wallet: WalletInProcess,
+        profile: Profile | None,
+        supplies: Supplies | None,
+        prefix: str,
+        given: dict[str, Any],
+        bridge: _Bridge,
+    ) -> tuple[Report, dict[str, tuple[str, ...]]]:
+        """Return the report, and by scenario what the wallet raised or logged."""
+        profile, supplies = profile or self._profile, supplies or Supplies()
+        receiver = self._receiver(profile, supplies)
+        seen: dict[str, tuple[str, ...]] = {}
+        with Witness() as witness:
+            deliver = _Delivery(wallet, receiver, prefix, bridge, witness)
+            second = supplies.second_url
+            if second is not None:
+                second = _Delivery(second, receiver, prefix, bridge, witness)
+
+            def heard(verdict: Verdict, _: int) -> None:
+                deliver.check()
+                seen[verdict.id] = witness.taken()
+
+            report = certify_in_process(
+                deliver,
+                signing_key=self._keys.service.current,
+                profile=profile,
+                supplies=replace(_bridged(supplies, bridge), second_url=second),
+                on_verdict=heard,
+                **given,
+            )
+        return report, seen
+
+    def _receiver(self, profile: Profile, supplies: Supplies) -> WebhookReceiver:
+        keys: list[Any] = [self._keys.service.current.public_key_pem()]
+        if supplies.old_key is not None:
+            old = load_signer(supplies.old_key)
+            keys += [old.public_key_pem()] if isinstance(old, LocalSigner) else []
+        return WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
+
+    def _tell(self, report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:
+        """Fail what failed."""
+        if self._subtests is None:
+            _fail_at_once(report, seen)
+            return
+        for verdict in report.verdicts:
+            with self._subtests.test(title_of(verdict)):
+                _conclude(verdict, report, seen.get(verdict.id, ()))
+
+
+class _Delivery:
+    """Delivers to a wallet of any kind, and keeps what goes wrong there."""
+
+    def __init__(
+        self, wallet: WalletInProcess, receiver: WebhookReceiver, prefix: str, bridge: _Bridge, witness: Witness
+    ) -> None:
+        self._deliver: Deliver = bridge(delivery_to(wallet, lambda: receiver))
+        # The receiver of a handler knows the webhooks' paths alone.
+        self._prefix = "" if isinstance(wallet, WebhookHandler) else normal_prefix(prefix)
+        self._witness = witness
+        self._odd: TypeError | None = None
+
+    def check(self) -> None:
+        """Raise if the wallet returned what is no response: that is a mistake of the test, and no finding."""
+        if self._odd is not None:
+            raise self._odd
+
+    def __call__(self, path: str, headers: Mapping[str, str], body: bytes) -> Any:
+        try:
+            answer = self._deliver(self._prefix + path, headers, body)
+        except Exception as failed:
+            self._witness.raised(failed)
+            raise
+        return self._awaited(answer) if inspect.isawaitable(answer) else self._read(answer)
+
+    async def _awaited(self, answer: Any) -> HttpResponse:
+        try:
+            response = await answer
+        except Exception as failed:
+            self._witness.raised(failed)
+            raise
+        return self._read(response)
+
+    def _read(self, response: Any) -> HttpResponse:
+        try:
+            return answer_of(response)
+        except TypeError as odd:
+            self._odd = odd
+            raise
+
+
+def _bridged(supplies: Supplies, bridge: _Bridge) -> Supplies:
+    given = {each.name: getattr(supplies, each.name) for each in fields(supplies) if each.name != "second_url"}
+    deeds: dict[str, Any] = {name: bridge(deed) for name, deed in given.items() if callable(deed)}
+    return replace(supplies, **deeds)
+
+
+def _unbridged(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+def _given(
+    player_id: str,
+    other_player_id: str,
+    only: Iterable[str],
+    skip: Iterable[str],
+    instance_id: str | None,
+    deadline: float,
+) -> dict[str, Any]:
+    return {
+        "player_id": player_id,
+        "other_player_id": other_player_id,
+        "only": _names(only),
+        "skip": _names(skip),
+        "instance_id": instance_id,
+        "deadline": deadline,
+    }
+
+
+def _names(names: Iterable[str]) -> Iterable[str]:
+    """Return groups and ids; ``"ABC"`` is three groups."""
+    return tuple(names) if isinstance(names, str) and names.isalpha() else names
+
+
+def _runs_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _the_loop() -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise ConfigurationError(
+            "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
+            'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
+        ) from None
+
+
+def _conclude(verdict: Verdict, report: Report, raised: tuple[str, ...]) -> None:
+    """Fail if *verdict* did; advice is printed, for whoever looks at the output of what passed."""
+    if verdict.failed:
+        pytest.fail(failure_told(verdict, report.causes, raised), pytrace=False)
+    if verdict.is_advice:
+        print(advice_told(verdict, raised))  # noqa: T201 - pytest keeps it with the subtest
+
+
+def _fail_at_once(report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:
+    if report.passed:
+        return
+    # What costs most first, and what is to be changed before all that it explains.
+    ordered = [each for cause in report.causes for each in (cause.verdict, *cause.others) if each.failed]
+    told = [failure_told(verdict, report.causes, seen.get(verdict.id, ())) for verdict in ordered]
+    head = f"{len(told)} of {len(report.verdicts) - len(report.skipped)} scenarios failed"
+    pytest.fail("\n\n\n".join([head, *told]), pytrace=False)
