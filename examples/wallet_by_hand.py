@@ -30,14 +30,16 @@ BATCH_PATHS = ("/deposit-batch", "/deposit/batch")
 MAX_BODY, MAX_BATCH, MAX_ITEMS, MAX_LEVELS, BATCH_SECONDS = 65_536, 1_048_576, 1_000, 64, 60
 MAX_CENTS, MAX_ID, MAX_TX_ID = 10**15, 256, 320
 SUCCESS = "SUCCESS"
-SETTLED = {"OPEN": SUCCESS, "SPENT": SUCCESS, "CLOSED": "BET_ALREADY_CLOSED", "ROLLED_BACK": "BET_ROLLED_BACK"}
+#: Why a bet that is not OPEN cannot be settled.
+SETTLED, CANCELLED = "BET_ALREADY_CLOSED", "BET_ROLLED_BACK"
+NOT_OPEN = {"SPENT": SETTLED, "CLOSED": SETTLED, "ROLLED_BACK": CANCELLED, "TOMBSTONE": CANCELLED}
 
 #: Uniqueness is the database's: two calls at once cannot both insert. All money is in whole cents.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     player_id TEXT PRIMARY KEY, cents INTEGER NOT NULL, last_millis INTEGER NOT NULL, blocked INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS bets (
-    bet_id TEXT PRIMARY KEY, player_id TEXT NOT NULL, tx_id TEXT NOT NULL, cents INTEGER, state TEXT NOT NULL,
+    bet_id TEXT PRIMARY KEY, player_id TEXT NOT NULL, tx_id TEXT NOT NULL, cents INTEGER NOT NULL, state TEXT NOT NULL,
     code TEXT, digest TEXT);
 CREATE TABLE IF NOT EXISTS calls (
     operation TEXT, tx_id TEXT, content TEXT NOT NULL, held_for TEXT, PRIMARY KEY (operation, tx_id));
@@ -54,19 +56,17 @@ class InvalidRequestError(ValueError):
 class Number(str):
     """A number as the JSON text writes it, so that no float is ever made of it."""
 
-    __slots__ = ()
-
 
 @dataclass(frozen=True)
 class Call:
-    """A body that was read (decision 0010); `cents` is None for a rollback, which refunds what was taken."""
+    """A body that was read (decision 0010). A rollback's `cents` are not read: it refunds what was taken."""
 
     operation: str
     player_id: str
     bet_id: str | None = None
     tx_id: str | None = None
     action: str = "BET"
-    cents: int | None = None
+    cents: int = 0
     instance_id: object = None
     digest: str = ""
 
@@ -93,7 +93,7 @@ class Bet:
     bet_id: str
     player_id: str
     tx_id: str
-    cents: int | None
+    cents: int
     state: str
     code: str | None
     digest: str | None
@@ -327,7 +327,7 @@ class PlainWallet:
         action = self._read_action(operation, document)
         bet_id = self._optional_id(document, MAX_ID, "action_id", "bet_id", "reference_id")
         tx_id = self._optional_id(document, MAX_TX_ID, "tx_id", "transaction_id")
-        cents = None if operation == "rollback" else self._read_amount(operation, action, document)
+        cents = 0 if operation == "rollback" else self._read_amount(operation, action, document)
         digest = sha256(body).hexdigest()
         call = Call(operation, player_id, bet_id, tx_id, action, cents, document.get("instance_id"), digest)
         if bet_id is None and (tx_id is None or not call.is_claim):
@@ -486,10 +486,13 @@ class PlainWallet:
         if code is not None:
             self._decline(case, code)
             return code
-        self._move(case, case.call.player_id, -int(case.call.cents or 0))
+        self._debit(case)
+        return SUCCESS
+
+    def _debit(self, case: Case) -> None:
+        self._move(case, case.call.player_id, -case.call.cents)
         self._remember(case.call)
         self._keep_bet(case, "SPENT" if case.call.action == "RAIN" else "OPEN")
-        return SUCCESS
 
     def _refusal(self, case: Case) -> str | None:
         """Question 5, of a withdraw that is about to debit, and of nothing else."""
@@ -501,7 +504,7 @@ class PlainWallet:
         return case.account is not None and not case.account.blocked
 
     def _has_funds(self, case: Case) -> bool:
-        return case.account is not None and case.account.cents >= int(case.call.cents or 0)
+        return case.account is not None and case.account.cents >= case.call.cents
 
     def _deposit(self, case: Case) -> str:
         bet = case.bet
@@ -509,20 +512,23 @@ class PlainWallet:
             return "BET_NOT_FOUND"
         if case.is_repeat:
             return SUCCESS
-        if bet.state in ("TOMBSTONE", "SPENT"):
-            return "BET_ROLLED_BACK" if bet.state == "TOMBSTONE" else "BET_ALREADY_CLOSED"
-        if not self._names_its_player(case.call, bet):
+        if bet.state in ("OPEN", "CLOSED", "ROLLED_BACK") and not self._names_its_player(case.call, bet):
             return "BET_NOT_FOUND"
-        if bet.state == "OPEN":
-            self._move(case, self._credited(case.call, bet), int(case.call.cents or 0))
-            self._remember(case.call)
-            self._set_state(bet, "CLOSED")
-        return SETTLED[bet.state]
+        if bet.state != "OPEN":
+            return NOT_OPEN[bet.state]
+        self._settle(case, bet)
+        return SUCCESS
+
+    def _settle(self, case: Case, bet: Bet) -> None:
+        """Credit the winnings; nothing of them is a loss, which settles the bet as well."""
+        self._move(case, self._credited(case.call, bet), case.call.cents)
+        self._remember(case.call)
+        self._set_state(bet, "CLOSED")
 
     def _claim(self, case: Case) -> str:
         """A free bet's or jackpot's winnings: paid once for each tx_id, whatever any bet's state."""
         if not case.is_repeat:
-            self._move(case, case.call.player_id, int(case.call.cents or 0))
+            self._move(case, case.call.player_id, case.call.cents)
             self._remember(case.call)
         return SUCCESS
 
@@ -533,11 +539,16 @@ class PlainWallet:
             return "BET_NOT_FOUND"
         if bet.state in ("TOMBSTONE", "DECLINED") or not self._agrees(case.call, bet):
             return "BET_NOT_FOUND"
-        if bet.state in ("OPEN", "SPENT"):
-            self._move(case, bet.player_id, self._refund_cents(case.call, bet))
-            self._remember(case.call)
-            self._set_state(bet, "ROLLED_BACK")
-        return "BET_ALREADY_CLOSED" if bet.state == "CLOSED" else SUCCESS
+        if bet.state == "CLOSED":
+            return "BET_ALREADY_CLOSED"
+        if bet.state != "ROLLED_BACK":
+            self._refund(case, bet)
+        return SUCCESS
+
+    def _refund(self, case: Case, bet: Bet) -> None:
+        self._move(case, bet.player_id, self._refund_cents(case.call, bet))
+        self._remember(case.call)
+        self._set_state(bet, "ROLLED_BACK")
 
     def _agrees(self, call: Call, bet: Bet) -> bool:
         """Whether a rollback names the bet's player and its withdraw."""
@@ -552,7 +563,7 @@ class PlainWallet:
 
     def _refund_cents(self, call: Call, bet: Bet) -> int:
         """What was taken, whatever the rollback says."""
-        return int(bet.cents or 0)
+        return bet.cents
 
     # --- The books ---------------------------------------------------------------------------------------------------
 
@@ -618,7 +629,7 @@ class PlainWallet:
         if self._find_call("withdraw", call.tx_id) is None:
             self._remember(call)
             self._insert("calls", "withdraw", call.tx_id, "", self._bet_key(call))
-            self._insert("bets", self._bet_key(call), call.player_id, call.tx_id, None, "TOMBSTONE", None, None)
+            self._insert("bets", self._bet_key(call), call.player_id, call.tx_id, 0, "TOMBSTONE", None, None)
 
     def _set_state(self, bet: Bet, state: str) -> None:
         self._database.execute("UPDATE bets SET state = ? WHERE bet_id = ?", (state, bet.bet_id))

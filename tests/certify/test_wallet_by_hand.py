@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import cache, partial
 from http.client import HTTPConnection
 from pathlib import Path
+from sqlite3 import IntegrityError
 from typing import NamedTuple
 
 import pytest
@@ -135,6 +136,10 @@ TABLE: Mapping[str, tuple[Post, str]] = {
     "a withdraw of another amount": (("/withdraw", withdraw(amount=600)), "- DUP DUP DUP DUP ROLLED DUP"),
     "a withdraw of another tx_id": (("/withdraw", withdraw(tx_id="w2")), "- DUP DUP DUP ROLLED ROLLED DUP"),
     "a withdraw by another": (("/withdraw", withdraw(player_id="ben")), "- DUP DUP DUP DUP ROLLED DUP"),
+    "a withdraw's tx_id by nobody": (
+        ("/withdraw", withdraw(player_id="nobody")),
+        "NOBODY DUP NOBODY DUP DUP NOBODY DUP",
+    ),
     "a withdraw by nobody": (("/withdraw", withdraw(player_id="nobody", tx_id="w2")), "NOBODY " * 7),
     "the same declined withdraw": (TOO_MUCH, "FUNDS DUP DUP DUP DUP ROLLED FUNDS"),
     "a deposit": (D, "NOBET + CLOSED = ROLLED ROLLED NOBET"),
@@ -551,6 +556,15 @@ def test_batches(public_key: RSAPublicKey, sign: Sign, path: str, wrapped: Calla
             body = encoded(wrapped([BALANCE] * count))
             reply = wallet.handle("POST", path, service.headers(body), body)[2]
             assert reply.startswith(b"[") if code is None else told(reply).code == code
+
+
+def test_uniqueness_is_the_databases(service: Service) -> None:
+    """A second row of the same key is refused, and whatever else its transaction did is undone."""
+    with pytest.raises(IntegrityError):
+        service.wallet.open_account("ann", 5)
+    assert service.cents() == 10_000
+    with pytest.raises(KeyError):
+        service.cents("nobody")
 
 
 # --- Many at once, and over HTTP -----------------------------------------------------------------------------------
