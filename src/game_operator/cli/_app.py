@@ -14,6 +14,7 @@ from game_operator._version import __version__
 from game_operator.cli._failures import ExitCode, GrantInterruptedError, tell, tell_interrupted_grant, tell_usage
 from game_operator.cli._output import say
 from game_operator.cli._stream import lasting_streams
+from game_operator.cli.certify import certify
 from game_operator.cli.demo import demo
 from game_operator.cli.doctor import doctor
 from game_operator.cli.games import games
@@ -67,7 +68,7 @@ def game_operator(
 
 
 app.callback(help=_unwrapped(game_operator))(game_operator)
-for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, storm):
+for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, storm, certify):
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
 app.add_typer(tokens, name="token")
 app.add_typer(profiles, name="profile")

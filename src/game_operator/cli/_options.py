@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from game_operator.client._sync import OperatorClient
 
 __all__ = ["AsJson", "BaseUrl", "Deadline", "InstanceId", "OperatorId", "PrivateKeyFile", "connect", "environment"]
-__all__ += ["PASSPHRASE", "settings", "token_settings"]
+__all__ += ["PASSPHRASE", "is_encrypted", "settings", "token_settings"]
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
@@ -107,7 +107,7 @@ def connect(
 
 def _passphrase_for(private_key: str | Path) -> str | None:
     """Return the passphrase of an encrypted key, as typed by the person at the terminal."""
-    if not _is_encrypted(private_key):
+    if not is_encrypted(private_key):
         return None
     return _typed_passphrase(str(private_key) if isinstance(private_key, Path) else "GAME_OPERATOR_PRIVATE_KEY")
 
@@ -136,7 +136,8 @@ def _read_once(path: Path, passphrase: str | None) -> dict[str, Any]:
     raise SigningKeyError(problem)
 
 
-def _is_encrypted(private_key: str | Path) -> bool:
+def is_encrypted(private_key: str | Path) -> bool:
+    """Return whether *private_key*, a PEM or its file, is encrypted; False for a file that cannot be read."""
     if isinstance(private_key, str):
         return "ENCRYPTED" in private_key
     try:

@@ -1,8 +1,6 @@
 """``game-operator storm``: many bets with faults against a wallet, and an audit of every one."""
 
-import os
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from game_operator.cli._database import DATABASE, PREFIX, TablePrefix, file_of
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import error_console, say
+from game_operator.cli._private_file import write_privately
 from game_operator.cli.profile import read_profile
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator.protocol.http import is_loopback
@@ -300,23 +299,9 @@ def _written(path: Path, trace: tuple[str, ...]) -> Path | None:
     if not trace:
         return None
     try:
-        _write(path, trace)
+        write_privately(path, "".join(f"{line}\n" for line in trace))
     except (OSError, ValueError) as failed:
         problem = getattr(failed, "strerror", None) or failed
         say(f"The trace could not be written to {path}: {problem}.", style="red", error=True)
         return None
     return path
-
-
-def _write(path: Path, lines: tuple[str, ...]) -> None:
-    # Player ids are in it, and balances: it is for whoever ran the storm. Written beside and moved, so that neither the
-    # mode nor a link of what was there counts.
-    handle, name = tempfile.mkstemp(prefix=".storm-", dir=path.parent)
-    beside = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        beside.replace(path)
-    finally:
-        # Still there if it could not be moved, as to where a folder is.
-        beside.unlink(missing_ok=True)

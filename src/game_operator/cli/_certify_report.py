@@ -1,0 +1,222 @@
+"""
+What came of a certification, for people at a terminal.
+
+Its first screen is for somebody who has never seen this project: which money is at risk, and what to change first.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from game_operator.certify.histogram import MARKS_MS, above
+from game_operator.certify.page import causes_that_fail, groups, headline, untried, urgency
+from game_operator.certify.report import Cause, Latency, Moved, Report
+from game_operator.certify.verdicts import Exchange, Outcome, Verdict
+from game_operator.certify.words import money
+from game_operator.cli._certify_wording import by_options
+from game_operator.cli._output import say, show_rows
+from game_operator.cli._prose import tell
+
+__all__ = ["is_fine", "tell_report"]
+
+#: On the first screen, so that it is one: lines of a sentence, and mistakes that have a line of their own.
+_LINES: Final = 3
+_CAUSES: Final = 4
+#: Of a body, in bytes; a line or two of it are shown.
+_BODY: Final = 400
+_PERCENTS: Final = (50, 95, 99)
+_FILES: Final = {
+    "--html": "{file}: every exchange as a page, with lines for curl.",
+    "--json-file": "{file}: the same for programs.",
+    "--junit": "{file}: the same for a CI system.",
+}
+
+
+def is_fine(report: Report) -> bool:
+    """Return whether something was tried, and nothing failed."""
+    return report.passed and any(verdict.outcome is not Outcome.SKIPPED for verdict in report.verdicts)
+
+
+def tell_report(report: Report, files: Mapping[str, Path]) -> None:
+    """Print *report*; *files* are those that it was written to, by their options."""
+    _tell_summary(report)
+    failing = causes_that_fail(report)
+    if failing:
+        _tell_first(failing)
+        _tell_others(failing[1:])
+    _tell_groups(report)
+    _tell_failures(report, failing)
+    _tell_advice(report.advice)
+    _tell_skipped(report.skipped)
+    _tell_figures(report)
+    _tell_files(files, is_fine=is_fine(report))
+
+
+# The first screen.
+
+
+def _tell_summary(report: Report) -> None:
+    fine = is_fine(report)
+    tell(_verdict_in_capitals(headline(report)), style="bold green" if fine else "bold red", most=2)
+    tell(f"{report.url}: {_counts(report)}; {report.calls:,} calls in {report.seconds:.1f} s.", most=2)
+    if said := urgency(report):
+        tell(said, most=2)
+
+
+def _verdict_in_capitals(sentence: str) -> str:
+    first, colon, rest = sentence.partition(":")
+    return f"{first.upper()}{colon}{rest}" if colon else sentence
+
+
+def _counts(report: Report) -> str:
+    number = len(report.verdicts)
+    passed = sum(verdict.outcome is Outcome.PASSED for verdict in report.verdicts)
+    counted = ((passed, "passed"), (len(report.failures), "failed"), (len(report.advice), "could be better"))
+    told = [f"{count} {what}" for count, what in (*counted, (len(report.skipped), "not tried")) if count]
+    return f"of {number} scenario{'' if number == 1 else 's'}, {', '.join(told)}"
+
+
+def _tell_first(causes: Sequence[Cause]) -> None:
+    """Say what is at risk by the first cause, how to mend it, and by which exchange it is known."""
+    verdict = causes[0].verdict
+    say("")
+    if verdict.weight.is_money:
+        tell(f"Money at risk ({verdict.weight}): {verdict.means}", indent="  ", style="red", most=_LINES)
+    else:
+        tell(f"No money went wrong. {verdict.means}", indent="  ", style="red", most=_LINES)
+    tell(f"Change first: {verdict.mend}", indent="  ", style="bold", most=_LINES + 1)
+    tell(f"Seen in {_named(verdict)}: {verdict.reason}", indent="  ", most=_LINES)
+    if verdict.decisive is not None:
+        _tell_exchange(verdict.decisive, "    ")
+    if causes[0].others:
+        tell(f"The same mistake fails {_ids(causes[0].others)} too.", first="  ", indent="  ", most=1)
+
+
+def _tell_others(causes: Sequence[Cause]) -> None:
+    if not causes:
+        return
+    say("Then:")
+    shown = causes if len(causes) <= _CAUSES else causes[: _CAUSES - 1]
+    for cause in shown:
+        verdict = cause.verdict
+        also = f" (and {_ids(cause.others)})" if cause.others else ""
+        tell(f"{_named(verdict)}{also}, {verdict.weight}: {verdict.means}", first="  ", indent="      ", most=1)
+    if left := causes[len(shown) :]:
+        at_risk = sum(cause.verdict.weight.is_money for cause in left)
+        risk = f", {at_risk} of which put money at risk" if at_risk else ""
+        tell(f"… and {len(left)} more mistakes{risk}: {', '.join(cause.verdict.id for cause in left)}", first="  ")
+
+
+def _tell_exchange(exchange: Exchange, indent: str) -> None:
+    """Print what was sent and what was answered, shortened; no headers, for a signature is among them."""
+    sent = _shortened(exchange.request_body, exchange.request_bytes)
+    tell(f"{exchange.method} {exchange.path} {sent}", first=f"{indent}> ", indent=f"{indent}  ", most=2)
+    if exchange.status:
+        answered = _shortened(exchange.answer_body, len(exchange.answer_body))
+        told = f"HTTP {exchange.status}, {exchange.elapsed_ms:.0f} ms: {answered}"
+    else:
+        told = exchange.problem
+    tell(told, first=f"{indent}< ", indent=f"{indent}  ", most=2)
+
+
+def _shortened(body: bytes, length: int) -> str:
+    text = body[:_BODY].decode(errors="backslashreplace")
+    return text if length <= _BODY else f"{text} … ({length:,} bytes)"
+
+
+# What follows it.
+
+
+def _tell_groups(report: Report) -> None:
+    rows = [
+        (f"{group.letter} {group.name}", group.passed, group.failed, group.advice, group.skipped)
+        for group in groups(report)
+    ]
+    headings = ("group", "passed", "failed", "advice", "not tried")
+    say("")
+    show_rows("", headings, [tuple(value or "-" for value in row) for row in rows], numbers=headings[1:])
+
+
+def _tell_failures(report: Report, causes: Iterable[Cause]) -> None:
+    """Print each failure, those of one mistake together."""
+    if not report.failures:
+        return
+    say("")
+    say("Failed:", style="bold red")
+    for cause in causes:
+        for verdict in (cause.verdict, *cause.others):
+            if verdict.failed:
+                _tell_failure(verdict, is_first=verdict is cause.verdict)
+
+
+def _tell_failure(verdict: Verdict, *, is_first: bool) -> None:
+    tell(f"{_named(verdict)} ({verdict.weight})", indent="  ", style="bold")
+    tell(verdict.reason, first="  ", indent="  ")
+    for note in verdict.notes[1:]:
+        tell(f"Also: {note.reason}", first="  ", indent="  ")
+    if verdict.decisive is not None:
+        _tell_exchange(verdict.decisive, "    ")
+    if is_first:
+        tell(f"It means: {verdict.means}", first="  ", indent="  ")
+        tell(f"Mended by: {verdict.mend}", first="  ", indent="  ")
+    assumed = " (assumed)" if verdict.is_assumed else ""
+    tell(f"It rests on {', '.join(verdict.rests_on)}{assumed}.", first="  ", indent="  ", style="dim")
+
+
+def _tell_advice(verdicts: Iterable[Verdict]) -> None:
+    for number, verdict in enumerate(verdicts):
+        if not number:
+            say("")
+            say("Could be better; none of it makes a wallet fail:", style="bold")
+        for note in verdict.notes:
+            tell(f"{_named(verdict)}: {note.reason}", first="  ", indent="      ")
+
+
+def _tell_skipped(verdicts: Iterable[Verdict]) -> None:
+    by_reason = untried(verdicts)
+    if not by_reason:
+        return
+    say("")
+    say("Not tried:", style="bold")
+    for reason, skipped in by_reason.items():
+        tell(f"{_ids(skipped)}: {by_options(reason)}", first="  ", indent="      ", most=_LINES)
+
+
+def _tell_figures(report: Report) -> None:
+    say("")
+    if report.latency is not None and report.latency.samples_ms:
+        tell(_latency(report.latency), indent="  ")
+    for moved in report.moved:
+        tell(_moved(moved), indent="  ")
+    tell(f"All ids of this run begin with {report.run_id}.")
+
+
+def _latency(latency: Latency) -> str:
+    percentiles = ", ".join(f"p{percent} {latency.percentile_ms(percent):.0f} ms" for percent in _PERCENTS)
+    late = " and ".join(f"{above(latency.samples_ms, mark) or 'none'} over {mark} ms" for mark in MARKS_MS)
+    return (
+        f"Load: {len(latency.samples_ms):,} calls, {latency.concurrency} at once: {percentiles}; {late}. A service "
+        "may give up on slow answers."
+    )
+
+
+def _moved(moved: Moved) -> str:
+    before, after = ("unknown" if cents is None else money(cents) for cents in (moved.before_cents, moved.after_cents))
+    if moved.difference_cents == 0:
+        return f"{moved.player_id} has {after}, as before."
+    return f"{moved.player_id} had {before} and has {after}."
+
+
+def _tell_files(files: Mapping[str, Path], *, is_fine: bool) -> None:
+    for option, path in files.items():
+        tell(_FILES[option].format(file=path))
+    if "--html" not in files and not is_fine:
+        tell("Pass --html report.html for a page with every exchange, each as a line for curl.")
+
+
+def _named(verdict: Verdict) -> str:
+    return f"{verdict.id} {verdict.title}"
+
+
+def _ids(verdicts: Iterable[Verdict]) -> str:
+    return ", ".join(verdict.id for verdict in verdicts)

@@ -1,0 +1,53 @@
+"""Sentences for people, wrapped to the terminal; whatever strangers wrote stands in them literally."""
+
+import shutil
+import sys
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from game_operator.cli._output import say, visible
+
+__all__ = ["tell", "width"]
+
+_LEAST, _MOST = 40, 100
+_CUT: Final = " …"
+
+
+def width() -> int:
+    """Return how many columns sentences take: those of the terminal, and in a pipe those of a usual page."""
+    given = shutil.get_terminal_size((_MOST, 24)).columns if sys.stdout.isatty() else _MOST
+    return max(_LEAST, min(_MOST, given))
+
+
+def tell(text: str, *, first: str = "", indent: str = "", style: str = "", most: int | None = None) -> None:
+    """
+    Print *text* in lines that begin with *indent*, the first of them with *first*.
+
+    Args:
+        text: What is said; line breaks in it are shown as such escapes.
+        first: Stands before the first line.
+        indent: Stands before the other lines.
+        style: Of all of it.
+        most: How many lines at most; the last one then says that there is more.
+    """
+    for line in _lines(visible(text), first or indent, indent, most):
+        say(line, style=style)
+
+
+def _lines(text: str, first: str, indent: str, most: int | None) -> list[str]:
+    room = max(20, width() - max(cell_len(first), cell_len(indent)))
+    console = Console(width=room, markup=False, emoji=False, highlight=False)
+    lines = [line.plain.rstrip() for line in Text(text).wrap(console, room)] or [""]
+    if most is not None and len(lines) > most:
+        lines = lines[:most]
+        lines[-1] = _shortened(lines[-1], room)
+    return [(indent if number else first) + line for number, line in enumerate(lines)]
+
+
+def _shortened(line: str, room: int) -> str:
+    while line and cell_len(line + _CUT) > room:
+        line = line[:-1]
+    return line.rstrip(" .,;:") + _CUT
