@@ -1,1 +1,418 @@
-"""Group D."""
+"""Group D, many at once: calls that cross on their way into the wallet (spec §3, §6)."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final, Literal, TypeAlias
+
+from game_operator.certify.crowd import answered
+from game_operator.certify.players import Bet
+from game_operator.certify.report import Latency
+from game_operator.certify.scenario import Found, NotTried, Play, scenario
+from game_operator.certify.stage import Judging, Stage, units
+from game_operator.certify.verdicts import Weight
+from game_operator.certify.wire import Heard, Request, Step
+from game_operator.codes import WebhookErrorCode as Code
+from game_operator.models.webhooks import BalanceCall, WebhookCall
+from game_operator.protocol.canonical import encode_json
+
+_MANY: Final = 50
+_FITTING: Final = 33
+_IDENTICAL: Final = 20
+_PAIRS: Final = 10
+_WITHDRAWS: Final = 12
+_READS: Final = 4
+_PAIRS_AT_ONCE: Final = 20
+#: How often; in process, where calls are at once for certain, fewer times show as much.
+_STEPS: Final = 10
+_STEPS_IN_PROCESS: Final = 3
+_LOAD_STEPS: Final = 45
+_LOAD_STEPS_IN_PROCESS: Final = 12
+#: What a service aims at, and how long it waits for an answer (assumed).
+_AIM_MS: Final = 100
+_LIMIT_MS: Final = 500
+
+Place: TypeAlias = Literal["wallet", "second"]
+
+
+@scenario(
+    "D01",
+    "fifty bets at once, and money for thirty-three",
+    Weight.MONEY_LOST,
+    rests_on="spec §4.1, decision 0014",
+    means="A player who bets from several windows at once pays for fewer bets than it places, or bets money that it "
+    "does not have: the operator pays the wins of bets that nobody paid for.",
+    mend="Debit in one statement that asks for the money too (UPDATE … SET balance = balance - wager WHERE balance >= "
+    "wager), or lock the account's row before reading it (SELECT … FOR UPDATE). Never write a balance computed from "
+    "one that was read before the lock.",
+    stage="at once",
+    explains=("D05",),
+)
+def d01(at: Stage) -> Play:
+    """As many withdraws as the balance pays for are accepted, each has its own balance; all are refunded at once."""
+    wager_cents = max(1, at.player.due_cents // _FITTING)
+    fitting = at.player.due_cents // wager_cents
+    bets = [at.bet(cents=wager_cents) for _ in range(_MANY)]
+    heard = yield from answered(at, [at.request(bet.withdraw(), f"one of {_MANY} withdraws at once") for bet in bets])
+    if any(each.code == Code.LIMIT_EXCEEDED for each in heard):
+        raise NotTried(f"the wallet limits wagers: one of {_MANY} at once was refused with {Code.LIMIT_EXCEEDED}")
+    taken = [(bet, each) for bet, each in zip(bets, heard, strict=True) if each.succeeded]
+    before_cents = at.player.due_cents
+    at.player.due_cents -= wager_cents * len(taken)
+    yield from at.holds(at.player)
+    if len(taken) != fitting:
+        told = f"{len(taken)} of {_MANY} withdraws at once were accepted, and the balance paid for {fitting}"
+        raise Found(f"{told}: it is {units(at.player.due_cents)} now")
+    for each in heard:
+        if not each.succeeded:
+            at.check_code(each, Code.INSUFFICIENT_BALANCE)
+    _check_each_its_own(at, [each for _, each in taken], before_cents, wager_cents)
+    yield from _refunded(at, [bet for bet, _ in taken])
+
+
+@scenario(
+    "D02",
+    "one withdraw and one deposit, each sent twenty times at once",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §3, spec §4.1, decision 0014",
+    means="A call that the service sends again while the first is still under way takes a wager twice, or pays a win "
+    "twice. Impatient retries make this an everyday case.",
+    mend="Make (operation, tx_id) a unique key, insert it in the transaction that moves the money, and let the loser "
+    "of the race roll back, read what the winner did, and answer SUCCESS as well.",
+    stage="at once",
+    explains=("D09", "D06"),
+)
+def d02(at: Stage) -> Play:
+    """One debit, one credit, and forty times SUCCESS."""
+    yield from _bet_of_identical(at, ("wallet",))
+
+
+@scenario(
+    "D03",
+    "a withdraw and its rollback at once",
+    Weight.MONEY_LOST,
+    rests_on="spec §3, spec §6, decision 0014",
+    means="The service gives up a bet while its withdraw is still under way: the player's wager is taken after the "
+    "rollback was answered, and nobody gives it back.",
+    mend="Decide withdraw and rollback of a bet under one lock, by a row with the bet's id as its unique key: whoever "
+    "inserts it first decides, and the other sees it.",
+    stage="at once",
+    explains=("D08",),
+)
+def d03(at: Stage) -> Play:
+    """Debited and refunded, or never debited: whichever comes first, the balance is as before."""
+    for number in range(_PAIRS):
+        bet = at.bet()
+        withdraw, rollback = yield from _crossing(at, number, bet.withdraw(), bet.rollback())
+        _check_net_zero(at, withdraw, rollback)
+        yield from at.holds(at.player, after=rollback)
+
+
+@scenario(
+    "D04",
+    "a deposit and a rollback of one bet at once",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §3, decision 0014",
+    means="A bet is paid and refunded: the operator pays twice for one wager.",
+    mend="Change the bet's state by a condition (UPDATE bets SET state = … WHERE bet_id = … AND state = 'OPEN'), in "
+    "the transaction that moves the money, and move nothing unless one row was changed.",
+    stage="at once",
+)
+def d04(at: Stage) -> Play:
+    """Exactly one of them is accepted, and the balance agrees."""
+    for number in range(_PAIRS):
+        bet = at.bet()
+        won_cents = bet.wager_cents * 3
+        yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+        deposit, rollback = yield from _crossing(at, number, bet.deposit(won_cents), bet.rollback())
+        yield from _check_one_wins(at, deposit, rollback, won_cents, bet.wager_cents)
+
+
+@scenario(
+    "D05",
+    "load: bets of two players, eight calls at once",
+    Weight.MONEY_LOST,
+    rests_on="spec §3, spec §4.1, decision 0014",
+    means="Under everyday traffic a movement gets lost: a player is not paid, or the operator is not.",
+    mend="Let each credit add to the balance that is stored (UPDATE … SET balance = balance + amount), never to one "
+    "that was read earlier, and let the row's lock put movements of one player in order.",
+    stage="load",
+)
+def d05(at: Stage) -> Play:
+    """Each withdraw is followed by its loss or win while others are placed; at the end both balances are exact."""
+    is_on_wire = "wire" in at.supplied
+    steps = _LOAD_STEPS if is_on_wire else _LOAD_STEPS_IN_PROCESS
+    placed: list[Bet] = []
+    took_ms: list[float] = []
+    for number in range(steps + 1):
+        due, won = placed, 2 * (number % 2)
+        placed = [at.bet(player) for player in (at.player, at.other) * 2] if number < steps else []
+        calls: list[WebhookCall] = [bet.withdraw() for bet in placed]
+        calls += (bet.deposit(bet.wager_cents * won) for bet in due)
+        heard = yield from answered(at, [at.request(call, f"a {call.operation} under load") for call in calls])
+        for bet, moves, each in zip([*placed, *due], [-1] * len(placed) + [won] * len(due), heard, strict=True):
+            at.check_success(each)
+            bet.player.due_cents += moves * bet.wager_cents
+            took_ms.append(each.elapsed_ms)
+    if is_on_wire:
+        _advise_on_time(at, Latency(tuple(took_ms), 0.0, 0))
+
+
+@scenario(
+    "D06",
+    "the same calls at two processes of the wallet at once",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §3, decision 0014",
+    means="Once the wallet runs in two processes, a call that is sent again while the first is under way takes a wager "
+    "twice, or pays a win twice: a lock in one process's memory does not hold in the other.",
+    mend="Leave uniqueness and locks to the database that the processes share: a unique key on (operation, tx_id), "
+    "inserted in the transaction that moves the money.",
+    needs=("second_url",),
+    stage="at once",
+)
+def d06(at: Stage) -> Play:
+    """One debit and one credit, whichever of the processes is asked."""
+    yield from _bet_of_identical(at, ("wallet", "second"))
+
+
+@scenario(
+    "D07",
+    "timestamps put a player's balances in order",
+    Weight.CONTRACT_BROKEN,
+    rests_on="spec §2.1, decision 0012",
+    means="The service shows the balance of the latest timestamp. If that is an older balance, the player sees money "
+    "that is gone, or misses money that was won.",
+    mend="Take the timestamp while the account's row is locked, store it with the balance, and never tell one before "
+    "the last: max(clock, last + 1) for a movement, max(clock, last) for a read.",
+    stage="at once",
+)
+def d07(at: Stage) -> Play:
+    """Of withdraws at once, a later timestamp never has a higher balance; in turn, times never go backwards."""
+    places: tuple[Place, ...] = ("wallet", "second") if "second_url" in at.supplied else ("wallet",)
+    yield from _ordered_at_once(at, places)
+    yield from _ordered_in_turn(at, places)
+
+
+@scenario(
+    "D08",
+    "withdraws against rollbacks of bets that nobody has seen, by the hundred",
+    Weight.MONEY_LOST,
+    rests_on="spec §6, decision 0014",
+    means="A withdraw debits although its rollback was answered that there was nothing to refund: the player's wager "
+    "is gone for good, and no call will ever come for that bet.",
+    mend="Let a rollback of an unseen bet store a tombstone under the bet's unique key, and let the withdraw insert "
+    "the bet under the same key in the transaction that debits, so that one of the two must see the other.",
+    stage="at once",
+)
+def d08(at: Stage) -> Play:
+    """Never a debit beside a tombstone, in two hundred tries."""
+    for _ in range(_STEPS if "wire" in at.supplied else _STEPS_IN_PROCESS):
+        bets = [at.bet() for _ in range(_PAIRS_AT_ONCE)]
+        requests = [request for number, bet in enumerate(bets) for request in _pair(at, number, bet)]
+        heard = yield from answered(at, requests)
+        for number in range(_PAIRS_AT_ONCE):
+            withdraw, rollback = _unswapped(number, heard[2 * number : 2 * number + 2])
+            _check_net_zero(at, withdraw, rollback)
+    yield from at.holds(at.player)
+
+
+@scenario(
+    "D09",
+    "the same call twice at once, on fresh bets",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §3, decision 0014",
+    means="A call that is sent twice within a moment, or stands twice in one batch, moves its money twice.",
+    mend="Look for the call, and insert it under its unique key, in the transaction that moves the money; for a batch, "
+    "once for each of its items, not once for all.",
+    stage="at once",
+)
+def d09(at: Stage) -> Play:
+    """One debit for each bet, both calls answered SUCCESS; and one credit for a deposit that a batch has twice."""
+    bets = [at.bet() for _ in range(_IDENTICAL)]
+    for bet in bets:
+        yield from _identical(at, bet.withdraw(), "one of two identical withdraws at once", -bet.wager_cents, times=2)
+    if at.profile.deposit_batch:
+        yield from _twice_in_a_batch(at, bets.pop())
+    yield from _refunded(at, bets)
+
+
+# What the scenarios are made of.
+
+
+def _bet_of_identical(at: Stage, places: Sequence[Place]) -> Judging:
+    bet = at.bet()
+    won_cents = bet.wager_cents * 2
+    for call, moves in ((bet.withdraw(), -bet.wager_cents), (bet.deposit(won_cents), won_cents)):
+        title = f"one of {_IDENTICAL} identical {call.operation}s at once"
+        yield from _identical(at, call, title, moves, times=_IDENTICAL, places=places)
+        yield from at.holds(at.player)
+
+
+def _identical(
+    at: Stage, call: WebhookCall, title: str, moves: int, *, times: int, places: Sequence[Place] = ("wallet",)
+) -> Judging:
+    """Send *call* so many times at once, and hold that it moves its money once, and that each answer says so."""
+    request = at.request(call, title)
+    heard = yield from answered(at, [replace(request, at=places[number % len(places)]) for number in range(times)])
+    if any(each.succeeded for each in heard):
+        at.player.due_cents += moves
+    odd = next((each for each in heard if not each.succeeded or each.balance_cents != at.player.due_cents), None)
+    if odd is None:
+        return
+    yield from at.holds(at.player, after=odd)
+    refused = next((each for each in heard if not each.succeeded), None)
+    if refused is not None:
+        told = f"{title}: refused with {refused.code} beside its twin, and SUCCESS was due"
+        raise Found(told, Weight.MONEY_LOST, place=refused.place)
+    yield from at.check_told(odd, at.player)
+
+
+def _crossing(
+    at: Stage, number: int, call: WebhookCall, rollback: WebhookCall
+) -> Generator[Step, list[Heard], tuple[Heard, Heard]]:
+    """Send both at once, every other time the rollback first."""
+    requests = [at.request(each, f"a {each.operation}, both at once") for each in (call, rollback)]
+    heard = yield from answered(at, requests[::-1] if number % 2 else requests)
+    return _unswapped(number, heard)
+
+
+def _pair(at: Stage, number: int, bet: Bet) -> list[Request]:
+    both = [
+        at.request(bet.withdraw(), "a withdraw against its rollback"),
+        at.request(bet.rollback(), "the rollback of a withdraw under way"),
+    ]
+    return both[::-1] if number % 2 else both
+
+
+def _unswapped(number: int, heard: list[Heard]) -> tuple[Heard, Heard]:
+    first, second = heard[::-1] if number % 2 else heard
+    return first, second
+
+
+def _check_net_zero(at: Stage, withdraw: Heard, rollback: Heard) -> None:
+    """Hold that a withdraw and its rollback agree on which was first; what moved is seen by the balance."""
+    if withdraw.succeeded:
+        if not rollback.succeeded:
+            told = f"the withdraw was accepted, and its rollback at the same time refused with {rollback.code}"
+            raise Found(f"{told}: the wager stays taken", place=rollback.place)
+        return
+    at.check_code(withdraw, Code.BET_ROLLED_BACK)
+    if not rollback.succeeded:
+        at.check_code(rollback, Code.BET_NOT_FOUND)
+    elif at.profile.unknown_rollback != "success":
+        told = f"{rollback.request.title}: answered SUCCESS without moving money, and {Code.BET_NOT_FOUND} is assumed"
+        at.note(f"{told}; no harm is done", Weight.ADVICE, "SUCCESS where nothing was done", rollback)
+
+
+def _check_one_wins(at: Stage, deposit: Heard, rollback: Heard, won_cents: int, wager_cents: int) -> Judging:
+    if deposit.succeeded and rollback.succeeded:
+        actual_cents = yield from at.balance_of(at.player)
+        moved = units(abs(actual_cents - at.player.due_cents))
+        told = f"a deposit of {units(won_cents)} and a rollback of {units(wager_cents)} of one bet were both accepted"
+        raise Found(f"{told}, and {moved} was moved", place=rollback.place)
+    if not deposit.succeeded and not rollback.succeeded:
+        told = f"of a deposit and a rollback at once neither was accepted: {deposit.code} and {rollback.code}"
+        raise Found(told, Weight.MONEY_LOST, place=deposit.place)
+    winner, loser = (deposit, rollback) if deposit.succeeded else (rollback, deposit)
+    at.player.due_cents += won_cents if deposit.succeeded else wager_cents
+    yield from at.holds(at.player, after=winner)
+    at.check_code(loser, Code.BET_ALREADY_CLOSED if deposit.succeeded else Code.BET_ROLLED_BACK)
+
+
+def _check_each_its_own(at: Stage, taken: Sequence[Heard], before_cents: int, wager_cents: int) -> None:
+    """Hold that each of equal withdraws was told the balance that it left, so that no two were told the same."""
+    left = set(range(before_cents - wager_cents * len(taken), before_cents, wager_cents))
+    for each in taken:
+        if each.balance_cents not in left:
+            told = f"{each.request.title}: tells a balance of {units(each.balance_cents or 0)}, which it did not leave"
+            at.note(f"{told}, or which another was told", Weight.CONTRACT_BROKEN, "tells a wrong balance", each)
+            return
+        left.remove(each.balance_cents)
+
+
+def _refunded(at: Stage, bets: Sequence[Bet]) -> Judging:
+    heard = yield from answered(at, [at.request(bet.rollback(), "one of many rollbacks at once") for bet in bets])
+    for bet, each in zip(bets, heard, strict=True):
+        at.check_success(each)
+        bet.player.due_cents += bet.wager_cents
+
+
+def _twice_in_a_batch(at: Stage, bet: Bet) -> Judging:
+    body = encode_json([at.writer.body(bet.deposit(bet.wager_cents))] * 2)
+    heard = yield from at.send(Request("a batch that has a deposit twice", "/deposit-batch", body))
+    if heard.status != 200:
+        told = heard.problem or f"answered with HTTP {heard.status}"
+        raise Found(f"{heard.request.title}: {told}", Weight.CONTRACT_BROKEN, place=heard.place)
+    at.player.due_cents += bet.wager_cents
+    yield from at.holds(at.player, after=heard)
+
+
+def _advise_on_time(at: Stage, latency: Latency) -> None:
+    slow, usual = latency.percentile_ms(99), latency.percentile_ms(50)
+    if slow > _LIMIT_MS:
+        at.advise(f"under load 99 of 100 calls are answered within {slow:.0f} ms, and the mark is {_LIMIT_MS} ms")
+    if usual > _AIM_MS:
+        at.advise(f"under load half of the calls take more than {usual:.0f} ms, and the aim is {_AIM_MS} ms")
+
+
+# Times. A reply of spec §2.1 that is a SUCCESS has both a balance and a time.
+
+
+def _ordered_at_once(at: Stage, places: Sequence[Place]) -> Judging:
+    bets = [at.bet() for _ in range(_WITHDRAWS)]
+    asked = [
+        *(at.request(bet.withdraw(), f"one of {_WITHDRAWS} withdraws at once") for bet in bets),
+        *[at.request(BalanceCall(player_id=at.player.id), "a balance check among withdraws")] * _READS,
+    ]
+    # Reads among the withdraws, and each process with some of both.
+    mixed = [asked[number * 5 % len(asked)] for number in range(len(asked))]
+    heard = yield from answered(at, [replace(each, at=places[n % len(places)]) for n, each in enumerate(mixed)])
+    for each in heard:
+        at.check_success(each)
+    _check_falling(at, heard)
+    at.player.due_cents -= sum(bet.wager_cents for bet in bets)
+    yield from at.holds(at.player)
+    yield from _refunded(at, bets)
+
+
+def _check_falling(at: Stage, heard: Sequence[Heard]) -> None:
+    """Hold that, of withdraws and reads, what has the later time has no higher balance."""
+    lowest: Heard | None = None
+    for each in sorted(heard, key=lambda each: (_time(each), -_cents(each))):
+        if lowest is not None and _cents(each) > _cents(lowest):
+            _note_backwards(at, each, lowest)
+            return
+        lowest = each
+    moved = sorted((each for each in heard if each.request.path == "/withdraw"), key=_time)
+    for earlier, later in pairwise(moved):
+        if _time(earlier) == _time(later) and _cents(earlier) != _cents(later):
+            at.advise("two balances of one player have the same timestamp; which of them is newer?", later)
+            return
+
+
+def _ordered_in_turn(at: Stage, places: Sequence[Place]) -> Judging:
+    """Withdraws and balance checks in turn, each at another process if there are two."""
+    last: Heard | None = None
+    bets = [at.bet() for _ in range(3)]
+    for number, bet in enumerate(bets):
+        for call in (bet.withdraw(), BalanceCall(player_id=at.player.id)):
+            request = replace(at.request(call, f"a {call.operation} in turn"), at=places[number % len(places)])
+            heard = yield from at.accepts(request, moves=0 if isinstance(call, BalanceCall) else -bet.wager_cents)
+            if last is not None and _cents(heard) != _cents(last) and _time(heard) < _time(last):
+                _note_backwards(at, last, heard)
+            last = heard
+    yield from _refunded(at, bets)
+
+
+def _note_backwards(at: Stage, stale: Heard, newer: Heard) -> None:
+    later = _time(stale) - _time(newer)
+    told = f"{stale.request.title}: the balance {units(_cents(stale))} is older than {units(_cents(newer))}"
+    at.note(f"{told}, and its timestamp is {later} ms later", Weight.CONTRACT_BROKEN, "", stale)
+
+
+def _time(heard: Heard) -> int:
+    return 0 if heard.reply is None else heard.reply.timestamp or 0
+
+
+def _cents(heard: Heard) -> int:
+    return heard.balance_cents or 0

@@ -1,0 +1,54 @@
+"""Many calls at once, and calls that are sent again: as the service does with what it got no final answer to."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from game_operator.certify.finality import Finality, finality
+from game_operator.certify.stage import Asking, Stage
+from game_operator.certify.verdicts import Weight
+from game_operator.certify.wire import Heard, Manner, Request, Step
+from game_operator.codes import WebhookErrorCode
+
+__all__ = ["answered", "insisted", "is_unanswered"]
+
+_MOST_REPEATS: Final = 4
+_COMES_AGAIN: Final = (Finality.REPEAT, Finality.UNKNOWN)
+
+
+def answered(at: Stage, requests: Sequence[Request]) -> Generator[Step, list[Heard], list[Heard]]:
+    """
+    Send *requests* all at once, and return what was heard of each, in their order: each of them is a reply.
+
+    What was answered SYSTEM_ERROR is sent again, as the service would; that it was needed is advice.
+    """
+    heard = yield from at.together(requests)
+    failed = 0
+    for place, each in enumerate(heard):
+        at.check_reply(each)
+        if each.code == WebhookErrorCode.SYSTEM_ERROR:
+            failed += 1
+            heard[place] = yield from insisted(at, each.request)
+    if failed:
+        told = f"{failed} of {len(requests)} calls at once were answered SYSTEM_ERROR, and had to be sent again"
+        at.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
+    return heard
+
+
+def insisted(at: Stage, request: Request) -> Asking:
+    """Send *request* again, whole, until there is a final answer, a few times at most; hold that there is a reply."""
+    again = replace(request, title=f"{request.title}, again", manner=Manner.WHOLE)
+    heard = yield from at.send(again)
+    for _ in range(_MOST_REPEATS - 1):
+        if not is_unanswered(heard):
+            break
+        heard = yield from at.send(again)
+    at.check_reply(heard)
+    return heard
+
+
+def is_unanswered(heard: Heard) -> bool:
+    """Return whether the service cannot know what became of the call, or knows that it must come again."""
+    if heard.reply is None:
+        return True
+    return heard.code is not None and finality(heard.request.path.strip("/"), heard.code) in _COMES_AGAIN
