@@ -13,6 +13,7 @@ __all__ = ["in_playing_order", "scenarios", "selected"]
 _MODULES: Final = (
     "a_flows",
     "b_repeats",
+    "b_conflicts",
     "c_order",
     "d_races",
     "e_callers",
