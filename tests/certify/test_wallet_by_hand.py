@@ -1,6 +1,7 @@
 """The wallet by hand (examples/wallet_by_hand.py) keeps the rules, and answers histories as the ready wallet does."""
 
 import json
+import re
 import socket
 from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,18 +11,21 @@ from decimal import Decimal
 from functools import cache, partial
 from http.client import HTTPConnection
 from pathlib import Path
-from sqlite3 import IntegrityError
+from shutil import which
+from sqlite3 import IntegrityError, connect
+from subprocess import run
 from typing import NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from wallet_by_hand import PlainWallet, serve
+from wallet_by_hand import SCHEMA, PlainWallet, serve
 
 from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
+from tests.support.documents import ROOT
 from tests.support.webhooks import encoded, signature_of
 
 Body = dict[str, object]
@@ -565,6 +569,41 @@ def test_uniqueness_is_the_databases(service: Service) -> None:
     assert service.cents() == 10_000
     with pytest.raises(KeyError):
         service.cents("nobody")
+
+
+def _block(language: str) -> str:
+    """Return the one block of docs/own-wallet.md in *language*."""
+    (block,) = re.findall(
+        rf"^```{language}\n(.*?)^```$", (ROOT / "docs/own-wallet.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    return str(block)
+
+
+def test_the_documents_tables_are_the_wallets() -> None:
+    """docs/own-wallet.md and the example have the same tables, columns and keys; `blocked` is the example's own."""
+
+    def columns(script: str) -> set[tuple[str, str, int]]:
+        query = "SELECT t.name, c.name, c.pk FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table'"
+        with closing(connect(":memory:")) as database:
+            database.executescript(script)
+            return set(database.execute(query))
+
+    assert columns(SCHEMA) - columns(_block("sql")) == {("accounts", "blocked", 0)}
+    assert columns(_block("sql")) < columns(SCHEMA)
+
+
+@pytest.mark.skipif(which("openssl") is None, reason="there is no openssl")
+def test_the_documents_commands_verify(tmp_path: Path, public_pem: bytes, sign: Sign) -> None:
+    """As pasted into a shell: the call's own bytes are verified, and others are not."""
+    (tmp_path / "service.pub.pem").write_bytes(public_pem)
+    (tmp_path / "header.txt").write_text(sign(encoded(BALANCE)) + "\n")
+    codes = []
+    for body in (encoded(BALANCE), encoded(BALANCE) + b"\n"):
+        (tmp_path / "body.json").write_bytes(body)
+        codes.append(
+            run(["sh", "-c", _block("sh")], cwd=tmp_path, check=False, capture_output=True, timeout=50).returncode
+        )
+    assert codes == [0, 1]
 
 
 # --- Many at once, and over HTTP -----------------------------------------------------------------------------------
