@@ -88,10 +88,10 @@ def lone(verdict: Verdict) -> Page:
         pytest.param([], "Passed: no money was lost or doubled, and the contract was kept.", id="passed"),
         pytest.param([Weight.ADVICE], "Passed: no money was lost or doubled, and the contract was kept.", id="advice"),
         pytest.param([Weight.MONEY_LOST], "Failed: this wallet loses money.", id="lost"),
-        pytest.param([Weight.MONEY_DOUBLED], "Failed: this wallet moves money twice.", id="doubled"),
+        pytest.param([Weight.MONEY_DOUBLED], "Failed: this wallet doubles money.", id="doubled"),
         pytest.param(
             [Weight.MONEY_DOUBLED, Weight.MONEY_LOST, Weight.CONTRACT_BROKEN],
-            "Failed: this wallet loses money, and moves money twice.",
+            "Failed: this wallet loses money, and doubles money.",
             id="both",
         ),
         pytest.param(

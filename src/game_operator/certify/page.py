@@ -76,11 +76,11 @@ def headline(report: Report) -> str:
     if not weights:
         return "Passed: no money was lost or doubled, and the contract was kept."
     if weights >= {Weight.MONEY_LOST, Weight.MONEY_DOUBLED}:
-        return "Failed: this wallet loses money, and moves money twice."
+        return "Failed: this wallet loses money, and doubles money."
     if Weight.MONEY_LOST in weights:
         return "Failed: this wallet loses money."
     if Weight.MONEY_DOUBLED in weights:
-        return "Failed: this wallet moves money twice."
+        return "Failed: this wallet doubles money."
     return "Failed: no money went wrong, but this wallet breaks the contract."
 
 
