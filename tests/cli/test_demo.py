@@ -107,13 +107,19 @@ def test_the_whole_story(tmp_path: Path) -> None:
         "24. 50 rounds with every fault there is",
         "   50 rounds, ",
         "   audited bet by bet and player by player: service and wallet agree on all of it",
+        "25. A wallet to be certified",
+        "   opened tester-1 and tester-2 with 100.00 each",
+        "26. Certified: flows, repeats, order and state",
+        "   A flows: ",
+        "   B repeats: ",
+        "   C order and state: ",
         "All of it worked",
     ):
         assert any(line.startswith(expected) for line in story), expected
     assert max(map(len, told.out.splitlines())) <= 110
     assert list(tmp_path.iterdir()) == []
     processes = pids_in(told.out)
-    assert len(set(processes)) == 3
+    assert len(set(processes)) == 4
     assert not any(map(is_running, processes))
 
 
@@ -122,6 +128,7 @@ def test_the_stories_as_a_document(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(demo_module, "_client_story", lambda place: iter([Chapter("Calls", ("one", "two"))]))
     monkeypatch.setattr(demo_module, "_wallet_story", lambda place: iter([Chapter("Webhooks", ("three",))]))
     monkeypatch.setattr(demo_module, "_rounds_story", lambda place: iter([Chapter("Rounds", ("four",))]))
+    monkeypatch.setattr(demo_module, "_certify_story", lambda place: iter([Chapter("Certified", ("five",))]))
     document = run("demo", "--json").document
     assert document["ok"] is True
     assert document["seconds"] >= 0
@@ -129,6 +136,7 @@ def test_the_stories_as_a_document(run: Run, monkeypatch: pytest.MonkeyPatch) ->
         {"title": "Calls", "lines": ["one", "two"], "problem": ""},
         {"title": "Webhooks", "lines": ["three"], "problem": ""},
         {"title": "Rounds", "lines": ["four"], "problem": ""},
+        {"title": "Certified", "lines": ["five"], "problem": ""},
     ]
 
 

@@ -24,6 +24,7 @@ _LINES: Final = 3
 _CAUSES: Final = 4
 #: Of a body, in bytes; a line or two of it are shown.
 _BODY: Final = 400
+_BALANCE: Final = "/player-balance"
 _PERCENTS: Final = (50, 95, 99)
 _FILES: Final = {
     "--html": "{file}: every exchange as a page, with lines for curl.",
@@ -85,9 +86,8 @@ def _tell_first(causes: Sequence[Cause]) -> None:
     else:
         tell(f"No money went wrong. {verdict.means}", indent="  ", style="red", most=_LINES)
     tell(f"Change first: {verdict.mend}", indent="  ", style="bold", most=_LINES + 1)
-    tell(f"Seen in {_named(verdict)}: {verdict.reason}", indent="  ", most=_LINES)
-    if verdict.decisive is not None:
-        _tell_exchange(verdict.decisive, "    ")
+    tell(f"Seen in {_named(verdict)}: {verdict.reason}", indent="  ", most=2)
+    _tell_exchange(verdict, most=2)
     if causes[0].others:
         tell(f"The same mistake fails {_ids(causes[0].others)} too.", first="  ", indent="  ", most=1)
 
@@ -98,25 +98,32 @@ def _tell_others(causes: Sequence[Cause]) -> None:
     say("Then:")
     shown = causes if len(causes) <= _CAUSES else causes[: _CAUSES - 1]
     for cause in shown:
-        verdict = cause.verdict
-        also = f" (and {_ids(cause.others)})" if cause.others else ""
-        tell(f"{_named(verdict)}{also}, {verdict.weight}: {verdict.means}", first="  ", indent="      ", most=1)
+        told = f"{', '.join(cause.ids)} ({cause.verdict.weight}): {cause.verdict.means}"
+        tell(told, first="  ", indent="      ", most=1)
     if left := causes[len(shown) :]:
         at_risk = sum(cause.verdict.weight.is_money for cause in left)
-        risk = f", {at_risk} of which put money at risk" if at_risk else ""
-        tell(f"… and {len(left)} more mistakes{risk}: {', '.join(cause.verdict.id for cause in left)}", first="  ")
+        risk = f" ({at_risk} with money at risk)" if at_risk else ""
+        tell(f"and {len(left)} more{risk}: {', '.join(each.verdict.id for each in left)}", first="  ", most=1)
 
 
-def _tell_exchange(exchange: Exchange, indent: str) -> None:
-    """Print what was sent and what was answered, shortened; no headers, for a signature is among them."""
+def _tell_exchange(verdict: Verdict, *, most: int) -> None:
+    """Print what was sent and answered, in *most* lines each; no headers, for a signature is among them."""
+    exchange = verdict.decisive or _last_call(verdict)
+    if exchange is None:
+        return
     sent = _shortened(exchange.request_body, exchange.request_bytes)
-    tell(f"{exchange.method} {exchange.path} {sent}", first=f"{indent}> ", indent=f"{indent}  ", most=2)
+    tell(f"{exchange.method} {exchange.path} {sent}", first="    > ", indent="      ", most=most, anywhere=True)
+    told = exchange.problem
     if exchange.status:
         answered = _shortened(exchange.answer_body, len(exchange.answer_body))
         told = f"HTTP {exchange.status}, {exchange.elapsed_ms:.0f} ms: {answered}"
-    else:
-        told = exchange.problem
-    tell(told, first=f"{indent}< ", indent=f"{indent}  ", most=2)
+    tell(told, first="    < ", indent="      ", most=most, anywhere=True)
+
+
+def _last_call(verdict: Verdict) -> Exchange | None:
+    """Return the last call before the balance that was found wrong, where no single exchange decided."""
+    calls = (each for each in reversed(verdict.exchanges) if each.path != _BALANCE)
+    return next(calls, None)
 
 
 def _shortened(body: bytes, length: int) -> str:
@@ -154,8 +161,7 @@ def _tell_failure(verdict: Verdict, *, is_first: bool) -> None:
     tell(verdict.reason, first="  ", indent="  ")
     for note in verdict.notes[1:]:
         tell(f"Also: {note.reason}", first="  ", indent="  ")
-    if verdict.decisive is not None:
-        _tell_exchange(verdict.decisive, "    ")
+    _tell_exchange(verdict, most=4)
     if is_first:
         tell(f"It means: {verdict.means}", first="  ", indent="  ")
         tell(f"Mended by: {verdict.mend}", first="  ", indent="  ")
@@ -194,10 +200,7 @@ def _tell_figures(report: Report) -> None:
 def _latency(latency: Latency) -> str:
     percentiles = ", ".join(f"p{percent} {latency.percentile_ms(percent):.0f} ms" for percent in _PERCENTS)
     late = " and ".join(f"{above(latency.samples_ms, mark) or 'none'} over {mark} ms" for mark in MARKS_MS)
-    return (
-        f"Load: {len(latency.samples_ms):,} calls, {latency.concurrency} at once: {percentiles}; {late}. A service "
-        "may give up on slow answers."
-    )
+    return f"Load: {len(latency.samples_ms):,} calls, {latency.concurrency} at once: {percentiles}; {late}."
 
 
 def _moved(moved: Moved) -> str:

@@ -4,7 +4,7 @@ import shutil
 import sys
 from typing import Final
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
@@ -22,9 +22,17 @@ def width() -> int:
     return max(_LEAST, min(_MOST, given))
 
 
-def tell(text: str, *, first: str = "", indent: str = "", style: str = "", most: int | None = None) -> None:
+def tell(
+    text: str,
+    *,
+    first: str = "",
+    indent: str = "",
+    style: str = "",
+    most: int | None = None,
+    anywhere: bool = False,
+) -> None:
     """
-    Print *text* in lines that begin with *indent*, the first of them with *first*.
+    Print *text* in lines, the first of them behind *first*, and the others behind *indent*.
 
     Args:
         text: What is said; line breaks in it are shown as such escapes.
@@ -32,22 +40,27 @@ def tell(text: str, *, first: str = "", indent: str = "", style: str = "", most:
         indent: Stands before the other lines.
         style: Of all of it.
         most: How many lines at most; the last one then says that there is more.
+        anywhere: Whether lines may end in the middle of a word, as those of a document without blanks must.
     """
-    for line in _lines(visible(text), first or indent, indent, most):
-        say(line, style=style)
+    room = max(_LEAST // 2, width() - max(cell_len(first), cell_len(indent)))
+    lines = _lines(visible(text), room, most, anywhere=anywhere)
+    for number, line in enumerate(lines):
+        say((indent if number else first) + line, style=style)
 
 
-def _lines(text: str, first: str, indent: str, most: int | None) -> list[str]:
-    room = max(20, width() - max(cell_len(first), cell_len(indent)))
-    console = Console(width=room, markup=False, emoji=False, highlight=False)
-    lines = [line.plain.rstrip() for line in Text(text).wrap(console, room)] or [""]
+def _lines(text: str, room: int, most: int | None, *, anywhere: bool) -> list[str]:
+    if anywhere:
+        lines = chop_cells(text, room)
+    else:
+        console = Console(width=room, markup=False, emoji=False, highlight=False)
+        lines = [line.plain.rstrip() for line in Text(text).wrap(console, room)]
     if most is not None and len(lines) > most:
         lines = lines[:most]
-        lines[-1] = _shortened(lines[-1], room)
-    return [(indent if number else first) + line for number, line in enumerate(lines)]
+        lines[-1] = _shortened(lines[-1], room, anywhere=anywhere)
+    return lines or [""]
 
 
-def _shortened(line: str, room: int) -> str:
+def _shortened(line: str, room: int, *, anywhere: bool) -> str:
     while line and cell_len(line + _CUT) > room:
-        line = line[:-1]
+        line = line[:-1] if anywhere or " " not in line else line.rpartition(" ")[0]
     return line.rstrip(" .,;:") + _CUT

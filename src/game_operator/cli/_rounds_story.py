@@ -123,7 +123,9 @@ def _storm(stage: _Stage) -> Iterator[str]:
         f"{report.posts} calls in {report.seconds:.1f} s"
     )
     yield f"{faults} faults struck:"
-    for line in wrap(", ".join(f"{fault} {count}" for fault, count in sorted(report.faults.items())), _WIDTH):
+    for line in wrap(
+        ", ".join(f"{fault} {count}" for fault, count in sorted(report.faults.items())), _WIDTH, break_on_hyphens=False
+    ):
         yield f"   {line}"
     if not report.passed:
         first = next(iter(report.differences), None)

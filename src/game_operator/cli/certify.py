@@ -259,15 +259,17 @@ def _progress() -> "Iterator[Callable[[Verdict, int], object] | None]":
     if not console.is_terminal:
         yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.table import Column
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=console, transient=True) as bar:
+    told = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), told)
+    with Progress(*columns, console=console, transient=True, expand=True) as bar:
         task = bar.add_task("…", total=None)
 
         def show(verdict: "Verdict", total: int) -> None:
-            told = "advice" if verdict.is_advice else verdict.outcome
-            bar.update(task, advance=1, total=total, description=f"{verdict.id} {told}: {visible(verdict.title)}")
+            outcome = "advice" if verdict.is_advice else verdict.outcome
+            bar.update(task, advance=1, total=total, description=f"{verdict.id} {outcome}: {visible(verdict.title)}")
 
         yield show
 

@@ -1,4 +1,4 @@
-"""``game-operator demo``: client, wallet, and both under fire by the service, told as three short stories."""
+"""``game-operator demo``: client, wallet, both under fire by the service, and certified, told as four short stories."""
 
 import shutil
 import signal
@@ -34,7 +34,8 @@ def demo(
     as_json: AsJson = False,
 ) -> int:
     """
-    Show what the client can do, what a wallet withstands, and 50 rounds with faults that end in agreement.
+    Show what the client can do, what a wallet withstands, 50 rounds with faults that end in agreement, and a wallet
+    that is certified.
 
     Sandbox and wallet run in processes of their own, started for it and stopped afterwards, so every call goes over
     HTTP. The exit code is 1 if a step went wrong.
@@ -62,7 +63,7 @@ def demo(
 
 def _stories(place: Path) -> "Generator[Chapter]":
     """Yield the chapters of all stories, up to the first one with a problem."""
-    for story in (_client_story, _wallet_story, _rounds_story):
+    for story in (_client_story, _wallet_story, _rounds_story, _certify_story):
         for chapter in story(place):
             yield chapter
             if chapter.problem:
@@ -94,6 +95,15 @@ def _rounds_story(place: Path) -> "Iterator[Chapter]":
     keys = write_pair(place / "dealer.pem", bits=2048)
     with wallet_running(place, "casino", keys.public) as (wallet, database):
         yield from told_of_rounds(keys.private, wallet, database)
+
+
+def _certify_story(place: Path) -> "Iterator[Chapter]":
+    from game_operator.cli._certify_story import told_of_certification
+    from game_operator.cli._keys import write_pair
+
+    keys = write_pair(place / "certifier.pem", bits=2048)
+    with wallet_running(place, "certified", keys.public) as (wallet, database):
+        yield from told_of_certification(keys.private, wallet, database)
 
 
 def _tell(number: int, chapter: "Chapter") -> None:
