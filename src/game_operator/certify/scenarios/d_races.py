@@ -46,7 +46,7 @@ Place: TypeAlias = Literal["wallet", "second"]
     "wager), or lock the account's row before reading it (SELECT … FOR UPDATE). Never write a balance computed from "
     "one that was read before the lock.",
     stage="at once",
-    explains=("D05",),
+    explains=("D05", "H05"),
 )
 def d01(at: Stage) -> Play:
     """As many withdraws as the balance pays for are accepted, each has its own balance; all are refunded at once."""
@@ -57,12 +57,13 @@ def d01(at: Stage) -> Play:
     if any(each.code == Code.LIMIT_EXCEEDED for each in heard):
         raise NotTried(f"the wallet limits wagers: one of {_MANY} at once was refused with {Code.LIMIT_EXCEEDED}")
     taken = [(bet, each) for bet, each in zip(bets, heard, strict=True) if each.succeeded]
+    if len(taken) != fitting:
+        left = units((yield from at.balance_of(at.player)))
+        told = f"{len(taken)} of {_MANY} withdraws at once were accepted, and the balance paid for {fitting}"
+        raise Found(f"{told}: {left} is left of {units(at.player.due_cents)}")
     before_cents = at.player.due_cents
     at.player.due_cents -= wager_cents * len(taken)
     yield from at.holds(at.player)
-    if len(taken) != fitting:
-        told = f"{len(taken)} of {_MANY} withdraws at once were accepted, and the balance paid for {fitting}"
-        raise Found(f"{told}: it is {units(at.player.due_cents)} now")
     for each in heard:
         if not each.succeeded:
             at.check_code(each, Code.INSUFFICIENT_BALANCE)
@@ -80,7 +81,7 @@ def d01(at: Stage) -> Play:
     mend="Make (operation, tx_id) a unique key, insert it in the transaction that moves the money, and let the loser "
     "of the race roll back, read what the winner did, and answer SUCCESS as well.",
     stage="at once",
-    explains=("D09", "D06"),
+    explains=("D06", "D09", "H05"),
 )
 def d02(at: Stage) -> Play:
     """One debit, one credit, and forty times SUCCESS."""

@@ -172,6 +172,8 @@ def _broken_off(at: Stage, calls: Sequence[WebhookCall], moves: int) -> Judging:
     yield from at.together(cut)
     for request in requests:
         heard = yield from insisted(at, request)
-        at.check_success(heard)
+        if not heard.succeeded:
+            told = f"{heard.request.title}: refused with {heard.code}, and SUCCESS was due"
+            raise Found(told, Weight.MONEY_LOST, place=heard.place)
     at.player.due_cents += moves
     yield from at.holds(at.player)

@@ -1,0 +1,200 @@
+"""
+Wallets that are right as long as one call comes at a time.
+
+Each looks at something before it takes the lock, and goes by it afterwards. Between the two it lingers, in threads
+alone: a call that is alone has nobody to race with.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+
+from wallet_by_hand import Bet, Call, Case, PlainWallet, Reply
+
+from tests.certify.wrong_wallets.registry import wrong
+
+_WINDOW_SECONDS = 0.002
+
+
+def linger(seconds: float = _WINDOW_SECONDS) -> None:
+    """Leave time for others; the certifier makes calls one by one in the main thread, and calls at once in others."""
+    if threading.current_thread() is not threading.main_thread():
+        time.sleep(seconds)
+
+
+class _LooksEarly(PlainWallet):
+    """Looks before it takes the lock: ``early`` is what it saw."""
+
+    looks_at: tuple[str, ...] = ("withdraw",)
+    _seen = threading.local()
+
+    def _carry_out(self, call: Call) -> Reply:
+        if call.operation in self.looks_at:
+            with self._lock:
+                self._seen.case = self._case(call)
+            linger()
+        return super()._carry_out(call)
+
+    def early(self, case: Case) -> Case:
+        seen: Case = self._seen.case if case.call.operation in self.looks_at else case
+        return seen
+
+
+class _OverwritesRows(PlainWallet):
+    """No row is in another's way, as without unique keys."""
+
+    def _insert(self, table: str, *values: object) -> None:
+        marks = ", ".join("?" * len(values))
+        self._database.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)
+
+
+@wrong("asks for the funds before it takes the lock", must="D01")
+class AsksForFundsBeforeTheLock(_LooksEarly):
+    def _has_funds(self, case: Case) -> bool:
+        return super()._has_funds(self.early(case))
+
+
+class _AddsToAnEarlierBalance(_LooksEarly):
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        account = self.early(case).account
+        if account is not None and account.player_id == player_id:
+            update = "UPDATE accounts SET cents = ? WHERE player_id = ?"
+            self._database.execute(update, (account.cents, player_id))
+        super()._move(case, player_id, cents)
+
+
+@wrong("debits a balance that it read before it took the lock", must="D01", may="D05 D07 D08 D09 H05")
+class DebitsAnEarlierBalance(_AddsToAnEarlierBalance):
+    pass
+
+
+@wrong("credits a balance that it read before it took the lock", must="D05", may="D04 H05")
+class CreditsAnEarlierBalance(_AddsToAnEarlierBalance):
+    looks_at = ("deposit",)
+
+
+@wrong("pays a deposit again whose twin is under way", must="D02", may="D04 D06 H05")
+class PaysTwinsOfDeposits(_LooksEarly, _OverwritesRows):
+    looks_at = ("deposit",)
+
+    def _deposit(self, case: Case) -> str:
+        return super()._deposit(replace(case, bet=self.early(case).bet, known=self.early(case).known))
+
+
+@wrong("refuses a call whose twin was faster", must="D02", may="D06 D09 H05")
+class RefusesTwins(_LooksEarly):
+    looks_at = ("withdraw", "deposit")
+
+    def _ask_table(self, case: Case) -> str | None:
+        return super()._ask_table(replace(case, known=self.early(case).known))
+
+
+@wrong("debits again for a withdraw whose twin is under way", must="D09", may="D02 D06 H05")
+class DebitsForTwinsOfWithdraws(_LooksEarly, _OverwritesRows):
+    def _withdraw(self, case: Case) -> str:
+        if case.bet is not None and case.bet.state == "OPEN":
+            return super()._withdraw(replace(case, bet=self.early(case).bet, known=self.early(case).known))
+        return super()._withdraw(case)
+
+
+@wrong("looks for all deposits of a batch before it carries out the first", must="D09", may="B15")
+class LooksForABatchAtOnce(_OverwritesRows):
+    _unknown: tuple[str | None, ...] = ()
+
+    def _answer_batch(self, document: object) -> str:
+        items = document.get("bets") if isinstance(document, dict) else document
+        calls = [self._read("deposit", item, b"") for item in items] if isinstance(items, list) else []
+        with self._lock:
+            self._unknown = tuple(call.tx_id for call in calls if self._find_call(*self._identity(call)) is None)
+        try:
+            return super()._answer_batch(document)
+        finally:
+            self._unknown = ()
+
+    def _settle_again(self, case: Case, bet: Bet) -> str:
+        self._settle(case, bet)
+        return "SUCCESS"
+
+    def _deposit(self, case: Case) -> str:
+        if case.is_repeat and case.bet is not None and case.call.tx_id in self._unknown:
+            return self._settle_again(case, case.bet)
+        return super()._deposit(case)
+
+
+@wrong("answers a rollback by what it saw before its withdraw was in", must="D03", may="D08")
+class OverlooksAWithdrawUnderWay(_LooksEarly):
+    looks_at = ("rollback",)
+
+    def _rollback(self, case: Case) -> str:
+        if self.early(case).bet is None and case.bet is not None:
+            return "BET_NOT_FOUND"  # Its tombstone has no room beside the bet.
+        return super()._rollback(case)
+
+
+@wrong("debits for a bet that a rollback has cancelled meanwhile", must="D08", may="D03")
+class OverlooksATombstoneUnderWay(_LooksEarly, _OverwritesRows):
+    def _withdraw(self, case: Case) -> str:
+        if self.early(case).bet is None and case.bet is not None and case.bet.state == "TOMBSTONE":
+            return self._place(replace(case, bet=None))
+        return super()._withdraw(case)
+
+
+@wrong("pays a deposit for a bet that is refunded meanwhile", must="D04")
+class PaysWhatIsRefundedMeanwhile(_LooksEarly):
+    looks_at = ("deposit",)
+
+    def _deposit(self, case: Case) -> str:
+        early = self.early(case).bet
+        if early is not None and early.state == "OPEN" and case.bet is not None and case.bet.state == "ROLLED_BACK":
+            return super()._deposit(replace(case, bet=early))
+        return super()._deposit(case)
+
+
+@wrong("refunds a bet that is paid meanwhile", must="D04")
+class RefundsWhatIsPaidMeanwhile(_LooksEarly):
+    looks_at = ("rollback",)
+
+    def _rollback(self, case: Case) -> str:
+        early = self.early(case).bet
+        if early is not None and early.state == "OPEN" and case.bet is not None and case.bet.state == "CLOSED":
+            return super()._rollback(replace(case, bet=early))
+        return super()._rollback(case)
+
+
+@wrong("keeps calls apart by a lock in its own process's memory", must="D06", on_file=True)
+class LocksInMemory(_OverwritesRows):
+    _seen = threading.local()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        # Not the lock of the database, which is held for a moment only.
+        lock: threading.Lock = self.__dict__.setdefault("_processes_lock", threading.Lock())
+        with lock:
+            yield
+
+    def _carry_out(self, call: Call) -> Reply:
+        with self._alone():
+            with self._lock:
+                self._seen.case = super()._case(call)
+            linger()
+            try:
+                return super()._carry_out(call)
+            finally:
+                del self._seen.case
+
+    def _case(self, call: Call) -> Case:
+        seen: Case | None = getattr(self._seen, "case", None)
+        return seen if seen is not None else super()._case(call)
+
+
+@wrong("tells the time at which it writes the answer", must="D07")
+class TellsTheTimeOfTheAnswer(PlainWallet):
+    _turns = count()
+
+    def _carry_out(self, call: Call) -> Reply:
+        reply = super()._carry_out(call)
+        linger(_WINDOW_SECONDS * 5 * (next(self._turns) % 2))
+        return replace(reply, at_millis=None if reply.at_millis is None else self.clock_millis())
