@@ -142,7 +142,8 @@ def a07(at: Stage) -> Play:
         if heard.succeeded:
             told = f"{heard.request.title}: answered SUCCESS with {units(heard.balance_cents or 0)}"
             raise Found(told, place=heard.place)
-        at.check_code(heard, at.early_code(unknown) if call.operation == "deposit" else unknown)
+        # Whatever the profile has for a deposit that comes early: of a bet, that is (docs/decisions/0014).
+        at.check_code(heard, unknown)
 
 
 @scenario(
