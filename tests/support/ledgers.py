@@ -221,20 +221,22 @@ class AsyncInDatabase(AnyLedger):
         self.url = url
         self._opened = start_blocking_portal("asyncio")
         self._portal = self._opened.__enter__()
-        self.ledger = self._run(self._open())
+        self.ledger = self.run(self._open())
         self._rows = _Rows(url)
 
     async def _open(self) -> AsyncSqlLedger:
         return await AsyncSqlLedger(self.url).__aenter__()
 
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Await *coroutine* on the ledger's loop."""
+
         async def awaited() -> T:
             return await coroutine
 
         return self._portal.call(awaited)
 
     def apply(self, call: WebhookCall, terms: Terms = DEFAULT_TERMS) -> Outcome:
-        return self._run(self.ledger.apply(call, terms=terms))
+        return self.run(self.ledger.apply(call, terms=terms))
 
     def at_once(self, work: Sequence[Work]) -> list[Outcome | LedgerError]:
         results: list[Any] = [None] * len(work)
@@ -251,26 +253,26 @@ class AsyncInDatabase(AnyLedger):
                 for index in range(len(work)):
                     tasks.start_soon(one, index)
 
-        self._run(all_of_them())
+        self.run(all_of_them())
         return results
 
     def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> int:
-        return self._run(self.ledger.open_account(player_id, opening))
+        return self.run(self.ledger.open_account(player_id, opening))
 
     def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> int:
-        return self._run(self.ledger.adjust(player_id, amount, reference=reference))
+        return self.run(self.ledger.adjust(player_id, amount, reference=reference))
 
     def balance(self, player_id: str) -> int:
-        return self._run(self.ledger.balance(player_id))
+        return self.run(self.ledger.balance(player_id))
 
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
-        return self._run(self.ledger.bet(bet_id, source=source))
+        return self.run(self.ledger.bet(bet_id, source=source))
 
     def bets(self, **bounds: Any) -> list[BetRecord]:
         async def listed() -> list[BetRecord]:
             return [bet async for bet in self.ledger.bets(**bounds)]
 
-        return self._run(listed())
+        return self.run(listed())
 
     def moved_cents(self, account: str) -> int:
         return self._rows.moved_cents(account)
@@ -279,8 +281,8 @@ class AsyncInDatabase(AnyLedger):
         return self._rows.anomalies(source)
 
     def reopen(self) -> None:
-        self._run(self.ledger.close())
-        self.ledger = self._run(self._open())
+        self.run(self.ledger.close())
+        self.ledger = self.run(self._open())
 
     def another(self) -> AnyLedger:
         return AsyncInDatabase(self.url)
@@ -288,6 +290,6 @@ class AsyncInDatabase(AnyLedger):
     def close(self) -> None:
         self._rows.close()
         try:
-            self._run(self.ledger.close())
+            self.run(self.ledger.close())
         finally:
             self._opened.__exit__(None, None, None)

@@ -1,0 +1,76 @@
+"""The certifier passes our own wallets: on each kind of ledger, under each profile, and in each framework."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from game_operator.certify import Report, scenarios
+from game_operator.profile import Profile
+from tests.certify.ours import certified_ours
+from tests.support.ledgers import KINDS, AnyLedger, AsyncInDatabase, InDatabase, InMemory
+
+#: What no caller of a wallet in process can supply.
+_NEEDS_A_NETWORK = {"wire", "elsewhere", "nonce"}
+_PROFILES: dict[str, dict[str, Any]] = {
+    "core codes": {"codes": "core"},
+    "a rollback of nothing succeeds": {"unknown_rollback": "success"},
+    "rollbacks have a tx_id of their own": {"rollback_tx_id": "own"},
+    "repeats are answered word for word": {"duplicate_reply": "verbatim"},
+    "an early deposit is a failure": {"early_deposit_code": "SYSTEM_ERROR"},
+    "forgeries are answered 401": {"unauthenticated_status": 401},
+    "no batches": {"deposit_batch": False},
+}
+_ALL_AT_ONCE = {name: value for settings in _PROFILES.values() for name, value in settings.items()}
+
+
+@pytest.fixture
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyLedger]:
+    """An empty ledger of the kind that the test's parameter names."""
+    opened: AnyLedger
+    if request.param == "memory":
+        opened = InMemory()
+    else:
+        is_file = request.param.endswith("sqlite")
+        url = f"sqlite:///{tmp_path}/wallet.db" if is_file else request.getfixturevalue("postgres_url")
+        opened = AsyncInDatabase(url) if request.param.startswith("async") else InDatabase(url)
+    yield opened
+    opened.close()
+
+
+def _check(report: Report, without: frozenset[str] = frozenset()) -> None:
+    """
+    Nothing fails, not even by advice.
+
+    Skipped is what needs a network, what needs one of *without*, and what the profile leaves no room for; nothing else.
+    """
+    assert {each.id: each.reason for each in (*report.failures, *report.advice)} == {}
+    assert report.passed
+    needs = {each.id: set(each.needs) for each in scenarios()}
+    unsupplied = _NEEDS_A_NETWORK | without
+    skipped = {each.id: each.reason for each in report.skipped if not needs[each.id] & unsupplied}
+    assert {each: reason for each, reason in skipped.items() if "profile" not in reason} == {}
+    assert [each.difference_cents for each in report.moved] == [0, 0]
+
+
+@pytest.mark.parametrize("ledger", KINDS, indirect=True)
+def test_each_ledger_passes(ledger: AnyLedger) -> None:
+    """With all supplied: blocked players, failures, restarts, a second wallet on the same database, pruning."""
+    report = certified_ours(ledger, Profile(deposit_batch=True))
+    _check(report)
+    assert len(report.verdicts) == len(scenarios())
+
+
+@pytest.mark.parametrize("ledger", ["memory"], indirect=True)
+@pytest.mark.parametrize("settings", [pytest.param(value, id=name) for name, value in _PROFILES.items()])
+def test_each_profile_passes(ledger: AnyLedger, settings: dict[str, Any]) -> None:
+    """What is assumed may be otherwise: the certifier expects what the wallet was told."""
+    profile = Profile(**{"deposit_batch": True} | settings)
+    _check(certified_ours(ledger, profile), frozenset() if profile.deposit_batch else frozenset({"batches"}))
+
+
+@pytest.mark.parametrize("ledger", ["sqlite", "async postgres"], indirect=True)
+def test_all_of_a_profile_at_once_passes(ledger: AnyLedger) -> None:
+    """Nothing that a profile changes stands in the way of another change."""
+    _check(certified_ours(ledger, Profile(**_ALL_AT_ONCE | {"deposit_batch": True})))
