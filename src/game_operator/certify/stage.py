@@ -30,6 +30,7 @@ Judging: TypeAlias = Generator[Step, list[Heard], None]
 _MOST_UNIT_CENTS: Final = 500
 _ALWAYS: Final = 200
 _JACKPOT: Final = "JACKPOT"
+_FUNDS: Final = WebhookErrorCode.INSUFFICIENT_BALANCE.value
 _LIMIT: Final = WebhookErrorCode.LIMIT_EXCEEDED.value
 
 
@@ -156,6 +157,8 @@ class Stage:
         assert callable(ask)
         try:
             return int(ask(player.id))
+        except NotTried:
+            raise
         except Exception as failed:
             raise NotTried(f"stored_cents could not be asked: {type(failed).__name__}: {failed}") from failed
 
@@ -202,8 +205,8 @@ class Stage:
             unless_limited: Whether the wallet may refuse for a limit of its own: then this scenario is not tried.
         """
         heard = yield from self.hear(what, title)
-        if unless_limited and heard.code == _LIMIT:
-            raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {_LIMIT}")
+        if unless_limited and heard.code == fold_code(_LIMIT, self.profile):
+            raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}")
         self.check_success(heard)
         who = player or self._player_of(what)
         who.due_cents += moves
@@ -271,7 +274,7 @@ class Stage:
         """Hold that the code of a refusal lets the service conclude what *code* would."""
         assert heard.code is not None
         operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
-        if heard.code == due:
+        if heard.code == due or (due == _FUNDS and heard.code == _LIMIT):  # A limit may be asked before the funds.
             return
         told = f"{heard.request.title}: refused with {heard.code}, and {due} is assumed"
         due_is, is_ = finality(operation, due), finality(operation, heard.code)
