@@ -96,7 +96,7 @@ def lone(verdict: Verdict) -> Page:
         ),
         pytest.param(
             [Weight.CONTRACT_BROKEN, Weight.ADVICE],
-            "Failed: no money went wrong, but this wallet breaks the contract.",
+            "Failed: this wallet breaks the contract with the service.",
             id="broken",
         ),
     ],
@@ -143,6 +143,16 @@ def test_how_many_mistakes_there_are(weights: Sequence[Weight], sentence: str) -
     """In words that a person would use."""
     wrong = [replace(doubled(), id=f"B{number:02}", weight=weight) for number, weight in enumerate(weights)]
     assert sentence in Page(html(report(*wrong, causes=tuple(map(Cause, wrong))))).text
+
+
+@pytest.mark.parametrize(("count", "folded"), [pytest.param(5, 0, id="five"), pytest.param(6, 1, id="six")])
+def test_after_five_mistakes_the_others_are_folded(count: int, folded: int) -> None:
+    """Whoever has eighteen to mend begins with the first, and most go away with it."""
+    wrong = [replace(doubled(), id=f"B{number:02}", reason=f"Wrong: {number}.") for number in range(count)]
+    page = Page(html(report(*wrong, causes=tuple(map(Cause, wrong)))))
+    causes = page.part("What to change, in this order", "In figures")
+    at_once, _, later = causes.partition("more, which may go away")
+    assert [at_once.count("Wrong: "), later.count("Wrong: ")] == [5, folded]
 
 
 def test_advice_stands_apart() -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["html"]
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
+#: Mistakes that are told at once; of more than these, most are usually one.
+_MOST_CAUSES: Final = 5
 #: Of a body, of the value of a header, and of a curl line.
 _SHOWN_BYTES: Final = 2_000
 _SHOWN_HEADER_BYTES: Final = 500
@@ -50,6 +52,7 @@ def html(report: Report) -> str:
         headline=headline(report),
         urgency=urgency(report),
         causes=causes_that_fail(report),
+        most_causes=_MOST_CAUSES,
         groups=groups(report),
         untried=untried(report.skipped),
         latency=None if report.latency is None or not report.latency.samples_ms else _drawn(report.latency),

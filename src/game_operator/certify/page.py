@@ -81,7 +81,7 @@ def headline(report: Report) -> str:
         return "Failed: this wallet loses money."
     if Weight.MONEY_DOUBLED in weights:
         return "Failed: this wallet doubles money."
-    return "Failed: no money went wrong, but this wallet breaks the contract."
+    return "Failed: this wallet breaks the contract with the service."
 
 
 def urgency(report: Report) -> str:
