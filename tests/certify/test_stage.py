@@ -1,7 +1,7 @@
 """The stage: how answers are judged, each acceptance beside its rejection."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -89,13 +89,20 @@ def test_a_balance_that_is_told_wrongly_is_noted() -> None:
     assert weights(at) == [BROKEN]
 
 
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [
+        pytest.param("extended", "LIMIT_EXCEEDED", id="all codes"),
+        pytest.param("core", "INVALID_REQUEST", id="few codes"),
+    ],
+)
 @pytest.mark.parametrize("limited", [True, False])
-def test_a_limit_of_the_wallets_own(limited: bool) -> None:
-    """Where a scenario bets high, a limit is no mistake; elsewhere a refusal is one."""
-    at = stage()
+def test_a_limit_of_the_wallets_own(limited: bool, codes: Literal["extended", "core"], code: str) -> None:
+    """Where a scenario bets high, a limit is no mistake; elsewhere a refusal is one (docs/decisions/0013)."""
+    at = stage(Profile(codes=codes))
     play = at.accepts(at.bet().withdraw(), "a withdraw", moves=-500, unless_limited=limited)
-    with pytest.raises(NotTried if limited else Found, match="LIMIT_EXCEEDED"):
-        judged(play, ("LIMIT_EXCEEDED", 10_000))
+    with pytest.raises(NotTried if limited else Found, match=code):
+        judged(play, (code, 10_000))
 
 
 BET_NOT_FOUND, ROLLED_BACK = WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.BET_ROLLED_BACK

@@ -334,7 +334,7 @@ def _twice_in_order(at: Stage, bet: Bet, order: Sequence[str]) -> Judging:
     }
     opening_cents, first = at.player.due_cents, dict[str, Heard]()
     for time, name in ((time, name) for time in ("first", "second") for name in order):
-        title = f"{', '.join(order)}: the {time} {name}"
+        title = f"the {time} {name} in the order {'-'.join(order)}"
         heard = yield from at.hear(calls[name], title)
         if heard.succeeded and name not in first:
             first[name] = heard
