@@ -1,7 +1,7 @@
 """Our own wallets under certification, on a ledger of any kind, with all the levers that a scenario may ask for."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -129,7 +129,7 @@ class Ours:
             self.ledger.run(pruned)
 
 
-def certified_ours(ledger: AnyLedger, profile: Profile) -> Report:
+def certified_ours(ledger: AnyLedger, profile: Profile, only: Iterable[str] = ()) -> Report:
     """Return what the certifier finds of our wallet on *ledger*, all supplied."""
     ours = Ours(ledger, profile)
     for player_id in (PLAYER, OTHER):
@@ -142,6 +142,7 @@ def certified_ours(ledger: AnyLedger, profile: Profile) -> Report:
             player_id=PLAYER,
             other_player_id=OTHER,
             profile=profile,
+            only=only,
             supplies=ours.supplies(Ours(other, profile)),
             instance_id=INSTANCE,
             run_id=RUN_ID,
