@@ -115,7 +115,9 @@ def certify(
         RequestNotSentError: Nobody can reach the wallet.
         ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is a key.
     """
-    _check_address(url, moves_money=moves_money)
+    for address in (url, supplies.second_url if supplies else None):
+        if address is not None:
+            _check_address(address, moves_money=moves_money)
     commission = _Commission(
         signing_key=signing_key,
         purses=(Purse(player_id), Purse(other_player_id)),
