@@ -79,17 +79,18 @@ def _counts(report: Report) -> str:
 
 def _tell_first(causes: Sequence[Cause]) -> None:
     """Say what is at risk by the first cause, how to mend it, and by which exchange it is known."""
-    verdict = causes[0].verdict
+    first = causes[0]
+    verdict = first.verdict
     say("")
     if verdict.weight.is_money:
-        tell(f"Money at risk ({verdict.weight}): {verdict.means}", indent="  ", style="red", most=_LINES)
+        tell(f"Money at risk ({verdict.weight}): {first.means}", indent="  ", style="red", most=_LINES)
     else:
-        tell(f"No money went wrong. {verdict.means}", indent="  ", style="red", most=_LINES)
-    tell(f"Change first: {verdict.mend}", indent="  ", style="bold", most=_LINES + 1)
+        tell(f"No money went wrong. {first.means}", indent="  ", style="red", most=_LINES)
+    tell(f"Change first: {first.mend}", indent="  ", style="bold", most=_LINES + 1)
     tell(f"Seen in {_named(verdict)}: {verdict.reason}", indent="  ", most=2)
     _tell_exchange(verdict, most=2)
-    if causes[0].others:
-        tell(f"The same mistake fails {_ids(causes[0].others)} too.", first="  ", indent="  ", most=1)
+    if first.others:
+        tell(f"The same mistake fails {_ids(first.others)} too.", first="  ", indent="  ", most=1)
 
 
 def _tell_others(causes: Sequence[Cause]) -> None:
@@ -98,7 +99,7 @@ def _tell_others(causes: Sequence[Cause]) -> None:
     say("Then:")
     shown = causes if len(causes) <= _CAUSES else causes[: _CAUSES - 1]
     for cause in shown:
-        told = f"{', '.join(cause.ids)} ({cause.verdict.weight}): {cause.verdict.means}"
+        told = f"{', '.join(cause.ids)} ({cause.verdict.weight}): {cause.means}"
         tell(told, first="  ", indent="      ", most=1)
     if left := causes[len(shown) :]:
         at_risk = sum(cause.verdict.weight.is_money for cause in left)

@@ -85,5 +85,6 @@ def check_files(reports: Mapping[str, Path], sources: Iterable[Path | None]) -> 
         taken.add(path.absolute())
         if not path.parent.is_dir():
             raise ConfigurationError(f"{option}: there is no folder {shown(str(path.parent))}. Make it first.")
-        if path.exists() and not path.is_file():
+        # As root, a device could be replaced by a file. Not Path.exists(), which raises for a name that is too long.
+        if os.path.lexists(path) and not os.path.isfile(path):  # noqa: PTH113
             raise ConfigurationError(f"{option} {shown(str(path))} is no file. Pass one that may be written anew.")

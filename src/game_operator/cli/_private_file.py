@@ -10,7 +10,7 @@ __all__ = ["write_privately"]
 def write_privately(path: Path, text: str) -> None:
     """Write *text* to *path*; raise OSError or ValueError if that is not possible, and then nothing is left behind."""
     # Written beside and moved, so that neither the mode nor a link of what was there counts.
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=".game-operator-", dir=path.parent)
     beside = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

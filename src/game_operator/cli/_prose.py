@@ -1,5 +1,6 @@
 """Sentences for people, wrapped to the terminal; whatever strangers wrote stands in them literally."""
 
+import os
 import shutil
 import sys
 from typing import Final
@@ -18,8 +19,8 @@ _CUT: Final = " …"
 
 def width() -> int:
     """Return how many columns sentences take: those of the terminal, and in a pipe those of a usual page."""
-    given = shutil.get_terminal_size((_MOST, 24)).columns if sys.stdout.isatty() else _MOST
-    return max(_LEAST, min(_MOST, given))
+    given = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return max(_LEAST, min(_MOST, shutil.get_terminal_size((_MOST, 24)).columns if given else _MOST))
 
 
 def tell(

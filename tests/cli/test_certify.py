@@ -1,0 +1,417 @@
+"""`game-operator certify`: the real wallet over HTTP, wrong ones, hostile ones, and none at all."""
+
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator.certify import scenarios
+from game_operator.models.webhooks import WithdrawCall
+from game_operator.wallet import Wallet
+from tests.cli.certified import GivesBackWhatItNeverTook, Served, answering, served
+from tests.cli.support import COMMAND, Run, Told, clean_environment, mode_of
+from tests.support.servers import asgi_server
+
+_WHO = ("--player", "ann", "--other-player", "bob")
+_SECRET = "Bearer-c2VjcmV0"
+
+
+@pytest.fixture(scope="module")
+def service_pem(tmp_path_factory: pytest.TempPathFactory, private_pem: bytes) -> Path:
+    """The service's key, as it should lie on a disk."""
+    path = tmp_path_factory.mktemp("service") / "service.pem"
+    path.touch(0o600)
+    path.write_bytes(private_pem)
+    return path
+
+
+@pytest.fixture(scope="module")
+def blocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file for each player who may not bet."""
+    return tmp_path_factory.mktemp("blocked")
+
+
+@pytest.fixture(scope="module")
+def wallet(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey, blocked: Path) -> Iterator[Served]:
+    """The ready wallet; a certification leaves it as it was."""
+
+    def may_bet(call: WithdrawCall, account: object) -> str | None:
+        return "PLAYER_BLOCKED" if (blocked / call.player_id).exists() else None
+
+    folder = tmp_path_factory.mktemp("wallet")
+    with served(folder, private_key, lambda ledger: Wallet(ledger, may_bet=may_bet)) as app:
+        yield app
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+
+def test_a_right_wallet_passes(run: Run, wallet: Served, service_pem: Path) -> None:
+    """Exit code 0; how many passed, by group, what was not tried and how to try it, and that no money is gone."""
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A02,A09,B01")
+    assert (told.code, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert lines[0].startswith("PASSED: ")
+    assert re.fullmatch(rf"{wallet.url}: of 4 scenarios, 3 passed, 1 not tried; \d+ calls in \d+\.\d s\.", lines[1])
+    assert re.search(r"A Flows +│ +2 │ +- │ +- │ +1 ", told.out)
+    assert re.search(r"B Repeats +│ +1 │ +- │ +- │ +- ", told.out)
+    assert "A09: needs a way to block a player" in told.out
+    assert "--hook block=COMMAND" in told.out
+    assert "ann has 100.00, as before." in told.out
+    assert "bob has 100.00, as before." in told.out
+    assert "Failed:" not in told.out
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_wrong_wallet_is_understood_on_the_first_screen(
+    run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """Exit code 1; within 24 lines of 100 columns: which money is at risk, what to change first, what shows it."""
+    with served(tmp_path, private_key, GivesBackWhatItNeverTook) as app:
+        told = run("certify", app.url, "--service-key", service_pem, *_WHO, "--only", "A01,A02,C01,C06")
+    assert (told.code, told.err) == (1, "")
+    screen = told.out.splitlines()[:24]
+    assert max(map(len, screen)) <= 100
+    assert screen[0].startswith("FAILED: ")
+    assert "of 4 scenarios, 2 passed, 2 failed" in screen[1]
+    first = "\n".join(screen)
+    c01 = next(each for each in scenarios() if each.id == "C01")
+    assert f"Money at risk (money doubled): {c01.means.split()[0]}" in first
+    assert f"Change first: {c01.mend.split()[0]}" in first
+    assert 'POST /rollback {"player_id":"ann"' in first
+    assert "< HTTP 200, " in first
+    assert "BET_NOT_FOUND" in first
+    assert re.search(r"^(Then:\n  C06 \(money doubled\)|  The same mistake fails C06 too)", first, re.MULTILINE)
+    assert re.search(r"^C01 .* \(money doubled\)$", told.out, re.MULTILINE)
+    assert "Pass --html report.html" in told.out
+
+
+def test_lines_fit_a_narrow_terminal(
+    run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentences are wrapped to the columns that there are."""
+    monkeypatch.setenv("COLUMNS", "60")
+    with served(tmp_path, private_key, GivesBackWhatItNeverTook) as app:
+        told = run("certify", app.url, "--service-key", service_pem, *_WHO, "--only", "C01")
+    assert told.code == 1
+    assert max(map(len, told.out.splitlines())) <= 60
+
+
+def test_nothing_tried_is_no_pass(run: Run, wallet: Served, service_pem: Path) -> None:
+    """A run in which all is skipped says so, by its exit code too."""
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "B08")
+    assert told.code == 1
+    assert told.out.startswith("Nothing was tried.")
+    assert "--hook restart=COMMAND" in told.out
+
+
+_HOSTILE = "\x1b[2J\x1b[31mPWNED\x07\u202e[bold red]x[/]"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(json.dumps({"type": "ERROR", "code": _HOSTILE, "timestamp": 1}).encode(), id="code"),
+        pytest.param(_HOSTILE.encode(), id="no JSON"),
+        pytest.param(b"\xff\xfe\x00\x1b]0;title\x07", id="no UTF-8"),
+    ],
+)
+def test_no_answer_commands_the_terminal(run: Run, service_pem: Path, body: bytes) -> None:
+    """Whatever a wallet answers is data: escapes and changes of direction are shown, not done."""
+    fine = b'{"type":"SUCCESS","balance":100.00,"timestamp":1}'
+    with asgi_server(answering(fine, fine, body)) as port:
+        told = run("certify", f"http://127.0.0.1:{port}", "--service-key", service_pem, *_WHO, "--only", "A01,A02")
+    assert told.code == 1
+    assert told.out.startswith("FAILED")
+    assert not set("\x1b\x07\u202e\x00") & set(told.out + told.err)
+
+
+def test_a_document_for_programs(run: Run, wallet: Served, service_pem: Path) -> None:
+    """One JSON document; docs/certify-report.md has its fields."""
+    told = run(
+        "certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01 A02", "--only", "b01", "--json"
+    )
+    assert told.code == 0
+    assert [verdict["id"] for verdict in told.document["verdicts"]] == ["A01", "A02", "B01"]
+    assert told.document["passed"] is True
+
+
+def test_skipping_leaves_out(run: Run, wallet: Served, service_pem: Path) -> None:
+    """By id here, of what was chosen."""
+    asked = ("--only", "A01,A02", "--skip", "A02")
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, *asked, "--json")
+    assert [verdict["id"] for verdict in told.document["verdicts"]] == ["A01"]
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_private_and_hold_no_secret(
+    run: Run, tmp_path: Path, private_key: RSAPrivateKey, private_pem: bytes, service_pem: Path
+) -> None:
+    """JSON, JUnit and HTML beside the terminal; neither the key nor the value of a header is anywhere."""
+    files = {name: tmp_path / f"report.{name}" for name in ("json", "xml", "html")}
+    files["json"].write_text("an older one")
+    files["json"].chmod(0o644)
+    reports = ("--json-file", files["json"], "--junit", files["xml"], "--html", files["html"])
+    with served(tmp_path, private_key, GivesBackWhatItNeverTook) as app:
+        who = ("--service-key", service_pem, *_WHO, "--header", f"Authorization: {_SECRET}")
+        told = run("certify", app.url, *who, "--only", "A01,C01", *reports)
+    assert told.code == 1
+    assert {head[b"authorization"] for head in app.heads} == {_SECRET.encode()}
+    texts = {name: path.read_text() for name, path in files.items()}
+    assert [verdict["id"] for verdict in json.loads(texts["json"])["verdicts"]] == ["A01", "C01"]
+    assert texts["xml"].count("<testcase") == 2
+    assert texts["html"].startswith("<!doctype html>")
+    key_lines = private_pem.decode().splitlines()[1:-1]
+    for text in (*texts.values(), told.out, told.err):
+        assert _SECRET not in text
+        assert not any(line in text for line in key_lines)
+    # Signatures are in the files, so that a call can be sent again; a terminal is not the place for them.
+    assert '"Signature"' in texts["json"] or '"signature"' in texts["json"]
+    assert "ignature:" not in told.out
+    assert {mode_of(path) for path in files.values()} == {0o600}
+    assert sorted(path.name for path in tmp_path.glob(".game-operator-*")) == []
+    for path in files.values():
+        assert str(path) in told.out.replace("\n", "")
+
+
+def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_pem: Path, tmp_path: Path) -> None:
+    """What was found is told all the same; a pass is not 0, for somebody waits for the file."""
+    asked = ("--only", "A01", "--json-file", tmp_path / ("x" * 300), "--json")
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, *asked)
+    assert told.code == 74
+    assert json.loads(told.out)["passed"] is True
+    assert "could not be written" in told.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- what cannot be done ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        pytest.param((), "There is no URL, --service-key, --player, --other-player.", id="nothing"),
+        pytest.param(("URL", "KEY", "--player", "ann"), "There is no --other-player.", id="one player"),
+        pytest.param(("URL", "KEY", "--player", "ann", "--other-player", "ann"), "are the same", id="one player twice"),
+        pytest.param(("URL", "KEY", "--player", "x", "--other-player", "bob"), "knows no player", id="no such player"),
+        pytest.param(("URL", "KEY", *_WHO, "--only", "Z"), "no scenario or group 'Z'", id="no such group"),
+        pytest.param(("URL", "KEY", *_WHO, "--only", " ,"), "--only names nothing", id="a variable that is not set"),
+        pytest.param(("URL", "KEY", *_WHO, "--skip", ""), "--skip names nothing", id="nothing to be left out"),
+        pytest.param(("URL", "KEY", *_WHO, "--only", "A", "--skip", "A"), "No scenario is left", id="nothing is left"),
+        pytest.param(("URL/nowhere", "KEY", *_WHO), "is no wallet", id="a wrong path"),
+        pytest.param(("http://[", "KEY", *_WHO), "is no address", id="no address"),
+        pytest.param(("https://wallet.example", "KEY", *_WHO), "--moves-money", id="another machine"),
+        pytest.param(
+            ("http://wallet.example", "KEY", *_WHO, "--moves-money"),
+            "or pass --allow-insecure-http if the way is private.",
+            id="another machine without TLS",
+        ),
+        pytest.param(
+            ("URL", "KEY", *_WHO, "--second-url", "https://wallet.example"), "--moves-money", id="another second one"
+        ),
+        pytest.param(("URL", "--service-key", "none.pem", *_WHO), "none.pem", id="no key"),
+        pytest.param(("URL", "KEY", *_WHO, "--old-key", "none.pem"), "none.pem", id="no old key"),
+        pytest.param(("URL", "KEY", *_WHO, "--ca", "none.pem"), "--ca 'none.pem' cannot be read", id="no authority"),
+        pytest.param(("URL", "KEY", *_WHO, "--profile", "none.toml"), "none.toml", id="no profile"),
+        pytest.param(("URL", "KEY", *_WHO, "--html", "none/r.html"), "no folder 'none'", id="no folder"),
+        pytest.param(("URL", "KEY", *_WHO, "--html", "/dev/null"), "is no file", id="a device"),
+        pytest.param(("URL", "KEY", *_WHO, "--html", "r", "--junit", "r"), "would overwrite", id="one file twice"),
+        pytest.param(("URL", "KEY", *_WHO, "--timeout", "0"), "--timeout", id="no time"),
+        pytest.param(("URL", "KEY", *_WHO, "--random-operations", "0"), "--random-operations", id="no operations"),
+    ],
+)
+def test_what_cannot_work_is_2(run: Run, wallet: Served, service_pem: Path, args: tuple[str, ...], says: str) -> None:
+    """Said before anything is sent but a balance check, in the words of the command line."""
+    given: list[object] = []
+    for arg in args:
+        given += ["--service-key", service_pem] if arg == "KEY" else [arg.replace("URL", wallet.url)]
+    told = run("certify", *given)
+    assert (told.code, told.out) == (2, "")
+    assert says in told.err
+
+
+def test_a_report_never_takes_the_keys_place(run: Run, wallet: Served, service_pem: Path) -> None:
+    """A mistyped file name costs nothing."""
+    before = service_pem.read_bytes()
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--html", service_pem)
+    assert told.code == 2
+    assert "would overwrite" in told.err
+    assert service_pem.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param(_SECRET, id="no colon"),
+        pytest.param(f": {_SECRET}", id="no name"),
+        pytest.param(f"Two words: {_SECRET}", id="no token"),
+        pytest.param(f"Authorization: {_SECRET}\r\nX: y", id="two lines"),
+        pytest.param(f"Authorization: {_SECRET}\u20ac", id="beyond Latin-1"),
+        pytest.param(f"signature: {_SECRET}", id="the signature's own"),
+        pytest.param(f"Content-Length: {_SECRET}", id="what HTTP needs"),
+    ],
+)
+def test_a_header_that_cannot_be_sent_is_2(run: Run, wallet: Served, service_pem: Path, header: str) -> None:
+    """And is not shown: it may be a secret."""
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--header", header)
+    assert (told.code, told.out) == (2, "")
+    assert "--header" in told.err
+    assert _SECRET not in told.err
+
+
+def test_a_wallet_with_another_key_is_2(run: Run, wallet: Served, tmp_path: Path) -> None:
+    """Told at once, with what to do."""
+    run("keygen", tmp_path / "other.pem")
+    told = run("certify", wallet.url, "--service-key", tmp_path / "other.pem", *_WHO, "--json")
+    assert told.error["type"] == "ConfigurationError"
+    assert "INVALID_SIGNATURE" in told.error["message"]
+    assert told.code == 2
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_a_wallet_that_is_not_there_is_3(run: Run, nobody: str, service_pem: Path, as_json: bool) -> None:
+    """Nothing was sent."""
+    told = run("certify", nobody, "--service-key", service_pem, *_WHO, *(["--json"] if as_json else []))
+    assert told.code == 3
+    if as_json:
+        assert told.error["type"] == "RequestNotSentError"
+    else:
+        assert "Nothing was sent" in told.err
+
+
+def test_an_authority_of_ones_own(run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """With --ca a certificate that nobody else trusts is; without, the wallet is out of reach."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(tmp_path / "tls.key")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "tls.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls: dict[str, Any] = {"ssl_certfile": tmp_path / "tls.pem", "ssl_keyfile": tmp_path / "tls.key"}
+    with served(tmp_path, private_key, **tls) as app:
+        asked = ("certify", app.url, "--service-key", service_pem, *_WHO, "--only", "A01")
+        assert run(*asked, "--ca", tmp_path / "ca.pem").code == 0
+        assert run(*asked).code == 3
+        refused = run(*asked, "--ca", service_pem)
+    assert refused.code == 2
+    assert "holds no certificate" in refused.err
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_needs_nothing_and_sends_nothing(run: Run, wallet: Served) -> None:
+    """Every scenario once, by stage and group; what cannot be tried, and by which option it could."""
+    before = len(wallet.heads)
+    told = run("certify", wallet.url, "--plan")
+    assert (told.code, told.err) == (0, "")
+    listed = re.findall(r"^    ([A-H]\d\d)  ", told.out, re.MULTILINE)
+    assert sorted(listed) == [each.id for each in scenarios()]
+    assert re.findall(r"^(\w[\w ]*):$", told.out, re.MULTILINE)[:2] == ["In turn", "At once"]
+    assert "B08" in told.out
+    assert "--hook restart=COMMAND" in told.out
+    assert f"{len(listed)} scenarios: " in told.out
+    assert "Nothing was sent." in told.out
+    assert len(wallet.heads) == before
+
+
+def test_a_plan_as_a_document(run: Run) -> None:
+    """With what is supplied, and what is missing."""
+    asked = ("certify", "--plan", "--json", "--only", "A01,A09,B08", "--hook", "restart=true")
+    document = run(*asked).document
+    planned = {each["id"]: each for each in document["scenarios"]}
+    assert document["counts"] | {"weights": {}} == {"scenarios": 3, "played": 2, "not_tried": 1, "weights": {}}
+    assert sum(document["counts"]["weights"].values()) == 3
+    assert planned["A09"]["missing"] == ["block", "unblock"]
+    assert planned["A09"]["reason"].startswith("needs ")
+    assert (planned["B08"]["needs"], planned["B08"]["missing"]) == (["restart"], [])
+    assert planned["A01"]["weight"] == "contract broken"
+
+
+def test_a_profile_counts_in_a_plan(run: Run, tmp_path: Path) -> None:
+    """Batches are tried on a wallet that has them."""
+    profile = tmp_path / "profile.toml"
+    profile.write_text("deposit_batch = true\n")
+    (planned,) = run("certify", "--plan", "--json", "--only", "A11", "--profile", profile).document["scenarios"]
+    assert planned["missing"] == []
+    (planned,) = run("certify", "--plan", "--json", "--only", "A11").document["scenarios"]
+    assert planned["missing"] == ["batches"]
+
+
+# --- hooks ------------------------------------------------------------------------------------------------------------
+
+
+def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pem: Path, blocked: Path) -> None:
+    """Players are blocked, let in again and opened by commands; nothing of it is left."""
+    opening = f"open_account={sys.executable} -m game_operator.cli ledger open {{player}} {{amount}} --database"
+    hooks = (f"block=touch {blocked}/{{player}}", f"unblock=rm {blocked}/{{player}}", f"{opening} {wallet.database}")
+    given = [word for hook in hooks for word in ("--hook", hook)]
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A09,C14", *given, "--json")
+    assert [(each["id"], each["outcome"]) for each in told.document["verdicts"]] == [
+        ("A09", "passed"),
+        ("C14", "passed"),
+    ]
+    assert list(blocked.iterdir()) == []
+
+
+def test_a_hook_that_fails_skips_its_scenario(run: Run, wallet: Served, service_pem: Path) -> None:
+    """With the reason: the exit code, and the last line that the command wrote."""
+    hooks = ("--hook", "block=sh -c 'echo {player} is unknown here >&2; exit 7'", "--hook", "unblock=true {player}")
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A09", *hooks, "--json")
+    assert told.code == 0
+    skipped = told.document["verdicts"][1]
+    assert (skipped["id"], skipped["outcome"]) == ("A09", "skipped")
+    assert skipped["reason"] == "the hook block ended with exit code 7: 'ann is unknown here'"
+
+
+# --- at a terminal ----------------------------------------------------------------------------------------------------
+
+
+def _started(*args: object, **options: Any) -> "subprocess.Popen[bytes]":
+    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    return subprocess.Popen([*COMMAND, "certify", *map(str, args)], env=clean_environment({}), **settings)
+
+
+def test_progress_is_shown_on_a_terminal_alone(wallet: Served, service_pem: Path) -> None:
+    """On stderr: the last verdict and how many there are; stdout has the report and nothing else."""
+    ours, theirs = pty.openpty()
+    asked = ("--service-key", service_pem, *_WHO, "--only", "A01,A02,B01")
+    with _started(wallet.url, *asked, stderr=theirs) as process:
+        os.close(theirs)
+        out, _ = process.communicate(timeout=50)
+    shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert process.returncode == 0
+    assert "3/3" in shown
+    assert "B01 passed: " in shown
+    assert out.startswith(b"PASSED: ")
+    assert b"\x1b" not in out
+
+
+def test_ctrl_c_tells_what_to_look_for(service_pem: Path) -> None:
+    """Money may have moved: the ids that tell are named."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        asked = ("--service-key", service_pem, *_WHO, "--timeout", 40)
+        with _started(url, *asked) as process:
+            silent.accept()[0].close()
+            connection, _ = silent.accept()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=50)
+            connection.close()
+    told = Told(process.returncode, out.decode(), err.decode())
+    assert (told.code, told.out) == (130, "")
+    assert re.search(r"their ids begin with certify-[0-9a-f]{8}\.", told.err)
+    assert "Traceback" not in told.err
