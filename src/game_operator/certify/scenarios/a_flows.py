@@ -60,6 +60,7 @@ def a02(at: Stage) -> Play:
     rests_on="spec §3, spec §4.1, decision 0014",
     means="A lost bet stays open, so that a rollback that comes late gives the lost wager back.",
     mend="Treat a deposit of 0 like any other: record the call and close the bet, and credit nothing.",
+    explains=("A08", "A11", "D05", "G03", "G04"),
 )
 def a03(at: Stage) -> Play:
     """A deposit of 0 moves nothing and closes the bet, so that a later rollback gives nothing back."""
@@ -153,6 +154,7 @@ def a07(at: Stage) -> Play:
     rests_on="spec §4.1, decision 0014",
     means="One player pays or is paid for the other's bet, or is shown the other's balance.",
     mend="Take the player from the call and the stored bet alone; keep nothing between requests in shared variables.",
+    explains=("A11", "D05", "G04"),
 )
 def a08(at: Stage) -> Play:
     """Calls of two players come by turns, and each moves that player's money alone."""
@@ -205,6 +207,7 @@ def a09(at: Stage) -> Play:
     rests_on="decision 0010, decision 0014",
     means="A player is not paid a jackpot or the winnings of free bets, or is paid them more than once.",
     mend="Credit the amount of a deposit whose action is a claim once per tx_id, and ask for no bet: there is none.",
+    explains=("B11", "E07", "G03", "G04"),
 )
 def a10(at: Stage) -> Play:
     """Each kind of claim is credited once, though there is no bet; a second of the same jackpot is another."""
