@@ -273,7 +273,7 @@ def test_another_status_than_200_is_noted(wallet: PlainWallet, status: int) -> N
     verdict = run_on(deliver).play(scenario(play))
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
     assert verdict.reason == f"a withdraw: answered a SUCCESS with HTTP {status}, and it must be 200"
-    assert [note.cause for note in verdict.notes] == [f"answers with HTTP {status}"]
+    assert [note.cause for note in verdict.notes] == [f"another HTTP status {status}"]
 
 
 def test_a_carrier_never_raises_for_what_a_wallet_does() -> None:

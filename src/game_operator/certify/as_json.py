@@ -63,11 +63,11 @@ def _cause(cause: Cause) -> _Fields:
     return {
         "id": _text(verdict.id),
         "ids": _texts(cause.ids),
-        "title": _text(verdict.title),
+        "title": _text(cause.title),
         "weight": verdict.weight.value,
         "reason": _text(verdict.reason),
-        "means": _text(verdict.means),
-        "mend": _text(verdict.mend),
+        "means": _text(cause.means),
+        "mend": _text(cause.mend),
     }
 
 
@@ -113,11 +113,14 @@ def _exchange(exchange: Exchange, url: str) -> _Fields:
             "headers": _headers(exchange.request_headers),
             "body": _body(exchange.request_body),
             "bytes": exchange.request_bytes,
+            "manner": exchange.manner,
+            "to": exchange.at,
         },
         "answer": {
             "status": exchange.status,
             "headers": _headers(exchange.answer_headers),
             "body": _body(exchange.answer_body),
+            "bytes": exchange.answer_bytes,
         },
         "reply": None if exchange.reply is None else _reply(exchange.reply),
         "problem": _text(exchange.problem),

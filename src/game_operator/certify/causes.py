@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from game_operator.certify.mistakes import mistake_of
 from game_operator.certify.report import Cause
 from game_operator.certify.scenario import Scenario
 from game_operator.certify.verdicts import Outcome, Verdict
@@ -25,7 +26,7 @@ def causes_of(verdicts: Iterable[Verdict], scenarios: Mapping[str, Scenario]) ->
             continue
         others = tuple(each for each in _explained(verdict, left, scenarios) if each.id not in taken)
         taken |= {verdict.id, *(each.id for each in others)}
-        causes.append(Cause(verdict, others))
+        causes.append(Cause(verdict, others, mistake_of(_slug(verdict))))
     return tuple(sorted(causes, key=lambda cause: (cause.verdict.weight.rank, -len(cause.others), cause.verdict.id)))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from game_operator.certify.mistakes import Mistake
 from game_operator.certify.verdicts import Exchange, Outcome, Verdict, Weight
 
 __all__ = ["Cause", "Latency", "Moved", "Report"]
@@ -56,10 +57,27 @@ class Cause:
     Attributes:
         verdict: The scenario that shows it best.
         others: The other failed scenarios that it explains.
+        mistake: It in words, if it shows alike in many scenarios; None if the scenario has the words.
     """
 
     verdict: Verdict
     others: tuple[Verdict, ...] = ()
+    mistake: Mistake | None = None
+
+    @property
+    def title(self) -> str:
+        """What goes wrong, in a few words."""
+        return self.mistake.title if self.mistake else self.verdict.title
+
+    @property
+    def means(self) -> str:
+        """What it means: who loses money, if anybody does."""
+        return self.mistake.means if self.mistake else self.verdict.means
+
+    @property
+    def mend(self) -> str:
+        """How it is usually mended."""
+        return self.mistake.mend if self.mistake else self.verdict.mend
 
     @property
     def ids(self) -> tuple[str, ...]:

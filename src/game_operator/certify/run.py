@@ -10,6 +10,7 @@ from typing import Any, Final
 from game_operator.certify.bodies import BodyWriter
 from game_operator.certify.carrier import Carried, Carrier, Parcel
 from game_operator.certify.keyring import Keyring
+from game_operator.certify.mistakes import NO_ANSWER
 from game_operator.certify.players import Player
 from game_operator.certify.report import Latency
 from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario
@@ -31,7 +32,6 @@ _FIRST, _LAST = 40, 120
 _KEPT_BYTES: Final = 65_536
 #: After so many scenarios without an answer in a row, the wallet is taken to be gone.
 _PATIENCE: Final = 3
-_NO_ANSWER: Final = "no answer"
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class Run:
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
             return _verdict(scenario, Outcome.SKIPPED, missing_told(missing))
         if problem := self._unplayable():
-            note = Note(problem, Weight.CONTRACT_BROKEN, _NO_ANSWER)
+            note = Note(problem, Weight.CONTRACT_BROKEN, NO_ANSWER)
             return _judged(scenario, [note], _Record(), 0.0)
         self._record, began = _Record(), time.monotonic()
         self._is_load = scenario.stage == STAGES[-1]
@@ -154,7 +154,7 @@ class Run:
         except Exception as odd:  # An answer that nobody thought of: a verdict is due all the same.
             told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
             notes.append(Note(told, Weight.CONTRACT_BROKEN))
-        self._silent = self._silent + 1 if any(note.cause == _NO_ANSWER for note in notes) else 0
+        self._silent = self._silent + 1 if any(note.cause == NO_ANSWER for note in notes) else 0
         return self._after(stage, _judged(scenario, notes, self._record, 0.0))
 
     def _after(self, stage: Stage | None, verdict: Verdict) -> Verdict:
@@ -248,6 +248,9 @@ class Run:
             problem=problem,
             elapsed_ms=elapsed_ms,
             at_millis=at_millis,
+            answer_bytes=len(body),
+            manner=request.manner.value,
+            at=request.at,
         )
         place = self._record.keep(exchange)
         return Heard(

@@ -10,6 +10,16 @@ from typing import Final, TypeAlias
 
 from game_operator.certify.bodies import BodyWriter
 from game_operator.certify.finality import Finality, finality
+from game_operator.certify.mistakes import (
+    FAILS,
+    NO_ANSWER,
+    NO_BALANCE,
+    NO_REPLY,
+    OTHER_CODES,
+    STATUS,
+    STEADY,
+    WRONG_BALANCE,
+)
 from game_operator.certify.players import Bet, Player
 from game_operator.certify.scenario import Found, NotTried, Scenario
 from game_operator.certify.verdicts import Note, Weight
@@ -174,16 +184,16 @@ class Stage:
         """Hold that *heard* is a reply of spec §2.1; note another HTTP status than *status* (spec §4.1)."""
         title = heard.request.title
         if not heard.status:
-            raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, "no answer", heard.place)
+            raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, NO_ANSWER, heard.place)
         if heard.reply is None:
             told = f"{title}: answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}"
-            raise Found(told, Weight.CONTRACT_BROKEN, "no reply of spec §2.1", heard.place)
+            raise Found(told, Weight.CONTRACT_BROKEN, NO_REPLY, heard.place)
         if heard.status != status:
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
             told = f"{title}: answered {kind} with HTTP {heard.status}, and it must be {status}"
             # What the specification says of all answers cannot be wrong, whatever a profile says of some.
             weight = Weight.ADVICE if heard.status == _ALWAYS else Weight.CONTRACT_BROKEN
-            self.note(told, weight, f"answers with HTTP {heard.status}", heard)
+            self.note(told, weight, f"{STATUS} {heard.status}", heard)
 
     def accepts(
         self,
@@ -216,7 +226,9 @@ class Stage:
     def check_success(self, heard: Heard) -> None:
         """Hold that it is a SUCCESS."""
         if not heard.succeeded:
-            raise Found(f"{heard.request.title}: refused with {heard.code}, and SUCCESS was due", place=heard.place)
+            told = f"{heard.request.title}: refused with {heard.code}, and SUCCESS was due"
+            fails = heard.code == WebhookErrorCode.SYSTEM_ERROR
+            raise Found(told, cause=FAILS if fails else "", place=heard.place)
 
     def again(self, what: WebhookCall | Request, first: Heard, title: str, *, player: Player | None = None) -> Asking:
         """
@@ -282,9 +294,9 @@ class Stage:
             told += "; the service takes this for final and never sends it again"
             self.note(told, Weight.MONEY_LOST, "", heard)
         elif due_is is Finality.FINAL and is_ is not Finality.FINAL:
-            self.note(f"{told}; the service may send it again for hours", Weight.ADVICE, "other codes", heard)
+            self.note(f"{told}; the service may send it again for hours", Weight.ADVICE, OTHER_CODES, heard)
         else:
-            self.note(told, Weight.ADVICE, "other codes", heard)
+            self.note(told, Weight.ADVICE, OTHER_CODES, heard)
 
     def check_told(self, heard: Heard, player: Player) -> Judging:
         """Hold that the balance that *heard* tells is the one that is due; if not, find out which of the two is off."""
@@ -293,7 +305,7 @@ class Stage:
             return
         yield from self.holds(player, after=heard)
         reason = f"{heard.request.title}: tells a balance of {units(told)}, and it is {units(player.due_cents)}"
-        self.note(reason, Weight.CONTRACT_BROKEN, "tells a wrong balance", heard)
+        self.note(reason, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard)
 
     def holds(self, *players: Player, after: Heard | None = None) -> Judging:
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
@@ -307,7 +319,7 @@ class Stage:
         heard = yield from self.hear(BalanceCall(player_id=player.id), f"the balance of {player.id}")
         if heard.balance_cents is None or not heard.succeeded:
             told = f"{heard.request.title}: refused with {heard.code}, and a balance was due"
-            raise Found(told, Weight.CONTRACT_BROKEN, "no balance", heard.place)
+            raise Found(told, Weight.CONTRACT_BROKEN, NO_BALANCE, heard.place)
         return heard.balance_cents
 
     def note(self, reason: str, weight: Weight, cause: str = "", heard: Heard | None = None) -> None:
@@ -351,7 +363,7 @@ class Stage:
         title, due = heard.request.title, fold_code(code, self.profile)
         if sound and not moved:
             told = f"{title}: answered SUCCESS without moving money, and {due} is assumed; no harm is done"
-            self.note(told, Weight.ADVICE, "SUCCESS where nothing was done", heard)
+            self.note(told, Weight.ADVICE, STEADY, heard)
             return
         what = f"the balance moved by {_signed(moved)}" if moved else "nothing moved, and the service believes it did"
         raise Found(f"{title}: answered SUCCESS, and {due} was due; {what}", place=heard.place)

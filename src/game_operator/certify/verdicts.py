@@ -57,6 +57,9 @@ class Exchange:
         problem: Why there is no reply; "" if there is one.
         elapsed_ms: From the first byte sent to the last one read.
         at_millis: When it began, by the certifier's clock, in Unix milliseconds.
+        answer_bytes: How long the answer's body was.
+        manner: How the request travelled: ``whole``, or ``cut``, ``chunked``, ``slow`` or ``half`` of its body.
+        at: Where it went: ``wallet``; ``second`` for another process of it; ``elsewhere`` for another address of ours.
     """
 
     title: str
@@ -72,6 +75,9 @@ class Exchange:
     problem: str
     elapsed_ms: float
     at_millis: int
+    answer_bytes: int = 0
+    manner: str = "whole"
+    at: str = "wallet"
 
     @property
     def told(self) -> str:
