@@ -1,7 +1,7 @@
 """Group G, money: not a cent is lost to rounding, however small, odd or large the amounts (spec §2.1)."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final
 
 from game_operator.certify.players import Bet
@@ -9,9 +9,10 @@ from game_operator.certify.scenario import Found, NotTried, Play, scenario
 from game_operator.certify.scenarios.random_operations import played_at_random
 from game_operator.certify.stage import Asking, Judging, Stage, units
 from game_operator.certify.verdicts import Weight
-from game_operator.certify.wire import Heard
+from game_operator.certify.wire import Heard, Step
 from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import BalanceCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, DepositCall
+from game_operator.protocol.webhook_reply import fold_code
 
 _LAST_CENTS: Final = 100
 _MUCH_CENTS: Final = 123_456_789_012
@@ -73,14 +74,20 @@ def g03(at: Stage) -> Play:
     """A balance of 1234567890.12 is told exactly, digit for digit, and can be wagered again."""
     much_cents = _MUCH_CENTS - at.player.due_cents
     yield from _check_unlimited(at, much_cents)
-    yield from _credited(at, much_cents)
-    yield from at.holds(at.player)
-    heard = yield from at.hear(BalanceCall(player_id=at.player.id), "the balance, to the letter")
-    if _EXPONENT.search(heard.body):
-        at.advise("a large balance is written with an exponent, which not every reader of money takes", heard)
+    credit = yield from _credit(at, much_cents)
     back = at.bet(cents=much_cents)
-    yield from _taken(at, back, "a withdraw of as much")
-    yield from at.accepts(back.deposit(0), "its deposit of 0, a loss")
+    steps = (
+        (at.request(credit, f"a credit of {units(credit.amount_cents)}"), credit.amount_cents),
+        (at.request(BalanceCall(player_id=at.player.id), "the balance after it"), 0),
+        (at.request(back.withdraw(), "a withdraw of as much"), -much_cents),
+        (at.request(back.deposit(0), "its deposit of 0, a loss"), 0),
+    )
+    heard = []
+    for request, _ in steps:
+        heard.append((yield from at.send(request)))
+    # Not before: if answers with so large a balance cannot be read, it must be gone when the next scenario is played.
+    for each, (_, moves) in zip(heard, steps, strict=True):
+        _judge_large(at, each, moves)
 
 
 @scenario(
@@ -144,15 +151,25 @@ def _check_unlimited(at: Stage, much_cents: int) -> Judging:
         raise NotTried(f"so much could not be taken back: a withdraw of {units(much_cents)} was answered {said}")
 
 
-def _credited(at: Stage, much_cents: int) -> Judging:
-    """Credit so much, by a jackpot if the profile has any, or else by a win."""
-    credit: WebhookCall
+def _credit(at: Stage, much_cents: int) -> Generator[Step, list[Heard], DepositCall]:
+    """Return the call that brings so much more: a jackpot if the profile has any, or else the win of a bet."""
     if "JACKPOT" in at.profile.claim_types:
-        credit = at.claim(much_cents, "JACKPOT")
-    else:
-        bet = at.bet(cents=at.unit_cents)
-        yield from _taken(at, bet, "a withdraw")
-        much_cents += bet.wager_cents
-        credit = bet.deposit(much_cents)
-    title = f"a credit of {units(much_cents)}"
-    yield from at.accepts(credit, title, moves=much_cents, unless_limited=True)
+        return at.claim(much_cents, "JACKPOT")
+    bet = at.bet()
+    yield from _taken(at, bet, "a withdraw")
+    return bet.deposit(much_cents + bet.wager_cents)
+
+
+def _judge_large(at: Stage, heard: Heard, moves: int) -> None:
+    at.check_reply(heard)
+    title = heard.request.title
+    if heard.code == fold_code(WebhookErrorCode.LIMIT_EXCEEDED, at.profile):
+        raise NotTried(f"the wallet limits amounts: {title} was refused with {heard.code}")
+    at.check_success(heard)
+    at.player.due_cents += moves
+    told, due = heard.balance_cents, at.player.due_cents
+    if told is not None and told != due:
+        reason = f"{title}: tells a balance of {units(told)}, and {units(due)} is due"
+        at.note(reason, Weight.CONTRACT_BROKEN, "tells a wrong balance", heard)
+    if _EXPONENT.search(heard.body):
+        at.advise(f"{title}: the balance is written with an exponent, which not every reader of money takes", heard)
