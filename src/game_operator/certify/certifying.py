@@ -1,10 +1,11 @@
 """``certify``: from an address and a key to a report."""
 
+import re
 import secrets
 import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ from game_operator.certify.carrier import Carrier
 from game_operator.certify.catalogue import in_playing_order, scenarios, selected
 from game_operator.certify.causes import causes_of
 from game_operator.certify.in_process import Deliver, InProcessCarrier
-from game_operator.certify.keyring import Keyring
+from game_operator.certify.keyring import Keyring, loaded
 from game_operator.certify.over_http import HttpCarrier
 from game_operator.certify.preflight import check_wallet
 from game_operator.certify.report import Moved, Report
@@ -25,7 +26,8 @@ from game_operator.certify.supplies import Supplies
 from game_operator.certify.verdicts import Verdict
 from game_operator.errors import ConfigurationError, shown
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, is_loopback
+from game_operator.protocol.http import is_loopback
+from game_operator.signers.keys import LocalSigner
 
 __all__ = ["OnVerdict", "certify", "certify_in_process"]
 
@@ -33,13 +35,24 @@ __all__ = ["OnVerdict", "certify", "certify_in_process"]
 OnVerdict: TypeAlias = Callable[[Verdict, int], object]
 
 _LOAD: Final = "load"
+_NAME: Final = re.compile("[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile("(?:[!-~\x80-\xff](?:[ \t!-~\x80-\xff]*[!-~\x80-\xff])?)?")
+
+
+class _Hidden(tuple[tuple[bytes, bytes], ...]):
+    """Headers that the user added: a token may be among them, so their names alone are shown."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"({', '.join(repr(name) for name, _ in self)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Commission:
     """What is to be certified, by whatever way it is reached."""
 
-    signing_key: SigningKey = field(repr=False)
+    signer: LocalSigner
     purses: tuple[Purse, Purse]
     profile: Profile
     chosen: tuple[Scenario, ...]
@@ -48,7 +61,7 @@ class _Commission:
     deadline: float
     on_verdict: OnVerdict | None
     run_id: str | None
-    headers: HeaderPairs = field(default=(), repr=False)
+    headers: _Hidden = _Hidden()  # noqa: RUF009 - it cannot change
 
     def run(self, carrier: Carrier) -> Run:
         """Return a run of it."""
@@ -56,7 +69,7 @@ class _Commission:
         header = self.profile.signature_header
         return Run(
             carrier,
-            Keyring(header, self.signing_key, old=supplies.old_key, retired=supplies.retired_key),
+            Keyring(header, self.signer, old=supplies.old_key, retired=supplies.retired_key),
             profile=self.profile,
             purses=self.purses,
             supplies=supplies,
@@ -115,11 +128,19 @@ def certify(
         RequestNotSentError: Nobody can reach the wallet.
         ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is a key.
     """
+    extra = _hidden(headers)
+    try:
+        signer = loaded(signing_key)
+    finally:
+        # Error trackers show the locals of every frame that an error passes.
+        del signing_key, headers
+    if isinstance(extra, ConfigurationError):
+        raise extra
     for address in (url, supplies.second_url if supplies else None):
         if address is not None:
             _check_address(address, moves_money=moves_money)
     commission = _Commission(
-        signing_key=signing_key,
+        signer=signer,
         purses=(Purse(player_id), Purse(other_player_id)),
         profile=profile or Profile(),
         chosen=selected(only, skip),
@@ -128,11 +149,11 @@ def certify(
         deadline=deadline,
         on_verdict=on_verdict,
         run_id=run_id,
-        headers=_raw(headers),
+        headers=extra,
     )
     carrier = HttpCarrier(
         url,
-        signing_key,
+        signer,
         second_url=commission.supplies.second_url,
         elsewhere=commission.supplies.elsewhere,
         headers=commission.headers,
@@ -165,8 +186,13 @@ def certify_in_process(
     *wallet* is a function of path, headers and body that returns an ``HttpResponse``, or an awaitable of one. All else
     is as for ``certify``.
     """
+    try:
+        signer = loaded(signing_key)
+    finally:
+        # As in ``certify``.
+        del signing_key
     commission = _Commission(
-        signing_key=signing_key,
+        signer=signer,
         purses=(Purse(player_id), Purse(other_player_id)),
         profile=profile or Profile(),
         chosen=selected(only, skip),
@@ -236,6 +262,13 @@ def _check_address(url: str, *, moves_money: bool) -> None:
         )
 
 
-def _raw(headers: HeadersToSend) -> HeaderPairs:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
+def _hidden(headers: HeadersToSend) -> _Hidden | ConfigurationError:
+    """Return *headers* as they travel, or what is wrong: raised here, it would carry their values along."""
+    try:
+        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
+        for name, value in pairs:
+            if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+                return ConfigurationError(f"The header {shown(name)} cannot travel: mind spaces and line breaks in it.")
+        return _Hidden((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
+    except (TypeError, ValueError):
+        return ConfigurationError("headers must be a mapping, or pairs of a name and a value, each of them a str.")

@@ -11,7 +11,7 @@ from game_operator.certify.wire import Form, Request
 from game_operator.protocol.http import HeaderPairs
 from game_operator.signers.keys import LocalSigner, load_signer
 
-__all__ = ["Keyring"]
+__all__ = ["Keyring", "loaded"]
 
 _REMEMBERED: Final = 1_024
 _JSON: Final = (b"Content-Type", b"application/json")
@@ -20,11 +20,22 @@ _JSON: Final = (b"Content-Type", b"application/json")
 @cache
 def _stranger() -> LocalSigner:
     # One for all runs of this process: making a key takes longer than many a scenario.
-    return _loaded(generate_private_key(65537, 2048))
+    return loaded(generate_private_key(65537, 2048))
 
 
-def _loaded(key: SigningKey) -> LocalSigner:
-    signer = load_signer(key)
+def loaded(key: SigningKey) -> LocalSigner:
+    """
+    Return the signer that holds *key*.
+
+    Raises:
+        SigningKeyError: It cannot be used.
+        TypeError: It is no key.
+    """
+    try:
+        signer = load_signer(key)
+    finally:
+        # Error trackers show the locals of every frame that an error passes.
+        del key
     if not isinstance(signer, LocalSigner):
         raise TypeError("signing keys must be a Path, a PEM as str or bytes, or an RSAPrivateKey")
     return signer
@@ -47,8 +58,8 @@ class Keyring:
         retired: SigningKey | None = None,
     ) -> None:
         self._header = header
-        self._signers = {"service": _loaded(service)}
-        self._signers |= {name: _loaded(key) for name, key in (("old", old), ("retired", retired)) if key is not None}
+        self._signers = {"service": loaded(service)}
+        self._signers |= {name: loaded(key) for name, key in (("old", old), ("retired", retired)) if key is not None}
         # Each balance is asked for many times, and the signature of the same bytes is the same.
         self._sign = lru_cache(_REMEMBERED)(self._signed)
 

@@ -4,15 +4,17 @@ import asyncio
 import ssl
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
-from game_operator.caller import AsyncWebhookCaller, Delivery, SigningKey
+from game_operator.caller import AsyncWebhookCaller, Delivery
 from game_operator.certify.carrier import Carried, Parcel
 from game_operator.certify.wire import Manner, Request
 from game_operator.client._rough_wire import Roughness, post_roughly
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpResponse
+from game_operator.signers.keys import LocalSigner
 
 __all__ = ["HttpCarrier"]
 
@@ -31,7 +33,7 @@ class HttpCarrier:
 
     Args:
         url: The wallet's address, what ``/withdraw`` and the others are below.
-        signing_key: The service's; nothing is signed with it here.
+        signer: The service's; nothing is signed with it here.
         second_url: Another process of the same wallet.
         elsewhere: An address of this machine that requests may come from.
         headers: More headers for each request.
@@ -49,7 +51,7 @@ class HttpCarrier:
     def __init__(
         self,
         url: str,
-        signing_key: SigningKey,
+        signer: LocalSigner,
         *,
         second_url: str | None = None,
         elsewhere: str | None = None,
@@ -60,18 +62,18 @@ class HttpCarrier:
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         _check_no_loop()
-        self._callers = {
-            name: AsyncWebhookCaller(
-                address,
-                signing_key,
-                profile=profile,
-                timeout=timeout,
-                allow_insecure_http=allow_insecure_http,
-                ssl_context=ssl_context,
-            )
-            for name, address in (("wallet", url), ("second", second_url))
-            if address is not None
-        }
+        self._caller_of = partial(
+            AsyncWebhookCaller,
+            signing_key=signer,
+            profile=profile,
+            timeout=timeout,
+            allow_insecure_http=allow_insecure_http,
+            ssl_context=ssl_context,
+        )
+        addresses = {"wallet": url} if second_url is None else {"wallet": url, "second": second_url}
+        # One for each of the calls that are at once, made when it is needed: httpx looks through all connections of a
+        # client, for each call and more than once, and with fifty of them that takes longer than the wallet does.
+        self._callers = {name: [self._caller_of(address)] for name, address in addresses.items()}
         self._elsewhere = elsewhere
         self._headers = headers
         self._timeout = timeout
@@ -88,19 +90,17 @@ class HttpCarrier:
         self._runner.close()
 
     async def _closed(self) -> None:
-        for caller in self._callers.values():
-            await caller.aclose()
+        for callers in self._callers.values():
+            for caller in callers:
+                await caller.aclose()
 
     async def _carried(self, parcels: Sequence[Parcel]) -> list[Carried]:
-        if len(parcels) == 1:
-            return [await self._one(parcels[0])]
-        return await asyncio.gather(*map(self._one, parcels))
+        return await asyncio.gather(*map(self._one, parcels, range(len(parcels))))
 
-    async def _one(self, parcel: Parcel) -> Carried:
-        request = parcel.request
+    async def _one(self, parcel: Parcel, place: int) -> Carried:
         began = time.perf_counter()
         try:
-            answer = await (self._roughly(parcel) if _is_rough(request) else self._posted(parcel))
+            answer = await (self._roughly(parcel) if _is_rough(parcel.request) else self._posted(parcel, place))
         except RequestNotSentError as failed:
             return Carried(None, str(failed.args[0]), time.perf_counter() - began, failed.timed_out, unreachable=True)
         except TransportError as failed:
@@ -112,17 +112,23 @@ class HttpCarrier:
         problem = answer.defect if answer else "the connection was cut before the answer, on purpose"
         return Carried(answer, problem, time.perf_counter() - began)
 
-    async def _posted(self, parcel: Parcel) -> HttpResponse:
+    async def _posted(self, parcel: Parcel, place: int) -> HttpResponse:
         request = parcel.request
         # The caller says by itself that a body is JSON.
         pairs = [each for each in (*parcel.headers, *self._headers) if each[0].lower() != b"content-type"]
         told = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
-        delivery: Delivery = await self._callers[request.at].post(request.path, request.body, told, signed=False)
+        delivery: Delivery = await self._caller(request.at, place).post(request.path, request.body, told, signed=False)
         return HttpResponse(delivery.status, delivery.headers, delivery.body, delivery.defect)
+
+    def _caller(self, name: str, place: int) -> AsyncWebhookCaller:
+        callers = self._callers["second" if name == "second" else "wallet"]
+        while len(callers) <= place:
+            callers.append(self._caller_of(callers[0].url))
+        return callers[place]
 
     async def _roughly(self, parcel: Parcel) -> HttpResponse | None:
         request = parcel.request
-        caller = self._callers["second" if request.at == "second" else "wallet"]
+        caller = self._caller(request.at, 0)
         return await post_roughly(
             f"{caller.url}{request.path}",
             (*parcel.headers, *self._headers),
