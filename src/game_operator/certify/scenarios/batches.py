@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from game_operator.certify.mistakes import NO_ANSWER
 from game_operator.certify.scenario import Found
 from game_operator.certify.stage import Stage
+from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard, Request
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import DepositCall
@@ -30,7 +32,7 @@ def answers(heard: Heard, calls: Sequence[DepositCall]) -> list[Heard | None]:
     """
     title = heard.request.title
     if not heard.status:
-        raise Found(f"{title}: {heard.problem}", cause="no answer", place=heard.place)
+        raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, NO_ANSWER, heard.place)
     try:
         replies = read_batch_reply(heard.body)
     except MalformedCallError as malformed:

@@ -1,0 +1,21 @@
+"""What a report says, for tests of single groups."""
+
+from game_operator.certify import Outcome, Report, Verdict
+
+__all__ = ["found", "only", "skipped"]
+
+
+def found(report: Report) -> dict[str, str]:
+    """Return why each scenario failed, advice too."""
+    return {each.id: each.reason for each in report.verdicts if each.outcome is Outcome.FAILED}
+
+
+def skipped(report: Report) -> dict[str, str]:
+    """Return why each scenario was skipped."""
+    return {each.id: each.reason for each in report.skipped}
+
+
+def only(report: Report) -> Verdict:
+    """Return the one verdict that there is."""
+    (verdict,) = report.verdicts
+    return verdict
