@@ -1,16 +1,23 @@
 """The certifier passes our own wallets: on each kind of ledger, under each profile, and in each framework."""
 
+import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from game_operator.certify import Report, scenarios
+from game_operator.certify import Report, Supplies, scenarios
 from game_operator.profile import Profile
+from tests.certify.example_wallets import ALONE, EXAMPLES, ON_POSTGRES, WITH_LIMITS, Opening, certified_example
 from tests.certify.ours import certified_ours
 from tests.support.ledgers import KINDS, AnyLedger, AsyncInDatabase, InDatabase, InMemory
 
+ROOT = Path(__file__).parents[2]
 #: What no caller of a wallet in process can supply.
 _NEEDS_A_NETWORK = {"wire", "elsewhere", "nonce"}
 _PROFILES: dict[str, dict[str, Any]] = {
@@ -22,7 +29,19 @@ _PROFILES: dict[str, dict[str, Any]] = {
     "forgeries are answered 401": {"unauthenticated_status": 401},
     "no batches": {"deposit_batch": False},
 }
+#: What an example could be asked to supply, and is not.
+_SUPPLIES = frozenset(each.name for each in fields(Supplies)) | {"batches"}
 _ALL_AT_ONCE = {name: value for settings in _PROFILES.values() for name, value in settings.items()}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Refusals by the hundred would fill the captured log."""
+    logger = logging.getLogger("game_operator")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture
@@ -74,3 +93,36 @@ def test_each_profile_passes(ledger: AnyLedger, settings: dict[str, Any]) -> Non
 def test_all_of_a_profile_at_once_passes(ledger: AnyLedger) -> None:
     """Nothing that a profile changes stands in the way of another change."""
     _check(certified_ours(ledger, Profile(**_ALL_AT_ONCE | {"deposit_batch": True})))
+
+
+@pytest.mark.parametrize("opening", [pytest.param(opening, id=name) for name, opening in EXAMPLES.items()])
+def test_each_example_passes(opening: Opening) -> None:
+    """In each framework, over a table of the operator's own, and in the operator's own transaction."""
+    report = certified_example(opening)
+    _check(report, _SUPPLIES)
+
+
+@pytest.mark.parametrize("opening", [pytest.param(opening, id=name) for name, opening in ON_POSTGRES.items()])
+def test_each_example_on_postgresql_passes(opening: Opening, postgres_url: str) -> None:
+    """What needs a server."""
+    _check(certified_example(opening, postgres_url), _SUPPLIES)
+
+
+def test_a_wallet_with_limits_passes() -> None:
+    """A limit of its own is no fault: what cannot be tried within it is skipped, and its code is advice at most."""
+    report = certified_example(WITH_LIMITS)
+    assert report.passed
+    assert [each.id for each in report.advice if "LIMIT_EXCEEDED" not in each.reason] == []
+    assert "LIMIT_EXCEEDED" in report.verdict("A06").reason
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_each_example_with_django_passes(name: str) -> None:
+    """In a process of its own."""
+    command = [sys.executable, "-m", "tests.certify.example_wallets", name]
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": "examples"}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=50, cwd=ROOT, env=environ, check=False)
+    *found, told = ran.stdout.splitlines() or [ran.stderr]
+    assert found == []
+    assert ran.returncode == 0
+    assert int(told.split()[0]) > 30
