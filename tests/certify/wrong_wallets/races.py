@@ -1,46 +1,87 @@
 """
 Wallets that are right as long as one call comes at a time.
 
-Each looks at something before it takes the lock, and goes by it afterwards. Between the two it lingers, in threads
-alone: a call that is alone has nobody to race with.
+Each looks at something before it takes the lock, and goes by it afterwards. Between the two it lingers until a rival
+has come, but not for long; and not at all when the certifier makes calls one by one, which it does in the main thread.
 """
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from wallet_by_hand import Bet, Call, Case, PlainWallet, Reply
 
 from tests.certify.wrong_wallets.registry import wrong
 
-_WINDOW_SECONDS = 0.002
+
+def is_alone() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
-def linger(seconds: float = _WINDOW_SECONDS) -> None:
-    """Leave time for others; the certifier makes calls one by one in the main thread, and calls at once in others."""
-    if threading.current_thread() is not threading.main_thread():
-        time.sleep(seconds)
+class Rivals:
+    """Lets a call wait until something else has happened to what it is about."""
+
+    def __init__(self, patience_seconds: float) -> None:
+        self._patience_seconds = patience_seconds
+        self._news = threading.Condition()
+        self._happened: Counter[str] = Counter()
+
+    def tell(self, about: str) -> int:
+        """Say that something happened, and return how much did."""
+        with self._news:
+            self._happened[about] += 1
+            self._news.notify_all()
+            return self._happened[about]
+
+    def await_one(self, about: str) -> None:
+        """Say that one is here, and wait for another."""
+        known = self.tell(about)
+        if not is_alone():
+            with self._news:
+                self._news.wait_for(lambda: self._happened[about] > known, self._patience_seconds)
 
 
 class _LooksEarly(PlainWallet):
     """Looks before it takes the lock: ``early`` is what it saw."""
 
     looks_at: tuple[str, ...] = ("withdraw",)
+    patience_seconds = 0.025
     _seen = threading.local()
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: as for PlainWallet
+        super().__init__(*arguments, **settings)
+        self._rivals = Rivals(self.patience_seconds)
+
+    def contested(self, call: Call) -> str:
+        """What rivals have in common."""
+        return str(call.bet_id)
 
     def _carry_out(self, call: Call) -> Reply:
         if call.operation in self.looks_at:
             with self._lock:
                 self._seen.case = self._case(call)
-            linger()
-        return super()._carry_out(call)
+            self._rivals.await_one(self.contested(call))
+        try:
+            return super()._carry_out(call)
+        finally:
+            self._rivals.tell(self.contested(call))
 
     def early(self, case: Case) -> Case:
         seen: Case = self._seen.case if case.call.operation in self.looks_at else case
         return seen
+
+
+class _LooksAtMoneyEarly(_LooksEarly):
+    """Its rivals are all calls of the player, which are many: it waits for a moment."""
+
+    patience_seconds = 0.002
+
+    def contested(self, call: Call) -> str:
+        """Nobody is told, so that the moment passes."""
+        return f"{call.player_id} {call.operation} {call.bet_id}"
 
 
 class _OverwritesRows(PlainWallet):
@@ -52,12 +93,12 @@ class _OverwritesRows(PlainWallet):
 
 
 @wrong("asks for the funds before it takes the lock", must="D01")
-class AsksForFundsBeforeTheLock(_LooksEarly):
+class AsksForFundsBeforeTheLock(_LooksAtMoneyEarly):
     def _has_funds(self, case: Case) -> bool:
         return super()._has_funds(self.early(case))
 
 
-class _AddsToAnEarlierBalance(_LooksEarly):
+class _AddsToAnEarlierBalance(_LooksAtMoneyEarly):
     def _move(self, case: Case, player_id: str, cents: int) -> None:
         account = self.early(case).account
         if account is not None and account.player_id == player_id:
@@ -167,19 +208,19 @@ class RefundsWhatIsPaidMeanwhile(_LooksEarly):
 @wrong("keeps calls apart by a lock in its own process's memory", must="D06", on_file=True)
 class LocksInMemory(_OverwritesRows):
     _seen = threading.local()
+    #: Of both processes, which are one in the tests.
+    _rivals = Rivals(0.01)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        # Not the lock of the database, which is held for a moment only.
-        lock: threading.Lock = self.__dict__.setdefault("_processes_lock", threading.Lock())
-        with lock:
-            yield
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: as for PlainWallet
+        super().__init__(*arguments, **settings)
+        self._of_this_process = threading.Lock()
 
     def _carry_out(self, call: Call) -> Reply:
-        with self._alone():
+        with self._of_this_process:
             with self._lock:
                 self._seen.case = super()._case(call)
-            linger()
+            if call.operation == "deposit" and self._seen.case.known is None:
+                self._rivals.await_one(str(call.tx_id))
             try:
                 return super()._carry_out(call)
             finally:
@@ -187,7 +228,7 @@ class LocksInMemory(_OverwritesRows):
 
     def _case(self, call: Call) -> Case:
         seen: Case | None = getattr(self._seen, "case", None)
-        return seen if seen is not None else super()._case(call)
+        return super()._case(call) if seen is None else seen
 
 
 @wrong("tells the time at which it writes the answer", must="D07")
@@ -196,5 +237,6 @@ class TellsTheTimeOfTheAnswer(PlainWallet):
 
     def _carry_out(self, call: Call) -> Reply:
         reply = super()._carry_out(call)
-        linger(_WINDOW_SECONDS * 5 * (next(self._turns) % 2))
+        if not is_alone() and next(self._turns) % 2:
+            time.sleep(0.01)
         return replace(reply, at_millis=None if reply.at_millis is None else self.clock_millis())
