@@ -40,7 +40,7 @@ class LossRefused(PlainWallet):
 @wrong(
     "marks a bet as rolled back and gives nothing back",
     must="A04",
-    may="A05 A06 A08 A09 B02 B05 C09 D04 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 G04 H02 H05",
+    may="A05 A06 A08 A09 B02 B05 C09 D04 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05",
 )
 class NothingRefunded(PlainWallet):
     def _refund_cents(self, call: Call, bet: Bet) -> int:

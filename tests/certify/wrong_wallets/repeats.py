@@ -49,7 +49,7 @@ class _MovesAgain(PlainWallet):
 @wrong(
     "debits the wager each time that the withdraw is sent",
     must="B01",
-    may="B03 B08 B11 B14 B15 C09 D02 D06 D09 E07 E09 G04 H05",
+    may="B03 B08 B11 B14 B15 C09 D02 D06 D09 E07 E09 F07 F08 G04 H05",
 )
 class DebitsEachTime(_MovesAgain):
     def _withdraw(self, case: Case) -> str:
@@ -80,7 +80,7 @@ class RefundsEachTime(_MovesAgain):
 @wrong(
     "answers a repeat with the balance of the first answer and the time of now",
     must="B03",
-    may="B01 B02 B06 B08 B11 B16 C09 E07 G04",
+    may="B01 B02 B06 B08 B11 B16 C09 E07 F07 G04",
 )
 class OldBalanceAsOfNow(PlainWallet):
     def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: those of every wallet.
@@ -126,7 +126,7 @@ class PlayerNotCompared(PlainWallet):
 @wrong(
     "has the tx_id alone for a key, so that a rollback is taken for its withdraw",
     must="B05",
-    may="A04 A05 A06 A08 A09 B02 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 G04 H02 H05",
+    may="A04 A05 A06 A08 A09 B02 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05",
 )
 class KeyedOnTxIdAlone(PlainWallet):
     def _identity(self, call: Call) -> tuple[str, str | None]:
@@ -172,7 +172,7 @@ class ForgetsAfterAMonth(_Forgetful):
             self._forget()
 
 
-@wrong("compares ids without regard to case", must="B09")
+@wrong("compares ids without regard to case", must="B09", may="F07")
 class IdsFolded(PlainWallet):
     def _case(self, call: Call) -> Case:
         bet_id, tx_id = (value and value.casefold() for value in (call.bet_id, call.tx_id))

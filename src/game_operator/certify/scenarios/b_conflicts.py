@@ -45,6 +45,7 @@ def b04(at: Stage) -> Play:
     rests_on="decision 0010, decision 0014",
     means="Two bets are taken for one: the second is played without a wager, and its win is not paid.",
     mend="Compare ids byte for byte: a binary collation in the database, and no trim() or lower() on the way there.",
+    explains=("F07",),
 )
 def b09(at: Stage) -> Play:
     """They are three bets, each with a wager and a win of its own."""

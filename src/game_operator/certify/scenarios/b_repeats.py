@@ -22,7 +22,7 @@ _RETENTION_DAYS = 90
     rests_on="spec §3, decision 0014",
     means="A player pays twice for one bet when the service did not hear the first answer and sends the call again.",
     mend="Keep (operation, tx_id) under a unique constraint, in the transaction that debits; answer a repeat SUCCESS.",
-    explains=("B03", "B08", "B11", "B14", "B15", "C09", "D02", "D06", "D09", "E07", "E09", "G04", "H05"),
+    explains=("B03", "B08", "B11", "B14", "B15", "C09", "D02", "D06", "D09", "E07", "E09", "F07", "F08", "G04", "H05"),
 )
 def b01(at: Stage) -> Play:
     """One debit, however often it is sent, before the bet is settled and after."""
@@ -90,28 +90,8 @@ def _without_funds(at: Stage, bet: Bet, first: Heard) -> Judging:
     rests_on="spec §3, decision 0014",
     means="No cancelled bet is ever refunded: its rollback is taken for the withdraw that was sent before.",
     mend="Make operation and tx_id together the key of a call, as in UNIQUE (operation, tx_id); never tx_id alone.",
-    explains=(
-        "A04",
-        "A05",
-        "A06",
-        "A08",
-        "A09",
-        "B02",
-        "C04",
-        "C07",
-        "C08",
-        "C11",
-        "C12",
-        "D01",
-        "D03",
-        "D07",
-        "D08",
-        "D09",
-        "E09",
-        "E12",
-        "G04",
-        "H02",
-        "H05",
+    explains=tuple(
+        "A04 A05 A06 A08 A09 B02 C04 C07 C08 C09 C11 C12 D01 D03 D04 D07 D08 D09 E09 E12 F11 G04 H02 H05".split()
     ),
 )
 def b05(at: Stage) -> Play:
@@ -150,7 +130,7 @@ def b06(at: Stage) -> Play:
     rests_on="decision 0013, decision 0014",
     means="A win that came while the wallet was out of order is never paid, however often the service sends it.",
     mend="Answer SYSTEM_ERROR and roll the transaction back, with the record of the call: the repeat starts afresh.",
-    explains=("H02"),
+    explains=("H02",),
     needs=("fail", "recover"),
 )
 def b07(at: Stage) -> Play:
