@@ -149,9 +149,18 @@ class GivesUpEarlyDeposits(PlainWallet):
         return "INVALID_REQUEST" if case.bet is None else super()._deposit(case)
 
 
-def test_an_early_deposit_must_be_sent_again() -> None:
+@pytest.mark.parametrize(
+    ("wallet", "profile"),
+    [
+        pytest.param(GivesUpEarlyDeposits, Profile(), id="a final code"),
+        pytest.param(
+            PlainWallet, Profile(early_deposit_code="SYSTEM_ERROR"), id="a code that this service gives up at"
+        ),
+    ],
+)
+def test_an_early_deposit_must_be_sent_again(wallet: type[PlainWallet], profile: Profile) -> None:
     """A final refusal loses the win, though the wallet would pay if the deposit came again (docs/decisions/0013)."""
-    verdict = only(certified(GivesUpEarlyDeposits, only=["C05"]))
+    verdict = only(certified(wallet, only=["C05"], profile=profile))
     assert verdict.weight is LOST
     assert "takes this for final and never sends it again" in verdict.reason
 

@@ -25,11 +25,17 @@ _NOT_YET: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND.value, WebhookErrorC
 _KNOWN: Final = frozenset(code.value for code in WebhookErrorCode)
 
 
-def finality(operation: str, code: str) -> Finality:
-    """Return what *code* says about a call of *operation*."""
+def finality(operation: str, code: str, *, early_code: str = WebhookErrorCode.BET_NOT_FOUND) -> Finality:
+    """
+    Return what *code* says about a call of *operation*.
+
+    *early_code* is the profile's ``early_deposit_code``: a service with another one gives up a deposit that is told
+    that there is no bet.
+    """
     if code == WebhookErrorCode.SYSTEM_ERROR:
         return Finality.UNKNOWN
-    if code == WebhookErrorCode.INVALID_SIGNATURE or (operation == "deposit" and code in _NOT_YET):
+    is_early = operation == "deposit" and code in _NOT_YET and early_code == WebhookErrorCode.BET_NOT_FOUND
+    if code == WebhookErrorCode.INVALID_SIGNATURE or is_early:
         return Finality.REPEAT
     # An operator's own codes refuse withdraws alone, and for good.
     return Finality.FINAL if code in _KNOWN or operation == "withdraw" else Finality.STRANGE

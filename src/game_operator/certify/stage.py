@@ -255,6 +255,7 @@ class Stage:
         *,
         player: Player | None = None,
         success_is_sound: bool = False,
+        final_is_sound: bool = False,
         status: int = 200,
     ) -> Asking:
         """
@@ -269,6 +270,7 @@ class Stage:
             code: The code that is assumed, as the profile with the extended codes has it.
             player: Whose balance is looked at; the player that the call names, or the first.
             success_is_sound: Whether a SUCCESS that moves nothing does no harm either: then it is advice.
+            final_is_sound: Whether a code after which it is never sent again is advice, as another scenario weighs it.
             status: The HTTP status that is due.
         """
         heard = yield from self.send(what if isinstance(what, Request) else self.request(what, title))
@@ -277,22 +279,23 @@ class Stage:
         if heard.succeeded:
             yield from self._accepted_wrongly(heard, who, code, sound=success_is_sound)
             return heard
-        self.check_code(heard, code)
+        self.check_code(heard, code, final_is_sound=final_is_sound)
         if heard.balance_cents is not None:
             yield from self.check_told(heard, who)
         return heard
 
-    def check_code(self, heard: Heard, code: str) -> None:
+    def check_code(self, heard: Heard, code: str, *, final_is_sound: bool = False) -> None:
         """Hold that the code of a refusal lets the service conclude what *code* would."""
         assert heard.code is not None
         operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
         if heard.code == due or (due == _FUNDS and heard.code == _LIMIT):  # A limit may be asked before the funds.
             return
         told = f"{heard.request.title}: refused with {heard.code}, and {due} is assumed"
-        due_is, is_ = finality(operation, due), finality(operation, heard.code)
+        early_code = self.profile.early_deposit_code
+        due_is, is_ = (finality(operation, each, early_code=early_code) for each in (due, heard.code))
         if due_is is not Finality.FINAL and is_ is Finality.FINAL:
             told += "; the service takes this for final and never sends it again"
-            self.note(told, Weight.MONEY_LOST, "", heard)
+            self.note(told, Weight.ADVICE if final_is_sound else Weight.MONEY_LOST, "", heard)
         elif due_is is Finality.FINAL and is_ is not Finality.FINAL:
             self.note(f"{told}; the service may send it again for hours", Weight.ADVICE, OTHER_CODES, heard)
         else:

@@ -27,7 +27,7 @@ _NEWCOMER_CENTS: Final = 1_000
     "wager that was not taken. You pay it.",
     mend="Look up the withdraw that was debited before you refund, and refund what that row says; without such a row "
     "answer BET_NOT_FOUND and store that this bet is cancelled.",
-    explains=("C02", "C09", "D08"),
+    explains=("B13", "C02", "C09", "D03", "D08"),
 )
 def c01(at: Stage) -> Play:
     """There is nothing to give back."""
@@ -43,7 +43,7 @@ def c01(at: Stage) -> Play:
     "withdraw is accepted when it arrives, the player has paid for a bet that does not exist, and nobody refunds it.",
     mend="When a rollback names a bet that you do not have, insert that bet as cancelled, under the unique bet_id of "
     "all bets; a withdraw that finds it is refused with BET_ROLLED_BACK.",
-    explains=("C14", "D08"),
+    explains=("C14", "D03", "D08"),
 )
 def c02(at: Stage) -> Play:
     """The rollback leaves a mark by which the late withdraw is refused; repeated, it still gives nothing back."""
@@ -62,7 +62,7 @@ def c02(at: Stage) -> Play:
     means="A bet that was settled is refunded as well: the player keeps the win and gets the wager back. You pay both.",
     mend="Let a bet leave OPEN only once: UPDATE bets SET state = 'ROLLED_BACK' WHERE bet_id = ? AND state = 'OPEN', "
     "and refund only if one row was changed.",
-    explains=("C09", "D04"),
+    explains=("A03", "C09", "D04", "G04"),
 )
 def c03(at: Stage) -> Play:
     """The deposit stands."""
@@ -81,7 +81,7 @@ def c03(at: Stage) -> Play:
     means="A bet that was cancelled and refunded is paid as well: the player wins without a wager. You pay the win.",
     mend="Let a bet leave OPEN only once: UPDATE bets SET state = 'CLOSED' WHERE bet_id = ? AND state = 'OPEN', and "
     "credit only if one row was changed.",
-    explains=("C09", "D04"),
+    explains=("C09", "D04", "G04"),
 )
 def c04(at: Stage) -> Play:
     """The refund stands."""
@@ -101,6 +101,7 @@ def c04(at: Stage) -> Play:
     "deposit is refused when it comes again, and the player never gets the win.",
     mend="Refuse a deposit of a bet that you do not have with a code after which it is sent again, and store nothing "
     "of it: neither the refusal nor its tx_id.",
+    explains=("A11", "C09"),
 )
 def c05(at: Stage) -> Play:
     """It is refused for now, and paid once its withdraw is there."""
@@ -137,6 +138,7 @@ def c06(at: Stage) -> Play:
     means="The player is given back more or less than was taken, or nothing at all; you lose the one, the player the "
     "other.",
     mend="Refund the wager that is stored with the bet; never read the amount of a rollback.",
+    explains=("F11",),
 )
 def c07(at: Stage) -> Play:
     """What was taken is given back."""
@@ -176,6 +178,7 @@ def c08(at: Stage) -> Play:
     "wager is taken or given back twice, or a bet is both paid and refunded.",
     mend="Give each bet one row with one state, and let each call change state and balance in the same transaction: "
     "unseen to OPEN, OPEN to CLOSED or ROLLED_BACK, and never back.",
+    explains=("G04",),
 )
 def c09(at: Stage) -> Play:
     """Whatever is answered: the balance follows from it, and a bet is resolved once at most."""

@@ -32,7 +32,7 @@ _EXPONENT: Final = re.compile(rb'"balance"\s*:\s*-?[0-9.]+[eE]')
     "every day.",
     mend="Keep money as whole cents in an integer column (or as an exact decimal), never as a float; render the "
     "balance from the integer.",
-    explains=("G02", "G04"),
+    explains=("D01", "G02", "G03", "G04", "G05"),
 )
 def g01(at: Stage) -> Play:
     """From 1.00, a hundred withdraws of 0.01 lead to exactly 0.00, and each step is told exactly."""
