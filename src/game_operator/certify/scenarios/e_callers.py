@@ -7,7 +7,7 @@ from typing import Final
 
 from game_operator.certify.bodies import Body
 from game_operator.certify.scenario import Found, Play, scenario
-from game_operator.certify.stage import Asking, Judging, Stage
+from game_operator.certify.stage import Judging, Stage
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import UNSIGNED, Form, Heard, Request, Seal
 from game_operator.codes import WebhookErrorCode
@@ -41,12 +41,13 @@ _LATER_DAYS: Final = 1
     explains=("E02", "E03", "E04", "E06", "E12"),
 )
 def e01(at: Stage) -> Play:
-    """Each of the calls is refused without a signature, and the honest ones are unharmed by it."""
+    """Each of the calls is refused without a signature."""
     bet = at.bet()
-    yield from _none_listens(at, [bet.withdraw(), *_claims(at)], UNSIGNED, "without a signature")
-    yield from at.accepts(bet.withdraw(), "the same withdraw, signed", moves=-bet.wager_cents)
-    yield from _none_listens(at, [bet.rollback(), bet.deposit(bet.wager_cents)], UNSIGNED, "without a signature")
-    yield from at.accepts(bet.deposit(bet.wager_cents), "the same deposit, signed", moves=bet.wager_cents)
+    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    won, more = bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents + 1)
+    calls: list[WebhookCall] = [*_claims(at), at.bet().withdraw(), bet.rollback(), more]
+    yield from _none_listens(at, calls, UNSIGNED, "without a signature")
+    yield from at.accepts(won, "a deposit with one", moves=bet.wager_cents)
     yield from _balance_is_kept(at)
 
 
@@ -55,22 +56,24 @@ def e01(at: Stage) -> Play:
     "calls that somebody else signed",
     Weight.MONEY_DOUBLED,
     rests_on="spec §5, decision 0011",
-    means="Whoever has any key, or a signature that was seen once, can pay winnings to a player of their own.",
-    mend="Verify RSA-SHA256 (PKCS#1 v1.5) with the service's public key over the bytes of this very body, and refuse "
-    "the call when it fails; mind libraries that return false instead of raising.",
-    explains=("E03", "E04", "E06", "E12"),
+    means="Whoever has any key, or a signature that was seen once, can pay winnings to a player of their own. Where a "
+    "refusal is final, or remembered, genuine wins are lost: those of an hour with a wrong key, say.",
+    mend="Verify RSA-SHA256 (PKCS#1 v1.5) with the service's public key over the bytes of this very body, and answer "
+    "INVALID_SIGNATURE when it fails, without a trace; mind libraries that return false instead of raising.",
+    explains=("E03", "E04", "E06"),
 )
 def e02(at: Stage) -> Play:
     """Another key, a body that was changed, and the signature of another call are refused."""
     bet = at.bet()
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
     due, less = bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents - 1)
-    calls: list[WebhookCall] = [due, at.bet().withdraw(), bet.rollback(), *_claims(at)]
-    yield from _none_listens(at, calls, Seal(key="stranger"), "signed with another key")
+    calls: list[WebhookCall] = [*_claims(at), at.bet().withdraw(), bet.rollback(), due]
+    yield from _none_listens(at, calls, Seal(key="stranger"), "signed with another key", is_final_lost=True)
     yield from _none_listens(at, [due], Seal(over=at.writer.encoded(less)), "of a cent more than was signed")
     balance = Seal(over=at.writer.encoded(BalanceCall(player_id=at.player.id)))
-    yield from _none_listens(at, [due, *_claims(at)], balance, "with the signature of a balance check")
-    yield from at.accepts(due, "the deposit as the service signed it", moves=bet.wager_cents)
+    yield from _none_listens(at, [*_claims(at), due], balance, "with the signature of a balance check")
+    genuine = at.request(due, "the same deposit, as the service signed it")
+    yield from _admitted(at, genuine, Weight.MONEY_LOST, moves=bet.wager_cents)
 
 
 @scenario(
@@ -144,7 +147,7 @@ def e06(at: Stage) -> Play:
     bet = at.bet()
     yield from _admitted(at, _balance_check(at, "a balance check signed with the old key", Seal(key="old")))
     yield from at.accepts(bet.withdraw(), "a withdraw signed with the new key", moves=-bet.wager_cents)
-    retired = [bet.deposit(bet.wager_cents), *_claims(at)]
+    retired = [*_claims(at), bet.deposit(bet.wager_cents + 1)]
     yield from _none_listens(at, retired, Seal(key="retired"), "signed with a retired key")
     settled = at.request(bet.deposit(bet.wager_cents), "the deposit signed with the old key", seal=Seal(key="old"))
     yield from at.accepts(settled, moves=bet.wager_cents)
@@ -162,9 +165,9 @@ def e07(at: Stage) -> Play:
     """A withdraw, its deposit and a claim move nothing when they come again; if days can pass, a day later too."""
     bet = at.bet()
     played: list[tuple[WebhookCall, int]] = [
+        *((claim, claim.amount_cents) for claim in _claims(at)),
         (bet.withdraw(), -bet.wager_cents),
         (bet.deposit(bet.wager_cents), bet.wager_cents),
-        *((claim, claim.amount_cents) for claim in _claims(at)),
     ]
     firsts = []
     for call, moves in played:
@@ -275,6 +278,7 @@ def e11(at: Stage) -> Play:
     means="After an hour with a wrong key, the wins and refunds of that hour are never paid.",
     mend="Answer INVALID_SIGNATURE, which is sent again, and remember nothing of a call that was not authentic.",
     needs=("distrust", "trust"),
+    explains=("E02",),
 )
 def e12(at: Stage) -> Play:
     """What was refused while the wallet had a wrong key is accepted once it has the right one."""
@@ -292,7 +296,11 @@ def e12(at: Stage) -> Play:
         refused.append((yield from at.send(at.request(call, f"{_told(call)} while no key is trusted"))))
     yield from at.act("trust")
     for heard in refused:
-        _check_forged(at, heard)
+        at.check_reply(heard, status=at.profile.unauthenticated_status)
+        if heard.succeeded:
+            told = f"{heard.request.title}: answered SUCCESS, and {_FORGED} was due"
+            raise Found(told, Weight.MONEY_DOUBLED, place=heard.place)
+        at.check_code(heard, _FORGED)
     for call, moves in calls:
         yield from at.accepts(call, f"the same {call.operation} afterwards", moves=moves)
     yield from at.accepts(late.deposit(late.wager_cents), "the deposit of the last", moves=late.wager_cents)
@@ -329,14 +337,18 @@ def _balance_check(at: Stage, title: str, seal: Seal | None = None) -> Request:
     return at.request(BalanceCall(player_id=at.player.id), title, seal=seal)
 
 
-def _none_listens(at: Stage, calls: Sequence[WebhookCall], seal: Seal, how: str) -> Judging:
-    """Hold that *calls* are refused when they are sealed so."""
+def _none_listens(
+    at: Stage, calls: Sequence[WebhookCall], seal: Seal, how: str, *, is_final_lost: bool = False
+) -> Judging:
+    """Hold that *calls* are refused when they are sealed so; that it is not for good is weighed where it is said."""
     for call in calls:
-        yield from _listens_not(at, at.request(call, f"{_told(call)} {how}", seal=seal))
+        request = at.request(call, f"{_told(call)} {how}", seal=seal)
+        yield from _listens_not(at, request, is_final_lost=is_final_lost)
 
 
-def _listens_not(at: Stage, request: Request) -> Judging:
-    heard = yield from at.refuses(request, "", _FORGED, status=at.profile.unauthenticated_status)
+def _listens_not(at: Stage, request: Request, *, is_final_lost: bool = False) -> Judging:
+    status = at.profile.unauthenticated_status
+    heard = yield from at.refuses(request, "", _FORGED, final_is_sound=not is_final_lost, status=status)
     _check_silent(at, heard)
 
 
@@ -345,36 +357,30 @@ def _check_silent(at: Stage, heard: Heard) -> None:
         at.advise(f"{heard.request.title}: refused, and told the player's balance", heard)
 
 
-def _check_forged(at: Stage, heard: Heard) -> None:
-    """Hold that *heard* refuses a call that cannot be authentic; the balance is looked at later."""
-    at.check_reply(heard, status=at.profile.unauthenticated_status)
-    if heard.succeeded:
-        told = f"{heard.request.title}: answered SUCCESS, and {_FORGED} was due"
-        raise Found(told, Weight.MONEY_DOUBLED, place=heard.place)
-    at.check_code(heard, _FORGED)
-    _check_silent(at, heard)
-
-
 def _balance_is_kept(at: Stage) -> Judging:
     """Hold that nobody is told a balance who cannot sign; no money is lost by it."""
     heard = yield from at.send(_balance_check(at, "a balance check without a signature", UNSIGNED))
     if heard.succeeded:
         told = f"{heard.request.title}: answered SUCCESS with the player's balance, and {_FORGED} was due"
         at.note(told, Weight.CONTRACT_BROKEN, "", heard)
-        return
-    _check_forged(at, heard)
+    else:
+        at.check_reply(heard, status=at.profile.unauthenticated_status)
+        at.check_code(heard, _FORGED, final_is_sound=True)
+        _check_silent(at, heard)
 
 
-def _admitted(at: Stage, request: Request, weight: Weight = Weight.CONTRACT_BROKEN) -> Asking:
-    """Hold that a genuine *request* in another dress is accepted; no money is lost if it is not, but bets are."""
+def _admitted(at: Stage, request: Request, weight: Weight = Weight.CONTRACT_BROKEN, *, moves: int = 0) -> Judging:
+    """Hold that a genuine *request* is accepted; a refusal has a weight of its own."""
     heard = yield from at.send(request)
     at.check_reply(heard, status=200 if heard.succeeded else at.profile.unauthenticated_status)
-    if not heard.succeeded and weight is not Weight.ADVICE:
+    if heard.succeeded:
+        at.player.due_cents += moves
+        yield from at.check_told(heard, at.player)
+    elif weight is Weight.ADVICE:
+        at.advise(f"{request.title}: refused with {heard.code}, and accepted is assumed", heard)
+    else:
         told = f"{request.title}: refused with {heard.code}, and SUCCESS was due"
         raise Found(told, weight, place=heard.place)
-    if not heard.succeeded:
-        at.advise(f"{request.title}: refused with {heard.code}, and accepted is assumed", heard)
-    return heard
 
 
 def _spaced(body: Body) -> bytes:

@@ -23,6 +23,7 @@ from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard, Manner, Request
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, WebhookCall
+from game_operator.protocol.canonical import Json
 
 _INVALID: Final = WebhookErrorCode.INVALID_REQUEST
 _POOR: Final = WebhookErrorCode.INSUFFICIENT_BALANCE
@@ -249,7 +250,8 @@ def f07(at: Stage) -> Play:
 def f08(at: Stage) -> Play:
     """Quotes, SQL, HTML and line breaks in an id are characters like any other; what no database keeps should not."""
     for what, word in _SHARP.items():
-        yield from _round_trip(at, _called(at, f"{at.fresh('bet')}-{word}"), f"with {what} in its id")
+        bet = _called(at, f"{at.fresh('bet')}-{word}")
+        yield from _round_trip(at, bet, f"with {what} in its id", Weight.MONEY_LOST)
     for what, text in _UNSTORABLE.items():
         bet = at.bet()
         request = with_raw(at, bet.withdraw(), "bet_id", f'"{bet.bet_id}-{text}"', f"a withdraw with {what} in its id")
@@ -317,7 +319,7 @@ def f10(at: Stage) -> Play:
 def f11(at: Stage) -> Play:
     """A rollback whose amount is text and a deposit whose wager is an object are processed."""
     cancelled, settled = at.bet(), at.bet()
-    odd: list[tuple[Bet, WebhookCall, str, object]] = [
+    odd: list[tuple[Bet, WebhookCall, str, Json]] = [
         (cancelled, cancelled.rollback(), "amount_cents", str(cancelled.wager_cents)),
         (settled, settled.deposit(settled.wager_cents), "wager_cents", {"cents": settled.wager_cents}),
     ]
@@ -367,19 +369,19 @@ def _two_bets(at: Stage, told: str, one: Bet, another: Bet) -> Judging:
         yield from at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}", moves=bet.wager_cents)
 
 
-def _round_trip(at: Stage, bet: Bet, told: str) -> Judging:
+def _round_trip(at: Stage, bet: Bet, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Judging:
     """Hold that the wallet finds a bet again by its id."""
-    first = yield from _placed(at, bet, f"a withdraw {told}")
+    first = yield from _placed(at, bet, f"a withdraw {told}", weight)
     yield from at.again(bet.withdraw(), first, f"the same withdraw {told} again")
     yield from at.accepts(bet.deposit(bet.wager_cents), f"a deposit {told}", moves=bet.wager_cents)
 
 
-def _placed(at: Stage, bet: Bet, title: str) -> Asking:
-    """Place *bet*; if it is refused, no money is lost, but a game cannot be played."""
+def _placed(at: Stage, bet: Bet, title: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Asking:
+    """Place *bet*. If it is refused for its letters, no money is lost, but a game cannot be played."""
     heard = yield from at.hear(bet.withdraw(), title)
     if not heard.succeeded:
         told = f"{title}: refused with {heard.code}, and SUCCESS was due"
-        raise Found(told, Weight.CONTRACT_BROKEN, place=heard.place)
+        raise Found(told, weight, place=heard.place)
     at.player.due_cents -= bet.wager_cents
     yield from at.check_told(heard, at.player)
     return heard

@@ -8,7 +8,7 @@ from game_operator.certify.bodies import Body, with_field, without_field
 from game_operator.certify.stage import Stage
 from game_operator.certify.wire import Request
 from game_operator.models.webhooks import BalanceCall, WebhookCall
-from game_operator.protocol.canonical import encode_json
+from game_operator.protocol.canonical import Json, encode_json
 
 __all__ = ["LACKS", "deep", "lacking", "of_amount", "of_bytes", "of_length", "twice", "with_raw", "with_value"]
 
@@ -31,10 +31,10 @@ def lacking(at: Stage, call: WebhookCall, canonical: str, how: str) -> Request:
     return replace(at.request(call, title), body=encode_json(LACKS[how](body, name) if name else body))
 
 
-def with_value(at: Stage, call: WebhookCall, name: str, value: object) -> Request:
+def with_value(at: Stage, call: WebhookCall, name: str, value: Json) -> Request:
     """Return *call* with *value* under *name*."""
-    body = with_field(at.writer.body(call), name, value)
-    return replace(at.request(call, f"a {call.operation} whose {name} is {value!r}"), body=encode_json(body))
+    title = f"a {call.operation} whose {name} is {encode_json(value).decode()}"
+    return replace(at.request(call, title), body=encode_json(with_field(at.writer.body(call), name, value)))
 
 
 def with_raw(at: Stage, call: WebhookCall, canonical: str, raw: str, title: str) -> Request:
