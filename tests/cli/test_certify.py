@@ -17,10 +17,12 @@ import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.certify import scenarios
+from game_operator.cli._certify_hooks import HOOKS
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.wallet import Wallet
 from tests.cli.certified import GivesBackWhatItNeverTook, Served, answering, served
 from tests.cli.support import COMMAND, Run, Told, clean_environment, mode_of
+from tests.support.scenario_table import PAGE, between_markers, tables
 from tests.support.servers import asgi_server
 
 _WHO = ("--player", "ann", "--other-player", "bob")
@@ -415,3 +417,21 @@ def test_ctrl_c_tells_what_to_look_for(service_pem: Path) -> None:
     assert (told.code, told.out) == (130, "")
     assert re.search(r"their ids begin with certify-[0-9a-f]{8}\.", told.err)
     assert "Traceback" not in told.err
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_lists_every_scenario() -> None:
+    """docs/certify.md has the tables that the scenarios make: python -m tests.support.scenario_table writes them."""
+    assert between_markers(PAGE.read_text()) == tables()
+
+
+def test_the_page_names_every_option_and_hook(run: Run) -> None:
+    """Nothing that can be passed is left unsaid, and nothing is said that cannot be."""
+    text = PAGE.read_text()
+    helped = run("certify", "--help").out
+    options = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", helped)) - {"--help"}
+    assert options
+    assert sorted(option for option in options if f"`{option}" not in text) == []
+    assert sorted(hook for hook in HOOKS if f"`{hook}`" not in text) == []

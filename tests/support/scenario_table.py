@@ -1,0 +1,49 @@
+"""
+The tables of scenarios in docs/certify.md, from the scenarios themselves.
+
+``python -m tests.support.scenario_table`` writes them anew.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
+
+from game_operator.certify import scenarios
+from game_operator.certify.scenario import GROUPS
+from tests.support.documents import ROOT
+
+__all__ = ["PAGE", "between_markers", "tables"]
+
+PAGE: Final = ROOT / "docs" / "certify.md"
+_BEGIN, _END = "<!-- scenarios: begin -->\n", "<!-- scenarios: end -->\n"
+
+
+def tables() -> str:
+    """Return a table for each group."""
+    return "\n".join(_lines()) + "\n"
+
+
+def between_markers(text: str) -> str:
+    """Return what stands in a page between the markers."""
+    return text.partition(_BEGIN)[2].partition(_END)[0]
+
+
+def _lines() -> Iterator[str]:
+    for group, grouped in groupby(scenarios(), key=lambda each: each.group):
+        yield from ("", f"### {group}: {GROUPS[group]}", "")
+        yield from ("| | What happens | A failure costs | Rests on | Needs |", "|---|---|---|---|---|")
+        for each in grouped:
+            needs = ", ".join(f"`{need}`" for need in each.needs) or "-"
+            yield f"| {each.id} | {each.title} | {each.weight} | {', '.join(each.rests_on)} | {needs} |"
+    yield ""
+
+
+def _write() -> None:
+    text = PAGE.read_text()
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    PAGE.write_text(before + begin + tables() + end + after)
+
+
+if __name__ == "__main__":
+    _write()
