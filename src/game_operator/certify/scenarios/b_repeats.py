@@ -13,6 +13,11 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import MovingCall
 
 _RETENTION_DAYS = 90
+#: What has a rollback that refunds.
+_REFUNDING = (
+    *("A04", "A05", "A06", "A08", "A09", "B02", "C04", "C07", "C08", "C09", "C11", "C12", "D01", "D03", "D04", "D07"),
+    *("D08", "D09", "E09", "E12", "F11", "G04", "H02", "H05"),
+)
 
 
 @scenario(
@@ -90,9 +95,7 @@ def _without_funds(at: Stage, bet: Bet, first: Heard) -> Judging:
     rests_on="spec §3, decision 0014",
     means="No cancelled bet is ever refunded: its rollback is taken for the withdraw that was sent before.",
     mend="Make operation and tx_id together the key of a call, as in UNIQUE (operation, tx_id); never tx_id alone.",
-    explains=tuple(
-        "A04 A05 A06 A08 A09 B02 C04 C07 C08 C09 C11 C12 D01 D03 D04 D07 D08 D09 E09 E12 F11 G04 H02 H05".split()
-    ),
+    explains=_REFUNDING,
 )
 def b05(at: Stage) -> Play:
     """It is a call of its own: the wager is given back."""
