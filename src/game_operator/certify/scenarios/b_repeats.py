@@ -93,7 +93,7 @@ def _without_funds(at: Stage, bet: Bet, first: Heard) -> Judging:
     "a rollback that carries its withdraw's tx_id",
     Weight.MONEY_LOST,
     rests_on="spec §3, decision 0014",
-    means="No cancelled bet is ever refunded: its rollback is taken for the withdraw that was sent before, or does nothing.",
+    means="No cancelled bet is refunded: its rollback does nothing, or is taken for the withdraw that was sent before.",
     mend="Make operation and tx_id together the key of a call, as in UNIQUE (operation, tx_id), never tx_id "
     "alone; and give the wager back wherever an OPEN bet is rolled back.",
     explains=_REFUNDING,
