@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from game_operator.certify.crowd import answered
+from game_operator.certify.mistakes import STEADY, WRONG_BALANCE
 from game_operator.certify.players import Bet
 from game_operator.certify.report import Latency
 from game_operator.certify.scenario import Found, NotTried, Play, scenario
@@ -302,7 +303,7 @@ def _check_net_zero(at: Stage, withdraw: Heard, rollback: Heard) -> None:
         at.check_code(rollback, Code.BET_NOT_FOUND)
     elif at.profile.unknown_rollback != "success":
         told = f"{rollback.request.title}: answered SUCCESS without moving money, and {Code.BET_NOT_FOUND} is assumed"
-        at.note(f"{told}; no harm is done", Weight.ADVICE, "SUCCESS where nothing was done", rollback)
+        at.note(f"{told}; no harm is done", Weight.ADVICE, STEADY, rollback)
 
 
 def _check_one_wins(at: Stage, deposit: Heard, rollback: Heard, won_cents: int, wager_cents: int) -> Judging:
@@ -326,7 +327,7 @@ def _check_each_its_own(at: Stage, taken: Sequence[Heard], before_cents: int, wa
     for each in taken:
         if each.balance_cents not in left:
             told = f"{each.request.title}: tells a balance of {units(each.balance_cents or 0)}, which it did not leave"
-            at.note(f"{told}, or which another was told", Weight.CONTRACT_BROKEN, "tells a wrong balance", each)
+            at.note(f"{told}, or which another was told", Weight.CONTRACT_BROKEN, WRONG_BALANCE, each)
             return
         left.remove(each.balance_cents)
 
