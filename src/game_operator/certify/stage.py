@@ -122,9 +122,14 @@ class Stage:
             profile=self.profile,
         )
 
+    @property
+    def claim_types(self) -> tuple[str, ...]:
+        """Types of deposit that credit without a bet; none where a body has no place for a deposit's type."""
+        return self.profile.claim_types if self.writer.name("action", "deposit") else ()
+
     def claim(self, cents: int, action: str, *, player: Player | None = None, bet_id: str | None = None) -> DepositCall:
         """Return a claim of *cents*, of free bets or a jackpot; raise NotTried if the profile has no such claims."""
-        if action not in self.profile.claim_types:
+        if action not in self.claim_types:
             raise NotTried(f"the profile has no claims of the type {action}")
         claimed = self.fresh("claim") if bet_id is None else bet_id
         return DepositCall(
@@ -349,7 +354,7 @@ class Stage:
         """Return what takes *more* cents from the player, or gives what is less."""
         if not more:
             return ()
-        if more < 0 and _JACKPOT in self.profile.claim_types:
+        if more < 0 and _JACKPOT in self.claim_types:
             return (self.request(self.claim(-more, _JACKPOT, player=player), "what brings the balance back"),)
         bet = self.bet(player, max(more, 1))
         won = bet.deposit(max(1 - more, 0))

@@ -12,6 +12,7 @@ from game_operator.certify.wire import Heard
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet
 
+_DAY_MILLIS: Final = 86_400_000
 _MOST_SKEW_MILLIS: Final = 5_000
 
 
@@ -32,8 +33,11 @@ def a01(at: Stage) -> Play:
     assert heard.reply is not None
     assert heard.reply.timestamp is not None
     off = heard.reply.timestamp - heard.at_millis
+    if abs(off) > _DAY_MILLIS:
+        told = f"its timestamp {heard.reply.timestamp} is no Unix time of now in milliseconds"
+        raise Found(told, Weight.CONTRACT_BROKEN, place=heard.place)
     if abs(off) > _MOST_SKEW_MILLIS + heard.elapsed_ms:
-        at.advise(f"its timestamp is {off / 1000:+.1f} s off the certifier's clock; is it Unix milliseconds?", heard)
+        at.advise(f"its timestamp is {off / 1000:+.1f} s off the certifier's clock", heard)
 
 
 @scenario(
@@ -211,10 +215,10 @@ def a09(at: Stage) -> Play:
 )
 def a10(at: Stage) -> Play:
     """Each kind of claim is credited once, though there is no bet; a second of the same jackpot is another."""
-    if not at.profile.claim_types:
+    if not at.claim_types:
         raise NotTried("the profile has no claims")
     pool = at.fresh("pool")
-    for action in at.profile.claim_types:
+    for action in at.claim_types:
         for which in ("a", "another"):
             claim = _detailed(at, at.claim(3 * at.unit_cents, action), pool)
             title = f"{which} deposit of the type {action}"

@@ -203,7 +203,7 @@ def b11(at: Stage) -> Play:
 def _a_days_calls(at: Stage, bet: Bet) -> Iterator[tuple[MovingCall, int]]:
     yield bet.withdraw(), -bet.wager_cents
     yield bet.deposit(2 * bet.wager_cents), 2 * bet.wager_cents
-    if "JACKPOT" in at.profile.claim_types:
+    if "JACKPOT" in at.claim_types:
         yield at.claim(at.unit_cents, "JACKPOT"), at.unit_cents
 
 

@@ -219,6 +219,8 @@ def c11(at: Stage) -> Play:
     """It refunds nothing; the one that names the bet's withdraw does."""
     if at.profile.rollback_tx_id == "own":
         raise NotTried("in this profile a rollback has a tx_id of its own, and names no withdraw")
+    if not at.writer.name("tx_id", _ROLLBACK):
+        raise NotTried("in this profile a rollback has no tx_id")
     bet = at.bet()
     yield from _placed(at, bet)
     stray = bet.rollback(tx_id=at.fresh("withdraw"))
@@ -237,7 +239,7 @@ def c11(at: Stage) -> Play:
 )
 def c12(at: Stage) -> Play:
     """It is debited, no deposit settles it, and its rollback refunds it."""
-    if not at.profile.spent_actions:
+    if not at.profile.spent_actions or not at.writer.name("action", "withdraw"):
         raise NotTried("the profile has no action whose bets are never settled")
     action = at.profile.spent_actions[0]
     bet = at.bet(action=action)

@@ -326,7 +326,7 @@ def e13(at: Stage) -> Play:
 
 def _claims(at: Stage) -> list[DepositCall]:
     """Return a new claim, which needs no bet and so is worth most to a forger; none if the profile has none."""
-    return [at.claim(at.unit_cents, action) for action in at.profile.claim_types[-1:]]
+    return [at.claim(at.unit_cents, action) for action in at.claim_types[-1:]]
 
 
 def _told(call: WebhookCall) -> str:

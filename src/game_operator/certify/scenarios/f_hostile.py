@@ -115,8 +115,9 @@ def f02(at: Stage) -> Play:
         yield from at.refuses(lacking(at, call, canonical, how), "", _INVALID)
     yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be", moves=bet.wager_cents)
     for canonical, how in (("bet_id", "blank"), ("tx_id", "null"), ("tx_id", "empty"), ("tx_id", "blank")):
-        bet = at.bet()
-        yield from _better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
+        if at.writer.name(canonical, "withdraw"):
+            bet = at.bet()
+            yield from _better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
     ends = [(Bet.rollback, "bet_id"), (Bet.rollback, "player_id"), (_bare, "player_id")]
     for (end, canonical), how in product(ends, ("missing", "null")):
         bet = at.bet()
@@ -229,7 +230,7 @@ def f07(at: Stage) -> Play:
         start = at.fresh("bet") + "-"
         if what.startswith("the last"):
             start = start.ljust(LONGEST_ID - 1, "x")
-        yield from _two_bets(at, f"ids differ in {what}", _called(at, start + one), _called(at, start + another))
+        yield from _two_bets(at, f"id differs in {what}", _called(at, start + one), _called(at, start + another))
     yield from _round_trip(at, _called(at, f"{at.fresh()}-{_FROM_RIGHT_TO_LEFT}"), "whose id runs from right to left")
     yield from _round_trip(at, _called(at, f"{at.fresh()}-".ljust(100, "x")), "whose id has 100 characters")
     for length in (LONGEST_ID + 1, 10_000):
@@ -362,9 +363,8 @@ def _cannot_be_paid(at: Stage, request: Request) -> Judging:
 
 def _two_bets(at: Stage, told: str, one: Bet, another: Bet) -> Judging:
     """Hold that two bets are two, though their ids look alike."""
-    first = yield from _placed(at, one, f"a withdraw whose {told} from the next one's")
+    yield from _placed(at, one, f"a withdraw whose {told} from the next one's")
     yield from at.accepts(another.withdraw(), "the next withdraw, of another bet", moves=-another.wager_cents)
-    yield from at.again(one.withdraw(), first, "the first of the two withdraws again")
     for bet, which in ((another, "second"), (one, "first")):
         yield from at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}", moves=bet.wager_cents)
 

@@ -153,7 +153,7 @@ def _check_unlimited(at: Stage, much_cents: int) -> Judging:
 
 def _credit(at: Stage, much_cents: int) -> Generator[Step, list[Heard], DepositCall]:
     """Return the call that brings so much more: a jackpot if the profile has any, or else the win of a bet."""
-    if "JACKPOT" in at.profile.claim_types:
+    if "JACKPOT" in at.claim_types:
         return at.claim(much_cents, "JACKPOT")
     bet = at.bet()
     yield from _taken(at, bet, "a withdraw")

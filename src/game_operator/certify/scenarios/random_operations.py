@@ -50,7 +50,7 @@ class _Table:
     def operation(self) -> Judging:
         """Play one."""
         possible: list[Callable[[], Judging]] = [self._place, self._overdraw]
-        if "JACKPOT" in self.at.profile.claim_types:
+        if "JACKPOT" in self.at.claim_types:
             possible.append(self._jackpot)
         if len(self.open) > _OPEN_AT_MOST:
             possible = []

@@ -26,9 +26,8 @@ LACKS: Final[Mapping[str, Callable[[Body, str], Body]]] = {
 def lacking(at: Stage, call: WebhookCall, canonical: str, how: str) -> Request:
     """Return *call* with a field that is not there, in one of the ways of ``LACKS``."""
     name = at.writer.name(canonical, call.operation)
-    body = at.writer.body(call)
-    title = f"a {call.operation} whose {name or canonical} is {how}"
-    return replace(at.request(call, title), body=encode_json(LACKS[how](body, name) if name else body))
+    request = at.request(call, f"a {call.operation} whose {name} is {how}")
+    return replace(request, body=encode_json(LACKS[how](at.writer.body(call), name)))
 
 
 def with_value(at: Stage, call: WebhookCall, name: str, value: Json) -> Request:
