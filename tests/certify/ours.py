@@ -129,7 +129,7 @@ class Ours:
             self.ledger.run(pruned)
 
 
-def certified_ours(ledger: AnyLedger, profile: Profile, only: Iterable[str] = ()) -> Report:
+def certified_ours(ledger: AnyLedger, profile: Profile, only: Iterable[str] = (), skip: Iterable[str] = ()) -> Report:
     """Return what the certifier finds of our wallet on *ledger*, all supplied."""
     ours = Ours(ledger, profile)
     for player_id in (PLAYER, OTHER):
@@ -143,6 +143,7 @@ def certified_ours(ledger: AnyLedger, profile: Profile, only: Iterable[str] = ()
             other_player_id=OTHER,
             profile=profile,
             only=only,
+            skip=skip,
             supplies=ours.supplies(Ours(other, profile)),
             instance_id=INSTANCE,
             run_id=RUN_ID,
