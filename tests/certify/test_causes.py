@@ -4,7 +4,7 @@ import pytest
 
 from game_operator.certify import Note, Outcome, Verdict, Weight
 from game_operator.certify.causes import causes_of
-from game_operator.certify.scenario import Scenario
+from game_operator.certify.scenario import ALL, Scenario
 
 LOST, DOUBLED, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN, Weight.ADVICE
 
@@ -52,6 +52,12 @@ def known(**explains: tuple[str, ...]) -> dict[str, Scenario]:
             known(B05=("A04",)),
             [("A04",), ("B05",)],
             id="a cause of its own is not explained by another scenario",
+        ),
+        pytest.param(
+            [failed("A02", LOST), failed("A04", LOST), failed("B05", DOUBLED), failed("B06", BROKEN, "no answer")],
+            known(A02=(ALL,), B05=("A04",)),
+            [("A02", "A04", "B05"), ("B06",)],
+            id="where nothing can be right, the first thing stands for all",
         ),
         pytest.param(
             [Verdict("A01", "", LOST, Outcome.PASSED), Verdict("A02", "", LOST, Outcome.SKIPPED)],

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from game_operator.certify.mistakes import mistake_of
 from game_operator.certify.report import Cause
-from game_operator.certify.scenario import Scenario
+from game_operator.certify.scenario import ALL, Scenario
 from game_operator.certify.verdicts import Outcome, Verdict
 
 __all__ = ["causes_of"]
@@ -34,7 +34,7 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], scenarios: Mapping[s
     """Return the other failures behind which the same mistake is, none of them heavier."""
     slug = _slug(verdict)
     named = scenarios[verdict.id].explains if not slug and verdict.id in scenarios else ()
-    same = (each for each in failed if _slug(each) == slug and (slug or each.id in named))
+    same = (each for each in failed if _slug(each) == slug and (slug or each.id in named or ALL in named))
     return tuple(each for each in same if each is not verdict and each.weight.rank >= verdict.weight.rank)
 
 

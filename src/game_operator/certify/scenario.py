@@ -11,11 +11,14 @@ from game_operator.errors import ConfigurationError
 if TYPE_CHECKING:
     from game_operator.certify.stage import Stage
 
-__all__ = ["GROUPS", "STAGES", "Found", "NotTried", "Play", "Scenario", "scenario"]
+__all__ = ["ALL", "GROUPS", "STAGES", "Found", "NotTried", "Play", "Scenario", "scenario"]
 
 #: A scenario under way: it yields steps, is given what was heard of each, and returns when all is well. Any: what a
 #: part of a scenario returns is the part's own business.
 Play: TypeAlias = Generator[Step, list[Heard], Any]
+
+#: Among the scenarios that one explains: all of them. Nothing can be right where this one fails.
+ALL: Final = "*"
 
 GROUPS: Final = {
     "A": "flows",
@@ -62,7 +65,7 @@ class Scenario:
         play: Starts it.
         needs: What whoever certifies must supply, by the names of ``Supplies``.
         stage: When it is tried.
-        explains: Scenarios that fail by the same mistake, where this one shows it best.
+        explains: Scenarios that fail by the same mistake, where this one shows it best; or ``ALL``.
     """
 
     id: str

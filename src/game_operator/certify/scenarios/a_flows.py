@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from game_operator.certify.players import Player
-from game_operator.certify.scenario import Found, NotTried, Play, scenario
+from game_operator.certify.scenario import ALL, Found, NotTried, Play, scenario
 from game_operator.certify.scenarios.batches import answers, batch
 from game_operator.certify.stage import Judging, Stage, units
 from game_operator.certify.verdicts import Weight
@@ -47,6 +47,7 @@ def a01(at: Stage) -> Play:
     rests_on="spec §3, spec §4.1",
     means="A player does not pay for a bet, or is not paid what it won.",
     mend="Debit the wager at /withdraw and credit the amount at /deposit, in one transaction with the bet's state.",
+    explains=(ALL,),
 )
 def a02(at: Stage) -> Play:
     """A wager is debited, a win credited; the bet is CLOSED, so that a later rollback gives nothing back."""

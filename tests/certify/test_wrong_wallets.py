@@ -1,0 +1,71 @@
+"""
+The certifier certified: right wallets pass, and each wrong one fails where its mistake belongs, and nowhere else.
+
+The wrong ones are made of the wallet by hand, which shares no code with this package; docs/wrong-wallets.md lists them.
+"""
+
+import importlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from game_operator.certify import Outcome, Weight, scenarios
+from tests.certify.harness import certified
+from tests.certify.wrong_wallets.registry import WRONG_WALLETS, WrongWallet
+
+for _module in ("basics", "flows", "repeats", "order", "money", "callers", "hostile", "races", "failures"):
+    importlib.import_module(f"tests.certify.wrong_wallets.{_module}")
+
+PAGE = Path(__file__).parents[2] / "docs" / "wrong-wallets.md"
+#: What cannot be tried in process, or with nothing that anybody could supply.
+UNTRIED = {"D05", "E08", "E10", "F10"}
+
+
+def test_the_right_wallet_passes() -> None:
+    """With all supplied, nothing fails, not even by advice, and only what needs a network is skipped."""
+    report = certified()
+    assert [(each.id, each.reason) for each in report.verdicts if each.outcome is Outcome.FAILED] == []
+    assert report.passed
+    assert {each.id for each in report.skipped} <= UNTRIED
+    assert [each.difference_cents for each in report.moved] == [0, 0]
+
+
+@pytest.mark.parametrize("wrong", WRONG_WALLETS.values(), ids=lambda wrong: wrong.name)
+def test_a_wrong_wallet_fails(wrong: WrongWallet, tmp_path: Path) -> None:
+    """It fails where its mistake must show, perhaps where it may, and nowhere else."""
+    report = certified(wrong.kind, file=tmp_path / "wallet.db" if wrong.on_file else None)
+    failed = {each.id: each.reason for each in report.failures}
+    assert wrong.must in failed
+    assert {each: failed[each] for each in failed if each != wrong.must and each not in wrong.may} == {}
+    assert not report.passed
+    assert all("stumbled" not in each.reason for each in report.verdicts)
+
+
+def test_every_scenario_has_a_wrong_wallet() -> None:
+    """No scenario of weight other than advice is there that nothing can fail."""
+    caught = {wrong.must for wrong in WRONG_WALLETS.values()}
+    weighty = {each.id for each in scenarios() if each.weight is not Weight.ADVICE and "nonce" not in each.needs}
+    assert sorted(weighty - caught - UNTRIED) == []
+
+
+def test_there_are_enough_wrong_wallets() -> None:
+    """At least forty, each with a name and a mistake of its own."""
+    assert len(WRONG_WALLETS) >= 40
+    assert [what for what, times in Counter(each.what for each in WRONG_WALLETS.values()).items() if times > 1] == []
+
+
+def test_what_may_fail_can_fail() -> None:
+    """Only scenarios that exist are named."""
+    ids = {each.id for each in scenarios()}
+    assert {each.name: each.may - ids for each in WRONG_WALLETS.values() if not each.may <= ids} == {}
+
+
+def test_the_page_lists_them_all() -> None:
+    """docs/wrong-wallets.md has the table as it is here."""
+    rows = [
+        f"| {each.name} | {each.what} | {each.must} | {', '.join(sorted(each.may)) or '–'} |"
+        for each in sorted(WRONG_WALLETS.values(), key=lambda wrong: (wrong.must, wrong.name))
+    ]
+    told = [line for line in PAGE.read_text().splitlines() if line.startswith("| ") and not line.startswith("| Wallet")]
+    assert told == rows
