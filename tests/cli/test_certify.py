@@ -133,7 +133,8 @@ def test_no_answer_commands_the_terminal(run: Run, service_pem: Path, body: byte
     """Whatever a wallet answers is data: escapes and changes of direction are shown, not done."""
     fine = b'{"type":"SUCCESS","balance":100.00,"timestamp":1}'
     with asgi_server(answering(fine, fine, body)) as port:
-        told = run("certify", f"http://127.0.0.1:{port}", "--service-key", service_pem, *_WHO, "--only", "A01,A02")
+        who = ("--service-key", service_pem, "--player", _HOSTILE, "--other-player", "bob")
+        told = run("certify", f"http://127.0.0.1:{port}", *who, "--only", "A01,A02")
     assert told.code == 1
     assert told.out.startswith("FAILED")
     assert not set("\x1b\x07\u202e\x00") & set(told.out + told.err)
@@ -252,6 +253,22 @@ def test_a_report_never_takes_the_keys_place(run: Run, wallet: Served, service_p
     assert told.code == 2
     assert "would overwrite" in told.err
     assert service_pem.read_bytes() == before
+
+
+@pytest.mark.parametrize(("option", "package"), [("--html", "jinja2"), ("--junit", "junitparser")])
+def test_without_the_extra_a_report_is_2(
+    run: Run, wallet: Served, service_pem: Path, monkeypatch: pytest.MonkeyPatch, option: str, package: str
+) -> None:
+    """Before anything is sent, and with what to install; a run without that report needs neither."""
+    monkeypatch.setitem(sys.modules, package, None)
+    asked = ("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01")
+    before = len(wallet.heads)
+    told = run(*asked, option, "report")
+    assert (told.code, told.out) == (2, "")
+    assert f"{option} needs the package {package}" in told.err
+    assert "game-operator[certify]" in told.err
+    assert len(wallet.heads) == before
+    assert run(*asked).code == 0
 
 
 @pytest.mark.parametrize(
@@ -425,6 +442,13 @@ def test_ctrl_c_tells_what_to_look_for(service_pem: Path) -> None:
 def test_the_page_lists_every_scenario() -> None:
     """docs/certify.md has the tables that the scenarios make: python -m tests.support.scenario_table writes them."""
     assert between_markers(PAGE.read_text()) == tables()
+
+
+def test_the_failure_on_the_page_reads_as_it_does_now() -> None:
+    """What the page prints of the wallet that it makes is what the scenario says."""
+    page = " ".join(PAGE.read_text().split())
+    c01 = next(each for each in scenarios() if each.id == "C01")
+    assert f"Money at risk ({c01.weight}): {c01.means} Change first: {c01.mend} Seen in C01 {c01.title}: " in page
 
 
 def test_the_page_names_every_option_and_hook(run: Run) -> None:

@@ -20,7 +20,7 @@ from tests.cli.certified import GivesBackWhatItNeverTook, Make, served
 def test_the_demo_holds_its_wallet_to_the_certifier(
     make: Make, problem: str, tmp_path: Path, private_key: RSAPrivateKey, private_pem: bytes
 ) -> None:
-    """Groups A, B and C, each counted; the first failure is told with its reason."""
+    """Groups A, B and C, each counted; the heaviest failure is told with its reason."""
     key = tmp_path / "service.pem"
     key.write_bytes(private_pem)
     with served(tmp_path, private_key, make) as app:

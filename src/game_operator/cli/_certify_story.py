@@ -59,8 +59,9 @@ def _certified(stage: _Stage) -> Iterator[str]:
     )
     for group in _GROUPS:
         yield f"{group} {GROUPS[group]}: {_counted(report, group)}"
-    for failure in report.failures:
-        raise AmissError(f"the wallet fails {failure.id}, {failure.title}: {failure.reason}")
+    if not report.passed:
+        first = report.causes[0].verdict
+        raise AmissError(f"the wallet fails {first.id}, {first.title}: {first.reason}")
     for verdict in report.advice:
         yield f"advice: {verdict.id} {verdict.reason}"
     for moved in report.moved:

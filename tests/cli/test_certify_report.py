@@ -1,0 +1,144 @@
+"""What `game-operator certify` tells at a terminal, of reports made by hand."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from game_operator.certify.report import Cause, Latency, Report
+from game_operator.certify.verdicts import Note, Verdict, Weight
+from game_operator.cli._certify_report import is_fine, tell_report
+from tests.certify.reports import (
+    exchange,
+    failed,
+    failing_report,
+    hostile_report,
+    large_report,
+    passed,
+    passing_report,
+    report,
+    skipped,
+)
+
+Told = Callable[[Report], str]
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    """Returns what is printed of a report."""
+
+    def told(report: Report) -> str:
+        tell_report(report, {})
+        out, err = capsys.readouterr()
+        assert err == ""
+        return out
+
+    return told
+
+
+def _failed(scenario_id: str, weight: Weight = Weight.MONEY_LOST) -> Verdict:
+    return failed(scenario_id, "what happens", weight, "what is wrong", means="It is lost.", mend="Keep it.")
+
+
+def _rambling() -> Report:
+    """Return the report of a wallet with twelve mistakes, of each of which much is to be said."""
+    verdicts = []
+    for number in range(12):
+        weight = (Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN)[number % 3]
+        verdict = _failed(f"B{number + 1:02}", weight)
+        long = " ".join(["word"] * 100)
+        sent = exchange(body=b"x" * 5_000, answer=b"y" * 5_000)
+        verdict = replace(verdict, exchanges=(sent,), title=long, reason=long, means=long, mend=long)
+        verdicts.append(verdict)
+    return report(*verdicts, causes=tuple(Cause(each, tuple(verdicts)) for each in verdicts))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(failing_report, id="three mistakes"),
+        pytest.param(_rambling, id="twelve mistakes and long words"),
+        pytest.param(hostile_report, id="hostile"),
+    ],
+)
+def test_the_first_screen_is_one(made: Callable[[], Report], told: Told) -> None:
+    """Within 24 lines of 100 columns: that it failed, what is at risk, what to change first, what else is wrong."""
+    whole = told(made())
+    lines = whole.splitlines()
+    first, blank = "\n".join(lines[:24]), lines.index("", 5)
+    assert max(map(len, lines)) <= 100
+    assert blank <= 24
+    assert lines[0].startswith("FAILED: ")
+    assert "\nMoney at risk (" in first
+    assert "\nChange first: " in first
+    assert "    > POST /" in first
+    assert "    < " in first
+
+
+def test_what_costs_money_comes_before_what_does_not(told: Told) -> None:
+    """The heaviest mistake is the one to change first; a broken contract alone says that no money went wrong."""
+    whole = told(failing_report())
+    assert whole.index("Money at risk") < whole.index("Change first") < whole.index("Then:") < whole.index("Failed:")
+    broken = replace(_failed("F01", Weight.CONTRACT_BROKEN), means="The service is not told.")
+    whole = told(report(broken, causes=(Cause(broken),)))
+    assert "No money went wrong. The service is not told." in whole
+    assert "Money at risk" not in whole
+
+
+def test_no_signature_is_told(told: Told) -> None:
+    """They are long, and they are in the files."""
+    for made in (failing_report(), hostile_report(), large_report(wrong=True)):
+        assert not re.search("Zx9Zx9", told(made))
+
+
+def test_nothing_hides(told: Told) -> None:
+    """Whatever a wallet, or somebody who names players, can choose is shown as its escape."""
+    whole = told(hostile_report())
+    assert not set("\x00\x1b\u202e\ufffe\r") & set(whole)
+    assert r"\x1b" in whole
+    assert whole.encode()
+
+
+def test_a_passing_report(told: Told) -> None:
+    """Advice, what was not tried and the load phase follow; nothing is called a failure."""
+    whole = told(replace(passing_report(), latency=Latency((1.0,) * 99 + (450.0,), 1.0, 8)))
+    assert whole.startswith("PASSED: ")
+    assert "FAILED" not in whole
+    assert "Load: 100 calls, 8 at once: p50 1 ms, p95 1 ms, p99 1 ms; 1 over 100 ms and none over 500 ms." in whole
+    assert "Not tried:" in whole
+
+
+def test_the_last_call_stands_for_a_balance_that_is_wrong(told: Told) -> None:
+    """Where no single answer was wrong, the call before the balance is shown, and not the balance."""
+    verdict = _failed("C01")
+    calls = (exchange(body=b'{"sent":"first"}'), exchange(path="/rollback"), exchange(path="/player-balance"))
+    unplaced = replace(verdict, exchanges=calls, notes=(Note("too much", verdict.weight),))
+    whole = told(report(unplaced, causes=(Cause(unplaced),)))
+    assert "> POST /rollback {" in whole
+    assert "/player-balance" not in whole
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "fine"),
+    [
+        pytest.param((passed("A01"),), True, id="passed"),
+        pytest.param((passed("A01"), skipped()), True, id="some not tried"),
+        pytest.param((skipped(),), False, id="nothing tried"),
+        pytest.param((passed("A01"), _failed("A02")), False, id="failed"),
+    ],
+)
+def test_when_a_run_is_fine(verdicts: tuple[object, ...], fine: bool) -> None:
+    """Something was tried, and nothing failed."""
+    assert is_fine(report(*verdicts)) is fine  # type: ignore[arg-type] # verdicts, which a table types as objects
+
+
+def test_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with what it is for; without a page, a failing wallet is told how to get one."""
+    tell_report(failing_report(), {"--html": Path("r.html"), "--junit": Path("r.xml"), "--json-file": Path("r.json")})
+    out = capsys.readouterr().out
+    assert [line.partition(":")[0] for line in out.splitlines()[-3:]] == ["r.html", "r.xml", "r.json"]
+    assert "Pass --html" not in out
+    tell_report(failing_report(), {})
+    assert "Pass --html report.html" in capsys.readouterr().out
