@@ -108,7 +108,7 @@ def supplies_of(wallet: PlainWallet, second: PlainWallet | None = None) -> Suppl
         old_key=old_key(),
         retired_key=retired_key(),
         foreign_instance_id="instance-of-another-operator",
-        random_operations=300,
+        random_operations=200,
     )
 
 

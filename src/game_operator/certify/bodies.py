@@ -29,9 +29,16 @@ class BodyWriter:
                 "names the fields instead."
             )
         self._profile = profile
+        self._names: dict[tuple[str, str], str] = {}
 
     def name(self, canonical: str, operation: str) -> str:
         """Return the name under which a field is written, with dots between steps; "" if the service has none."""
+        known = self._names.get((canonical, operation))
+        if known is None:
+            known = self._names[canonical, operation] = self._name(canonical, operation)
+        return known
+
+    def _name(self, canonical: str, operation: str) -> str:
         names = self._profile.names_of(canonical, operation)
         if operation == "deposit" and canonical == "round_id":
             # A deposit tells its round beside its type, where the service has such a place.

@@ -59,7 +59,7 @@ class Bet:
             instance_id=self.instance_id,
             game=self.game,
         )
-        return replace(call, **changes)
+        return replace(call, **changes) if changes else call
 
     def deposit(self, won_cents: int, **changes: Any) -> DepositCall:
         """Return the call that settles it; 0 is a loss."""
@@ -76,7 +76,7 @@ class Bet:
         )
         if "amount_cents" in changes:
             changes.setdefault("won_cents", changes["amount_cents"])
-        return replace(call, **changes)
+        return replace(call, **changes) if changes else call
 
     def rollback(self, **changes: Any) -> RollbackCall:
         """Return the call that cancels it; it carries its withdraw's tx_id, unless the profile gives it its own."""
@@ -91,4 +91,4 @@ class Bet:
             instance_id=self.instance_id,
             game=self.game,
         )
-        return replace(call, **changes)
+        return replace(call, **changes) if changes else call
