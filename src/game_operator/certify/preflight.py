@@ -5,6 +5,7 @@ from typing import ClassVar, Final
 
 from game_operator.certify.bodies import BodyWriter
 from game_operator.certify.run import Purse
+from game_operator.certify.stage import MOST_BALANCE_CENTS
 from game_operator.certify.wire import Heard, Request
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, RequestNotSentError, shown
@@ -50,8 +51,9 @@ def check_wallet(hear: Callable[[Request], Heard], writer: BodyWriter, purses: t
 
 def _check_answer(heard: Heard, purse: Purse, url: str) -> None:
     if heard.status in (404, 405) and not heard.succeeded:
+        where = f"{shown(url)} is" if url else "This is"
         raise ConfigurationError(
-            f"{shown(url)} is no wallet: player-balance was answered with HTTP {heard.status}. Pass the address that "
+            f"{where} no wallet: player-balance was answered with HTTP {heard.status}. Pass the address that "
             "/withdraw and the others are below; mind a prefix, such as /wallet."
         )
     if heard.reply is None:
@@ -69,5 +71,10 @@ def _check_answer(heard: Heard, purse: Purse, url: str) -> None:
         raise ConfigurationError(
             f"The player {shown(purse.player_id)} has {amount_from_cents(cents)}. Give both players at least "
             f"{amount_from_cents(_LEAST_CENTS)}: the scenarios move it, and put it back."
+        )
+    if cents > MOST_BALANCE_CENTS:
+        raise ConfigurationError(
+            f"The player {shown(purse.player_id)} has {amount_from_cents(cents)}. Give both players at most "
+            f"{amount_from_cents(MOST_BALANCE_CENTS)}: the scenarios move all of it, and no call could move more."
         )
     purse.cents = cents

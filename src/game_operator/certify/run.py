@@ -14,7 +14,7 @@ from game_operator.certify.mistakes import NO_ANSWER
 from game_operator.certify.players import Player
 from game_operator.certify.report import Latency
 from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario
-from game_operator.certify.stage import Stage
+from game_operator.certify.stage import Stage, units
 from game_operator.certify.supplies import Supplies, at_hand, missing_told
 from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
 from game_operator.certify.wire import Act, Heard, Request
@@ -32,6 +32,8 @@ _FIRST, _LAST = 40, 120
 _KEPT_BYTES: Final = 65_536
 #: After so many scenarios without an answer in a row, the wallet is taken to be gone.
 _PATIENCE: Final = 3
+#: With less a player cannot pay for twenty bets.
+_LEAST_CENTS: Final = 20
 
 
 @dataclass(slots=True)
@@ -187,6 +189,9 @@ class Run:
         for purse, player in zip(self._purses, opened, strict=True):
             if purse.cents is None:
                 player.opening_cents = player.due_cents = self._drive(stage.balance_of(player))
+            if player.opening_cents < _LEAST_CENTS:
+                told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
+                raise NotTried(f"{told}, and that is too little to bet")
         return stage
 
     def _unplayable(self) -> str:

@@ -30,13 +30,15 @@ from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
 
-__all__ = ["Asking", "Judging", "Stage", "units"]
+__all__ = ["MOST_BALANCE_CENTS", "Asking", "Judging", "Stage", "units"]
 
 #: A part of a scenario that ends with one answer.
 Asking: TypeAlias = Generator[Step, list[Heard], Heard]
 #: A part of a scenario that ends with nothing to say.
 Judging: TypeAlias = Generator[Step, list[Heard], None]
 
+#: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
+MOST_BALANCE_CENTS: Final = 10**14
 _MOST_UNIT_CENTS: Final = 500
 _ALWAYS: Final = 200
 _JACKPOT: Final = "JACKPOT"
@@ -328,6 +330,9 @@ class Stage:
         if heard.balance_cents is None or not heard.succeeded:
             told = f"{heard.request.title}: refused with {heard.code}, and a balance was due"
             raise Found(told, Weight.CONTRACT_BROKEN, NO_BALANCE, heard.place)
+        if heard.balance_cents > MOST_BALANCE_CENTS:
+            told = f"{heard.request.title}: tells {units(heard.balance_cents)}, which no call could move"
+            raise Found(told, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard.place)
         return heard.balance_cents
 
     def note(self, reason: str, weight: Weight, cause: str = "", heard: Heard | None = None) -> None:
@@ -347,6 +352,8 @@ class Stage:
             if heard.balance_cents is None or not heard.succeeded:
                 continue
             more = heard.balance_cents - player.opening_cents
+            if abs(more) > MOST_BALANCE_CENTS:
+                continue
             for request in self._back(player, more):
                 yield from self.send(request)
 

@@ -73,6 +73,8 @@ def g02(at: Stage) -> Play:
 def g03(at: Stage) -> Play:
     """A balance of 1234567890.12 is told exactly, digit for digit, and can be wagered again."""
     much_cents = _MUCH_CENTS - at.player.due_cents
+    if much_cents < 1:
+        raise NotTried(f"the player has {units(at.player.due_cents)}, and a smaller balance is tried")
     yield from _check_unlimited(at, much_cents)
     credit = yield from _credit(at, much_cents)
     back = at.bet(cents=much_cents)
