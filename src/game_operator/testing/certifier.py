@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from game_operator.certify import Report, Supplies, Verdict, certify_in_process
+from game_operator.certify import Outcome, Report, Supplies, Verdict, certify_in_process
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
@@ -67,7 +67,7 @@ class WalletCertifier:
         check: bool = True,
     ) -> Report:
         """
-        Certify *wallet*, and fail a subtest for each scenario that failed; advice fails none.
+        Certify *wallet*: each scenario that was tried is a subtest, which fails if it failed; advice fails none.
 
         Scenarios of calls at once call a sync wallet in several threads, and an async one on an event loop of this run.
 
@@ -178,13 +178,17 @@ class WalletCertifier:
         return WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
 
     def _tell(self, report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:
-        """Fail what failed."""
+        """Fail what failed, and print advice: pytest shows it with the test's output, for -rP or beside a failure."""
+        for verdict in report.advice:
+            print(advice_told(verdict, seen.get(verdict.id, ())))  # noqa: T201
         if self._subtests is None:
             _fail_at_once(report, seen)
             return
-        for verdict in report.verdicts:
+        tried = (verdict for verdict in report.verdicts if verdict.outcome is not Outcome.SKIPPED)
+        for verdict in tried:
             with self._subtests.test(title_of(verdict)):
-                _conclude(verdict, report, seen.get(verdict.id, ()))
+                if verdict.failed:
+                    pytest.fail(failure_told(verdict, report.causes, seen.get(verdict.id, ())), pytrace=False)
 
 
 class _Delivery:
@@ -277,14 +281,6 @@ def _the_loop() -> asyncio.AbstractEventLoop:
             "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
             'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
         ) from None
-
-
-def _conclude(verdict: Verdict, report: Report, raised: tuple[str, ...]) -> None:
-    """Fail if *verdict* did; advice is printed, for whoever looks at the output of what passed."""
-    if verdict.failed:
-        pytest.fail(failure_told(verdict, report.causes, raised), pytrace=False)
-    if verdict.is_advice:
-        print(advice_told(verdict, raised))  # noqa: T201 - pytest keeps it with the subtest
 
 
 def _fail_at_once(report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:

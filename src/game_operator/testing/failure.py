@@ -36,7 +36,8 @@ def failure_told(verdict: Verdict, causes: Iterable[Cause], raised: Iterable[str
 
 def advice_told(verdict: Verdict, raised: Iterable[str]) -> str:
     """Return what could be better, and fails no test; *raised* as above."""
-    return "\n".join([*(f"Advice: {note.reason}" for note in verdict.notes), *map(_raised, raised)])
+    advice = (f"Advice, {title_of(verdict)}: {note.reason}" for note in verdict.notes)
+    return "\n".join([*advice, *map(_raised, raised)])
 
 
 def _explained(verdict: Verdict, causes: Iterable[Cause]) -> Iterator[str]:

@@ -52,7 +52,9 @@ class TestLoop:
         coroutine = _result_of(answer)
         with self._lock:
             if self._is_abandoned:
-                coroutine.close()
+                for each in (coroutine, answer):
+                    if inspect.iscoroutine(each):
+                        each.close()
                 raise _AbandonedError
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
             self._under_way.add(future)
