@@ -1,0 +1,33 @@
+"""The table of docs/wrong-wallets.md, made from the register; run as a module, it writes the page."""
+
+import importlib
+from pathlib import Path
+from typing import Final
+
+from tests.certify.wrong_wallets.registry import WRONG_WALLETS
+
+__all__ = ["PAGE", "is_row", "rows"]
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "wrong-wallets.md"
+_MODULES: Final = ("basics", "flows", "repeats", "order", "money", "callers", "hostile", "races", "failures")
+
+for _module in _MODULES:
+    importlib.import_module(f"tests.certify.wrong_wallets.{_module}")
+
+
+def rows() -> list[str]:
+    """Return a line for each wallet, in the order of the scenarios that must fail."""
+    return [
+        f"| {each.name} | {each.what} | {each.must} | {', '.join(sorted(each.may)) or '–'} |"
+        for each in sorted(WRONG_WALLETS.values(), key=lambda wrong: (wrong.must, wrong.name))
+    ]
+
+
+def is_row(line: str) -> bool:
+    """Return whether *line* of the page is about a wallet."""
+    return line.startswith("| ") and not line.startswith("| Wallet ")
+
+
+if __name__ == "__main__":
+    kept = [line for line in PAGE.read_text().splitlines() if not is_row(line)]
+    PAGE.write_text("\n".join([*kept, *rows(), ""]))
