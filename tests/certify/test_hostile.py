@@ -1,0 +1,365 @@
+"""The scenarios of hostile input: right wallets pass, wrong ones are told what they do, sound ones get advice."""
+
+import logging
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import HTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from wallet_by_hand import Call, InvalidRequestError, Number, PlainWallet, Webhooks, serve
+
+from game_operator.certify import Outcome, Verdict, Weight, certify, certify_in_process
+from game_operator.profile import Profile
+from tests.certify.findings import found, only, skipped
+from tests.certify.harness import INSTANCE, OTHER, PLAYER, certified, delivered_to, opened, service_signer
+from tests.certify.ours import certified_ours
+from tests.certify.wrong_wallets import hostile
+from tests.support.ledgers import InMemory
+
+DOUBLED, LOST, BROKEN, ADVICE = Weight.MONEY_DOUBLED, Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
+_NESTED: dict[str, tuple[str, ...]] = {
+    "player_id": ("who.id",),
+    "bet_id": ("bet.reference",),
+    "tx_id": (),
+    "amount_cents": ("money.cents",),
+    "amount_cents.withdraw": ("money.cents",),
+    "amount_cents.deposit": ("money.cents",),
+    "amount_cents.rollback": (),
+    "wager_cents": (),
+}
+_HUGE_CENTS = 10**12
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Refusals by the hundred would fill the captured log."""
+    caplog.set_level(logging.CRITICAL, "game_operator")
+
+
+def test_the_wallet_by_hand_passes() -> None:
+    """Nothing is found, only what needs a network is skipped, and fewer than 250 calls are needed (spec §4.1)."""
+    report = certified(only=["F"])
+    assert (found(report), set(skipped(report))) == ({}, {"F10"})
+    assert len(report.verdicts) == 11
+    assert report.calls < 250
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"codes": "core", "rollback_tx_id": "own"}, id="core codes, rollbacks with tx_ids of their own"),
+        pytest.param({"duplicate_reply": "verbatim"}, id="repeats are answered word for word"),
+        pytest.param({"allow_zero_withdraw": True}, id="a withdraw of 0 is a bet"),
+        pytest.param({"max_body_bytes": 2_000}, id="short bodies"),
+        pytest.param({"fields": _NESTED}, id="fields in other places, and some nowhere"),
+        pytest.param({"claim_types": ()}, id="no claims"),
+    ],
+)
+def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> None:
+    """What is asked is what the profile says."""
+    report = certified_ours(InMemory(), Profile(**settings), only=["F"])
+    assert (found(report), set(skipped(report))) == ({}, {"F10"})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "scenario", "weight", "told"),
+    [
+        pytest.param(hostile.DropsWhatIsNoUtf8, "F01", LOST, "a byte that is no UTF-8: answered SUCCESS", id="F01"),
+        pytest.param(hostile.AnswersNoJsonWith400, "F01", BROKEN, "answered HTTP 400, and no reply", id="F01, 400"),
+        pytest.param(
+            hostile.MissingAmountsAreZero, "F02", LOST, "a deposit whose amount is missing: answered", id="F02, amount"
+        ),
+        pytest.param(hostile.MissingIdsAreEmpty, "F02", LOST, "a withdraw whose action_id is", id="F02, bet"),
+        pytest.param(hostile.TakesTrueForOne, "F03", LOST, "whose amount is true: answered SUCCESS", id="F03, true"),
+        pytest.param(hostile.CutsFractions, "F03", LOST, "whose amount is 5.5: answered SUCCESS", id="F03, fractions"),
+        pytest.param(hostile.MindsNoSign, "F04", DOUBLED, "the balance moved by +0.01", id="F04"),
+        pytest.param(hostile.WrapsAmounts, "F05", DOUBLED, "after a withdraw of 2^31 cents", id="F05"),
+        pytest.param(hostile.NormalisesIds, "F07", LOST, "5.00 too much", id="F07, normalised"),
+        pytest.param(hostile.KnowsNoEmoji, "F07", LOST, "5.00 too much", id="F07, emoji"),
+        pytest.param(hostile.CutsIds, "F07", LOST, "the next withdraw, of another bet: refused", id="F07, cut"),
+        pytest.param(hostile.PutsIdsIntoSql, "F08", LOST, "with an apostrophe in its id: refused", id="F08"),
+        pytest.param(hostile.NeedsTheAmountOfRollbacks, "F11", LOST, 'whose amount is "500": refused', id="F11"),
+        pytest.param(hostile.NeedsAReadableWager, "F11", LOST, "whose action.wager is", id="F11, deposit"),
+    ],
+)
+def test_a_wrong_wallet_is_told_what_it_does(
+    wrong: type[PlainWallet], scenario: str, weight: Weight, told: str
+) -> None:
+    """The verdict weighs what is at risk, and its reason names the body and what became of it."""
+    verdict = only(certified(wrong, only=[scenario]))
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
+    assert told in verdict.reason
+
+
+class ReadsUtf16(PlainWallet):
+    """Reads a body in whatever encoding its first bytes say, as Python's parser does."""
+
+    def _parse(self, body: bytes) -> object:
+        is_utf16 = body.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+        return super()._parse(body.decode("utf-16").encode() if is_utf16 else body)
+
+
+class ReadsAmountsInText(PlainWallet):
+    """Takes text for the number in it."""
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        amount = document.get("amount")
+        more = {"amount": Number(amount)} if isinstance(amount, str) else {}
+        return super()._read_amount(operation, action, document | more)
+
+
+class ReadsTextAsUnits(PlainWallet):
+    """Takes a number for cents, and text for units: other money than is meant."""
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        amount = document.get("amount")
+        if isinstance(amount, str) and not isinstance(amount, Number):
+            document = document | {"amount": Number(f"{amount}00")}
+        return super()._read_amount(operation, action, document)
+
+
+class ReadsExponents(PlainWallet):
+    """Takes 5e1 for 50, as most parsers do."""
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        amount = document.get("amount")
+        if isinstance(amount, Number) and amount.endswith("e1"):
+            document = document | {"amount": Number(amount.replace("e1", "0"))}
+        return super()._read_amount(operation, action, document)
+
+
+class NullIsAbsent(PlainWallet):
+    """Takes null for a field that is not there."""
+
+    def _first(self, document: dict[str, object], *names: str) -> object:
+        value = super()._first(document, *names)
+        return ... if value is None else value
+
+
+class GoesByTheWithdrawOfARollback(PlainWallet):
+    """Finds the bet of a rollback that names none by its withdraw's tx_id."""
+
+    def _read(self, operation: str, document: object, body: bytes) -> Call:
+        if operation == "rollback" and isinstance(document, dict) and not document.get("action_id"):
+            tx_id = str(document.get("tx_id", ""))
+            document = document | {"action_id": tx_id.removeprefix("withdraw:bet:")}
+        return super()._read(operation, document, body)
+
+
+class TakesTheLastOfTwo(PlainWallet):
+    """Knows nothing of members that stand twice."""
+
+    def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        return dict(pairs)
+
+
+class TakesLongIds(PlainWallet):
+    """Has no bound of its own."""
+
+    def _read_id(self, value: object, longest: int) -> str:
+        return super()._read_id(value, 20_000)
+
+
+class KnowsShortIdsAlone(PlainWallet):
+    """Refuses what is longer than 80 characters, and moves nothing."""
+
+    def _read_id(self, value: object, longest: int) -> str:
+        return super()._read_id(value, 80)
+
+
+class TakesBetsOfNothing(PlainWallet):
+    """A withdraw of 0 is a bet."""
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        if document.get("amount") == "0":
+            return 0
+        return super()._read_amount(operation, action, document)
+
+
+class CallsTheUnreadableAFailure(PlainWallet):
+    """Answers SYSTEM_ERROR, so that the service sends it again for hours."""
+
+    def _refuse(self, code: str) -> tuple[int, str]:
+        return super()._refuse("SYSTEM_ERROR" if code == "INVALID_REQUEST" else code)
+
+
+class RefusesHighBets(PlainWallet):
+    """Has a limit, which is asked before the funds."""
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        amount = document.get("amount")
+        if isinstance(amount, Number) and len(amount) > 9:
+            raise InvalidRequestError("nobody bets so much")
+        return super()._read_amount(operation, action, document)
+
+
+class HasNoBounds(PlainWallet):
+    """Reads bodies of any length and depth."""
+
+    def longest_body(self, path: str) -> int:
+        return 10_000_000
+
+    def _check_depth(self, text: str) -> None:
+        """As deep as the parser goes."""
+
+
+class ReadsShortBodiesAlone(PlainWallet):
+    """Refuses what is longer than a kilobyte."""
+
+    def longest_body(self, path: str) -> int:
+        return 1_024
+
+
+class CallsHugeAmountsTooMuch(PlainWallet):
+    """Says of the largest numbers, too, that there is not so much money."""
+
+    def _answer(self, path: str, headers: list[tuple[str, str]], body: bytes) -> tuple[int, str]:
+        if b'"amount":1' + b"0" * 30 in body:
+            return 200, '{"type":"ERROR","code":"INSUFFICIENT_BALANCE","balance":1000.00}'
+        return super()._answer(path, headers, body)
+
+
+@pytest.mark.parametrize(
+    ("sound", "scenario", "weight", "told"),
+    [
+        pytest.param(ReadsUtf16, "F01", ADVICE, "UTF-16: accepted; no money moved wrongly", id="UTF-16"),
+        pytest.param(CallsTheUnreadableAFailure, "F01", ADVICE, "may send it again for hours", id="a failure"),
+        pytest.param(NullIsAbsent, "F02", ADVICE, "whose tx_id is null: accepted", id="null is absent"),
+        pytest.param(GoesByTheWithdrawOfARollback, "F02", ADVICE, "a rollback whose action_id is", id="no bet_id"),
+        pytest.param(ReadsAmountsInText, "F03", ADVICE, 'whose amount is "50": accepted', id="text"),
+        pytest.param(ReadsTextAsUnits, "F03", LOST, "player-1 has 950.00, and 999.50 is due", id="text as units"),
+        pytest.param(ReadsExponents, "F03", ADVICE, "whose amount is 5e1: accepted", id="an exponent"),
+        pytest.param(TakesBetsOfNothing, "F04", ADVICE, "no harm is done", id="a withdraw of 0"),
+        pytest.param(TakesTheLastOfTwo, "F06", ADVICE, "with two values of", id="members that stand twice"),
+        pytest.param(TakesLongIds, "F07", ADVICE, "has 257 characters: accepted", id="long ids"),
+        pytest.param(KnowsShortIdsAlone, "F07", BROKEN, "the last of 256 characters from the next", id="short ids"),
+        pytest.param(HasNoBounds, "F09", ADVICE, "is there any bound?", id="no bounds"),
+        pytest.param(ReadsShortBodiesAlone, "F09", ADVICE, "SUCCESS is assumed", id="narrow bounds"),
+    ],
+)
+def test_what_costs_no_money(sound: type[PlainWallet], scenario: str, weight: Weight, told: str) -> None:
+    """Where two sound wallets may differ it is advice; the same oddity that moves other money is not."""
+    verdict = only(certified(sound, only=[scenario]))
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
+    assert told in verdict.reason
+
+
+@pytest.mark.parametrize("sound", [RefusesHighBets, CallsHugeAmountsTooMuch])
+def test_too_much_for_two_reasons(sound: type[PlainWallet]) -> None:
+    """A huge wager is too much for the player, or for anybody: both are right."""
+    assert only(certified(sound, only=["F05"])).reason == ""
+
+
+def test_a_player_who_has_so_much() -> None:
+    """2^31 cents can be wagered by whoever has them: that amount is left out, and no larger one."""
+    wallet = opened()
+    for player_id in ("rich-1", "rich-2"):
+        wallet.open_account(player_id, _HUGE_CENTS)
+    report = certify_in_process(
+        delivered_to(wallet),
+        signing_key=service_signer(),
+        player_id="rich-1",
+        other_player_id="rich-2",
+        only=["F05"],
+        instance_id=INSTANCE,
+        run_id="certify-rich",
+    )
+    wallet.close()
+    verdict = only(report)
+    assert verdict.reason == ""
+    tried = [each.title for each in verdict.exchanges if "cents" in each.title]
+    assert tried == ["a withdraw of 2^53 + 1 cents", "a withdraw of 10^30 cents"]
+
+
+# --- Over HTTP --------------------------------------------------------------------------------------------------------
+
+
+class _OneAtATime(HTTPServer):
+    """Waits for each caller until it is done."""
+
+    wallet: PlainWallet
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A caller that hangs up is what is tried."""
+
+
+class _ClosesAfterEach(Webhooks):
+    protocol_version = "HTTP/1.0"
+
+
+@contextmanager
+def _served_one_at_a_time(wallet: PlainWallet) -> Iterator[int]:
+    with _OneAtATime(("127.0.0.1", 0), _ClosesAfterEach) as server:
+        server.wallet = wallet
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@contextmanager
+def _served(wallet: PlainWallet) -> Iterator[int]:
+    server = serve(wallet)
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+def _oddly_asked(port: int) -> Verdict:
+    report = certify(
+        f"http://127.0.0.1:{port}",
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
+        instance_id=INSTANCE,
+        only=["F10"],
+        timeout=0.7,
+    )
+    return only(report)
+
+
+class AnswersToGet(PlainWallet):
+    """Asks for no method."""
+
+    def handle(self, method: str, *request: Any) -> tuple[int, dict[str, str], bytes]:  # Any: as it came in
+        return super().handle("POST", *request)
+
+
+def test_odd_requests() -> None:
+    """The wallet by hand survives them all; who falls silent half way gets no answer, and harms nobody."""
+    wallet = opened()
+    with _served(wallet) as port:
+        verdict = _oddly_asked(port)
+    wallet.close()
+    assert (verdict.outcome, verdict.notes) == (Outcome.PASSED, ())
+    told = {each.title.removeprefix("a balance check "): each.told for each in verdict.exchanges}
+    assert told["by GET"].startswith("HTTP 405")
+    assert told["in chunks"] == told["in small pieces"] == told["meanwhile"] == "SUCCESS 1000.00"
+    assert told["that breaks off half way"].startswith("no answer")
+
+
+def test_a_method_that_is_not_asked_for() -> None:
+    """A balance that is told by GET may be kept by whatever is on the way: advice."""
+    wallet = opened(AnswersToGet)
+    with _served(wallet) as port:
+        verdict = _oddly_asked(port)
+    wallet.close()
+    assert verdict.is_advice
+    assert [note.reason for note in verdict.notes] == [
+        f"a balance check by {each}: HTTP 200, SUCCESS" for each in ("GET", "PUT")
+    ]
+
+
+def test_a_silent_caller_that_holds_the_only_worker() -> None:
+    """Whoever serves one caller at a time keeps all others waiting: advice, and no more."""
+    wallet = opened()
+    with _served_one_at_a_time(wallet) as port:
+        # The other call may be faster than the silent one; not every time.
+        verdicts = (_oddly_asked(port) for _ in range(5))
+        verdict = next(each for each in verdicts if each.notes)
+    wallet.close()
+    assert verdict.is_advice
+    assert "a balance check meanwhile" in verdict.reason
+    assert "in time" in verdict.reason
