@@ -80,7 +80,7 @@ class RefundsEachTime(_MovesAgain):
 @wrong(
     "answers a repeat with the balance of the first answer and the time of now",
     must="B03",
-    may="B01 B02 B06 B08 B11 B16 C09 E07 F07 G04",
+    may="B01 B02 B06 B08 B11 B16 C09 E07 G04",
 )
 class OldBalanceAsOfNow(PlainWallet):
     def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: those of every wallet.
