@@ -121,6 +121,11 @@ def test_played(operator_sandbox, ledger, wallet):
     played = operator_sandbox.play_round(player_id="p1", wager_cents=500, won_cents=1_500)
     assert (played.problems, len(played.deliveries), ledger.balance("p1")) == ((), 3, 11_000)
 
+def test_certified(wallet_certifier):
+    wallet = Wallet(MemoryLedger({"p1": 10_000, "p2": 10_000}))
+    report = wallet_certifier(wallet, player_id="p1", other_player_id="p2", only="A")
+    assert report.advice == ()
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_asked(operator_sandbox, anyio_backend):
@@ -151,11 +156,11 @@ def test_loading_it_costs_nothing(pytester: pytest.Pytester) -> None:
 def test_the_page_is_a_suite_that_passes(pytester: pytest.Pytester) -> None:
     """The blocks of docs/testing.md, as one file: the wallet it calls wrong fails as it says."""
     pytester.makepyfile("\n\n".join(_BLOCK.findall(_PAGE.read_text())))
-    _run(pytester, "game_operator", "anyio").assert_outcomes(passed=27, xfailed=1)
+    _run(pytester, "game_operator", "anyio").assert_outcomes(passed=31, xfailed=1)
 
 
 def test_frameworks_without_the_extras(pytester: pytest.Pytester) -> None:
     """Django and Flask, sync and async clients, another header: neither a web server of ours nor aiohttp is needed."""
     pytester.makeconftest(_CONFTEST)
     pytester.makepyfile(_FRAMEWORKS)
-    _run(pytester, "game_operator", "anyio").assert_outcomes(passed=10)
+    _run(pytester, "game_operator", "anyio").assert_outcomes(passed=11)

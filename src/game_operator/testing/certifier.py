@@ -152,12 +152,14 @@ class WalletCertifier:
         seen: dict[str, tuple[str, ...]] = {}
         with Witness() as witness:
             deliver = _Delivery(wallet, receiver, prefix, bridge, witness)
-            second = supplies.second_url
-            if second is not None:
-                second = _Delivery(second, receiver, prefix, bridge, witness)
+            second = None
+            if supplies.second_url is not None:
+                second = _Delivery(supplies.second_url, receiver, prefix, bridge, witness)
 
             def heard(verdict: Verdict, _: int) -> None:
-                deliver.check()
+                for each in (deliver, second):
+                    if each is not None:
+                        each.check()
                 seen[verdict.id] = witness.taken()
 
             report = certify_in_process(
