@@ -84,6 +84,28 @@ def test_the_balance_afterwards_is_looked_at(wallet: PlainWallet, off: int) -> N
 
 
 @pytest.mark.parametrize(
+    ("at_once", "title"),
+    [
+        pytest.param(False, "a withdraw", id="the last call that may have moved money"),
+        pytest.param(True, f"the balance of {PLAYER}", id="of many at once none: the balance itself"),
+    ],
+)
+def test_what_shows_that_a_balance_is_off(wallet: PlainWallet, at_once: bool, title: str) -> None:
+    """A report shows the exchange that decided, where there is one."""
+
+    def play(at: Stage) -> Play:
+        requests = [at.request(at.bet().withdraw(), "a withdraw") for _ in range(2 if at_once else 1)]
+        if at_once:
+            yield from at.together(requests)
+        else:
+            yield from at.send(requests[0])
+
+    verdict = played(wallet, play)
+    assert verdict.decisive is not None
+    assert verdict.decisive.title == title
+
+
+@pytest.mark.parametrize(
     ("found", "weight"),
     [
         pytest.param(Found("wrong"), Weight.MONEY_DOUBLED, id="the scenario's weight"),
@@ -128,13 +150,14 @@ def test_what_cannot_be_tried_is_skipped(wallet: PlainWallet) -> None:
 
     run = run_on(delivered_to(wallet))
     assert (verdict := run.play(scenario(play))).outcome is Outcome.SKIPPED
-    assert verdict.reason == "not here"
+    assert (verdict.reason, verdict.missing) == ("not here", ())
     sent = run.calls
     verdict = run.play(scenario(play, needs=("block", "wire")))
     assert verdict.outcome is Outcome.SKIPPED
     assert verdict.reason == (
         "needs a way to block a player and real HTTP, and this wallet is in process: supply block"
     )
+    assert verdict.missing == ("block", "wire")
     assert run.calls == sent
 
 

@@ -85,6 +85,7 @@ def _verdict(verdict: Verdict, url: str) -> _Fields:
         "mend": _text(verdict.mend),
         "rests_on": _texts(verdict.rests_on),
         "is_assumed": verdict.is_assumed,
+        "missing": _texts(verdict.missing),
         "duration_ms": round(verdict.duration_ms, 3),
         "notes": [_note(note) for note in verdict.notes],
         "decisive": verdict.notes[0].exchange if verdict.notes else None,

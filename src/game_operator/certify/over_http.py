@@ -4,6 +4,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -18,6 +19,7 @@ from game_operator.signers.keys import LocalSigner
 
 __all__ = ["HttpCarrier"]
 
+_HALF_SECONDS: Final = 2.0
 _ROUGH: Final = {
     Manner.CUT: Roughness.RESET,
     Manner.CHUNKED: Roughness.CHUNKED,
@@ -25,6 +27,8 @@ _ROUGH: Final = {
     Manner.HALF: Roughness.HALF,
     Manner.WHOLE: Roughness.PLAIN,
 }
+#: A shorter value is no secret, and may be a part of anything.
+_LEAST_SECRET: Final = 8
 
 
 class HttpCarrier:
@@ -98,6 +102,22 @@ class HttpCarrier:
         return await asyncio.gather(*map(self._one, parcels, range(len(parcels))))
 
     async def _one(self, parcel: Parcel, place: int) -> Carried:
+        carried = await self._heard(parcel, place)
+        answer = carried.answer
+        if answer is not None:
+            headers = tuple((name, self._without_values(value)) for name, value in answer.headers)
+            answer = replace(answer, headers=headers, body=self._without_values(answer.body))
+        problem = self._without_values(carried.problem.encode()).decode()
+        return replace(carried, answer=answer, problem=problem)
+
+    def _without_values(self, told: bytes) -> bytes:
+        """Return *told* without the values of the user's headers, which an answer may quote: one may be a token."""
+        for _, value in self._headers:
+            if len(value) >= _LEAST_SECRET and value in told:
+                told = told.replace(value, "…".encode())
+        return told
+
+    async def _heard(self, parcel: Parcel, place: int) -> Carried:
         began = time.perf_counter()
         try:
             answer = await (self._roughly(parcel) if _is_rough(parcel.request) else self._posted(parcel, place))
@@ -134,18 +154,23 @@ class HttpCarrier:
             (*parcel.headers, *self._headers),
             request.body,
             _ROUGH[request.manner],
-            self._timeout,
+            self._patience(request),
             method=request.method,
             ssl_context=self._ssl_context,
             local_address=self._elsewhere if request.at == "elsewhere" else None,
         )
+
+    def _patience(self, request: Request) -> float:
+        # Nobody owes an answer to half a request.
+        return min(self._timeout, _HALF_SECONDS) if request.manner is Manner.HALF else self._timeout
 
 
 def _is_rough(request: Request) -> bool:
     """Return whether no ordinary client would send it so."""
     own_type = any(name.lower() == "content-type" for name, _ in request.headers)
     odd = request.method != "POST" or own_type or request.at == "elsewhere" or request.seal.times > 1
-    return odd or request.manner is not Manner.WHOLE
+    # Of a body without a byte, the caller would tell neither type nor length.
+    return odd or not request.body or request.manner is not Manner.WHOLE
 
 
 def _check_no_loop() -> None:

@@ -122,6 +122,11 @@ class Report:
         return not any(verdict.failed for verdict in self.verdicts)
 
     @property
+    def tried(self) -> bool:
+        """Whether anything was tried at all: a run that skipped everything has passed, and says nothing."""
+        return any(verdict.outcome is not Outcome.SKIPPED for verdict in self.verdicts)
+
+    @property
     def failures(self) -> tuple[Verdict, ...]:
         """The verdicts that make the wallet fail."""
         return tuple(verdict for verdict in self.verdicts if verdict.failed)

@@ -111,7 +111,7 @@ class Run:
     def play(self, scenario: Scenario) -> Verdict:
         """Play *scenario* and return its verdict; whatever the wallet does, it is a verdict."""
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
-            return _verdict(scenario, Outcome.SKIPPED, missing_told(missing))
+            return replace(_verdict(scenario, Outcome.SKIPPED, missing_told(missing)), missing=missing)
         if problem := self._unplayable():
             note = Note(problem, Weight.CONTRACT_BROKEN, NO_ANSWER)
             return _judged(scenario, [note], _Record(), 0.0)

@@ -41,6 +41,7 @@ Judging: TypeAlias = Generator[Step, list[Heard], None]
 MOST_BALANCE_CENTS: Final = 10**14
 _MOST_UNIT_CENTS: Final = 500
 _ALWAYS: Final = 200
+_BALANCE: Final = "/player-balance"
 _JACKPOT: Final = "JACKPOT"
 _FUNDS: Final = WebhookErrorCode.INSUFFICIENT_BALANCE.value
 _LIMIT: Final = WebhookErrorCode.LIMIT_EXCEEDED.value
@@ -88,6 +89,9 @@ class Stage:
         self.notes: Final[list[Note]] = []
         self._prefix = f"{run_id}-{scenario.id}"
         self._made = 0
+        # The last call that may have moved money, if it was alone; and the last balance.
+        self._moved: Heard | None = None
+        self._balance: Heard | None = None
 
     # What calls are made of.
 
@@ -158,10 +162,13 @@ class Stage:
     def send(self, request: Request) -> Asking:
         """Send one request, and return what was heard."""
         (heard,) = yield Send((request,))
+        if request.path != _BALANCE:
+            self._moved = heard
         return heard
 
     def together(self, requests: Sequence[Request]) -> Generator[Step, list[Heard], list[Heard]]:
         """Send *requests* all at once, and return what was heard of each, in their order."""
+        self._moved = None
         return (yield Send(tuple(requests)))
 
     def act(self, what: str, *arguments: object) -> Judging:
@@ -322,11 +329,13 @@ class Stage:
         for player in players or (self.player, self.other):
             actual = yield from self.balance_of(player)
             if actual != player.due_cents:
-                raise Found(_off(player, actual, after), place=None if after is None else after.place)
+                shown_by = after or self._moved or self._balance
+                raise Found(_off(player, actual, after), place=shown_by.place if shown_by else None)
 
     def balance_of(self, player: Player) -> Generator[Step, list[Heard], int]:
         """Return a player's balance in cents."""
         heard = yield from self.hear(BalanceCall(player_id=player.id), f"the balance of {player.id}")
+        self._balance = heard
         if heard.balance_cents is None or not heard.succeeded:
             told = f"{heard.request.title}: refused with {heard.code}, and a balance was due"
             raise Found(told, Weight.CONTRACT_BROKEN, NO_BALANCE, heard.place)

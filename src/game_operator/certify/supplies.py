@@ -8,7 +8,7 @@ from typing import Any, Final
 from game_operator.caller import SigningKey
 from game_operator.profile import Profile
 
-__all__ = ["Deed", "Supplies", "at_hand", "missing_told"]
+__all__ = ["Deed", "Supplies", "at_hand", "missing_told", "needs_told"]
 
 #: Does something to the wallet under test and returns when it is done. Any: each is given what its scenario names.
 Deed = Callable[..., object]
@@ -55,6 +55,9 @@ class Supplies:
     foreign_instance_id: str | None = None
     random_operations: int | None = None
 
+    def __reduce__(self) -> str:
+        raise TypeError("Supplies may hold private keys and are not pickled; build them in each process")
+
     def names(self) -> Iterator[str]:
         """Yield the names of what is supplied."""
         return (each.name for each in fields(self) if getattr(self, each.name) is not None)
@@ -97,8 +100,12 @@ def at_hand(supplies: Supplies, profile: Profile, *, on_wire: bool) -> frozenset
     )
 
 
+def needs_told(missing: tuple[str, ...]) -> str:
+    """Return what a scenario needs that has not got *missing*."""
+    return f"needs {' and '.join(_TOLD[name] for name in missing)}"
+
+
 def missing_told(missing: tuple[str, ...]) -> str:
-    """Return why a scenario is skipped that needs *missing*."""
-    told = " and ".join(f"{_TOLD[name]}" for name in missing)
+    """Return the same, with the names of what can be supplied."""
     words = [name for name in missing if name in {each.name for each in fields(Supplies)}]
-    return f"needs {told}" + (f": supply {', '.join(words)}" if words else "")
+    return needs_told(missing) + (f": supply {', '.join(words)}" if words else "")

@@ -126,6 +126,7 @@ class Verdict:
         rests_on: The sections of the specification and the decision notes (assumed) that it follows.
         means: What a failure means.
         mend: How it is usually mended.
+        missing: What it needs and was not supplied, by the names of ``Supplies`` and of a few things beside them.
     """
 
     id: str
@@ -139,6 +140,7 @@ class Verdict:
     rests_on: tuple[str, ...] = ()
     means: str = ""
     mend: str = ""
+    missing: tuple[str, ...] = ()
 
     @property
     def group(self) -> str:

@@ -38,7 +38,7 @@ def _tell_scenario(scenario: Scenario, missing: tuple[str, ...]) -> None:
     told = f"{scenario.title} ({scenario.weight}; {', '.join(scenario.rests_on)})"
     tell(told, first=f"    {scenario.id}  ", indent=_INDENT)
     if missing:
-        tell(f"not tried: {by_options(missing_told(missing))}", indent=_INDENT, first=_INDENT, style="yellow")
+        tell(f"not tried: {by_options(missing)}", indent=_INDENT, first=_INDENT, style="yellow")
     elif scenario.needs:
         tell(f"with {', '.join(scenario.needs)}", indent=_INDENT, first=_INDENT, style="dim")
 

@@ -186,7 +186,9 @@ def _tell_skipped(verdicts: Iterable[Verdict]) -> None:
     say("")
     say("Not tried:", style="bold")
     for reason, skipped in by_reason.items():
-        tell(f"{_ids(skipped)}: {by_options(reason)}", first="  ", indent="      ", most=_LINES)
+        missing = skipped[0].missing
+        told = by_options(missing) if missing else reason
+        tell(f"{_ids(skipped)}: {told}", first="  ", indent="      ", most=_LINES)
 
 
 def _tell_figures(report: Report) -> None:

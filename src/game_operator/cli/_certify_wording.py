@@ -1,13 +1,12 @@
 """Why a scenario was not tried, in the words of the command line: options, where a program has arguments."""
 
-import re
 from typing import Final
 
+from game_operator.certify.supplies import needs_told
 from game_operator.cli._certify_hooks import HOOKS
 
 __all__ = ["by_options"]
 
-_SUPPLY: Final = re.compile(r": supply ([a-z_]+(?:, [a-z_]+)*)\Z")
 _OPTIONS: Final = {
     "second_url": "--second-url URL",
     "old_key": "--old-key FILE",
@@ -18,10 +17,7 @@ _OPTIONS: Final = {
 } | {name: f"--hook {name}=COMMAND" for name in HOOKS}
 
 
-def by_options(reason: str) -> str:
-    """Return *reason* with the options that supply what is missing, if it says what to supply."""
-    found = _SUPPLY.search(reason)
-    if not found:
-        return reason
-    options = [_OPTIONS.get(name, name) for name in found[1].split(", ")]
-    return f"{reason[: found.start()]}: pass {' '.join(options)}"
+def by_options(missing: tuple[str, ...]) -> str:
+    """Return what a scenario needs that has not got *missing*, with the options that supply it."""
+    options = [_OPTIONS[name] for name in missing if name in _OPTIONS]
+    return needs_told(missing) + (f": pass {' '.join(options)}" if options else "")
