@@ -123,6 +123,8 @@ class _Caller:
         return Signature.of(self._signer.sign(body))
 
     def __repr__(self) -> str:
+        if "url" not in self.__dict__:
+            return object.__repr__(self)  # An error tracker shows a caller whose construction failed.
         return f"{type(self).__name__}({self.url!r})"
 
     def __reduce__(self) -> str:
