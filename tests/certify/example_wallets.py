@@ -168,7 +168,7 @@ def _sqlalchemy(url: str) -> Opened:
                 with sessions() as session, session.begin():
                     return ledger.apply(call, connection=session).reply()
 
-            yield ExampleWallet(_received(_Answering(answer)), only="B C D02")
+            yield ExampleWallet(_received(_Answering(answer)), only="B D02")
         example.engine.dispose()
 
 
@@ -184,7 +184,7 @@ def _django_transaction(_: str) -> Opened:
                 with example.transaction.atomic():
                     return ledger.apply(call, connection=example.connection).reply()
 
-            yield ExampleWallet(_received(_Answering(answer)), only="B C D02")
+            yield ExampleWallet(_received(_Answering(answer)), only="B D02")
         example.connection.close()
 
 
@@ -202,7 +202,7 @@ def _psycopg(url: str) -> Opened:
             with psycopg.connect(url) as connection:
                 return ledger.apply(call, connection=connection).reply()
 
-        yield ExampleWallet(_received(_Answering(answer)), ("7", "8"), only="B C D02")
+        yield ExampleWallet(_received(_Answering(answer)), ("7", "8"), only="B D02")
 
 
 @contextmanager
@@ -236,7 +236,7 @@ def _sqlalchemy_async(_: str) -> Opened:
         def deliver(path: str, headers: Any, body: bytes) -> Any:
             return portal.call(partial(receiver.handle_async, path, headers, body, handler))
 
-        yield ExampleWallet(deliver, only="B C D02")
+        yield ExampleWallet(deliver, only="B D02")
         portal.call(ledger.close)
         portal.call(engine.dispose)
 
