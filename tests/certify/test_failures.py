@@ -1,5 +1,6 @@
 """The scenarios of time and failure: outages, lost answers, slow answers and odd clocks."""
 
+import contextlib
 import time
 from typing import Any
 
@@ -7,7 +8,12 @@ import pytest
 from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
+from game_operator.certify.in_process import InProcessCarrier
+from game_operator.certify.keyring import Keyring
+from game_operator.certify.run import Purse, Run
+from game_operator.certify.scenario import Found, NotTried, Play, Scenario
 from game_operator.certify.scenarios import h_time
+from game_operator.certify.stage import Stage
 from game_operator.profile import Profile
 from tests.certify.findings import found, only, skipped
 from tests.certify.harness import (
@@ -84,6 +90,43 @@ def test_a_wrong_wallet_is_told_what_it_does(
 def test_the_wallet_recovers_whatever_was_found() -> None:
     """What a scenario breaks it mends before it judges."""
     assert found(certified(failures.PromisesDuringAnOutage, only=["H", "A"])).keys() == {"H02"}
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        pytest.param(Found("wrong"), id="a finding"),
+        pytest.param(NotTried("not here"), id="nothing to try"),
+        pytest.param(TypeError("unsupported operand"), id="a stumble"),
+        pytest.param(KeyboardInterrupt(), id="Ctrl-C"),
+    ],
+)
+def test_an_outage_ends_with_its_scenario(ends: BaseException) -> None:
+    """Whatever becomes of the scenario: nobody's wallet is left out of order, nor a player blocked."""
+    wallet = opened()
+
+    def play(at: Stage) -> Play:
+        yield from at.act("block", at.player.id)
+        yield from at.act("block", at.other.id)
+        yield from at.act("unblock", at.other.id)
+        yield from at.act("fail")
+        raise ends
+
+    run = Run(
+        InProcessCarrier(delivered_to(wallet)),
+        Keyring("signature", service_signer()),
+        profile=Profile(),
+        purses=(Purse(PLAYER), Purse(OTHER)),
+        supplies=supplies_of(wallet),
+        run_id="certify-undone",
+        instance_id=INSTANCE,
+        seconds=60,
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        run.play(Scenario("H99", "a test", LOST, ("spec §4.1",), "means", "mend", play))
+    assert not wallet.broken
+    assert [wallet._find_account(each).blocked for each in (PLAYER, OTHER)] == [0, 0]  # type: ignore[union-attr]
+    wallet.close()
 
 
 class NeedsATryToRecover(PlainWallet):

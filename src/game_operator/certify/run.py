@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from game_operator.certify.bodies import BodyWriter
@@ -34,6 +35,8 @@ _KEPT_BYTES: Final = 65_536
 _PATIENCE: Final = 3
 #: With less a player cannot pay for twenty bets.
 _LEAST_CENTS: Final = 20
+#: What ends what was done to a wallet.
+_UNDONE_BY: Final = MappingProxyType({"block": "unblock", "fail": "recover", "distrust": "trust"})
 
 
 @dataclass(slots=True)
@@ -106,6 +109,7 @@ class Run:
         self._is_load = False
         self._load_ms: list[float] = []
         self._load_at_once = 0
+        self._to_undo: list[tuple[str, tuple[object, ...]]] = []
         self.calls = 0
 
     def play(self, scenario: Scenario) -> Verdict:
@@ -147,7 +151,10 @@ class Run:
         try:
             stage = self._staged(scenario)
             notes = stage.notes
-            self._drive(_whole(stage, scenario))
+            try:
+                self._drive(_whole(stage, scenario))
+            finally:
+                self._undo()
         except NotTried as why:
             if not notes:
                 return self._after(stage, _verdict(scenario, Outcome.SKIPPED, str(why), self._record))
@@ -216,13 +223,24 @@ class Run:
 
     def _acted(self, act: Act) -> list[Heard]:
         deed: Callable[..., object] = getattr(self._supplies, act.what)
+        if undone_by := _UNDONE_BY.get(act.what):
+            self._to_undo.append((undone_by, act.arguments))
         try:
             deed(*act.arguments)
         except NotTried:
             raise
         except Exception as failed:
             raise NotTried(f"{act.what} could not be done: {type(failed).__name__}: {failed}") from failed
+        with suppress(ValueError):
+            self._to_undo.remove((act.what, act.arguments))
         return []
+
+    def _undo(self) -> None:
+        """Undo what a scenario did to the wallet, if it was broken off before it could."""
+        while self._to_undo:
+            what, arguments = self._to_undo.pop()
+            with suppress(Exception):  # Whoever certifies could not; what they were to do is their own.
+                getattr(self._supplies, what)(*arguments)
 
     def _heard(self, requests: tuple[Request, ...]) -> list[Heard]:
         parcels = [Parcel(request, self._keyring.headers(request)) for request in requests]
