@@ -205,7 +205,7 @@ class RefundsWhatIsPaidMeanwhile(_LooksEarly):
         return super()._rollback(case)
 
 
-@wrong("keeps calls apart by a lock in its own process's memory", must="D06", on_file=True)
+@wrong("keeps calls apart by a lock in its own process's memory", must="D06", may="D07", on_file=True)
 class LocksInMemory(_OverwritesRows):
     _seen = threading.local()
     #: Of both processes, which are one in the tests.
