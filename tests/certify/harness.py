@@ -12,8 +12,10 @@ from game_operator.certify import Report, Supplies, certify_in_process
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
 from game_operator.signers.keys import LocalSigner
+from tests.certify.wrong_wallets.registry import RANDOM_OPERATIONS, WrongWallet
 
-__all__ = ["INSTANCE", "OTHER", "PLAYER", "RUN_ID", "RememberingSigner", "certified", "delivered_to", "supplies_of"]
+__all__ = ["INSTANCE", "OTHER", "PLAYER", "RUN_ID", "RememberingSigner", "certified", "delivered_to", "hold_caught"]
+__all__ += ["supplies_of"]
 
 PLAYER, OTHER, INSTANCE = "player-1", "player-2", "instance-1"
 #: The same for all, so that all wallets are sent the same bytes, which are signed once.
@@ -81,7 +83,9 @@ def opened(kind: type[PlainWallet] = PlainWallet, *, database: str = ":memory:",
     return wallet
 
 
-def supplies_of(wallet: PlainWallet, second: PlainWallet | None = None) -> Supplies:
+def supplies_of(
+    wallet: PlainWallet, second: PlainWallet | None = None, *, operations: int = RANDOM_OPERATIONS
+) -> Supplies:
     """Return all that *wallet*, by its levers, lets a certifier do."""
 
     def distrust() -> None:
@@ -108,7 +112,7 @@ def supplies_of(wallet: PlainWallet, second: PlainWallet | None = None) -> Suppl
         old_key=old_key(),
         retired_key=retired_key(),
         foreign_instance_id="instance-of-another-operator",
-        random_operations=200,
+        random_operations=operations,
     )
 
 
@@ -125,6 +129,7 @@ def certified(
     skip: Iterable[str] = (),
     file: Path | None = None,
     profile: Profile | None = None,
+    operations: int = RANDOM_OPERATIONS,
     **settings: Any,  # Of ``certify_in_process``.
 ) -> Report:
     """
@@ -136,6 +141,7 @@ def certified(
         skip: Which scenarios not.
         file: Where its database is, which a second wallet of the same class shares; in memory if None.
         profile: What is assumed of it; with batches by default.
+        operations: How many random operations are tried.
         settings: In place of those here.
     """
     wallet = opened(kind, database=":memory:" if file is None else str(file))
@@ -150,7 +156,7 @@ def certified(
         "profile": profile or Profile(deposit_batch=True),
         "only": only,
         "skip": skip,
-        "supplies": supplies_of(wallet, second),
+        "supplies": supplies_of(wallet, second, operations=operations),
         "instance_id": INSTANCE,
         "run_id": RUN_ID,
     }
@@ -160,3 +166,14 @@ def certified(
         wallet.close()
         if second is not None:
             second.close()
+
+
+def hold_caught(wrong: WrongWallet, folder: Path) -> None:
+    """Hold that *wrong* fails where it must, perhaps where it may, and nowhere else; nothing may stumble over it."""
+    file = folder / "wallet.db" if wrong.on_file else None
+    report = certified(wrong.kind, file=file, operations=wrong.operations)
+    failed = {each.id: each.reason for each in report.failures}
+    assert wrong.must in failed
+    assert {each: failed[each] for each in failed if each != wrong.must and each not in wrong.may} == {}
+    assert not report.passed
+    assert all("stumbled" not in each.reason for each in report.verdicts)

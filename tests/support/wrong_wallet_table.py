@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.certify.wrong_wallets.registry import WRONG_WALLETS
 
-__all__ = ["PAGE", "is_row", "rows"]
+__all__ = ["PAGE", "WRONG_WALLETS", "is_row", "rows"]
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "wrong-wallets.md"
 _MODULES: Final = ("basics", "flows", "repeats", "order", "money", "callers", "hostile", "races", "failures")

@@ -41,7 +41,7 @@ class KeepsThirtyTwoBits(PlainWallet):
         super()._move(case, player_id, cents)
 
 
-@wrong("knows a call again only if it is one of the last fifty", must="G04")
+@wrong("knows a call again only if it is one of the last fifty", must="G04", operations=200)
 class CachesFiftyCalls(PlainWallet):
     def _remember(self, call: Call) -> None:
         super()._remember(call)

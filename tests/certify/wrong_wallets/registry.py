@@ -6,7 +6,10 @@ from typing import Final, TypeVar
 
 from wallet_by_hand import PlainWallet
 
-__all__ = ["WRONG_WALLETS", "WrongWallet", "wrong"]
+__all__ = ["RANDOM_OPERATIONS", "WRONG_WALLETS", "WrongWallet", "wrong"]
+
+#: Enough for whatever shows in them at all, mostly.
+RANDOM_OPERATIONS: Final = 60
 
 W = TypeVar("W", bound=PlainWallet)
 
@@ -23,6 +26,7 @@ class WrongWallet:
         must: The scenario that must fail.
         may: The other scenarios that may fail, for the same mistake shows there; nothing else may.
         on_file: Whether it needs a database in a file, as several processes share one.
+        operations: How many random operations show what it does wrong.
     """
 
     name: str
@@ -31,18 +35,24 @@ class WrongWallet:
     must: str
     may: frozenset[str]
     on_file: bool = False
+    operations: int = RANDOM_OPERATIONS
+
+    def __str__(self) -> str:
+        return self.name
 
 
 WRONG_WALLETS: Final[dict[str, WrongWallet]] = {}
 
 
-def wrong(what: str, *, must: str, may: str = "", on_file: bool = False) -> Callable[[type[W]], type[W]]:
+def wrong(
+    what: str, *, must: str, may: str = "", on_file: bool = False, operations: int = RANDOM_OPERATIONS
+) -> Callable[[type[W]], type[W]]:
     """Register the class below; *may* has ids with spaces between them."""
 
     def registered(kind: type[W]) -> type[W]:
         assert kind.__name__ not in WRONG_WALLETS, kind.__name__
         WRONG_WALLETS[kind.__name__] = WrongWallet(
-            kind.__name__, kind, what, must, frozenset(may.split()) - {must}, on_file
+            kind.__name__, kind, what, must, frozenset(may.split()) - {must}, on_file, operations
         )
         return kind
 
