@@ -154,13 +154,18 @@ def test_equal_timestamps_of_different_balances_are_advice() -> None:
 
 
 class HasAClockOfItsOwn(PlainWallet):
-    """Of two processes, every other one is ten minutes behind."""
+    """Of two processes, every other one is ten minutes behind; and a read takes longer than a tick of the clock."""
 
     _made = itertools.count()
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: as for PlainWallet
         behind_millis = 600_000 * (next(self._made) % 2)
         super().__init__(*arguments, clock_millis=lambda: time.time_ns() // 1_000_000 - behind_millis, **settings)
+
+    def _carry_out(self, call: Call) -> Reply:
+        if call.operation == "player-balance":
+            time.sleep(0.003)
+        return super()._carry_out(call)
 
 
 def test_reads_by_two_clocks_are_advice(tmp_path: Path) -> None:
