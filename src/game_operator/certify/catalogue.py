@@ -5,6 +5,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
+# Loading a package makes its name an attribute of the one above. Loaded later than here, it would be there in place of
+# the function that ``game_operator.certify`` has under that name.
+import game_operator.certify.scenarios  # noqa: F401 - see above
 from game_operator.certify.scenario import GROUPS, STAGES, Scenario, entered_scenarios
 from game_operator.errors import ConfigurationError, shown
 
