@@ -7,8 +7,6 @@ import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -357,18 +355,3 @@ def test_odd_answers_now_and_then(seed: int) -> None:
     wallet = opened()
     certified_by(_chaos(seed, wallet), wallet)
     wallet.close()
-
-
-def test_the_catalogue_keeps_its_name() -> None:
-    """It is a function of ``game_operator.certify``, which has a package of the same name: whatever is loaded first."""
-    program = (
-        "import game_operator.certify as certify\n"
-        "first = certify.scenarios()\n"
-        "from game_operator.certify.scenarios import h_time\n"
-        "assert certify.scenarios() is first"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)
-    program = (
-        "from game_operator.certify.scenarios import h_time\nfrom game_operator.certify import scenarios\nscenarios()"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)

@@ -18,10 +18,10 @@ from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, certify
 from game_operator.certify.carrier import Carried, Parcel
+from game_operator.certify.groups import d_races
 from game_operator.certify.keyring import Keyring
 from game_operator.certify.over_http import HttpCarrier
 from game_operator.certify.run import Purse, Run
-from game_operator.certify.scenarios import d_races
 from game_operator.certify.wire import Manner, Request, Seal
 from game_operator.errors import ConfigurationError, RequestNotSentError, SigningKeyError
 from game_operator.profile import Profile

@@ -15,7 +15,7 @@ from tests.certify.wrong_wallets.registry import WRONG_WALLETS, WrongWallet
 from tests.support.wrong_wallet_table import PAGE, is_row, rows
 
 #: What cannot be tried in process, or with nothing that anybody could supply.
-UNTRIED = {"D05", "E08", "E10", "F10"}
+UNTRIED = {"E08", "E10", "F10"}
 
 
 def test_the_right_wallet_passes() -> None:

@@ -5,9 +5,6 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
-# Loading a package makes its name an attribute of the one above. Loaded later than here, it would be there in place of
-# the function that ``game_operator.certify`` has under that name.
-import game_operator.certify.scenarios  # noqa: F401 - see above
 from game_operator.certify.scenario import GROUPS, STAGES, Scenario, entered_scenarios
 from game_operator.errors import ConfigurationError, shown
 
@@ -31,7 +28,7 @@ def scenarios() -> tuple[Scenario, ...]:
     """Return all scenarios in the order of their ids."""
     for module in _MODULES:
         # Each enters its scenarios.
-        importlib.import_module(f"game_operator.certify.scenarios.{module}")
+        importlib.import_module(f"game_operator.certify.groups.{module}")
     return entered_scenarios()
 
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Final
 
+from game_operator.certify.groups.batches import answers, batch
 from game_operator.certify.players import Player
 from game_operator.certify.scenario import ALL, Found, NotTried, Play, scenario
-from game_operator.certify.scenarios.batches import answers, batch
 from game_operator.certify.stage import Judging, Stage, units
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard

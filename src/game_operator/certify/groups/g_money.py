@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Generator
 from typing import Final
 
+from game_operator.certify.groups.random_operations import played_at_random
 from game_operator.certify.players import Bet
 from game_operator.certify.scenario import Found, NotTried, Play, scenario
-from game_operator.certify.scenarios.random_operations import played_at_random
 from game_operator.certify.stage import Asking, Judging, Stage, units
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard, Step

@@ -5,9 +5,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from game_operator.certify.players import Bet
-from game_operator.certify.scenario import Found, Play, scenario
-from game_operator.certify.scenarios.spoilt import (
+from game_operator.certify.groups.spoilt import (
     LACKS,
     deep,
     lacking,
@@ -18,6 +16,8 @@ from game_operator.certify.scenarios.spoilt import (
     with_raw,
     with_value,
 )
+from game_operator.certify.players import Bet
+from game_operator.certify.scenario import Found, Play, scenario
 from game_operator.certify.stage import Asking, Judging, Stage
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard, Manner, Request

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from game_operator.certify.bodies import Body, without_field
+from game_operator.certify.groups.batches import answers, batch
 from game_operator.certify.scenario import Found, NotTried, Play, scenario
-from game_operator.certify.scenarios.batches import answers, batch
 from game_operator.certify.stage import Judging, Stage
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Request
