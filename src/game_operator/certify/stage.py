@@ -1,5 +1,5 @@
 """
-The stage of one scenario: its players with what they must have, fresh ids, and the ways to ask and to judge.
+The stage of one scenario: ways to ask and to judge, and to put things back.
 
 Everything that asks is a generator, used by ``yield from``: it yields steps and is given what was heard, so that no
 scenario knows how its calls travel.
@@ -8,7 +8,7 @@ scenario knows how its calls travel.
 from collections.abc import Generator, Sequence
 from typing import Final, TypeAlias
 
-from game_operator.certify.bodies import BodyWriter
+from game_operator.certify.calls import CallMaker
 from game_operator.certify.finality import Finality, finality
 from game_operator.certify.mistakes import (
     FAILS,
@@ -20,12 +20,12 @@ from game_operator.certify.mistakes import (
     STEADY,
     WRONG_BALANCE,
 )
-from game_operator.certify.players import Bet, Player
+from game_operator.certify.players import Player
 from game_operator.certify.scenario import Found, NotTried, Scenario
 from game_operator.certify.verdicts import Note, Weight
-from game_operator.certify.wire import Act, Heard, Request, Seal, Send, Step
+from game_operator.certify.wire import Act, Heard, Request, Send, Step
 from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
@@ -39,7 +39,6 @@ Judging: TypeAlias = Generator[Step, list[Heard], None]
 
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
 MOST_BALANCE_CENTS: Final = 10**14
-_MOST_UNIT_CENTS: Final = 500
 _ALWAYS: Final = 200
 _BALANCE: Final = "/player-balance"
 _JACKPOT: Final = "JACKPOT"
@@ -52,15 +51,13 @@ def units(cents: int) -> str:
     return f"{amount_from_cents(cents):.2f}"
 
 
-class Stage:
+class Stage(CallMaker):
     """
     What a scenario has.
 
     Attributes:
-        player, other: Two players with money.
-        profile: What is assumed of the wallet.
-        writer: Writes bodies under the names of the profile.
-        instance_id: The instance that is played.
+        player, other, profile, writer, instance_id: As for ``CallMaker``.
+        scenario: The scenario.
         supplied: The names of what whoever certifies supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
         values: What was supplied that is a value, such as the number of random operations, by its name.
         notes: What is wrong and did not end the scenario.
@@ -78,84 +75,14 @@ class Stage:
         supplied: frozenset[str],
         values: dict[str, object] | None = None,
     ) -> None:
+        super().__init__(player, other, profile=profile, instance_id=instance_id, prefix=f"{run_id}-{scenario.id}")
         self.scenario: Final = scenario
-        self.player: Final = player
-        self.other: Final = other
-        self.profile: Final = profile
-        self.writer: Final = BodyWriter(profile)
-        self.instance_id: Final = instance_id
         self.supplied: Final = supplied
         self.values: Final = values or {}
         self.notes: Final[list[Note]] = []
-        self._prefix = f"{run_id}-{scenario.id}"
-        self._made = 0
         # The last call that may have moved money, if it was alone; and the last balance.
         self._moved: Heard | None = None
         self._balance: Heard | None = None
-
-    # What calls are made of.
-
-    def fresh(self, word: str = "id") -> str:
-        """Return an id that nobody has used."""
-        self._made += 1
-        return f"{self._prefix}-{word}-{self._made}"
-
-    @property
-    def unit_cents(self) -> int:
-        """A wager of which the poorer player can pay twenty."""
-        return max(1, min(_MOST_UNIT_CENTS, self.player.opening_cents // 20, self.other.opening_cents // 20))
-
-    def bet(
-        self,
-        player: Player | None = None,
-        cents: int | None = None,
-        *,
-        action: str = "BET",
-        bet_id: str | None = None,
-        tx_id: str | None = None,
-    ) -> Bet:
-        """Return a new bet; of *player*, or of the first; of *cents*, or of a unit."""
-        bet_id = self.fresh("bet") if bet_id is None else bet_id
-        return Bet(
-            player=player or self.player,
-            bet_id=bet_id,
-            wager_cents=self.unit_cents if cents is None else cents,
-            tx_id=f"withdraw:{action.lower()}:{bet_id}" if tx_id is None else tx_id,
-            round_id=f"{bet_id}-round",
-            instance_id=self.instance_id,
-            game="certify",
-            action=action,
-            profile=self.profile,
-        )
-
-    @property
-    def claim_types(self) -> tuple[str, ...]:
-        """Types of deposit that credit without a bet; none where a body has no place for a deposit's type."""
-        return self.profile.claim_types if self.writer.name("action", "deposit") else ()
-
-    def claim(self, cents: int, action: str, *, player: Player | None = None, bet_id: str | None = None) -> DepositCall:
-        """Return a claim of *cents*, of free bets or a jackpot; raise NotTried if the profile has no such claims."""
-        if action not in self.claim_types:
-            raise NotTried(f"the profile has no claims of the type {action}")
-        claimed = self.fresh("claim") if bet_id is None else bet_id
-        return DepositCall(
-            player_id=(player or self.player).id,
-            bet_id=claimed,
-            amount_cents=cents,
-            tx_id=f"deposit:{action.lower()}:{claimed}",
-            action=action,
-            instance_id=self.instance_id,
-            game="certify",
-        )
-
-    def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
-        """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""
-        return Request(title, f"/{call.operation}", self.writer.encoded(call), seal or Seal())
-
-    def early_code(self, code: str = WebhookErrorCode.BET_NOT_FOUND) -> str:
-        """Return what a deposit is answered whose withdraw may be on the way: *code*, or what the profile has."""
-        is_default = self.profile.early_deposit_code == WebhookErrorCode.BET_NOT_FOUND
-        return code if is_default else self.profile.early_deposit_code
 
     # Asking. Nothing is judged by these two.
 
