@@ -61,7 +61,7 @@ def test_a_wrong_wallet_is_told_what_it_does(
     wrong: type[PlainWallet], scenario: str, weight: Weight, told: str
 ) -> None:
     """What is told wrongly breaks the contract, what is kept wrongly loses money; the reason names both balances."""
-    (verdict,) = certified(wrong, only=[scenario]).verdicts
+    (verdict,) = certified(wrong, only=[scenario], operations=200).verdicts
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
     assert told in verdict.reason
 
@@ -139,7 +139,7 @@ def test_limits_of_the_wallets_own(wallet: type[PlainWallet], profile: Profile, 
 
 def bodies(run_id: str) -> list[bytes]:
     """Return what random play sends first, without the id of the run."""
-    report = certified(only=["G04"], run_id=run_id)
+    report = certified(only=["G04"], run_id=run_id, operations=300)
     assert reasons(report) == {}
     return [each.request_body.replace(run_id.encode(), b"run") for each in report.verdicts[0].exchanges[:40]]
 
@@ -166,7 +166,7 @@ class SaysOtherWords(PlainWallet):
 
 def test_codes_do_not_end_random_play() -> None:
     """Which code refuses is for other scenarios to say: the play goes on, and passes."""
-    report = certified(SaysOtherWords, only=["G04"])
+    report = certified(SaysOtherWords, only=["G04"], operations=300)
     assert reasons(report) == {}
     assert report.calls > 300
 
