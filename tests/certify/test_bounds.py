@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -153,7 +154,7 @@ def test_a_wallet_that_is_killed_is_judged(tmp_path: Path) -> None:
         )
     assert report.verdict("A01").outcome is Outcome.PASSED
     assert any("attempts failed" in each.reason for each in report.failures)
-    assert report.verdict("H05").reason == "not tried: the wallet gave no answer in the last 3 scenarios"
+    assert report.verdict("H05").reason == "not begun: the wallet gave no answer in the last 3 scenarios"
 
 
 def test_a_slow_wallet_is_broken_off() -> None:
@@ -168,7 +169,7 @@ def test_a_slow_wallet_is_broken_off() -> None:
     with HostileServer(turning(wallet, 0, slowly)) as server:
         report = judged(certified_at(server.base_url, timeout=1, deadline=1))
     assert time.monotonic() - began < 8
-    assert report.verdicts[-1].reason == "not tried: the run's 1 s were used up"
+    assert report.verdicts[-1].reason == "not begun: the run's 1 s were used up"
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ def certified_by(deliver: Callable[[str, Mapping[str, str], bytes], HttpResponse
             other_player_id=OTHER,
             profile=Profile(deposit_batch=True),
             instance_id=INSTANCE,
-            supplies=supplies_of(wallet),
+            supplies=replace(supplies_of(wallet), second_url=deliver),
             run_id=RUN_ID,
         )
     )

@@ -4,6 +4,7 @@ import pytest
 
 from game_operator.certify import Note, Outcome, Verdict, Weight
 from game_operator.certify.causes import causes_of
+from game_operator.certify.mistakes import UNREADABLE
 from game_operator.certify.scenario import ALL, Scenario
 
 LOST, DOUBLED, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN, Weight.ADVICE
@@ -58,6 +59,36 @@ def known(**explains: tuple[str, ...]) -> dict[str, Scenario]:
             known(A02=(ALL,), B05=("A04",)),
             [("A02", "A04", "B05"), ("B06",)],
             id="where nothing can be right, the first thing stands for all",
+        ),
+        pytest.param(
+            [failed("A06", BROKEN, "another HTTP status 400"), failed("A07", BROKEN, "another HTTP status 404")],
+            {},
+            [("A06", "A07")],
+            id="the same mistake by another number",
+        ),
+        pytest.param(
+            [failed("A04", LOST), *(failed(f"B0{number}", BROKEN, "no reply of spec §2.1") for number in range(6))],
+            {},
+            [("B00", "B01", "B02", "B03", "B04", "B05"), ("A04",)],
+            id="what hides everything else stands first",
+        ),
+        pytest.param(
+            [failed("A04", LOST), failed("B01", BROKEN, "no reply of spec §2.1")],
+            {},
+            [("A04",), ("B01",)],
+            id="what hides little does not",
+        ),
+        pytest.param(
+            [failed("A02", LOST, UNREADABLE), failed("B01", DOUBLED, UNREADABLE), failed("C01", LOST)],
+            known(A02=(ALL,)),
+            [("A02", "B01", "C01")],
+            id="no withdraw is understood: one mistake",
+        ),
+        pytest.param(
+            [failed("B09", LOST, UNREADABLE), failed("C01", LOST, UNREADABLE)],
+            {},
+            [("B09",), ("C01",)],
+            id="an odd withdraw that is refused is a mistake of its own",
         ),
         pytest.param(
             [Verdict("A01", "", LOST, Outcome.PASSED), Verdict("A02", "", LOST, Outcome.SKIPPED)],

@@ -136,7 +136,7 @@ class RefusesBatches(PlainWallet):
         pytest.param(PaysEveryItem, "A11-bet-2: answered SUCCESS, and BET_NOT_FOUND was due", id="SUCCESS for all"),
         pytest.param(AnswersTheRefusedAlone, "one that can be carried out is not answered", id="left out"),
         pytest.param(AnswersAnObject, "answered HTTP 200, and no array of replies", id="no array"),
-        pytest.param(RefusesBatches, "answered HTTP 404, and no array of replies", id="not served"),
+        pytest.param(RefusesBatches, "answered HTTP 404, and the profile says", id="not served"),
     ],
 )
 def test_a_batch_is_answered_item_by_item(wrong: type[PlainWallet], told: str) -> None:

@@ -458,3 +458,24 @@ def test_a_wallet_that_quotes_what_it_is_sent() -> None:
     assert not report.passed
     assert b"opensesame" not in pickle.dumps(report)
     wallet.close()
+
+
+@pytest.mark.parametrize("address", ["foo", "10.99.99.99", ""])
+def test_calls_come_from_an_address_of_this_machine(address: str) -> None:
+    """From another they would not arrive, and what does not arrive proves nothing about an allow-list."""
+    with served(opened()) as url, pytest.raises(ConfigurationError, match="no address of this machine"):
+        certified_at(url, only=["E10"], supplies=Supplies(elsewhere=address))
+
+
+def test_the_second_process_is_of_the_same_wallet() -> None:
+    """Nobody there, another wallet, or the first one's own address: told before anything is tried."""
+    other = PlainWallet([service_key().public_key()])
+    other.open_account(PLAYER, 99_500)
+    with served(opened()) as url, served(other) as second_url:
+        with pytest.raises(ConfigurationError, match=r"tells 995\.00 .* and the first 1000\.00"):
+            certified_at(url, only=["D06"], supplies=Supplies(second_url=second_url))
+        with pytest.raises(ConfigurationError, match="the wallet's own address"):
+            certified_at(url, only=["D06"], supplies=Supplies(second_url=f"{url}/"))
+        with pytest.raises(RequestNotSentError):
+            certified_at(url, only=["D06"], supplies=Supplies(second_url="http://127.0.0.1:9"))
+        assert certified_at(url, only=["A01"], supplies=Supplies(second_url="http://127.0.0.1:9")).passed

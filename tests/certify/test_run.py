@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 from wallet_by_hand import PlainWallet
@@ -172,7 +173,7 @@ def test_a_supply_that_fails_is_told(wallet: PlainWallet) -> None:
 
     run = run_on(delivered_to(wallet), supplies=Supplies(block=block))
     verdict = run.play(scenario(play, needs=("block",)))
-    assert verdict.outcome is Outcome.SKIPPED
+    assert (verdict.outcome, verdict.is_undone) == (Outcome.SKIPPED, True)
     assert verdict.reason == "block could not be done: OSError: no such door"
 
 
@@ -226,8 +227,57 @@ def test_a_silent_wallet_is_given_up(wallet: PlainWallet) -> None:
         assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
         assert "TimeoutError: hung up" in verdict.reason
     sent = run.calls
-    assert run.play(scenario(play)).reason == "not tried: the wallet gave no answer in the last 3 scenarios"
+    assert run.play(scenario(play)).reason == "not begun: the wallet gave no answer in the last 3 scenarios"
     assert run.calls == sent
+
+
+def test_a_crowd_without_answers_is_no_wallet_that_is_gone(wallet: PlainWallet) -> None:
+    """Calls at once may be lost while the wallet is there: what it took is put back, and the run goes on."""
+    answering, lost = delivered_to(wallet), [False]
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        answer = answering(path, headers, body)
+        if path == "/withdraw" and lost[0]:
+            raise ConnectionResetError("the queue is full")
+        return answer
+
+    def play(at: Stage) -> Play:
+        lost[0] = True
+        for heard in (yield from at.together([at.request(at.bet().withdraw(), "a withdraw") for _ in range(3)])):
+            lost[0] = False
+            at.check_reply(heard)
+
+    before, run = wallet.balance_cents(PLAYER), run_on(deliver)
+    for number in range(5):
+        verdict = run.play(replace(scenario(play), id=f"A9{number}"))
+        assert "the queue is full" in verdict.reason
+        assert verdict.is_unjudged
+        assert wallet.balance_cents(PLAYER) == before
+
+
+def test_what_goes_wrong_alike_is_told_once(wallet: PlainWallet) -> None:
+    """A hundred notes of one cause are one, with their number."""
+
+    def play(at: Stage) -> Play:
+        yield from ()
+        for number in range(100):
+            at.note(f"call {number} was odd", Weight.ADVICE, "other codes")
+        at.advise("another thing")
+
+    verdict = played(wallet, play)
+    assert [note.reason for note in verdict.notes] == ["call 0 was odd (and 99 more like it)", "another thing"]
+
+
+def test_a_mistake_that_has_words_lends_them(wallet: PlainWallet) -> None:
+    """What means and mends is the mistake's, where the scenario's own words would mislead."""
+
+    def play(at: Stage) -> Play:
+        yield from ()
+        raise Found("no answer came", Weight.CONTRACT_BROKEN, "no answer")
+
+    verdict = played(wallet, play)
+    assert "does not know what became of the call" in verdict.means
+    assert "listen backlog" in verdict.mend
 
 
 def test_a_run_has_an_end(wallet: PlainWallet) -> None:
@@ -241,7 +291,7 @@ def test_a_run_has_an_end(wallet: PlainWallet) -> None:
     verdict = run.play(scenario(play))
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
     assert verdict.reason == "broken off: the run's 0.2 s were used up"
-    assert run.play(scenario(play)).reason == "not tried: the run's 0.2 s were used up"
+    assert run.play(scenario(play)).reason == "not begun: the run's 0.2 s were used up"
     assert time.monotonic() - began < 5
 
 

@@ -1,13 +1,19 @@
 """What to change first: failures put together by the mistake behind them, what costs most at the top."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from game_operator.certify.mistakes import mistake_of
+from game_operator.certify.mistakes import UNREADABLE, mistake_of, slug_of
 from game_operator.certify.report import Cause
 from game_operator.certify.scenario import ALL, Scenario
 from game_operator.certify.verdicts import Outcome, Verdict
 
 __all__ = ["causes_of"]
+
+#: The plainest bet: nothing can be right where it fails.
+_PLAINEST: Final = "A02"
+#: What keeps so many scenarios from being judged is mended first, whatever else is known by then.
+_MANY: Final = 5
 
 
 def causes_of(verdicts: Iterable[Verdict], scenarios: Mapping[str, Scenario]) -> tuple[Cause, ...]:
@@ -26,20 +32,39 @@ def causes_of(verdicts: Iterable[Verdict], scenarios: Mapping[str, Scenario]) ->
             continue
         others = tuple(each for each in _explained(verdict, left, scenarios) if each.id not in taken)
         taken |= {verdict.id, *(each.id for each in others)}
-        causes.append(Cause(verdict, others, mistake_of(_slug(verdict))))
-    return tuple(sorted(causes, key=lambda cause: (cause.verdict.weight.rank, -len(cause.others), cause.verdict.id)))
+        causes.append(Cause(verdict, others, mistake_of(_slug(verdict, left))))
+    return tuple(sorted(causes, key=_urgency))
 
 
 def _explained(verdict: Verdict, failed: Sequence[Verdict], scenarios: Mapping[str, Scenario]) -> tuple[Verdict, ...]:
     """Return the other failures behind which the same mistake is, none of them heavier."""
-    slug = _slug(verdict)
-    named = scenarios[verdict.id].explains if not slug and verdict.id in scenarios else ()
-    same = (each for each in failed if _slug(each) == slug and (slug or each.id in named or ALL in named))
+    slug = _slug(verdict, failed)
+    named = scenarios[verdict.id].explains if verdict.id in scenarios else ()
+    same = (
+        each
+        for each in failed
+        if (slug and _slug(each, failed) == slug)
+        or (not _slug(each, failed) and (ALL in named or (not slug and each.id in named)))
+    )
     return tuple(each for each in same if each is not verdict and each.weight.rank >= verdict.weight.rank)
 
 
-def _slug(verdict: Verdict) -> str:
-    return verdict.notes[0].cause if verdict.notes else ""
+def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
+    slug = slug_of(verdict.notes[0].cause) if verdict.notes else ""
+    # One odd withdraw that is INVALID_REQUEST is the scenario's own; so it is of all if the plainest bet is.
+    if slug == UNREADABLE and not any(each.id == _PLAINEST and _begins_with(each, slug) for each in failed):
+        return ""
+    return slug
+
+
+def _begins_with(verdict: Verdict, slug: str) -> bool:
+    return bool(verdict.notes) and slug_of(verdict.notes[0].cause) == slug
+
+
+def _urgency(cause: Cause) -> tuple[bool, int, int, str]:
+    """Return what to mend first: what hides everything else, then what costs most, then what shows most often."""
+    hides = cause.verdict.is_unjudged and len(cause.others) >= _MANY
+    return not hides, cause.verdict.weight.rank, -len(cause.others), cause.verdict.id
 
 
 def _by_weight(verdict: Verdict) -> tuple[int, str]:

@@ -18,7 +18,7 @@ from game_operator.certify.causes import causes_of
 from game_operator.certify.in_process import Deliver, InProcessCarrier
 from game_operator.certify.keyring import Keyring, loaded
 from game_operator.certify.over_http import HttpCarrier
-from game_operator.certify.preflight import check_wallet
+from game_operator.certify.preflight import check_second, check_wallet
 from game_operator.certify.report import Moved, Report
 from game_operator.certify.run import Purse, Run
 from game_operator.certify.scenario import Scenario
@@ -94,7 +94,7 @@ def certify(
     headers: HeadersToSend = (),
     ssl_context: ssl.SSLContext | None = None,
     timeout: float = 5.0,
-    deadline: float = 120.0,
+    deadline: float = 300.0,
     moves_money: bool = False,
     allow_insecure_http: bool = False,
     on_verdict: OnVerdict | None = None,
@@ -139,6 +139,10 @@ def certify(
     for address in (url, supplies.second_url if supplies else None):
         if address is not None:
             _check_address(address, moves_money=moves_money)
+    if supplies and supplies.second_url is not None and str(supplies.second_url).rstrip("/") == url.rstrip("/"):
+        raise ConfigurationError(
+            f"second_url {shown(url)} is the wallet's own address. Pass another process of it, on the same database."
+        )
     commission = _Commission(
         signer=signer,
         purses=(Purse(player_id), Purse(other_player_id)),
@@ -176,7 +180,7 @@ def certify_in_process(
     skip: Iterable[str] = (),
     supplies: Supplies | None = None,
     instance_id: str | None = None,
-    deadline: float = 120.0,
+    deadline: float = 300.0,
     on_verdict: OnVerdict | None = None,
     run_id: str | None = None,
 ) -> Report:
@@ -210,6 +214,8 @@ def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
     try:
         run = commission.run(carrier)
         check_wallet(run.hear, BodyWriter(commission.profile), commission.purses, url)
+        if any("second_url" in each.needs for each in commission.chosen) and commission.supplies.second_url is not None:
+            check_second(run.hear, BodyWriter(commission.profile), commission.purses[0])
         before = [purse.cents for purse in commission.purses]
         verdicts, stages = _played(run, commission.chosen, commission.on_verdict)
         after = run.balances()

@@ -5,16 +5,23 @@ from types import MappingProxyType
 from typing import Final
 
 __all__ = [
+    "CRASH",
     "FAILS",
     "NO_ANSWER",
     "NO_BALANCE",
     "NO_REPLY",
     "OTHER_CODES",
+    "OUT_OF_TIME",
+    "SCALE",
     "STATUS",
     "STEADY",
+    "UNREADABLE",
+    "UNSERVED",
     "WRONG_BALANCE",
     "Mistake",
+    "hides_money",
     "mistake_of",
+    "slug_of",
 ]
 
 
@@ -27,6 +34,7 @@ class Mistake:
     mend: str
 
 
+CRASH: Final = "fails with HTTP"
 STATUS: Final = "another HTTP status"
 NO_ANSWER: Final = "no answer"
 NO_REPLY: Final = "no reply of spec §2.1"
@@ -34,7 +42,14 @@ NO_BALANCE: Final = "no balance"
 WRONG_BALANCE: Final = "tells a wrong balance"
 FAILS: Final = "answers SYSTEM_ERROR"
 OTHER_CODES: Final = "other codes"
+OUT_OF_TIME: Final = "out of time"
+SCALE: Final = "a hundredfold"
 STEADY: Final = "SUCCESS where nothing was done"
+UNREADABLE: Final = "every withdraw is INVALID_REQUEST"
+UNSERVED: Final = "batches are not served"
+
+#: Behind these nobody knows what became of the money: the scenario could not be judged.
+_HIDES_MONEY: Final = frozenset({CRASH, NO_ANSWER, NO_REPLY, NO_BALANCE, OUT_OF_TIME})
 
 _MISTAKES: Final = MappingProxyType(
     {
@@ -48,7 +63,15 @@ _MISTAKES: Final = MappingProxyType(
             "calls without an answer",
             "The service does not know what became of the call. It repeats it, perhaps for hours, and a player waits.",
             "Look for the call in the wallet's log: a crash, a lock that nobody releases, a query without a limit of "
-            "time. Answer SYSTEM_ERROR when your own code fails.",
+            "time. If it is only so with many calls at once, lengthen the queue of connections that the server accepts "
+            "(its listen backlog). Answer SYSTEM_ERROR when your own code fails.",
+        ),
+        CRASH: Mistake(
+            "fails with an HTTP status of 500 or more",
+            "The service does not know what became of the call, so it repeats it, perhaps for hours, while a player "
+            "waits.",
+            "Look for the exception in the wallet's log: behind each call it may be another one. Catch what your own "
+            "code raises, roll its transaction back, and answer HTTP 200 with SYSTEM_ERROR (spec §4.1).",
         ),
         NO_REPLY: Mistake(
             "answers that are no reply",
@@ -83,12 +106,46 @@ _MISTAKES: Final = MappingProxyType(
         STEADY: Mistake(
             "SUCCESS where nothing was done",
             "No money moves wrongly. The provider may expect an ERROR for a bet that was never debited.",
-            "Agree on it with the provider; the profile's unknown_rollback says which is meant.",
+            "Agree on it with the provider; the profile of this run says which is meant.",
+        ),
+        OUT_OF_TIME: Mistake(
+            "the run's time was used up",
+            "Not all was tried, so nobody knows whether the wallet is right.",
+            "Give the run more time (deadline), or find out why the wallet's answers take so long.",
+        ),
+        SCALE: Mistake(
+            "cents and currency units are mixed up",
+            "A bet costs a hundred times its wager, or a hundredth of it; or players are shown a hundred times what "
+            "they have.",
+            "Amounts in calls are whole cents: 500 is 5.00 (assumed, decision 0010). The balance in an answer is in "
+            "currency units: 95.00, and not 9500 (spec §2.1).",
+        ),
+        UNREADABLE: Mistake(
+            "every withdraw is refused as INVALID_REQUEST",
+            "No player can bet. The wallet does not recognise the calls that it is sent.",
+            "See what the wallet's log says. If it knows its game instances, name one of them for this run "
+            "(--instance, instance_id). If its bodies have other names, pass the profile that it reads them by.",
+        ),
+        UNSERVED: Mistake(
+            "batches of deposits are not served",
+            "The profile says that the service sends deposits in batches, and the wallet has no such path: those "
+            "players are not paid.",
+            "Serve /deposit-batch, or leave deposit_batch out of the profile if your provider sends none.",
         ),
     }
 )
 
 
+def slug_of(cause: str) -> str:
+    """Return the words above with which a note's *cause* begins, or *cause* itself."""
+    return next((words for words in _MISTAKES if cause.startswith(words)), cause)
+
+
 def mistake_of(cause: str) -> Mistake | None:
-    """Return the mistake behind a note's *cause*, which begins with one of the words above; None if it is none."""
-    return next((mistake for words, mistake in _MISTAKES.items() if cause.startswith(words)), None)
+    """Return the mistake behind a note's *cause*; None if it is none of these."""
+    return _MISTAKES.get(slug_of(cause))
+
+
+def hides_money(cause: str) -> bool:
+    """Return whether a scenario that ended by *cause* says nothing about money."""
+    return slug_of(cause) in _HIDES_MONEY

@@ -1,18 +1,20 @@
 """Carries parcels over HTTP; each has its exact time, whatever the wallet does."""
 
 import asyncio
+import socket
 import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address
 from typing import Final
 
 from game_operator.caller import AsyncWebhookCaller, Delivery
 from game_operator.certify.carrier import Carried, Parcel
 from game_operator.certify.wire import Manner, Request
 from game_operator.client._rough_wire import Roughness, post_roughly
-from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError
+from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpResponse
 from game_operator.signers.keys import LocalSigner
@@ -78,6 +80,7 @@ class HttpCarrier:
         # One for each of the calls that are at once, made when it is needed: httpx looks through all connections of a
         # client, for each call and more than once, and with fifty of them that takes longer than the wallet does.
         self._callers = {name: [self._caller_of(address)] for name, address in addresses.items()}
+        _check_ours(elsewhere)
         self._elsewhere = elsewhere
         self._headers = headers
         self._timeout = timeout
@@ -171,6 +174,21 @@ def _is_rough(request: Request) -> bool:
     odd = request.method != "POST" or own_type or request.at == "elsewhere" or request.seal.times > 1
     # Of a body without a byte, the caller would tell neither type nor length.
     return odd or not request.body or request.manner is not Manner.WHOLE
+
+
+def _check_ours(address: str | None) -> None:
+    """Hold that *address* is one of this machine's: from another nothing would arrive, and that proves nothing."""
+    if address is None:
+        return
+    try:
+        family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
+        with socket.socket(family) as bound:
+            bound.bind((address, 0))
+    except (ValueError, OSError) as failed:
+        raise ConfigurationError(
+            f"elsewhere {shown(address)} is no address of this machine ({failed}). Pass one that calls can come from, "
+            "such as 127.0.0.2."
+        ) from None
 
 
 def _check_no_loop() -> None:

@@ -12,13 +12,15 @@ from game_operator.errors import ConfigurationError, RequestNotSentError, shown
 from game_operator.models.webhooks import BalanceCall
 from game_operator.money import amount_from_cents
 
-__all__ = ["check_wallet"]
+__all__ = ["check_second", "check_wallet"]
 
 #: The least that both players must have, in cents: scenarios scale to what there is.
 _LEAST_CENTS: Final = 1_000
 _REMEDIES: Final[Mapping[str, str]] = {
-    WebhookErrorCode.INVALID_SIGNATURE: "The wallet takes our calls for forged. Give it the public half of the key "
-    "that you certify with, or pass the private half of the one it has.",
+    WebhookErrorCode.INVALID_SIGNATURE: "The wallet takes our calls for forged. It needs the public half of the key "
+    "that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, in the "
+    "header signature (or the one that the profile names), in URL-safe Base64 without padding (assumed, decision "
+    "0011).",
     WebhookErrorCode.INVALID_REQUEST: "The wallet does not understand a player-balance. Mind the address, a prefix "
     "such as /wallet, and pass the profile with which it reads its bodies.",
     WebhookErrorCode.SYSTEM_ERROR: "The wallet fails, or has another key than ours. Look into its log.",
@@ -47,6 +49,26 @@ def check_wallet(hear: Callable[[Request], Heard], writer: BodyWriter, purses: t
         if heard.unreachable:
             raise _UnreachableError(heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out)
         _check_answer(heard, purse, url)
+
+
+def check_second(hear: Callable[[Request], Heard], writer: BodyWriter, purse: Purse) -> None:
+    """
+    Hold that the second process of the wallet is one: it has the same player, with the same balance.
+
+    Raises:
+        RequestNotSentError: Nobody can reach it.
+        ConfigurationError: It is another wallet, or none.
+    """
+    body = writer.encoded(BalanceCall(player_id=purse.player_id))
+    heard = hear(Request("the balance, of the second process", "/player-balance", body, at="second"))
+    if heard.unreachable:
+        raise _UnreachableError(heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out)
+    if purse.cents is not None and heard.balance_cents != purse.cents:
+        told = "no balance" if heard.balance_cents is None else amount_from_cents(heard.balance_cents)
+        raise ConfigurationError(
+            f"The second process (second_url) tells {told} of the player {shown(purse.player_id)}, and the first "
+            f"{amount_from_cents(purse.cents)}. Pass another process of the same wallet, on the same database."
+        )
 
 
 def _check_answer(heard: Heard, purse: Purse, url: str) -> None:

@@ -142,6 +142,11 @@ class Report:
         return tuple(verdict for verdict in self.verdicts if verdict.outcome is Outcome.SKIPPED)
 
     @property
+    def unjudged(self) -> tuple[Verdict, ...]:
+        """The failures behind which nobody knows what became of the money: what hides it is to be mended first."""
+        return tuple(verdict for verdict in self.verdicts if verdict.is_unjudged)
+
+    @property
     def money_at_risk(self) -> tuple[Cause, ...]:
         """The causes by which money is lost or doubled."""
         return tuple(cause for cause in self.causes if cause.verdict.weight.is_money)

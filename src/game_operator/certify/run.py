@@ -11,10 +11,10 @@ from typing import Any, Final
 from game_operator.certify.bodies import BodyWriter
 from game_operator.certify.carrier import Carried, Carrier, Parcel
 from game_operator.certify.keyring import Keyring
-from game_operator.certify.mistakes import NO_ANSWER
+from game_operator.certify.mistakes import NO_ANSWER, OUT_OF_TIME, mistake_of
 from game_operator.certify.players import Player
 from game_operator.certify.report import Latency
-from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario
+from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario, Undone
 from game_operator.certify.stage import Stage, units
 from game_operator.certify.supplies import Supplies, at_hand, missing_told
 from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
@@ -117,8 +117,7 @@ class Run:
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
             return replace(_verdict(scenario, Outcome.SKIPPED, missing_told(missing)), missing=missing)
         if problem := self._unplayable():
-            note = Note(problem, Weight.CONTRACT_BROKEN, NO_ANSWER)
-            return _judged(scenario, [note], _Record(), 0.0)
+            return _judged(scenario, [problem], _Record(), 0.0)
         self._record, began = _Record(), time.monotonic()
         self._is_load = scenario.stage == STAGES[-1]
         verdict = self._played(scenario)
@@ -157,28 +156,33 @@ class Run:
                 self._undo()
         except NotTried as why:
             if not notes:
-                return self._after(stage, _verdict(scenario, Outcome.SKIPPED, str(why), self._record))
+                verdict = _verdict(scenario, Outcome.SKIPPED, str(why), self._record)
+                return self._after(stage, replace(verdict, is_undone=isinstance(why, Undone)))
         except Found as found:
             notes.append(Note(found.reason, found.weight or scenario.weight, found.cause, found.place))
         except Exception as odd:  # An answer that nobody thought of: a verdict is due all the same.
             told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
             notes.append(Note(told, Weight.CONTRACT_BROKEN))
-        self._silent = self._silent + 1 if any(note.cause == NO_ANSWER for note in notes) else 0
         return self._after(stage, _judged(scenario, notes, self._record, 0.0))
 
     def _after(self, stage: Stage | None, verdict: Verdict) -> Verdict:
         """Put balances back, and remember them if they are known."""
         for purse in self._purses:
             purse.cents = None
-        if stage is None or self._silent:
+        if stage is None:
+            self._silent = self._silent + 1 if any(note.cause == NO_ANSWER for note in verdict.notes) else 0
             return verdict
         if verdict.outcome is Outcome.PASSED and not (stage.player.drifted_cents or stage.other.drifted_cents):
             for purse, player in zip(self._purses, (stage.player, stage.other), strict=True):
                 purse.cents = player.due_cents
+            self._silent = 0
             return verdict
         self._record = _Record()
         with suppress(Found):  # Out of time: the report says what was left.
             self._drive(stage.restore())
+        # Calls that go unanswered in a crowd are one thing, and a wallet that is gone another.
+        answered = any(exchange.status for _, exchange in self._record.kept())
+        self._silent = 0 if answered else self._silent + 1
         return verdict
 
     def _staged(self, scenario: Scenario) -> Stage:
@@ -201,12 +205,14 @@ class Run:
                 raise NotTried(f"{told}, and that is too little to bet")
         return stage
 
-    def _unplayable(self) -> str:
+    def _unplayable(self) -> Note | None:
+        """Return why no more scenario is begun, or None."""
         if self._silent >= _PATIENCE:
-            return f"not tried: the wallet gave no answer in the last {_PATIENCE} scenarios"
+            told = f"not begun: the wallet gave no answer in the last {_PATIENCE} scenarios"
+            return Note(told, Weight.CONTRACT_BROKEN, NO_ANSWER)
         if time.monotonic() > self._until:
-            return f"not tried: the run's {self._seconds:g} s were used up"
-        return ""
+            return Note(f"not begun: the run's {self._seconds:g} s were used up", Weight.CONTRACT_BROKEN, OUT_OF_TIME)
+        return None
 
     def _drive(self, play: Play) -> Any:  # Any: what a part of a scenario returns is its own business.
         """Perform the steps of *play*; return what it returns."""
@@ -218,7 +224,8 @@ class Run:
                 return ended.value
             if time.monotonic() > self._until:
                 play.close()
-                raise Found(f"broken off: the run's {self._seconds:g} s were used up", Weight.CONTRACT_BROKEN)
+                told = f"broken off: the run's {self._seconds:g} s were used up"
+                raise Found(told, Weight.CONTRACT_BROKEN, OUT_OF_TIME)
             answers = self._acted(step) if isinstance(step, Act) else self._heard(step.requests)
 
     def _acted(self, act: Act) -> list[Heard]:
@@ -230,7 +237,7 @@ class Run:
         except NotTried:
             raise
         except Exception as failed:
-            raise NotTried(f"{act.what} could not be done: {type(failed).__name__}: {failed}") from failed
+            raise Undone(f"{act.what} could not be done: {type(failed).__name__}: {failed}") from failed
         with suppress(ValueError):
             self._to_undo.remove((act.what, act.arguments))
         return []
@@ -324,5 +331,19 @@ def _judged(scenario: Scenario, notes: list[Note], record: _Record, duration_ms:
     at = {place: index for index, (place, _) in enumerate(record.kept())}
     placed = [replace(note, exchange=None if note.exchange is None else at.get(note.exchange)) for note in notes]
     placed.sort(key=lambda note: note.weight.rank)
-    verdict = _verdict(scenario, Outcome.FAILED, placed[0].reason, record)
-    return replace(verdict, weight=placed[0].weight, notes=tuple(placed), duration_ms=duration_ms)
+    folded = _folded(placed)
+    verdict = _verdict(scenario, Outcome.FAILED, folded[0].reason, record)
+    verdict = replace(verdict, weight=folded[0].weight, notes=tuple(folded), duration_ms=duration_ms)
+    mistake = mistake_of(folded[0].cause)
+    return replace(verdict, means=mistake.means, mend=mistake.mend) if mistake else verdict
+
+
+def _folded(notes: list[Note]) -> list[Note]:
+    """Return *notes*, one for each cause and weight: a hundred calls at once can all go wrong alike."""
+    alike: dict[tuple[str, Weight], list[Note]] = {}
+    for note in notes:
+        alike.setdefault((note.cause or note.reason, note.weight), []).append(note)
+    return [
+        replace(first, reason=f"{first.reason} (and {len(more)} more like it)") if more else first
+        for first, *more in alike.values()
+    ]

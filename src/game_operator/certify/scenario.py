@@ -11,7 +11,7 @@ from game_operator.errors import ConfigurationError
 if TYPE_CHECKING:
     from game_operator.certify.stage import Stage
 
-__all__ = ["ALL", "GROUPS", "STAGES", "Found", "NotTried", "Play", "Scenario", "scenario"]
+__all__ = ["ALL", "GROUPS", "STAGES", "Found", "NotTried", "Play", "Scenario", "Undone", "scenario"]
 
 #: A scenario under way: it yields steps, is given what was heard of each, and returns when all is well. Any: what a
 #: part of a scenario returns is the part's own business.
@@ -48,6 +48,10 @@ class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing g
 
 class NotTried(Exception):  # noqa: N818 - see above
     """Ends a scenario: it cannot be tried on this wallet, and this is why."""
+
+
+class Undone(NotTried):
+    """Ends a scenario: whoever certifies was to do something to the wallet, and could not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from game_operator.certify.calls import CallMaker
 from game_operator.certify.finality import Finality, finality
 from game_operator.certify.mistakes import (
+    CRASH,
     FAILS,
     NO_ANSWER,
     NO_BALANCE,
@@ -18,6 +19,7 @@ from game_operator.certify.mistakes import (
     OTHER_CODES,
     STATUS,
     STEADY,
+    UNREADABLE,
     WRONG_BALANCE,
 )
 from game_operator.certify.players import Player
@@ -40,8 +42,14 @@ Judging: TypeAlias = Generator[Step, list[Heard], None]
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
 MOST_BALANCE_CENTS: Final = 10**14
 _ALWAYS: Final = 200
+_CRASH: Final = 500
 _BALANCE: Final = "/player-balance"
 _JACKPOT: Final = "JACKPOT"
+#: What a refusal says of the wallet as a whole, by path and code.
+_CAUSES: Final = {
+    ("", WebhookErrorCode.SYSTEM_ERROR.value): FAILS,
+    ("/withdraw", WebhookErrorCode.INVALID_REQUEST.value): UNREADABLE,
+}
 _FUNDS: Final = WebhookErrorCode.INSUFFICIENT_BALANCE.value
 _LIMIT: Final = WebhookErrorCode.LIMIT_EXCEEDED.value
 
@@ -128,7 +136,7 @@ class Stage(CallMaker):
             raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, NO_ANSWER, heard.place)
         if heard.reply is None:
             told = f"{title}: answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}"
-            raise Found(told, Weight.CONTRACT_BROKEN, NO_REPLY, heard.place)
+            raise Found(told, Weight.CONTRACT_BROKEN, CRASH if heard.status >= _CRASH else NO_REPLY, heard.place)
         if heard.status != status:
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
             told = f"{title}: answered {kind} with HTTP {heard.status}, and it must be {status}"
@@ -158,18 +166,21 @@ class Stage(CallMaker):
         heard = yield from self.hear(what, title)
         if unless_limited and heard.code == fold_code(_LIMIT, self.profile):
             raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}")
-        self.check_success(heard)
-        who = player or self._player_of(what)
-        who.due_cents += moves
-        yield from self.check_told(heard, who)
+        yield from self.check_moved(heard, player or self._player_of(what), moves)
         return heard
+
+    def check_moved(self, heard: Heard, player: Player, moves: int) -> Judging:
+        """Hold that it is a SUCCESS, and tells the balance that is due once *moves* cents have moved."""
+        self.check_success(heard)
+        player.due_cents += moves
+        yield from self.check_told(heard, player)
 
     def check_success(self, heard: Heard) -> None:
         """Hold that it is a SUCCESS."""
         if not heard.succeeded:
             told = f"{heard.request.title}: refused with {heard.code}, and SUCCESS was due"
-            fails = heard.code == WebhookErrorCode.SYSTEM_ERROR
-            raise Found(told, cause=FAILS if fails else "", place=heard.place)
+            cause = _CAUSES.get((heard.request.path, str(heard.code))) or _CAUSES.get(("", str(heard.code)), "")
+            raise Found(told, cause=cause, place=heard.place)
 
     def again(self, what: WebhookCall | Request, first: Heard, title: str, *, player: Player | None = None) -> Asking:
         """

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from game_operator.certify.mistakes import hides_money
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs
 
@@ -126,6 +127,7 @@ class Verdict:
         rests_on: The sections of the specification and the decision notes (assumed) that it follows.
         means: What a failure means.
         mend: How it is usually mended.
+        is_undone: Whether it was skipped because what was supplied for it did not work.
         missing: What it needs and was not supplied, by the names of ``Supplies`` and of a few things beside them.
     """
 
@@ -141,6 +143,7 @@ class Verdict:
     means: str = ""
     mend: str = ""
     missing: tuple[str, ...] = ()
+    is_undone: bool = False
 
     @property
     def group(self) -> str:
@@ -156,6 +159,11 @@ class Verdict:
     def is_advice(self) -> bool:
         """Whether something could be better, and no more."""
         return self.outcome is Outcome.FAILED and self.weight is Weight.ADVICE
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether it failed by something behind which nobody knows what became of the money."""
+        return self.failed and bool(self.notes) and hides_money(self.notes[0].cause)
 
     @property
     def is_assumed(self) -> bool:

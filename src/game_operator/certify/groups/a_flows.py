@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from game_operator.certify.groups.batches import answers, batch
+from game_operator.certify.mistakes import SCALE
 from game_operator.certify.players import Player
 from game_operator.certify.scenario import ALL, Found, NotTried, Play, scenario
 from game_operator.certify.stage import Judging, Stage, units
@@ -53,9 +54,25 @@ def a02(at: Stage) -> Play:
     """A wager is debited, a win credited; the bet is CLOSED, so that a later rollback gives nothing back."""
     bet = at.bet()
     won_cents = bet.wager_cents * 5 // 2
-    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    heard = yield from at.hear(bet.withdraw(), "a withdraw")
+    _check_scale(at, heard, bet.wager_cents)
+    yield from at.check_moved(heard, at.player, -bet.wager_cents)
     yield from at.holds(at.player)
     yield from at.accepts(bet.deposit(won_cents), "its deposit", moves=won_cents)
+
+
+def _check_scale(at: Stage, heard: Heard, wager_cents: int) -> None:
+    """The first days' mistake: cents are taken for currency units, or told in their place."""
+    told = heard.balance_cents
+    if told is None:
+        return
+    wrong = {100 * wager_cents, wager_cents // 100} - {0}
+    hundredfold = heard.succeeded and at.player.due_cents - told in wrong
+    poor = heard.code == WebhookErrorCode.INSUFFICIENT_BALANCE and wager_cents <= told < 100 * wager_cents
+    if hundredfold or poor:
+        told_ = "was refused for want of money" if poor else f"left {units(told)}"
+        reason = f"a withdraw of {wager_cents} cents from {units(at.player.due_cents)} {told_}"
+        raise Found(reason, cause=SCALE, place=heard.place)
 
 
 @scenario(

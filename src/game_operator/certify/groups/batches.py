@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.mistakes import NO_ANSWER
+from game_operator.certify.mistakes import NO_ANSWER, UNSERVED
 from game_operator.certify.scenario import Found
 from game_operator.certify.stage import Stage
 from game_operator.certify.verdicts import Weight
@@ -16,6 +16,7 @@ from game_operator.protocol.webhook_reply import read_batch_reply
 
 __all__ = ["answers", "batch"]
 
+_NOT_SERVED: Final = frozenset({404, 405})
 _PATH: Final = "/deposit-batch"
 
 
@@ -33,6 +34,9 @@ def answers(heard: Heard, calls: Sequence[DepositCall]) -> list[Heard | None]:
     title = heard.request.title
     if not heard.status:
         raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, NO_ANSWER, heard.place)
+    if heard.status in _NOT_SERVED:
+        told = f"{title}: answered HTTP {heard.status}, and the profile says that the service sends batches"
+        raise Found(told, cause=UNSERVED, place=heard.place)
     try:
         replies = read_batch_reply(heard.body)
     except MalformedCallError as malformed:

@@ -10,7 +10,7 @@ from game_operator.certify.stage import Judging, Stage
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard
 from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import WebhookCall
+from game_operator.models.webhooks import WebhookCall, WithdrawCall
 
 __all__ = ["played_at_random"]
 
@@ -103,7 +103,10 @@ class _Table:
 
     def _come_late(self) -> Judging:
         call, code = self.random.choice(self.too_late)
-        yield from self.at.refuses(call, f"a {call.operation} that comes too late", code)
+        # A withdraw that was answered SUCCESS may be so again once its bet is rolled back, if it moves nothing.
+        known = isinstance(call, WithdrawCall)
+        title = f"a {call.operation} that comes too late"
+        yield from self.at.refuses(call, title, code, success_is_sound=known)
 
     def _moves(self, call: WebhookCall, title: str, cents: int) -> Judging:
         heard = yield from self.at.accepts(call, title, moves=cents)
