@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from wallet_by_hand import Case, PlainWallet
 
-from game_operator.certify import Outcome, Supplies, Weight
+from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.profile import Profile
 from tests.certify.findings import found, only, skipped
-from tests.certify.harness import certified
+from tests.certify.harness import OTHER, PLAYER, certified, delivered_to, service_key, service_signer
 from tests.certify.ours import certified_ours
 from tests.certify.wrong_wallets import flows
 from tests.support.ledgers import InMemory
@@ -189,3 +189,52 @@ def test_no_answer_makes_a_scenario_stumble(answer: bytes) -> None:
     report = certified(type("ThisParrot", (Parrot,), {"answer": answer}), only=["A", "B"])
     assert {each.id: each.reason for each in report.verdicts if "stumbled" in each.reason} == {}
     assert len(report.failures) > 20
+
+
+class TellsCents(PlainWallet):
+    """Tells 9500 where 95.00 is meant."""
+
+    def _render_balance(self, cents: int) -> str:
+        return str(cents)
+
+
+class ReadsUnits(PlainWallet):
+    """Takes 500 for 500.00."""
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        return 100 * super()._read_amount(operation, action, document)
+
+
+class ReadsHundredths(PlainWallet):
+    """Takes 500 for hundredths of a cent."""
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        return super()._read_amount(operation, action, document) // 100
+
+
+@pytest.mark.parametrize(
+    ("wrong", "opening_cents", "told"),
+    [
+        pytest.param(TellsCents, 100_000, "left 99500.00", id="cents told"),
+        pytest.param(ReadsUnits, 100_000, "left 500.00", id="units read"),
+        pytest.param(ReadsUnits, 10_000, "was refused for want of money", id="units read, and too little money"),
+        pytest.param(ReadsHundredths, 100_000, "left 999.95", id="hundredths read"),
+    ],
+)
+def test_cents_and_units_are_told_apart(wrong: type[PlainWallet], opening_cents: int, told: str) -> None:
+    """The mistake of the first days is told by its name, and stands for whatever else fails by it (spec §2.1)."""
+    wallet = wrong([service_key().public_key()])
+    for player_id in (PLAYER, OTHER):
+        wallet.open_account(player_id, opening_cents)
+    report = certify_in_process(
+        delivered_to(wallet),
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
+        only="A,B,C",
+    )
+    wallet.close()
+    first = report.causes[0]
+    assert (first.verdict.id, first.title) == ("A02", "cents and currency units are mixed up")
+    assert told in first.verdict.reason
+    assert {each.id for each in report.failures} == {*first.ids}
