@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from game_operator.certify.mistakes import NO_REPLY, mistake_of
 from game_operator.certify.report import Cause, Latency, Moved, Report
 from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
 from game_operator.errors import MalformedCallError
@@ -14,15 +15,20 @@ __all__ = [
     "EVIL_BYTES",
     "URL",
     "advised",
+    "broken",
+    "doubled",
     "exchange",
     "failed",
     "failing_report",
+    "hidden",
     "hostile_report",
     "large_report",
     "passed",
     "passing_report",
     "report",
     "skipped",
+    "undone",
+    "unjudged",
 ]
 
 URL = "http://127.0.0.1:8000/wallet"
@@ -141,6 +147,33 @@ def skipped(scenario_id: str = "A09") -> Verdict:
         reason="It needs a way to block a player: pass block=.",
         rests_on=("spec §4.1", "decision 0014"),
     )
+
+
+def undone(scenario_id: str = "A09") -> Verdict:
+    """Return a verdict of a scenario for which something was supplied that did not work."""
+    reason = "the hook block ended with exit code 7: 'ann is unknown here'"
+    return replace(skipped(scenario_id), reason=reason, is_undone=True)
+
+
+def unjudged(scenario_id: str = "B03") -> Verdict:
+    """Return a verdict of a scenario that says nothing about money: no answer could be read."""
+    verdict = failed(
+        scenario_id,
+        "a withdraw sent again",
+        Weight.CONTRACT_BROKEN,
+        "a withdraw: answered HTTP 200, and no reply of spec §2.1",
+        means="of the scenario",
+        mend="of the scenario",
+    )
+    return replace(verdict, notes=(replace(verdict.notes[0], cause=NO_REPLY),))
+
+
+def hidden(count: int, *others: Cause) -> Report:
+    """Return the report of a wallet whose answers nobody can read in *count* scenarios, and with *others*."""
+    blind = [unjudged(f"B{number:02}") for number in range(1, count + 1)]
+    cause = Cause(blind[0], tuple(blind[1:]), mistake_of(NO_REPLY))
+    seen = [each for other in others for each in (other.verdict, *other.others)]
+    return report(passed("A01"), *blind, *seen, causes=(cause, *others))
 
 
 def doubled() -> Verdict:

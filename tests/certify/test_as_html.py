@@ -11,22 +11,28 @@ from html.parser import HTMLParser
 
 import pytest
 
+from game_operator.certify import scenarios
 from game_operator.certify.as_html import html
 from game_operator.certify.latency_chart import latency_chart
-from game_operator.certify.report import Cause, Latency, Moved
+from game_operator.certify.page import NOTES
+from game_operator.certify.report import Cause, Latency, Moved, Report
 from game_operator.certify.verdicts import Note, Verdict, Weight
 from tests.certify.reports import (
     advised,
+    broken,
     doubled,
     exchange,
     failing_report,
+    hidden,
     hostile_report,
     large_report,
     passed,
     passing_report,
     report,
     skipped,
+    undone,
 )
+from tests.support.documents import ROOT
 
 #: Elements that have no end.
 _VOID = {"meta", "br"}
@@ -104,8 +110,89 @@ def lone(verdict: Verdict) -> Page:
 def test_the_first_sentence(weights: Sequence[Weight], sentence: str) -> None:
     """Passed or failed, and whether money is at risk."""
     wrong = [replace(doubled(), id=f"B{number:02}", weight=weight) for number, weight in enumerate(weights)]
-    page = Page(html(report(passed("A01"), *wrong)))
+    page = Page(html(report(passed("A01"), *wrong, causes=tuple(map(Cause, wrong)))))
     assert page.part("certification of a wallet ", ".") + "." == sentence
+
+
+def test_the_first_sentence_is_of_the_causes() -> None:
+    """What a cause explains is not told as another kind of loss, for nobody would find it below."""
+    lost, explained = replace(doubled(), weight=Weight.MONEY_LOST), replace(doubled(), id="B02")
+    page = Page(html(report(lost, explained, causes=(Cause(lost, (explained,)),))))
+    assert "Failed: this wallet loses money. 1 mistake" in page.text
+
+
+@pytest.mark.parametrize(
+    ("untried", "rest"),
+    [
+        pytest.param(("A09",), "; 1 scenario was not tried.", id="one"),
+        pytest.param(("A09", "B08"), "; 2 scenarios were not tried.", id="two"),
+    ],
+)
+def test_a_pass_says_what_it_does_not_cover(untried: Sequence[str], rest: str) -> None:
+    """In its own sentence, and not only in the figures."""
+    page = Page(html(report(passed("A01"), *map(skipped, untried))))
+    assert f"Passed: no money was lost or doubled, and the contract was kept{rest}" in page.text
+
+
+@pytest.mark.parametrize(
+    ("made", "sentences"),
+    [
+        pytest.param(
+            hidden(1),
+            "Failed: 1 scenario could not be judged, and nobody knows what became of the money. "
+            "1 mistake hides what became of it. Mend it",
+            id="one",
+        ),
+        pytest.param(
+            hidden(51, Cause(broken())),
+            "Failed: 51 scenarios could not be judged, and nobody knows what became of the money. "
+            "1 mistake hides what became of it, 1 breaks the contract. Mend the first one first",
+            id="many",
+        ),
+        pytest.param(
+            hidden(6, Cause(doubled())),
+            "Failed: this wallet doubles money. 1 mistake puts money at risk, 1 hides what became of it. "
+            "6 scenarios could not be judged: nobody knows what became of the money there.",
+            id="and money at risk",
+        ),
+    ],
+)
+def test_what_could_not_be_judged_is_no_all_clear(made: Report, sentences: str) -> None:
+    """Where no answer can be read, nobody says that no money went wrong."""
+    page = Page(html(made))
+    assert sentences in page.text
+    assert "Nobody knows what became of the money. The service cannot read the answer" in page.text
+    assert "No money went wrong" not in page.text
+
+
+def test_a_broken_contract_alone_is_told_as_one() -> None:
+    """All balances were right, and the page says so."""
+    assert f"No money went wrong. {broken().means}" in lone(broken()).text
+    assert "No money went wrong" not in Page(html(failing_report())).text
+
+
+def test_what_was_supplied_and_failed_is_no_pass() -> None:
+    """It stands first, on red, with the reason; beside what failed, too."""
+    page = Page(html(report(passed("A01"), undone("A09"), undone("B14"))))
+    first = page.part("certification of a wallet", "In figures")
+    assert "Not finished: what was supplied did not work, and 2 scenarios could not be tried." in first
+    assert "so A09, B14 could not be tried: the hook block ended with exit code 7: 'ann is unknown here'" in first
+    assert page.values("class", "section")[0] == "verdict bad"
+    both = Page(html(report(doubled(), undone(), causes=(Cause(doubled()),))))
+    assert "the hook block ended with exit code 7" in both.part("certification of a wallet", "What to change")
+    assert Page(html(report(passed("A01"), skipped()))).values("class", "section")[0] == "verdict good"
+
+
+def test_where_the_grounds_can_be_read_is_told_once() -> None:
+    """The notes that this report rests on, with the titles that they have."""
+    told = Page(html(failing_report())).part("What a scenario rests on:", "Made by")
+    assert "decision 0014, What a repeated, late or early call does" in told
+    assert "decision 0013" not in told
+    named = {each for scenario in scenarios() for each in scenario.rests_on if each.startswith("decision ")}
+    assert set(NOTES) == named
+    for name, title in NOTES.items():
+        (note,) = (ROOT / "docs" / "decisions").glob(f"{name.removeprefix('decision ')}-*.md")
+        assert note.read_text().partition("\n")[0].partition(". ")[2] == title
 
 
 def test_a_run_that_tried_nothing_has_not_passed() -> None:
@@ -172,10 +259,10 @@ def test_what_was_not_tried_is_told_once_for_each_reason() -> None:
     assert told.strip() == "It needs a way to block a player: pass block=. A09, B08 It needs a second key. C13"
 
 
-def test_groups_in_which_something_failed_come_first() -> None:
-    """And in each the failures, so that nobody looks for them."""
+def test_groups_stand_by_their_letters() -> None:
+    """And in each the failures first, so that nobody looks for them."""
     text = Page(html(failing_report())).part("All scenarios", "Made by")
-    groups = ("B Repeats", "C Order and state", "E Who calls", "A Flows", "D Many at once", "F Hostile input")
+    groups = ("A Flows", "B Repeats", "C Order and state", "D Many at once", "E Who calls", "F Hostile input")
     places = [text.rindex(group) for group in groups]
     assert places == sorted(places)
     mixed = report(passed("B00"), skipped("B05"), replace(advised(), id="B02"), replace(doubled(), id="B09"))
@@ -320,7 +407,7 @@ def test_a_full_run_fits_into_a_mail(wrong: bool) -> None:
 @pytest.mark.parametrize(
     ("moved", "words"),
     [
-        pytest.param((Moved("p1", 100, 100),), "This run left the balances as it found them.", id="nothing"),
+        pytest.param((Moved("p1", 100, 100),), "p1 1.00 1.00 nothing", id="nothing"),
         pytest.param((Moved("p1", 10_000, 9_500),), "p1 100.00 95.00 -5.00", id="less"),
         pytest.param((Moved("p1", 123_450, 123_451),), "p1 1,234.50 1,234.51 +0.01", id="more"),
         pytest.param((Moved("p1", 0, None),), "p1 0.00 unknown unknown", id="unknown"),
@@ -337,6 +424,8 @@ def test_the_latency_is_drawn_and_told() -> None:
     told = page.part("How long answers took", "Advice")
     assert "Of 187 answers were there within 50 % 12.3 ms 90 % 19.8 ms 95 % 20.7 ms 99 % 501.0 ms all 720.0 ms" in told
     assert "6 took longer than 100 ms, 2 took longer than 500 ms." in told
+    quick = Page(html(report(passed("A01"), latency=Latency((1.0, 100.0), 1.0, 8))))
+    assert "None took longer than 100 ms. With" in quick.text
     assert "Latency. 187 answers; half within 12.3 ms" in (page.values("aria-label", "svg")[0])
     assert "How long answers took" not in Page(html(passing_report())).text
 

@@ -16,6 +16,7 @@ from tests.certify.reports import (
     EVIL_BYTES,
     URL,
     advised,
+    broken,
     exchange,
     failing_report,
     hostile_report,
@@ -23,6 +24,8 @@ from tests.certify.reports import (
     passing_report,
     report,
     skipped,
+    undone,
+    unjudged,
 )
 from tests.support.documents import ROOT
 
@@ -74,6 +77,9 @@ def test_advice_does_not_fail_a_wallet() -> None:
     assert read["passed"] is True
     assert read["counts"] == {
         "outcomes": {"passed": 2, "failed": 1, "skipped": 1},
+        "failed_without_advice": 0,
+        "unjudged": 0,
+        "undone": 0,
         "failed_by_weight": {"money lost": 0, "money doubled": 0, "contract broken": 0, "advice": 1},
     }
     assert read["latency"] is None
@@ -83,6 +89,19 @@ def test_advice_does_not_fail_a_wallet() -> None:
         "contract broken": 1,
         "advice": 1,
     }
+
+
+def test_what_says_nothing_about_money_is_counted() -> None:
+    """What could not be judged, and what could not be tried though it was supplied for; other failures are neither."""
+    read = told(report(unjudged(), broken(), undone(), skipped("A11"), advised()))
+    assert {name: read["counts"][name] for name in ("failed_without_advice", "unjudged", "undone")} == {
+        "failed_without_advice": 2,
+        "unjudged": 1,
+        "undone": 1,
+    }
+    assert read["counts"]["outcomes"] == {"passed": 0, "failed": 3, "skipped": 2}
+    assert [each["id"] for each in read["verdicts"] if each["is_unjudged"]] == ["B03"]
+    assert [each["id"] for each in read["verdicts"] if each["is_undone"]] == ["A09"]
 
 
 def test_causes_stand_in_the_order_of_the_report() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from game_operator.certify.as_junit import junit
 from game_operator.certify.report import Report
@@ -20,6 +20,8 @@ from tests.certify.reports import (
     large_report,
     passing_report,
     report,
+    skipped,
+    undone,
 )
 
 
@@ -112,6 +114,15 @@ def test_a_skipped_scenario_says_why() -> None:
     (skipped,) = cases(failing_report())["A09"].result
     assert isinstance(skipped, Skipped)
     assert skipped.message == "It needs a way to block a player: pass block=."
+
+
+def test_what_was_supplied_and_failed_is_an_error() -> None:
+    """Green would hide that a scenario which somebody wanted to be tried was not."""
+    (error,) = cases(report(undone()))["A09"].result
+    assert isinstance(error, Error)
+    assert error.message == "the hook block ended with exit code 7: 'ann is unknown here'"
+    (suite,) = suites(report(undone(), skipped("A11"))).values()
+    assert (suite.errors, suite.skipped, suite.failures) == (1, 1, 0)
 
 
 def test_hostile_bytes_are_data() -> None:

@@ -74,6 +74,7 @@ def test_a_right_wallet_passes(run: Run, wallet: Served, service_pem: Path) -> N
     assert "bob has 100.00, as before." in told.out
     assert "Failed:" not in told.out
     assert max(map(len, lines)) <= 100
+    assert lines[0].endswith("; 1 scenario was not tried.")
 
 
 def test_a_wrong_wallet_is_understood_on_the_first_screen(
@@ -216,7 +217,13 @@ def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_p
         pytest.param(("URL", "KEY", *_WHO, "--only", "A", "--skip", "A"), "No scenario is left", id="nothing is left"),
         pytest.param(("URL/nowhere", "KEY", *_WHO), "is no wallet", id="a wrong path"),
         pytest.param(("http://[", "KEY", *_WHO), "is no address", id="no address"),
-        pytest.param(("https://wallet.example", "KEY", *_WHO), "--moves-money", id="another machine"),
+        pytest.param(
+            ("https://wallet.example", "KEY", *_WHO),
+            "Pass --moves-money if that is what you want.",
+            id="another machine",
+        ),
+        pytest.param(("URL", "KEY", *_WHO, "--second-url", "URL"), "--second-url 'http://127", id="the first twice"),
+        pytest.param(("URL", "KEY", *_WHO, "--elsewhere", "10.99.99.99"), "--elsewhere '10.99", id="nobody's address"),
         pytest.param(
             ("http://wallet.example", "KEY", *_WHO, "--moves-money"),
             "or pass --allow-insecure-http if the way is private.",
@@ -244,6 +251,29 @@ def test_what_cannot_work_is_2(run: Run, wallet: Served, service_pem: Path, args
     told = run("certify", *given)
     assert (told.code, told.out) == (2, "")
     assert says in told.err
+
+
+def test_the_wrong_half_of_the_key_is_2(run: Run, wallet: Served, tmp_path: Path, public_pem: bytes) -> None:
+    """The message speaks of the service's key: a run plays the service, and not the operator."""
+    half = tmp_path / "service.pub.pem"
+    half.write_bytes(public_pem)
+    for told in (
+        run("certify", wallet.url, "--service-key", half, *_WHO),
+        run("certify", wallet.url, "--service-key", half, *_WHO, "--old-key", half),
+    ):
+        assert (told.code, told.out) == (2, "")
+        assert "holds a public key" in told.err
+        assert "A run plays the service: pass a private RSA key" in told.err
+        assert "operator's" not in told.err
+
+
+def test_tls_where_there_is_none_is_3(run: Run, wallet: Served, service_pem: Path) -> None:
+    """Told by its own name, and not by OpenSSL's."""
+    told = run("certify", wallet.url.replace("http:", "https:"), "--service-key", service_pem, *_WHO)
+    assert (told.code, told.out) == (3, "")
+    assert "that port speaks plain http, and no TLS. Pass http:// for https://." in told.err
+    told = run("certify", wallet.url.replace("http:", "https:"), "--service-key", service_pem, *_WHO, "--json")
+    assert told.error["type"] == "RequestNotSentError"
 
 
 def test_a_report_never_takes_the_keys_place(run: Run, wallet: Served, service_pem: Path) -> None:
@@ -343,7 +373,10 @@ def test_a_plan_needs_nothing_and_sends_nothing(run: Run, wallet: Served) -> Non
     assert "--hook restart=COMMAND" in told.out
     assert f"{len(listed)} scenarios: " in told.out
     assert "Nothing was sent." in told.out
+    assert "A11" in told.out
+    assert "--profile FILE with deposit_batch = true" in " ".join(told.out.split())
     assert len(wallet.heads) == before
+    assert "\n1 scenario: 1 can be played, 0 cannot." in run("certify", "--plan", "--only", "A01").out
 
 
 def test_a_plan_as_a_document(run: Run) -> None:
@@ -385,14 +418,27 @@ def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pe
     assert list(blocked.iterdir()) == []
 
 
-def test_a_hook_that_fails_skips_its_scenario(run: Run, wallet: Served, service_pem: Path) -> None:
-    """With the reason: the exit code, and the last line that the command wrote."""
+def test_a_hook_that_fails_is_no_pass(run: Run, wallet: Served, service_pem: Path) -> None:
+    """Its scenario is skipped, with the exit code and the last line that the command wrote; the run ends with 1."""
     hooks = ("--hook", "block=sh -c 'echo {player} is unknown here >&2; exit 7'", "--hook", "unblock=true {player}")
     told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A09", *hooks, "--json")
-    assert told.code == 0
+    assert (told.code, told.document["passed"], told.document["counts"]["undone"]) == (1, True, 1)
     skipped = told.document["verdicts"][1]
-    assert (skipped["id"], skipped["outcome"]) == ("A09", "skipped")
+    assert (skipped["id"], skipped["outcome"], skipped["is_undone"]) == ("A09", "skipped", True)
     assert skipped["reason"] == "the hook block ended with exit code 7: 'ann is unknown here'"
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A09", *hooks)
+    assert told.code == 1
+    assert told.out.startswith("NOT FINISHED: what was supplied did not work, and 1 scenario could not be tried.")
+    assert "What you supplied did not work, so A09 could not be tried: the hook block ended" in told.out
+
+
+def test_a_hook_without_a_program_is_2(run: Run, wallet: Served, service_pem: Path) -> None:
+    """Before anything is sent."""
+    before = len(wallet.heads)
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--hook", "restart=./no-such-script.sh")
+    assert (told.code, told.out) == (2, "")
+    assert "'./no-such-script.sh'" in told.err
+    assert len(wallet.heads) == before
 
 
 # --- at a terminal ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.certify.scenario import NotTried
+from game_operator.certify.scenario import Undone
 from game_operator.certify.supplies import Supplies
 from game_operator.cli._certify_hooks import HOOKS, hooks_of
 from game_operator.errors import ConfigurationError
@@ -56,7 +56,7 @@ def test_what_a_command_is_told(
         pytest.param(["restart"], "There are block, unblock,", id="no command"),
         pytest.param(["restart="], "--hook restart has no command", id="an empty command"),
         pytest.param(["restart='x"], "No closing quotation", id="an open quote"),
-        pytest.param(["restart=x", "restart=y"], "is there twice", id="twice"),
+        pytest.param(["restart=x", "restart=x"], "is there twice", id="twice"),
         pytest.param(["block=x"], "must have {player}", id="no player"),
         pytest.param(["open_account=x {player}"], "must have {cents} or {amount}", id="no opening balance"),
         pytest.param(["later=x"], "must have {days}", id="no days"),
@@ -67,9 +67,38 @@ def test_what_a_command_is_told(
 def test_a_hook_that_cannot_work(given: list[str], says: str) -> None:
     """Told before anything is sent; a command may hold a password and is not shown."""
     with pytest.raises(ConfigurationError) as refused:
-        hooks_of(each.replace("=x", "=c2VjcmV0") for each in given)
+        hooks_of(each.replace("=x", "=true c2VjcmV0") for each in given)
     assert says in str(refused.value)
     assert "c2VjcmV0" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        pytest.param("no-such-command-here", "'no-such-command-here'", id="not on the path"),
+        pytest.param("./no-such-script.sh", "'./no-such-script.sh'", id="no such file"),
+        pytest.param("/dev/null", "'/dev/null'", id="not to be run"),
+        pytest.param("'a\0b'", r"'a\x00b'", id="no name of a file"),
+    ],
+)
+def test_a_program_that_there_is_not(program: str, shown: str) -> None:
+    """Told before anything is sent, by its name and no more of its command."""
+    with pytest.raises(ConfigurationError) as refused:
+        hooks_of([f"restart={program} c2VjcmV0"])
+    assert f"--hook restart begins with {shown}, and there is no such program" in str(refused.value)
+    assert "c2VjcmV0" not in str(refused.value)
+
+
+def test_a_program_that_is_gone_meanwhile(tmp_path: Path) -> None:
+    """It was there when the run began; its scenario then is not tried, and that is no pass."""
+    program = tmp_path / "restart.sh"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    deeds = hooks_of([f"restart={program}"])
+    assert deeds["restart"]() is None
+    program.unlink()
+    with pytest.raises(Undone, match="the hook restart could not be run: No such file or directory"):
+        deeds["restart"]()
 
 
 @pytest.mark.parametrize(
@@ -82,13 +111,11 @@ def test_a_hook_that_cannot_work(given: list[str], says: str) -> None:
             id="the last line, escaped",
         ),
         pytest.param("sh -c 'kill -9 $$'", "the hook restart ended with exit code -9", id="killed"),
-        pytest.param("no-such-command-here", "the hook restart could not be run: No such file or directory", id="none"),
-        pytest.param("'a\0b'", "the hook restart could not be run: embedded null byte", id="no name of a file"),
     ],
 )
 def test_a_command_that_fails(command: str, reason: str) -> None:
     """Is the reason for which a scenario is not tried."""
-    with pytest.raises(NotTried) as failed:
+    with pytest.raises(Undone) as failed:
         hooks_of([f"restart={command}"])["restart"]()
     assert str(failed.value) == reason
 
@@ -97,7 +124,7 @@ def test_a_command_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> N
     """Within its time limit, though what it started holds on to its output."""
     script = f"(sleep 1.5; touch {tmp_path}/late) & sleep 60"
     began = time.monotonic()
-    with pytest.raises(NotTried, match=r"not done within 0\.3 s"):
+    with pytest.raises(Undone, match=r"not done within 0\.3 s"):
         hooks_of([f"restart=sh -c {shlex.quote(script)}"], seconds=0.3)["restart"]()
     assert time.monotonic() - began < 20
     time.sleep(max(0.0, began + 2.2 - time.monotonic()))
@@ -135,5 +162,5 @@ def test_stored_cents_that_are_none(written: str) -> None:
     """Anything else is no balance."""
     program = f"import sys; sys.stdout.buffer.write({written.encode()!r})"
     hook = shlex.join([sys.executable, "-c", program, "{player}"])
-    with pytest.raises(NotTried, match="must write a number of whole cents"):
+    with pytest.raises(Undone, match="must write a number of whole cents, and wrote '"):
         hooks_of([f"stored_cents={hook}"])["stored_cents"]("ann")

@@ -7,19 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from game_operator.certify.page import is_fine
 from game_operator.certify.report import Cause, Latency, Report
 from game_operator.certify.verdicts import Note, Verdict, Weight
-from game_operator.cli._certify_report import is_fine, tell_report
+from game_operator.cli._certify_report import tell_report
 from tests.certify.reports import (
     exchange,
     failed,
     failing_report,
+    hidden,
     hostile_report,
     large_report,
     passed,
     passing_report,
     report,
     skipped,
+    undone,
+    unjudged,
 )
 
 Told = Callable[[Report], str]
@@ -87,6 +91,53 @@ def test_what_costs_money_comes_before_what_does_not(told: Told) -> None:
     assert "Money at risk" not in whole
 
 
+def test_what_could_not_be_judged_is_no_all_clear(told: Told) -> None:
+    """Nobody says that no money went wrong where no answer could be read; nor beside one that was."""
+    lines = told(hidden(51)).splitlines()
+    assert lines[0] == "FAILED: 51 scenarios could not be judged, and nobody knows what became of the money."
+    assert lines[2] == "1 mistake hides what became of it. Mend it, and run this again."
+    assert lines[4].startswith("Nobody knows what became of the money. The service cannot read the answer")
+    for made in (hidden(51), hidden(1), hidden(6, Cause(_failed("F01", Weight.CONTRACT_BROKEN)))):
+        assert "No money went wrong" not in told(made)
+    broken = _failed("F01", Weight.CONTRACT_BROKEN)
+    assert "No money went wrong" not in told(report(broken, unjudged(), causes=(Cause(broken), Cause(unjudged()))))
+
+
+def test_a_mistake_that_shows_everywhere_has_room_for_its_meaning(told: Told) -> None:
+    """Its weight and what it means stand behind the first ids, and how many more there are."""
+    many = [_failed(f"C{number:02}") for number in range(40)]
+    whole = told(hidden(6, Cause(many[0], tuple(many[1:])), Cause(_failed("D01"), (_failed("D02"),))))
+    assert "\n  C00, C01, C02 and 37 more (money lost): It is lost.\n  D01, D02 (money lost): It is lost.\n" in whole
+    whole = told(report(*many, causes=(Cause(many[0], tuple(many[1:])),)))
+    assert re.search(r"^  The same mistake fails C01, C02, .*, C12 and 27 more too\.$", whole, re.MULTILINE)
+
+
+def test_what_was_supplied_and_failed_stands_on_the_first_screen(told: Told) -> None:
+    """With the reason, whether anything failed or not."""
+    whole = told(report(passed("A01"), undone("A09"), undone("B14")))
+    assert whole.startswith("NOT FINISHED: what was supplied did not work, and 2 scenarios could not be tried.")
+    reason = "What you supplied did not work, so A09, B14 could not be tried: the hook block ended with exit code 7:"
+    assert reason in " ".join(whole.split())
+    rambling, blind = _rambling(), unjudged("E01")
+    causes = (*rambling.causes, Cause(blind))
+    long = replace(rambling, verdicts=(*rambling.verdicts, blind, undone()), causes=causes, url="http://" + "x" * 60)
+    lines = told(long).splitlines()
+    assert "the hook block ended with exit code 7" in "\n".join(lines[:8])
+    assert lines.index("", 8) <= 24
+    assert "\nThen:\n  and 12 more (7 with money at risk): B02, " in "\n".join(lines[:24])
+
+
+def test_groups_stand_by_their_letters(told: Told) -> None:
+    """Wherever something failed."""
+    assert re.findall(r"^│ ([A-H]) ", told(failing_report()), re.MULTILINE) == ["A", "B", "C", "D", "E", "F"]
+
+
+def test_where_the_grounds_can_be_read_is_told_once(told: Told) -> None:
+    """Below the failures that name them; a report without failures names none."""
+    assert " ".join(told(failing_report()).split()).count("a note in docs/decisions of game-operator") == 1
+    assert "docs/decisions" not in told(passing_report())
+
+
 def test_no_signature_is_told(told: Told) -> None:
     """They are long, and they are in the files."""
     for made in (failing_report(), hostile_report(), large_report(wrong=True)):
@@ -106,7 +157,8 @@ def test_a_passing_report(told: Told) -> None:
     whole = told(replace(passing_report(), latency=Latency((1.0,) * 99 + (450.0,), 1.0, 8)))
     assert whole.startswith("PASSED: ")
     assert "FAILED" not in whole
-    assert "Load: 100 calls, 8 at once: p50 1 ms, p95 1 ms, p99 1 ms; 1 over 100 ms and none over 500 ms." in whole
+    assert "Load: 100 calls, 8 at once: p50 1 ms, p95 1 ms, p99 1 ms; 1 over 100 ms." in whole
+    assert "; none over 100 ms." in told(replace(passing_report(), latency=Latency((1.0, 100.0), 1.0, 8)))
     assert "Not tried:" in whole
 
 
@@ -127,10 +179,11 @@ def test_the_last_call_stands_for_a_balance_that_is_wrong(told: Told) -> None:
         pytest.param((passed("A01"), skipped()), True, id="some not tried"),
         pytest.param((skipped(),), False, id="nothing tried"),
         pytest.param((passed("A01"), _failed("A02")), False, id="failed"),
+        pytest.param((passed("A01"), undone()), False, id="what was supplied did not work"),
     ],
 )
 def test_when_a_run_is_fine(verdicts: tuple[object, ...], fine: bool) -> None:
-    """Something was tried, and nothing failed."""
+    """Something was tried, nothing failed, and what was supplied did what it should."""
     assert is_fine(report(*verdicts)) is fine  # type: ignore[arg-type] # verdicts, which a table types as objects
 
 

@@ -442,6 +442,78 @@ def test_what_a_wallet_raises_is_not_lost(shown: str) -> None:
     assert "LookupError" not in b01
 
 
+def test_the_first_failure_says_how_the_whole_run_ended(shown: str) -> None:
+    """Once, and where somebody begins to read: what money is at risk, and where to begin."""
+    first = re.search(r"^=+ FAILURES =+\n_+ test_wrong \[\w+ [^\n]* _+\n(.*?)\n\n", shown, re.MULTILINE | re.DOTALL)
+    assert first is not None
+    sentence, urgency = first[1].splitlines()
+    assert re.fullmatch(r"This wallet (loses|doubles) money.*\.", sentence)
+    assert re.fullmatch(r"\d mistakes? puts? money at risk\. Mend .* run this again\.", urgency)
+    assert shown.count(urgency) == 1
+
+
+_MANY_MISTAKES = """
+import sys
+
+class Logging(Careless):
+    def withdraw(self, call):
+        logging.getLogger("shop").error("a withdraw of %s cents", call.amount_cents)
+        return super().withdraw(call)
+
+def test_many(wallet_certifier):
+    wallet_certifier(Logging(), **PLAYERS, only=["A02", "A03", "A04", "B01", "B02", "C04", "E05"])
+
+def test_before(caplog):
+    logging.getLogger("shop").error("told as ever")
+    assert caplog.messages == ["told as ever"]
+    assert False
+"""
+
+
+def test_failures_stand_by_what_they_cost(pytester: pytest.Pytester) -> None:
+    """In the order of the report's causes; what shows the same mistake follows it, and says where to begin."""
+    told = _run(pytester, _MANY_MISTAKES, "-k", "test_many").stdout.str()
+    ids = re.findall(r"^_+ test_many \[(\w+) ", told, re.MULTILINE)
+    assert sorted(ids) != ids
+    assert set(ids) >= {"A04", "B01", "B02"}
+    assert re.search(
+        r"^_+ test_many \[B02 .*?^Probably the same mistake as A04; begin there\.", told, re.MULTILINE | re.DOTALL
+    )
+    assert told.count("It means: ") < len(ids)
+
+
+def test_what_a_wallet_logs_is_told_once(pytester: pytest.Pytester) -> None:
+    """By its scenario, whether that failed or not, and not again below the test; other tests' logs are as ever."""
+    told = _run(pytester, _MANY_MISTAKES).stdout.str()
+    whole = re.split(r"^_+ test_many _+$", told, maxsplit=1, flags=re.MULTILINE)[1].partition("test_before")[0]
+    assert "A02 a bet that is won: passed\nThe wallet raised or logged:\n    a withdraw of" in whole
+    assert "Captured log" not in whole
+    assert told.count('raise LookupError("no table of bets")') == 1
+    assert re.search(r"LookupError: no table of bets \(as in A04\)", told)
+    assert re.search(r"Captured log call -+\nERROR +shop:.* told as ever", told)
+
+
+@pytest.mark.parametrize("options", [(), ("-p", "no:subtests")], ids=["subtests", "at once"])
+def test_what_is_supplied_and_fails_is_no_pass(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
+    """The scenario that somebody wanted to be tried was not."""
+    suite = """
+from game_operator.certify import Supplies
+
+def block(player_id):
+    raise OSError("no such table")
+
+def test_levers(wallet_certifier):
+    wallet = Wallet(MemoryLedger({"p1": 10_000, "p2": 10_000}))
+    levers = Supplies(block=block, unblock=block)
+    assert wallet_certifier(wallet, **PLAYERS, only=["A01", "A09"], supplies=levers).passed
+"""
+    result = _run(pytester, suite, *options)
+    told = result.stdout.str()
+    assert result.ret == 1
+    assert "Not finished: what was supplied did not work, and 1 scenario could not be tried." in told
+    assert "block could not be done: OSError: no such table" in told
+
+
 def test_nothing_secret_and_no_noise_is_shown(shown: str) -> None:
     """No signature, no key, no headers; and no log of a hundred refusals."""
     assert "signature" not in shown.lower()
@@ -473,7 +545,7 @@ def test_raising(wallet_certifier):
     told = _run(pytester, raising).stdout.str()
     assert told.count("OSError: the database is gone") <= 3 * told.count("The wallet raised or logged:")
     assert 1 <= told.count("It means: ") <= 4
-    assert "not tried: the wallet gave no answer" in told
+    assert "not begun: the wallet gave no answer" in told
 
 
 def test_advice_is_printed_and_fails_nothing(pytester: pytest.Pytester) -> None:

@@ -17,7 +17,18 @@ from game_operator.certify import words
 from game_operator.certify.again import curl_of, why_no_curl
 from game_operator.certify.histogram import MARKS_MS, above
 from game_operator.certify.latency_chart import latency_chart
-from game_operator.certify.page import causes_that_fail, groups, headline, shown_exchanges, untried, urgency
+from game_operator.certify.page import (
+    causes_that_fail,
+    grounds,
+    groups,
+    headline,
+    is_fine,
+    meaning,
+    shown_exchanges,
+    undone_of,
+    untried,
+    urgency,
+)
 from game_operator.certify.report import Latency, Report
 from game_operator.certify.verdicts import Exchange
 from game_operator.errors import ConfigurationError
@@ -50,14 +61,18 @@ def html(report: Report) -> str:
     page = template.render(
         report=report,
         headline=headline(report),
+        is_fine=is_fine(report),
         urgency=urgency(report),
-        causes=causes_that_fail(report),
+        undone=untried(undone_of(report)),
+        causes=[(cause, meaning(cause, report)) for cause in causes_that_fail(report)],
         most_causes=_MOST_CAUSES,
         groups=groups(report),
         untried=untried(report.skipped),
+        grounds=grounds(report),
         latency=None if report.latency is None or not report.latency.samples_ms else _drawn(report.latency),
         style=style,
         script=script,
+        first_mark=MARKS_MS[0],
         policy=_policy(style, script),
     )
     return words.clean(page)
@@ -65,7 +80,7 @@ def html(report: Report) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """The latency on the page: *percentiles* in per cent and ms, *late* by mark."""
+    """The latency on the page: *percentiles* in per cent and ms, *late* by each mark that any was beyond."""
 
     measured: Latency
     chart: str
@@ -78,7 +93,7 @@ def _drawn(latency: Latency) -> _Drawn:
         latency,
         latency_chart(latency),
         [(percent, latency.percentile_ms(percent)) for percent in _PERCENTS],
-        [(mark, above(latency.samples_ms, mark)) for mark in MARKS_MS],
+        [(mark, count) for mark in MARKS_MS if (count := above(latency.samples_ms, mark))],
     )
 
 

@@ -54,6 +54,9 @@ def _counts(verdicts: tuple[Verdict, ...]) -> _Fields:
     failed = [verdict for verdict in verdicts if verdict.outcome is Outcome.FAILED]
     return {
         "outcomes": {each.value: sum(verdict.outcome is each for verdict in verdicts) for each in Outcome},
+        "failed_without_advice": sum(verdict.failed for verdict in verdicts),
+        "unjudged": sum(verdict.is_unjudged for verdict in verdicts),
+        "undone": sum(verdict.is_undone for verdict in verdicts),
         "failed_by_weight": {each.value: sum(verdict.weight is each for verdict in failed) for each in Weight},
     }
 
@@ -80,6 +83,8 @@ def _verdict(verdict: Verdict, url: str) -> _Fields:
         "weight": verdict.weight.value,
         "failed": verdict.failed,
         "is_advice": verdict.is_advice,
+        "is_unjudged": verdict.is_unjudged,
+        "is_undone": verdict.is_undone,
         "reason": _text(verdict.reason),
         "means": _text(verdict.means),
         "mend": _text(verdict.mend),

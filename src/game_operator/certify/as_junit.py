@@ -24,7 +24,8 @@ def junit(report: Report) -> str:
     """
     Return *report* as a document of XML, to be written in UTF-8.
 
-    Advice is a case that passed, with what could be better as its output.
+    Advice is a case that passed, with what could be better as its output. What was not tried because something that was
+    supplied did not work is an error, so that nobody takes it for passed.
 
     Raises:
         ConfigurationError: The extra ``certify`` is not installed.
@@ -56,7 +57,7 @@ def _suite(group: str, verdicts: Iterable[Verdict], report: Report) -> "TestSuit
 
 
 def _case(verdict: Verdict) -> "TestCase":
-    from junitparser import Failure, Skipped, TestCase
+    from junitparser import Error, Failure, Skipped, TestCase
 
     case = TestCase(
         clean(f"{verdict.id} {verdict.title}"), clean(f"certify.{verdict.group}"), verdict.duration_ms / 1_000
@@ -66,6 +67,8 @@ def _case(verdict: Verdict) -> "TestCase":
         failure = Failure(reason, verdict.weight.value)
         failure.text = _told(verdict)
         case.result = failure
+    elif verdict.is_undone:
+        case.result = Error(reason)
     elif verdict.outcome is Outcome.SKIPPED:
         case.result = Skipped(reason)
     elif verdict.is_advice:

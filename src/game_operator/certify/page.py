@@ -3,13 +3,26 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from game_operator.certify.report import Cause, Report
 from game_operator.certify.scenario import GROUPS
 from game_operator.certify.verdicts import Exchange, Outcome, Verdict, Weight
 
-__all__ = ["Group", "Shown", "causes_that_fail", "groups", "headline", "shown_exchanges", "untried", "urgency"]
+__all__ = ["NOTES", "Group", "Shown", "causes_that_fail", "grounds", "groups", "headline", "is_fine", "meaning"]
+__all__ += ["shown_exchanges", "undone_of", "untried", "urgency"]
+
+#: The decision notes that scenarios rest on, by their names there, and what each is about.
+NOTES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "decision 0010": "The bodies of webhooks",
+        "decision 0011": "Who may call",
+        "decision 0012": "Replies",
+        "decision 0013": "Error codes of webhooks",
+        "decision 0014": "What a repeated, late or early call does",
+    }
+)
 
 #: Of a scenario's exchanges, beside those that show what is wrong; JSON has them all.
 _SHOWN_PASSED: Final = 12
@@ -70,35 +83,83 @@ class Shown:
 
 def headline(report: Report) -> str:
     """Return in one sentence how it ended."""
-    weights = {verdict.weight for verdict in report.failures}
-    if not report.verdicts or all(verdict.outcome is Outcome.SKIPPED for verdict in report.verdicts):
+    if not report.tried:
         return "Nothing was tried."
-    if not weights:
-        return "Passed: no money was lost or doubled, and the contract was kept."
+    if report.passed:
+        return _passed(report)
+    weights = {cause.verdict.weight for cause in causes_that_fail(report)}
     if weights >= {Weight.MONEY_LOST, Weight.MONEY_DOUBLED}:
         return "Failed: this wallet loses money, and doubles money."
     if Weight.MONEY_LOST in weights:
         return "Failed: this wallet loses money."
     if Weight.MONEY_DOUBLED in weights:
         return "Failed: this wallet doubles money."
+    if report.unjudged:
+        return f"Failed: {_unjudged(report)}, and nobody knows what became of the money."
     return "Failed: this wallet breaks the contract with the service."
 
 
+def _passed(report: Report) -> str:
+    undone, skipped = len(undone_of(report)), len(report.skipped)
+    if undone:
+        return f"Not finished: what was supplied did not work, and {_scenarios(undone)} could not be tried."
+    rest = f"; {_scenarios(skipped, 'was', 'were')} not tried" if skipped else ""
+    return f"Passed: no money was lost or doubled, and the contract was kept{rest}."
+
+
 def urgency(report: Report) -> str:
-    """Return in a sentence how much money hangs on what was found, and where to begin; "" if nothing failed."""
+    """Return in a sentence or two how much money hangs on what was found, and where to begin; "" if nothing failed."""
     causes = causes_that_fail(report)
     if not causes:
         return ""
     at_risk = sum(cause.verdict.weight.is_money for cause in causes)
-    others = len(causes) - at_risk
-    said = []
-    if at_risk:
-        said.append(f"{_counted(at_risk, 'mistake puts', 'mistakes put')} money at risk")
-    if others:
-        noun = "" if at_risk else " mistake" if others == 1 else " mistakes"
-        said.append(f"{others}{noun} {'breaks' if others == 1 else 'break'} the contract")
+    hiding = sum(cause.verdict.is_unjudged for cause in causes)
+    counted = (
+        (at_risk, "puts money at risk", "put money at risk"),
+        (hiding, "hides what became of it", "hide what became of it"),
+        (len(causes) - at_risk - hiding, "breaks the contract", "break the contract"),
+    )
+    said = [f"{number} {one if number == 1 else many}" for number, one, many in counted if number]
+    number, _, rest = said[0].partition(" ")
+    said[0] = f"{number} {'mistake' if number == '1' else 'mistakes'} {rest}"
+    told = f"{', '.join(said)}."
+    if at_risk and report.unjudged:
+        told += f" {_unjudged(report)}: nobody knows what became of the money there."
     begin = "Mend it, and run this again." if len(causes) == 1 else "Mend the first one first, and run this again."
-    return f"{', '.join(said)}. {begin}"
+    return f"{told} {begin}"
+
+
+def _unjudged(report: Report) -> str:
+    return f"{_scenarios(len(report.unjudged))} could not be judged"
+
+
+def _scenarios(number: int, one: str = "", many: str = "") -> str:
+    return f"{_counted(number, f'scenario {one}', f'scenarios {many}')}".rstrip()
+
+
+def is_fine(report: Report) -> bool:
+    """Return whether something was tried, nothing failed, and all that was supplied did what it should."""
+    return report.passed and report.tried and not undone_of(report)
+
+
+def undone_of(report: Report) -> list[Verdict]:
+    """Return what was not tried because what was supplied for it did not work."""
+    return [verdict for verdict in report.skipped if verdict.is_undone]
+
+
+def meaning(cause: Cause, report: Report) -> str:
+    """Return what *cause* means, and before it what is known of the money, if that is not said by its weight."""
+    if cause.verdict.weight.is_money:
+        return cause.means
+    if cause.verdict.is_unjudged:
+        return f"Nobody knows what became of the money. {cause.means}"
+    return cause.means if report.unjudged or report.money_at_risk else f"No money went wrong. {cause.means}"
+
+
+def grounds(report: Report) -> list[tuple[str, str]]:
+    """Return the decision notes that scenarios of *report* rest on, by their names, with their titles."""
+    named = {each for verdict in report.verdicts for each in verdict.rests_on}
+    return [(name, title) for name, title in NOTES.items() if name in named]
 
 
 def causes_that_fail(report: Report) -> list[Cause]:
@@ -107,15 +168,14 @@ def causes_that_fail(report: Report) -> list[Cause]:
 
 
 def groups(report: Report) -> list[Group]:
-    """Return the groups, those first in which something failed."""
+    """Return the groups in the order of their letters, and in each what failed first."""
     verdicts: defaultdict[str, list[Verdict]] = defaultdict(list)
     for verdict in report.verdicts:
         verdicts[verdict.group].append(verdict)
-    made = [
+    return [
         Group(letter, GROUPS.get(letter, "").capitalize(), sorted(each, key=_heaviest))
-        for letter, each in verdicts.items()
+        for letter, each in sorted(verdicts.items())
     ]
-    return sorted(made, key=lambda group: (_heaviest(group.verdicts[0])[0] if group.failed else 9, group.letter))
 
 
 def _heaviest(verdict: Verdict) -> tuple[int, str]:

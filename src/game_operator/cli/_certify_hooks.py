@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -11,7 +12,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import IO, Final
 
-from game_operator.certify.scenario import NotTried
+from game_operator.certify.scenario import Undone
 from game_operator.errors import ConfigurationError, shown
 from game_operator.money import amount_from_cents
 
@@ -83,6 +84,12 @@ def _words(name: str, command: str) -> list[str]:
             raise ConfigurationError(f"The command of --hook {name} must have {_STANDS[place]}.")
     if foreign := there - set(HOOKS[name]):
         raise ConfigurationError(f"The command of --hook {name} has {{{min(foreign)}}}, which this hook is not told.")
+    if not _PLACE.search(words[0]) and shutil.which(words[0]) is None:
+        # The program alone: what follows it may be a password.
+        raise ConfigurationError(
+            f"The command of --hook {name} begins with {shown(words[0])}, and there is no such program that may be "
+            "run. Give its path, and make it executable."
+        )
     return words
 
 
@@ -109,12 +116,12 @@ def _run(name: str, command: Sequence[str], seconds: float) -> bytes:
         try:
             code = _ended(command, out, err, seconds)
         except subprocess.TimeoutExpired:
-            raise NotTried(f"the hook {name} was not done within {seconds:g} s") from None
+            raise Undone(f"the hook {name} was not done within {seconds:g} s") from None
         except (OSError, ValueError) as failed:
             problem = getattr(failed, "strerror", None) or failed
-            raise NotTried(f"the hook {name} could not be run: {problem}") from None
+            raise Undone(f"the hook {name} could not be run: {problem}") from None
         if code:
-            raise NotTried(f"the hook {name} ended with exit code {code}{_last_words(err)}")
+            raise Undone(f"the hook {name} ended with exit code {code}{_last_words(err)}")
         out.seek(0)
         return out.read(_MOST_BYTES)
 
@@ -151,5 +158,6 @@ def _last_words(err: IO[bytes]) -> str:
 def _cents(written: bytes) -> int:
     found = _CENTS.match(written)
     if not found:
-        raise NotTried(f"the hook {_ASKED} must write a number of whole cents, and wrote {shown(written)}")
+        told = shown(written.decode(errors="backslashreplace"))
+        raise Undone(f"the hook {_ASKED} must write a number of whole cents, and wrote {told}")
     return int(found[1])

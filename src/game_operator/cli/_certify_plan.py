@@ -8,7 +8,7 @@ from typing import Final
 from game_operator.certify.catalogue import in_playing_order, selected
 from game_operator.certify.scenario import GROUPS, Scenario
 from game_operator.certify.supplies import Supplies, at_hand, missing_told
-from game_operator.cli._certify_wording import by_options
+from game_operator.cli._certify_wording import GROUNDS_TOLD, by_options
 from game_operator.cli._output import say, write_document
 from game_operator.cli._prose import tell
 from game_operator.profile import Profile
@@ -45,11 +45,13 @@ def _tell_scenario(scenario: Scenario, missing: tuple[str, ...]) -> None:
 
 def _tell_totals(chosen: list[Scenario], there: frozenset[str]) -> None:
     counts = _counts(chosen, there)
+    number = f"{counts['scenarios']} scenario{'' if counts['scenarios'] == 1 else 's'}"
     weights = ", ".join(f"{count} {weight}" for weight, count in _weights(chosen).items())
     tell(
-        f"{counts['scenarios']} scenarios: {counts['played']} can be played, {counts['not_tried']} cannot. What a "
-        f"failure costs: {weights}. Nothing was sent."
+        f"{number}: {counts['played']} can be played, {counts['not_tried']} cannot. What a failure costs: {weights}. "
+        "Nothing was sent."
     )
+    tell(GROUNDS_TOLD, style="dim")
     tell("A few learn only from the wallet's answers that they cannot be tried on it; they are then skipped as well.")
 
 

@@ -9,19 +9,32 @@ from pathlib import Path
 from typing import Final
 
 from game_operator.certify.histogram import MARKS_MS, above
-from game_operator.certify.page import causes_that_fail, groups, headline, untried, urgency
+from game_operator.certify.page import (
+    causes_that_fail,
+    groups,
+    headline,
+    is_fine,
+    meaning,
+    undone_of,
+    untried,
+    urgency,
+)
 from game_operator.certify.report import Cause, Latency, Moved, Report
 from game_operator.certify.verdicts import Exchange, Outcome, Verdict
 from game_operator.certify.words import money
-from game_operator.cli._certify_wording import by_options
+from game_operator.cli._certify_wording import GROUNDS_TOLD, by_options
 from game_operator.cli._output import say, show_rows
 from game_operator.cli._prose import tell
 
-__all__ = ["is_fine", "tell_report"]
+__all__ = ["tell_report"]
 
 #: On the first screen, so that it is one: lines of a sentence, and mistakes that have a line of their own.
 _LINES: Final = 3
 _CAUSES: Final = 4
+#: Lines of the summary; where it has more, fewer mistakes have a line.
+_SUMMARY: Final = 4
+#: Ids that are named before a meaning, or as the whole of a line.
+_FEW, _MANY = 3, 12
 #: Of a body, in bytes; a line or two of it are shown.
 _BODY: Final = 400
 _BALANCE: Final = "/player-balance"
@@ -33,20 +46,17 @@ _FILES: Final = {
 }
 
 
-def is_fine(report: Report) -> bool:
-    """Return whether something was tried, and nothing failed."""
-    return report.passed and any(verdict.outcome is not Outcome.SKIPPED for verdict in report.verdicts)
-
-
 def tell_report(report: Report, files: Mapping[str, Path]) -> None:
     """Print *report*; *files* are those that it was written to, by their options."""
-    _tell_summary(report)
+    told = _tell_summary(report)
     failing = causes_that_fail(report)
     if failing:
-        _tell_first(failing)
-        _tell_others(failing[1:])
+        _tell_first(failing, report)
+        _tell_others(failing[1:], rows=max(1, _CAUSES - max(0, told - _SUMMARY)))
     _tell_groups(report)
     _tell_failures(report, failing)
+    if report.failures:
+        tell(GROUNDS_TOLD, style="dim")
     _tell_advice(report.advice)
     _tell_skipped(report.skipped)
     _tell_figures(report)
@@ -56,12 +66,24 @@ def tell_report(report: Report, files: Mapping[str, Path]) -> None:
 # The first screen.
 
 
-def _tell_summary(report: Report) -> None:
+def _tell_summary(report: Report) -> int:
+    """Print how it ended, in so many lines as are returned."""
     fine = is_fine(report)
-    tell(_verdict_in_capitals(headline(report)), style="bold green" if fine else "bold red", most=2)
-    tell(f"{report.url}: {_counts(report)}; {report.calls:,} calls in {report.seconds:.1f} s.", most=2)
+    told = tell(_verdict_in_capitals(headline(report)), style="bold green" if fine else "bold red", most=2)
+    told += tell(f"{report.url}: {_counts(report)}; {report.calls:,} calls in {report.seconds:.1f} s.", most=2)
     if said := urgency(report):
-        tell(said, most=2)
+        told += tell(said, most=2)
+    return told + _tell_undone(undone_of(report))
+
+
+def _tell_undone(verdicts: Sequence[Verdict]) -> int:
+    """Say, in a line or two, what was supplied and did not work: nobody should take what it hides for passed."""
+    if not verdicts:
+        return 0
+    reason, *others = untried(verdicts)
+    more = f" (and {len(others)} more)" if others else ""
+    told = f"What you supplied did not work, so {_ids(verdicts, _FEW)} could not be tried{more}: {reason}"
+    return tell(told, style="bold red", most=2)
 
 
 def _verdict_in_capitals(sentence: str) -> str:
@@ -77,34 +99,33 @@ def _counts(report: Report) -> str:
     return f"of {number} scenario{'' if number == 1 else 's'}, {', '.join(told)}"
 
 
-def _tell_first(causes: Sequence[Cause]) -> None:
+def _tell_first(causes: Sequence[Cause], report: Report) -> None:
     """Say what is at risk by the first cause, how to mend it, and by which exchange it is known."""
     first = causes[0]
     verdict = first.verdict
     say("")
-    if verdict.weight.is_money:
-        tell(f"Money at risk ({verdict.weight}): {first.means}", indent="  ", style="red", most=_LINES)
-    else:
-        tell(f"No money went wrong. {first.means}", indent="  ", style="red", most=_LINES)
+    risk = f"Money at risk ({verdict.weight}): " if verdict.weight.is_money else ""
+    tell(f"{risk}{meaning(first, report)}", indent="  ", style="red", most=_LINES)
     tell(f"Change first: {first.mend}", indent="  ", style="bold", most=_LINES + 1)
     tell(f"Seen in {_named(verdict)}: {verdict.reason}", indent="  ", most=2)
     _tell_exchange(verdict, most=2)
     if first.others:
-        tell(f"The same mistake fails {_ids(first.others)} too.", first="  ", indent="  ", most=1)
+        tell(f"The same mistake fails {_ids(first.others, _MANY)} too.", first="  ", indent="  ", most=1)
 
 
-def _tell_others(causes: Sequence[Cause]) -> None:
+def _tell_others(causes: Sequence[Cause], *, rows: int) -> None:
     if not causes:
         return
     say("Then:")
-    shown = causes if len(causes) <= _CAUSES else causes[: _CAUSES - 1]
+    shown = causes if len(causes) <= rows else causes[: rows - 1]
     for cause in shown:
-        told = f"{', '.join(cause.ids)} ({cause.verdict.weight}): {cause.means}"
+        told = f"{_ids((cause.verdict, *cause.others), _FEW)} ({cause.verdict.weight}): {cause.means}"
         tell(told, first="  ", indent="      ", most=1)
     if left := causes[len(shown) :]:
         at_risk = sum(cause.verdict.weight.is_money for cause in left)
         risk = f" ({at_risk} with money at risk)" if at_risk else ""
-        tell(f"and {len(left)} more{risk}: {', '.join(each.verdict.id for each in left)}", first="  ", most=1)
+        told = f"and {len(left)} more{risk}: {_ids([each.verdict for each in left], _MANY)}"
+        tell(told, first="  ", most=1)
 
 
 def _tell_exchange(verdict: Verdict, *, most: int) -> None:
@@ -202,8 +223,14 @@ def _tell_figures(report: Report) -> None:
 
 def _latency(latency: Latency) -> str:
     percentiles = ", ".join(f"p{percent} {latency.percentile_ms(percent):.0f} ms" for percent in _PERCENTS)
-    late = " and ".join(f"{above(latency.samples_ms, mark) or 'none'} over {mark} ms" for mark in MARKS_MS)
+    late = " and ".join(f"{count} over {mark} ms" for mark, count in _late(latency)) or f"none over {MARKS_MS[0]} ms"
     return f"Load: {len(latency.samples_ms):,} calls, {latency.concurrency} at once: {percentiles}; {late}."
+
+
+def _late(latency: Latency) -> list[tuple[int, int]]:
+    """Return how many answers took longer than a mark, of each mark that any did."""
+    counted = ((mark, above(latency.samples_ms, mark)) for mark in MARKS_MS)
+    return [(mark, count) for mark, count in counted if count]
 
 
 def _moved(moved: Moved) -> str:
@@ -224,5 +251,9 @@ def _named(verdict: Verdict) -> str:
     return f"{verdict.id} {verdict.title}"
 
 
-def _ids(verdicts: Iterable[Verdict]) -> str:
-    return ", ".join(verdict.id for verdict in verdicts)
+def _ids(verdicts: Iterable[Verdict], most: int | None = None) -> str:
+    """Return ids, of many the first *most*; one more is named where its place would be taken by how many there are."""
+    ids = [verdict.id for verdict in verdicts]
+    if most is None or len(ids) <= most + 1:
+        return ", ".join(ids)
+    return f"{', '.join(ids[:most])} and {len(ids) - most} more"

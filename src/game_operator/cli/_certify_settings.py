@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from game_operator.cli._options import PASSPHRASE, is_encrypted
 from game_operator.cli._stream import is_stream
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, SigningKeyError, shown
 from game_operator.signers.keys import LocalSigner, load_signer
 
 if TYPE_CHECKING:
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["check_files", "headers_of", "key_in", "names_in", "trusting"]
 
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([ -~\t\x80-\xff]*)")
+#: What to do about a key that is none, for whoever signs as the operator, and for whoever plays the service.
+_OPERATORS: Final = (
+    "Pass the operator's RSA private key of at least 2048 bits, or make a pair with `game-operator keygen`."
+)
+_SERVICES: Final = (
+    "A run plays the service: pass a private RSA key of at least 2048 bits, whose public half the wallet has, or make "
+    "a pair with `game-operator keygen` and give the wallet its public half."
+)
 #: A run sets these by itself, or its scenarios do.
 _OWN: Final = frozenset({"connection", "content-encoding", "content-length", "content-type", "transfer-encoding"})
 
@@ -27,6 +35,11 @@ def key_in(file: Path) -> LocalSigner:
     passphrase = os.environ.get(PASSPHRASE) if not is_stream(file) and is_encrypted(file) else None
     try:
         key = load_signer(file, passphrase)
+    except SigningKeyError as wrong:
+        text = str(wrong)
+        if text.endswith(_OPERATORS):
+            raise SigningKeyError(f"{text.removesuffix(_OPERATORS)}{_SERVICES}") from None
+        raise
     finally:
         # Error trackers show the locals of every frame that an error passes.
         del passphrase

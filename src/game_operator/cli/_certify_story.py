@@ -79,7 +79,7 @@ def _counted(report: Report, group: str) -> str:
 _WORDS: Final = {
     Outcome.PASSED: "passed",
     Outcome.FAILED: "failed",
-    Outcome.SKIPPED: "not tried, for they need more than two players and a key",
+    Outcome.SKIPPED: "not tried, for they need what this demo does not supply",
 }
 _SCENES: Final[Scenes[_Stage]] = (
     ("A wallet to be certified", _players),

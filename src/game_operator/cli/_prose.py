@@ -31,9 +31,9 @@ def tell(
     style: str = "",
     most: int | None = None,
     anywhere: bool = False,
-) -> None:
+) -> int:
     """
-    Print *text* in lines, the first of them behind *first*, and the others behind *indent*.
+    Print *text* in lines, the first of them behind *first*, and the others behind *indent*; return how many.
 
     Args:
         text: What is said; line breaks in it are shown as such escapes.
@@ -47,6 +47,7 @@ def tell(
     lines = _lines(visible(text), room, most, anywhere=anywhere)
     for number, line in enumerate(lines):
         say((indent if number else first) + line, style=style)
+    return len(lines)
 
 
 def _lines(text: str, room: int, most: int | None, *, anywhere: bool) -> list[str]:

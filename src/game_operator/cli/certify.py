@@ -12,7 +12,7 @@ from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import error_console, say, visible, write_document
 from game_operator.cli.profile import read_profile
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, RequestNotSentError
 
 if TYPE_CHECKING:
     from game_operator.certify.report import Report
@@ -25,7 +25,6 @@ _WHO = "Who plays, and as whom"
 _WHAT = "What is played"
 _MORE = "What more scenarios need"
 _REPORTS = "Reports"
-_INSECURE = "or pass allow_insecure_http=True if the way is private."
 
 
 def certify(
@@ -88,7 +87,7 @@ def certify(
     deadline: Annotated[
         float,
         typer.Option(min=1, help="Seconds for the whole run; what is left by then failed.", rich_help_panel=_WHAT),
-    ] = 120.0,
+    ] = 300.0,
     plan: Annotated[
         bool,
         typer.Option("--plan", help="List what would be played, and send nothing.", rich_help_panel=_WHAT),
@@ -145,8 +144,8 @@ def certify(
     """
     Certify any wallet: send it what a wallet must survive, and say what is wrong, what it costs, and what to change.
 
-    It moves the money of two test players and puts it back where it can. Exit code 1 if there are findings, or if
-    nothing could be tried.
+    It moves the money of two test players and puts it back where it can. Exit code 1 if there are findings, if nothing
+    could be tried, or if what was supplied for a scenario did not work.
     """
     from game_operator.cli._certify_files import check_extra
     from game_operator.cli._certify_settings import check_files, headers_of, key_in, names_in, trusting
@@ -233,14 +232,14 @@ def _supplies(
 @contextmanager
 def _in_our_words() -> "Iterator[None]":
     """Let an error name the options of this command, where others have none or their own."""
+    from game_operator.cli._certify_wording import in_options, without_tls
+
     try:
         yield
     except ConfigurationError as wrong:
-        text = str(wrong)
-        if text.endswith(_INSECURE):
-            told = f"{text.removesuffix(_INSECURE)}or pass --allow-insecure-http if the way is private."
-            raise ConfigurationError(told) from None
-        raise
+        raise in_options(wrong) or wrong from None
+    except RequestNotSentError as failed:
+        raise without_tls(failed) or failed from None
 
 
 @contextmanager
@@ -276,8 +275,9 @@ def _progress() -> "Iterator[Callable[[Verdict, int], object] | None]":
 
 def _ended(report: "Report", files: "dict[str, Path]", *, as_json: bool) -> int:
     """Write the files, tell what came of it, and return the exit code."""
+    from game_operator.certify.page import is_fine
     from game_operator.cli._certify_files import write_reports
-    from game_operator.cli._certify_report import is_fine, tell_report
+    from game_operator.cli._certify_report import tell_report
 
     written = write_reports(report, files)
     if as_json:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any, Protocol
@@ -15,7 +16,7 @@ from game_operator.protocol.http import HttpResponse
 from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
 from game_operator.sandbox.wallets import Deliver, WalletInProcess, answer_of, delivery_to
 from game_operator.signers.keys import LocalSigner, load_signer
-from game_operator.testing.failure import advice_told, failure_told, title_of
+from game_operator.testing.failure import ReportTold, title_of
 from game_operator.testing.loop import TestLoop
 from game_operator.testing.witness import Witness
 from game_operator.webhooks._paths import normal_prefix
@@ -44,12 +45,16 @@ class WalletCertifier:
         keys: The service's.
         profile: What is assumed of wallets, unless a call has another.
         subtests: Where verdicts are told; None fails the test itself, once, with all that failed.
+        logs: What else would tell of the errors that a wallet logs; it gets none while they are told by scenario.
     """
 
-    def __init__(self, keys: ThrowAwayKeys, profile: Profile, subtests: Subtests | None) -> None:
+    def __init__(
+        self, keys: ThrowAwayKeys, profile: Profile, subtests: Subtests | None, logs: logging.Handler | None = None
+    ) -> None:
         self._keys = keys
         self._profile = profile
         self._subtests = subtests
+        self._logs = logs
 
     def __call__(
         self,
@@ -68,6 +73,9 @@ class WalletCertifier:
     ) -> Report:
         """
         Certify *wallet*: each scenario that was tried is a subtest, which fails if it failed; advice fails none.
+
+        Failures stand first, what costs most at the top. What could not be tried although something was supplied for
+        it fails as well.
 
         Scenarios of calls at once call a sync wallet in several threads, and an async one on an event loop of this run.
 
@@ -98,8 +106,7 @@ class WalletCertifier:
             )
         given = _given(player_id, other_player_id, only, skip, instance_id, deadline)
         report, seen = self._run(wallet, profile, supplies, prefix, given, _unbridged)
-        if check:
-            self._tell(report, seen)
+        self._tell(report, seen, check=check)
         return report
 
     async def certify_async(
@@ -130,8 +137,7 @@ class WalletCertifier:
             report, seen = await asyncio.to_thread(self._run, wallet, profile, supplies, prefix, given, bridge.awaiting)
         finally:
             bridge.abandon()
-        if check:
-            self._tell(report, seen)
+        self._tell(report, seen, check=check)
         return report
 
     def __repr__(self) -> str:
@@ -150,7 +156,7 @@ class WalletCertifier:
         profile, supplies = profile or self._profile, supplies or Supplies()
         receiver = self._receiver(profile, supplies)
         seen: dict[str, tuple[str, ...]] = {}
-        with Witness() as witness:
+        with Witness(self._logs) as witness:
             deliver = _Delivery(wallet, receiver, prefix, bridge, witness)
             second = None
             if supplies.second_url is not None:
@@ -179,18 +185,27 @@ class WalletCertifier:
             keys += [old.public_key_pem()] if isinstance(old, LocalSigner) else []
         return WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
 
-    def _tell(self, report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:
-        """Fail what failed, and print advice: pytest shows it with the test's output, for -rP or beside a failure."""
-        for verdict in report.advice:
-            print(advice_told(verdict, seen.get(verdict.id, ())))  # noqa: T201
+    def _tell(self, report: Report, seen: Mapping[str, tuple[str, ...]], *, check: bool) -> None:
+        """
+        Fail what failed, if it is to be checked, and print all else that is worth a line.
+
+        pytest shows what is printed with the test's output, for -rP or beside a failure.
+        """
+        told = ReportTold(report, seen)
+        failing = told.failures() if check else []
+        for line in told.beside({verdict.id for verdict, _ in failing}):
+            print(line)  # noqa: T201
         if self._subtests is None:
-            _fail_at_once(report, seen)
+            if failing:
+                pytest.fail(told.at_once(failing), pytrace=False)
             return
-        tried = (verdict for verdict in report.verdicts if verdict.outcome is not Outcome.SKIPPED)
-        for verdict in tried:
+        for verdict, text in failing:
             with self._subtests.test(title_of(verdict)):
-                if verdict.failed:
-                    pytest.fail(failure_told(verdict, report.causes, seen.get(verdict.id, ())), pytrace=False)
+                pytest.fail(text, pytrace=False)
+        for verdict in report.verdicts if check else ():
+            if verdict.outcome is Outcome.PASSED or verdict.is_advice:
+                with self._subtests.test(title_of(verdict)):
+                    pass
 
 
 class _Delivery:
@@ -283,13 +298,3 @@ def _the_loop() -> asyncio.AbstractEventLoop:
             "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
             'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
         ) from None
-
-
-def _fail_at_once(report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:
-    if report.passed:
-        return
-    # What costs most first, and what is to be changed before all that it explains.
-    ordered = [each for cause in report.causes for each in (cause.verdict, *cause.others) if each.failed]
-    told = [failure_told(verdict, report.causes, seen.get(verdict.id, ())) for verdict in ordered]
-    head = f"{len(told)} of {len(report.verdicts) - len(report.skipped)} scenarios failed"
-    pytest.fail("\n\n\n".join([head, *told]), pytrace=False)

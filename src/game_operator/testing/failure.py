@@ -1,12 +1,13 @@
-"""A failed scenario as a message that a person reads in the output of pytest."""
+"""A report as messages that a person reads in the output of pytest."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
-from game_operator.certify import Cause, Exchange, Verdict
+from game_operator.certify import Cause, Exchange, Report, Verdict
+from game_operator.certify.page import headline, undone_of, urgency
 from game_operator.protocol.visible import visible
 
-__all__ = ["advice_told", "failure_told", "title_of"]
+__all__ = ["ReportTold", "title_of"]
 
 _LONGEST: Final = 600
 _MOST_STEPS: Final = 8
@@ -17,34 +18,74 @@ def title_of(verdict: Verdict) -> str:
     return f"{verdict.id} {verdict.title}"
 
 
-def failure_told(verdict: Verdict, causes: Iterable[Cause], raised: Iterable[str]) -> str:
+class ReportTold:
     """
-    Return what is wrong, what it costs, how it is mended, and what was sent and answered.
+    A report in messages: what failed, what costs most first, and what else there is to say.
 
     Bodies are shown, and no header: signatures and cookies stay out of logs.
 
     Args:
-        verdict: One that failed.
-        causes: Those of the report.
-        raised: What the wallet raised or logged as an error meanwhile.
+        report: The report.
+        seen: By scenario, what the wallet raised or logged as an error meanwhile.
     """
-    head = f"{title_of(verdict)} ({verdict.weight})\n{verdict.reason}"
-    if not verdict.exchanges:  # It was not tried, so all that is to be said stands in the reason.
-        return head
-    return "\n\n".join([head, *_explained(verdict, causes), *_shown(verdict), *map(_raised, raised)])
+
+    def __init__(self, report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:
+        self._report = report
+        self._seen = seen
+        # What was told already, by the scenario that it was told of.
+        self._told: dict[str, str] = {}
+
+    def failures(self) -> list[tuple[Verdict, str]]:
+        """Return what fails a test, each with its message; the first one begins with how the whole run ended."""
+        ordered = [
+            (each, self._failure(each, cause))
+            for cause in self._report.causes
+            for each in (cause.verdict, *cause.others)
+            if each.failed
+        ]
+        ordered += [(each, f"{title_of(each)}: could not be tried\n{each.reason}") for each in undone_of(self._report)]
+        # pytest itself writes "Failed: " before it.
+        ended = headline(self._report).removeprefix("Failed: ")
+        head = "\n".join(filter(None, (ended[:1].upper() + ended[1:], urgency(self._report))))
+        return [(each, text if place else f"{head}\n\n{text}") for place, (each, text) in enumerate(ordered)]
+
+    def at_once(self, failing: Sequence[tuple[Verdict, str]]) -> str:
+        """Return the messages of *failing* as one."""
+        tried = len(self._report.verdicts) - len(self._report.skipped)
+        head = f"{len(self._report.failures)} of {tried} scenarios failed"
+        return "\n\n\n".join([head, *(text for _, text in failing)])
+
+    def beside(self, failing: Container[str]) -> Iterator[str]:
+        """Yield advice, and what the wallet raised or logged in a scenario whose id is not among the *failing*."""
+        for verdict in self._report.verdicts:
+            if verdict.id in failing:
+                continue
+            if verdict.is_advice:
+                yield from (f"Advice, {title_of(verdict)}: {note.reason}" for note in verdict.notes)
+            elif self._seen.get(verdict.id):
+                yield f"{title_of(verdict)}: {verdict.outcome}"
+            yield from self._raised(verdict)
+
+    def _failure(self, verdict: Verdict, cause: Cause) -> str:
+        head = f"{title_of(verdict)} ({verdict.weight})\n{verdict.reason}"
+        if not verdict.exchanges:  # It was not begun, so all that is to be said stands in the reason.
+            return head
+        return "\n\n".join([head, *_explained(verdict, cause), *_shown(verdict), *self._raised(verdict)])
+
+    def _raised(self, verdict: Verdict) -> Iterator[str]:
+        for text in self._seen.get(verdict.id, ()):
+            first = self._told.setdefault(text, verdict.id)
+            # The same traceback would else stand below each scenario.
+            yield _raised(text if first == verdict.id else f"{text.splitlines()[-1]} (as in {first})")
 
 
-def advice_told(verdict: Verdict, raised: Iterable[str]) -> str:
-    """Return what could be better, and fails no test; *raised* as above."""
-    advice = (f"Advice, {title_of(verdict)}: {note.reason}" for note in verdict.notes)
-    return "\n".join([*advice, *map(_raised, raised)])
-
-
-def _explained(verdict: Verdict, causes: Iterable[Cause]) -> Iterator[str]:
-    lines = [f"It means: {verdict.means}", f"To mend it: {verdict.mend}", f"It rests on: {_grounds(verdict)}"]
-    lines += [
-        f"Probably the same mistake as {cause.verdict.id}; begin there." for cause in causes if verdict in cause.others
-    ]
+def _explained(verdict: Verdict, cause: Cause) -> Iterator[str]:
+    if verdict is cause.verdict or verdict.means != cause.verdict.means:
+        lines = [f"It means: {verdict.means}", f"To mend it: {verdict.mend}", f"It rests on: {_grounds(verdict)}"]
+    else:
+        lines = []
+    if verdict is not cause.verdict:
+        lines.append(f"Probably the same mistake as {cause.verdict.id}; begin there.")
     yield "\n".join(lines)
     if len(verdict.notes) > 1:
         yield "\n".join(f"And: {note.reason} ({note.weight})" for note in verdict.notes[1:])

@@ -68,4 +68,6 @@ def wallet_certifier(
         subtests = request.getfixturevalue("subtests")
     except pytest.FixtureLookupError:
         subtests = None
-    return WalletCertifier(game_operator_keys, operator_profile, subtests)
+    # What it keeps pytest prints below the test as a whole, where nobody can tell which scenario it belongs to.
+    logs = getattr(request.config.pluginmanager.get_plugin("logging-plugin"), "report_handler", None)
+    return WalletCertifier(game_operator_keys, operator_profile, subtests, logs)

@@ -19,13 +19,15 @@ class Witness(logging.Handler):
     """
     Remembers, as a context, what is raised and logged as an error in this process.
 
-    Only texts are kept: an exception would keep all the variables of its frames alive. What our own loggers say
+    Only texts are kept, and told where they belong; so *told_anyway*, which tells of all errors, gets none meanwhile.
+    An exception would keep all the variables of its frames alive. What our own loggers say
     meanwhile goes no further: a receiver logs hundreds of refusals, which are what a certification is about, and pytest
     would print them all below a single failure.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, told_anyway: logging.Handler | None = None) -> None:
         super().__init__(logging.ERROR)
+        self._told_anyway = told_anyway
         self._seen: list[str] = []
         self._ours = logging.getLogger("game_operator")
         self._propagated = True
@@ -34,11 +36,15 @@ class Witness(logging.Handler):
         self._propagated, self._ours.propagate = self._ours.propagate, False
         for logger in (self._ours, logging.getLogger()):
             logger.addHandler(self)
+        if self._told_anyway is not None:
+            self._told_anyway.addFilter(_is_no_error)
         return self
 
     def __exit__(self, *_exc: object) -> None:
         for logger in (self._ours, logging.getLogger()):
             logger.removeHandler(self)
+        if self._told_anyway is not None:
+            self._told_anyway.removeFilter(_is_no_error)
         self._ours.propagate = self._propagated
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -52,12 +58,17 @@ class Witness(logging.Handler):
 
     def taken(self) -> tuple[str, ...]:
         """Return what was seen since this was last asked, each once."""
-        seen, self._seen = self._seen, []
-        return tuple(dict.fromkeys(seen))[:_MOST]
+        seen, self._seen = list(dict.fromkeys(self._seen)), []
+        more = [f"… and {len(seen) - _MOST} more"] if len(seen) > _MOST else []
+        return *seen[:_MOST], *more
 
     def _keep(self, text: str) -> None:
         text = visible(text.strip().encode(errors="backslashreplace"))
         self._seen.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def _is_no_error(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.ERROR
 
 
 def _traceback(failed: BaseException) -> str:
