@@ -77,7 +77,12 @@ def read_json(body: bytes) -> Any:
     except UnicodeDecodeError as broken:
         raise MalformedCallError(f"the body is no UTF-8 from byte {broken.start} on") from None
     except ValueError as broken:
-        raise MalformedCallError(f"the body is no JSON: {broken}, it begins {shown(body[:40])}") from None
+        raise MalformedCallError(f"the body is no JSON: {broken}, it begins {shown(_text(body[:40]))}") from None
+
+
+def _text(start: bytes) -> str:
+    # The last character may be cut in half.
+    return start.decode(errors="ignore")
 
 
 def _decoded(text: str) -> Any:
