@@ -3,6 +3,9 @@ A whole wallet by hand: Python's standard library, cryptography for the signatur
 
 It shows what a back end in any other language has to do, and docs/own-wallet.md says why. `PlainWallet` keeps cents in
 SQLite; each rule is a small method. Where the specification is silent, it follows docs/decisions/0010 to 0014.
+
+    python wallet_by_hand.py                               # plays a bet, and ends
+    python wallet_by_hand.py service.pub.pem 8000 p1 p2    # serves a wallet in which both have 100.00
 """
 
 # ruff: noqa: ARG002 -- Each rule is a method that is given what another wallet might go by.
@@ -10,6 +13,7 @@ SQLite; each rule is a small method. Where the specification is silent, it follo
 import json
 import re
 import sqlite3
+import sys
 import threading
 import time
 import urllib.request
@@ -19,11 +23,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 PATHS = {"/withdraw": "withdraw", "/deposit": "deposit", "/rollback": "rollback", "/player-balance": "player-balance"}
 BATCH_PATHS = ("/deposit-batch", "/deposit/batch")
@@ -681,7 +687,7 @@ class WalletServer(ThreadingHTTPServer):
     """A thread for each connection."""
 
     daemon_threads = True
-    request_queue_size = 128
+    request_queue_size = 128  # Python's own 5 loses connections when fifty calls come at once.
     wallet: PlainWallet
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -805,8 +811,27 @@ def demo() -> None:
     wallet.close()
 
 
+def serve_for_good(public_key: str, port: str, *player_ids: str) -> None:
+    """Serve a wallet in memory on this machine until Ctrl-C; each player has 100.00."""
+    key = load_pem_public_key(Path(public_key).read_bytes())
+    if not isinstance(key, RSAPublicKey):
+        raise SystemExit(f"{public_key} holds no RSA key. Pass the public half of the key that the service signs with.")
+    wallet = PlainWallet([key])
+    for player_id in player_ids:
+        wallet.open_account(player_id, 10_000)
+    server = serve(wallet, port=int(port))
+    print(f"http://127.0.0.1:{server.server_port} until Ctrl-C", flush=True)
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        server.shutdown()
+
+
 if __name__ == "__main__":
-    demo()
+    if sys.argv[1:]:
+        serve_for_good(*sys.argv[1:])
+    else:
+        demo()
 
 # Prints:
 # /withdraw SUCCESS 95.00

@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import sys
 from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +13,9 @@ from functools import cache, partial
 from http.client import HTTPConnection
 from pathlib import Path
 from shutil import which
+from signal import SIGINT
 from sqlite3 import IntegrityError, connect
-from subprocess import run
+from subprocess import PIPE, Popen, run
 from typing import NamedTuple
 
 import pytest
@@ -22,6 +24,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from wallet_by_hand import SCHEMA, PlainWallet, serve
 
+from game_operator.certify import certify
 from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
@@ -792,3 +795,18 @@ def test_both_wallets_give_the_same_answers(public_key: RSAPublicKey, sign: Sign
         for step in history:
             pair.take(step)
         pair.agree()
+
+
+def test_it_is_served_for_a_certification(private_key: RSAPrivateKey, public_pem: bytes, tmp_path: Path) -> None:
+    """By one command, as docs/own-wallet.md has it: each player has 100.00, and Ctrl-C ends it."""
+    (tmp_path / "service.pub.pem").write_bytes(public_pem)
+    program = [sys.executable, str(ROOT / "examples" / "wallet_by_hand.py")]
+    with Popen([*program, "service.pub.pem", "0", "p1", "p2"], cwd=tmp_path, stdout=PIPE, text=True) as served:
+        assert served.stdout is not None
+        url = served.stdout.readline().partition(" ")[0]
+        only = ["A01", "A02", "A08"]
+        report = certify(url, signing_key=private_key, player_id="p1", other_player_id="p2", only=only)
+        served.send_signal(SIGINT)
+        assert served.wait(timeout=30) == 0
+    assert (report.passed, report.tried) == (True, True)
+    assert [each.before_cents for each in report.moved] == [10_000, 10_000]

@@ -10,11 +10,24 @@ from typing import Final
 
 from game_operator.certify import scenarios
 from game_operator.certify.scenario import GROUPS
+from game_operator.cli._certify_hooks import HOOKS
 from tests.support.documents import ROOT
 
 __all__ = ["PAGE", "between_markers", "tables"]
 
 PAGE: Final = ROOT / "docs" / "certify.md"
+#: What each need is called at the command line; real HTTP is always there.
+_NEEDS: Final = {
+    "second_url": "`--second-url`",
+    "old_key": "`--old-key`",
+    "retired_key": "`--retired-key`",
+    "elsewhere": "`--elsewhere`",
+    "foreign_instance_id": "`--foreign-instance`",
+    "random_operations": "`--random-operations`",
+    "batches": "`deposit_batch` in `--profile`",
+    "wire": "real HTTP",
+    "nonce": "a scheme that nobody knows yet",
+} | {name: f"`--hook {name}`" for name in HOOKS}
 _BEGIN, _END = "<!-- scenarios: begin -->\n", "<!-- scenarios: end -->\n"
 
 
@@ -33,7 +46,7 @@ def _lines() -> Iterator[str]:
         yield from ("", f"### {group}: {GROUPS[group]}", "")
         yield from ("| | What happens | A failure costs | Rests on | Needs |", "|---|---|---|---|---|")
         for each in grouped:
-            needs = ", ".join(f"`{need}`" for need in each.needs) or "-"
+            needs = ", ".join(_NEEDS[need] for need in each.needs) or "-"
             yield f"| {each.id} | {each.title} | {each.weight} | {', '.join(each.rests_on)} | {needs} |"
     yield ""
 

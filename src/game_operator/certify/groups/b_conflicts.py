@@ -22,8 +22,8 @@ _CLOSED = WebhookErrorCode.BET_ALREADY_CLOSED
     Weight.MONEY_LOST,
     rests_on="spec §3, decision 0013, decision 0014",
     means="The service believes that a wager was taken, or a win paid, that nobody took or paid.",
-    mend="Store player, bet, action and amount with the tx_id; where they differ, move nothing and answer "
-    "DUPLICATE_TRANSACTION.",
+    mend="Store player, bet, amount and the action's type (BET, JACKPOT …) with the tx_id; where they differ, move "
+    "nothing and answer DUPLICATE_TRANSACTION.",
 )
 def b04(at: Stage) -> Play:
     """It is refused, and nothing moves for either player."""
@@ -133,7 +133,8 @@ def _refunds_nothing(at: Stage, call: RollbackCall, title: str) -> Judging:
     rests_on="decision 0010, decision 0014",
     means="A call that is sent again with its members in another order or with one more, or in a batch, is paid twice; "
     "or it is refused though it was paid.",
-    mend="Recognise a call by operation and tx_id, and compare player, bet, action and amount, not bytes or digests.",
+    mend="Recognise a call by operation and tx_id, and compare player, bet, amount and the action's type, not bytes "
+    "or digests.",
 )
 def b15(at: Stage) -> Play:
     """Order and further members make no other call of it."""

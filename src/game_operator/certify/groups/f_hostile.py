@@ -53,6 +53,12 @@ _HUGE_AMOUNTS: Final = {"2^31": 2**31, "2^53 + 1": 2**53 + 1, "10^30": 10**30}
 _MANY_LEVELS: Final = 1_000
 _SLOW_MS: Final = 1_000
 _FAILED: Final = 500
+#: What an odd request should be answered with: accepted, refused, or either.
+_EXPECTED: Final = {
+    True: "SUCCESS",
+    False: "a refusal, such as HTTP 405",
+    None: "SUCCESS or a refusal, of any status below 500",
+}
 
 #: Pairs of words that a database may take for the same.
 _ALIKE: Final = {
@@ -220,8 +226,9 @@ def f06(at: Stage) -> Play:
     Weight.MONEY_LOST,
     rests_on="spec §2.4, decision 0010",
     means="Two bets are taken for one: the second is not paid for, or its win is not paid.",
-    mend="Compare ids byte for byte, in columns of 320 characters with a binary collation (utf8mb4_bin in MySQL, "
-    'COLLATE "C" in PostgreSQL); never trim, fold, normalise or cut them.',
+    mend="Compare ids byte for byte, with a binary collation (utf8mb4_bin in MySQL, "
+    'COLLATE "C" in PostgreSQL); never trim, fold, normalise or cut them. Make the columns long enough for ids of 256 '
+    "characters, and answer INVALID_REQUEST to longer ones before they get there.",
     stage="hostile",
 )
 def f07(at: Stage) -> Play:
@@ -245,7 +252,8 @@ def f07(at: Stage) -> Play:
     rests_on="spec §2.4, decision 0010",
     means="Whoever can choose an id can read or change the wallet's tables and logs, or place bets that nobody can "
     "settle.",
-    mend="Pass values to the database as parameters, never inside the SQL, and escape them where they are shown.",
+    mend="Pass values to the database as parameters, never inside the SQL, and escape them where they are shown. "
+    "Answer INVALID_REQUEST to an id with U+0000 or half a surrogate pair in it: no database keeps them as they are.",
     stage="hostile",
 )
 def f08(at: Stage) -> Play:
@@ -289,7 +297,8 @@ def f09(at: Stage) -> Play:
     Weight.ADVICE,
     rests_on="spec §4.1",
     means="A caller that is slow, or none of ours at all, holds a worker, and bets wait.",
-    mend="Give each request a time within which its body must be there, and answer to POST alone.",
+    mend="Give each request a time within which its body must be there. Carry out POST alone; any refusal of another "
+    "method is right, such as HTTP 405, but not one of 500 or more, which looks like a failure.",
     needs=("wire",),
     stage="hostile",
 )
@@ -299,7 +308,7 @@ def f10(at: Stage) -> Play:
         heard = yield from at.send(request)
         is_odd = accepted is not None and heard.succeeded is not accepted
         if is_odd or not heard.status or heard.status >= _FAILED:
-            at.advise(f"{request.title}: {_said(heard)}", heard)
+            at.advise(f"{request.title}: {_said(heard)}; expected was {_EXPECTED[accepted]}", heard)
     check = at.request(BalanceCall(player_id=at.player.id), "a balance check meanwhile")
     half = replace(check, title="a balance check that breaks off half way", manner=Manner.HALF)
     silent, other = yield from at.together([half, check])
