@@ -348,7 +348,8 @@ def test_a_method_that_is_not_asked_for() -> None:
     wallet.close()
     assert verdict.is_advice
     assert [note.reason for note in verdict.notes] == [
-        f"a balance check by {each}: HTTP 200, SUCCESS" for each in ("GET", "PUT")
+        f"a balance check by {each}: HTTP 200, SUCCESS; expected was a refusal, such as HTTP 405"
+        for each in ("GET", "PUT")
     ]
 
 
