@@ -203,8 +203,9 @@ def e08(_at: Stage) -> Play:
     means="The signature covers the body and not the path: whoever can post a lost bet's own withdraw to /rollback "
     "gets the wager back, and to /deposit a win.",
     mend="Look at the body's shape: where action is an object (or there is a won) it is a deposit, where it is a "
-    "string it is none; posted to the wrong path, answer INVALID_REQUEST. A withdraw and its rollback look alike: store "
-    "the SHA-256 of the withdraw's body with the bet that it debits, and refuse a rollback whose body has the same one.",
+    "string it is none; posted to the wrong path, answer INVALID_REQUEST. A withdraw and its rollback look alike: "
+    "store the SHA-256 of the withdraw's body with the bet that it debits, and refuse a rollback whose body has the "
+    "same one.",
 )
 def e09(at: Stage) -> Play:
     """A body moves money only where it was meant to go, and where it was meant to go it still does."""
