@@ -83,6 +83,9 @@ class HttpCarrier:
         _check_ours(elsewhere)
         self._elsewhere = elsewhere
         self._headers = headers
+        # The whole value first; then its words, for of "Bearer TOKEN" an answer may quote the token alone.
+        words = [word for _, value in headers for word in (value, *value.split())]
+        self._secrets = sorted({word for word in words if len(word) >= _LEAST_SECRET}, key=len, reverse=True)
         self._timeout = timeout
         self._ssl_context = ssl_context
         self._runner = asyncio.Runner()
@@ -115,9 +118,8 @@ class HttpCarrier:
 
     def _without_values(self, told: bytes) -> bytes:
         """Return *told* without the values of the user's headers, which an answer may quote: one may be a token."""
-        for _, value in self._headers:
-            if len(value) >= _LEAST_SECRET and value in told:
-                told = told.replace(value, "…".encode())
+        for secret in self._secrets:
+            told = told.replace(secret, "…".encode())
         return told
 
     async def _heard(self, parcel: Parcel, place: int) -> Carried:

@@ -16,6 +16,8 @@ __all__ = ["check_second", "check_wallet"]
 
 #: The least that both players must have, in cents: scenarios scale to what there is.
 _LEAST_CENTS: Final = 1_000
+#: And the most, so that what is won besides can still be moved.
+_MOST_CENTS: Final = MOST_BALANCE_CENTS // 10
 _REMEDIES: Final[Mapping[str, str]] = {
     WebhookErrorCode.INVALID_SIGNATURE: "The wallet takes our calls for forged. It needs the public half of the key "
     "that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, in the "
@@ -94,9 +96,9 @@ def _check_answer(heard: Heard, purse: Purse, url: str) -> None:
             f"The player {shown(purse.player_id)} has {amount_from_cents(cents)}. Give both players at least "
             f"{amount_from_cents(_LEAST_CENTS)}: the scenarios move it, and put it back."
         )
-    if cents > MOST_BALANCE_CENTS:
+    if cents > _MOST_CENTS:
         raise ConfigurationError(
             f"The player {shown(purse.player_id)} has {amount_from_cents(cents)}. Give both players at most "
-            f"{amount_from_cents(MOST_BALANCE_CENTS)}: the scenarios move all of it, and no call could move more."
+            f"{amount_from_cents(_MOST_CENTS)}: the scenarios move all of it and more, and an amount has an end."
         )
     purse.cents = cents

@@ -31,6 +31,8 @@ __all__ = ["Purse", "Run"]
 _FIRST, _LAST = 40, 120
 #: How much of a body is kept.
 _KEPT_BYTES: Final = 65_536
+#: And of an answer, of which a reply has some hundred.
+_KEPT_ANSWER_BYTES: Final = 4_096
 #: After so many scenarios without an answer in a row, the wallet is taken to be gone.
 _PATIENCE: Final = 3
 #: With less a player cannot pay for twenty bets.
@@ -273,7 +275,7 @@ class Run:
             request_bytes=len(request.body),
             status=status,
             answer_headers=answer.headers if answer else (),
-            answer_body=body[:_KEPT_BYTES],
+            answer_body=body[:_KEPT_ANSWER_BYTES],
             reply=reply,
             problem=problem,
             elapsed_ms=elapsed_ms,
