@@ -111,6 +111,26 @@ def test_the_first_screen_says_what_to_change(browser: Browser, base_url: str) -
                 assert box["y"] + box["height"] <= height, words
 
 
+def test_no_heading_breaks_within_a_word(browser: Browser, base_url: str) -> None:
+    """On a telephone, of the table of groups: each word of each heading is one rectangle."""
+    broken = """() => [...document.querySelectorAll(".groups th, .groups td")].flatMap((cell) => {
+      const text = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT).nextNode();
+      return text === null ? [] : [...text.data.matchAll(/\\S+/g)].filter((word) => {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        return range.getClientRects().length > 1;
+      }).map((word) => word[0]);
+    })"""
+    with visiting(browser, base_url, viewport={"width": 400, "height": 800}) as page:
+        page.goto("/failing")
+        assert page.evaluate(broken) == []
+        # Where they may break, they are found to.
+        page.evaluate("document.querySelector('.groups').parentElement.style.width = '150px'")
+        page.evaluate("for (const one of document.querySelectorAll('.groups th')) one.style.overflowWrap = 'anywhere'")
+        assert page.evaluate(broken) != []
+
+
 def test_a_line_is_copied_as_it_is(browser: Browser, base_url: str) -> None:
     """Character for character; the link of a cause opens the scenario, and the decisive exchange is open in it."""
     exchange = failing_report().causes[0].verdict.decisive
@@ -159,5 +179,8 @@ def test_on_paper_what_failed_stands_open(browser: Browser, base_url: str) -> No
         for one in ("#B01 .reason", "#B01 .decided .raw"):
             page.wait_for_function(seen, arg=one)
         assert not page.evaluate(seen, "#A01 .facts")
+        assert not page.evaluate(seen, "#F06 .facts")
+        assert page.locator("#B01 .exchange").count() == 4
+        assert page.locator("#B01 .exchange:visible").count() == 1
         assert not page.locator("#B01 .copy").first.is_visible()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
