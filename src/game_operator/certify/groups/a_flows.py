@@ -13,6 +13,7 @@ from game_operator.certify.wire import Heard
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet
 
+_JACKPOT: Final = "JACKPOT"
 _DAY_MILLIS: Final = 86_400_000
 _MOST_SKEW_MILLIS: Final = 5_000
 
@@ -116,9 +117,10 @@ def a04(at: Stage) -> Play:
     mend="Find a bet by its bet_id, and a repeated call by operation and tx_id; the round is no key of either.",
 )
 def a05(at: Stage) -> Play:
-    """One bet wins, one is cancelled, one wins again: each settles alone."""
+    """One bet wins, one of another wager is cancelled, one wins again: each settles alone."""
     first = at.bet()
-    cancelled, last = (replace(at.bet(), round_id=first.round_id) for _ in range(2))
+    wagers = max(1, at.unit_cents // 2), at.unit_cents
+    cancelled, last = (replace(at.bet(cents=cents), round_id=first.round_id) for cents in wagers)
     for bet in (first, cancelled, last):
         yield from at.accepts(bet.withdraw(), "a withdraw in the round", moves=-bet.wager_cents)
     yield from at.accepts(first.deposit(2 * first.wager_cents), "the first bet's deposit", moves=2 * first.wager_cents)
@@ -208,12 +210,16 @@ def a09(at: Stage) -> Play:
     yield from at.act("block", at.player.id)
     paid = yield from at.send(at.request(won.deposit(won.wager_cents), "the deposit of a player who is blocked"))
     refunded = yield from at.send(at.request(cancelled.rollback(), "the rollback of a player who is blocked"))
+    claims = [at.claim(won.wager_cents, _JACKPOT)] if _JACKPOT in at.claim_types else []
+    claimed = []
+    for claim in claims:
+        claimed.append((yield from at.send(at.request(claim, "a jackpot of a blocked player"))))  # noqa: PERF401 - it yields
     refused = yield from at.send(at.request(late.withdraw(), "a new withdraw of a player who is blocked"))
     yield from at.act("unblock", at.player.id)
-    for heard in (paid, refunded):
+    for heard in (paid, refunded, *claimed):
         at.check_reply(heard)
         at.check_success(heard)
-    at.player.due_cents += won.wager_cents + cancelled.wager_cents
+    at.player.due_cents += won.wager_cents + cancelled.wager_cents + sum(claim.amount_cents for claim in claims)
     at.check_reply(refused)
     if refused.succeeded:
         told = f"{refused.request.title}: answered SUCCESS, and {WebhookErrorCode.PLAYER_BLOCKED} was due"
@@ -281,6 +287,8 @@ def a11(at: Stage) -> Play:
     # What is left out is sent again: that is sound for a deposit that may be credited later.
     if refused is not None:
         yield from _refused(at, refused)
+    closed = WebhookErrorCode.BET_ALREADY_CLOSED
+    yield from at.refuses(won.rollback(), "a rollback of a bet that a batch has settled", closed)
 
 
 def _refused(at: Stage, heard: Heard) -> Judging:

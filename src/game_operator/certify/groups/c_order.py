@@ -51,6 +51,8 @@ def c02(at: Stage) -> Play:
     first = yield from _gives_nothing_back(at, bet.rollback(), "a rollback without its withdraw")
     rolled_back = WebhookErrorCode.BET_ROLLED_BACK
     yield from at.refuses(bet.withdraw(), "the withdraw that arrives after its rollback", rolled_back)
+    other = bet.withdraw(tx_id=at.fresh("withdraw"))
+    yield from at.refuses(other, "a withdraw of the cancelled bet under another tx_id", rolled_back)
     yield from at.again(bet.rollback(), first, "the same rollback again")
 
 
@@ -123,10 +125,13 @@ def c05(at: Stage) -> Play:
     "rollback move money of an OPEN bet alone.",
 )
 def c06(at: Stage) -> Play:
-    """Nothing was taken, and nothing is given back."""
+    """Nothing was taken, and nothing is given back or won."""
     bet = at.bet(cents=at.player.due_cents + 1)
     funds = WebhookErrorCode.INSUFFICIENT_BALANCE
     yield from at.refuses(bet.withdraw(), "a withdraw of more than there is", funds)
+    won = bet.deposit(at.unit_cents)
+    unknown = WebhookErrorCode.BET_NOT_FOUND
+    yield from at.refuses(won, "a deposit of the refused withdraw's bet", unknown, final_is_sound=True)
     yield from _gives_nothing_back(at, bet.rollback(), "the rollback of the refused withdraw")
 
 
@@ -144,10 +149,10 @@ def c07(at: Stage) -> Play:
     """What was taken is given back."""
     if not at.writer.name("amount_cents", _ROLLBACK):
         raise NotTried("the profile has no amount in a rollback")
-    bet = at.bet()
-    yield from _placed(at, bet)
-    more = bet.rollback(amount_cents=bet.wager_cents * 2)
-    yield from at.accepts(more, "a rollback of twice the wager", moves=bet.wager_cents)
+    for bet, cents, much in ((at.bet(), 2 * at.unit_cents, "twice the wager"), (at.bet(), 1, "a single cent")):
+        yield from _placed(at, bet)
+        odd = bet.rollback(amount_cents=cents)
+        yield from at.accepts(odd, f"a rollback of {much}", moves=bet.wager_cents)
 
 
 @scenario(
@@ -203,6 +208,9 @@ def c10(at: Stage) -> Play:
     others = bet.deposit(won_cents, player_id=at.other.id)
     yield from _refused_to_both(at, others, "a deposit to another player")
     yield from at.accepts(bet.deposit(won_cents), "the deposit to its own player", moves=won_cents)
+    late = bet.deposit(won_cents, player_id=at.other.id, tx_id=at.fresh("deposit"))
+    title, unknown = "a deposit to another player once the bet is paid", WebhookErrorCode.BET_NOT_FOUND
+    yield from at.refuses(late, title, unknown, final_is_sound=True)
 
 
 @scenario(

@@ -21,6 +21,7 @@ _MANY: Final = 50
 _FITTING: Final = 33
 _IDENTICAL: Final = 20
 _PAIRS: Final = 10
+_RIVALS: Final = 6
 _WITHDRAWS: Final = 12
 _READS: Final = 4
 _PAIRS_AT_ONCE: Final = 20
@@ -85,8 +86,16 @@ def d01(at: Stage) -> Play:
     explains=("D06", "D09", "H05"),
 )
 def d02(at: Stage) -> Play:
-    """One debit, one credit, and forty times SUCCESS."""
+    """One debit, one credit, and forty times SUCCESS; and of rollbacks and jackpots one refund and one credit."""
     yield from _bet_of_identical(at, ("wallet",))
+    bet = at.bet()
+    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    title = "one of ten identical {}s at once"
+    yield from _identical(at, bet.rollback(), title.format("rollback"), bet.wager_cents, times=10)
+    if "JACKPOT" in at.claim_types:
+        claim = at.claim(at.unit_cents, "JACKPOT")
+        yield from _identical(at, claim, title.format("jackpot"), claim.amount_cents, times=10)
+    yield from at.holds(at.player)
 
 
 @scenario(
@@ -235,10 +244,34 @@ def d09(at: Stage) -> Play:
         yield from _identical(at, bet.withdraw(), "one of two identical withdraws at once", -bet.wager_cents, times=2)
     if at.profile.deposit_batch:
         yield from _twice_in_a_batch(at, bets.pop())
+    yield from _rivals(at, bets.pop())
+    for _ in range(_RIVALS):
+        yield from _rivals(at)
     yield from _refunded(at, bets)
 
 
 # What the scenarios are made of.
+
+
+def _rivals(at: Stage, placed: Bet | None = None) -> Judging:
+    """Two withdraws of a bet at once under two tx_ids, then two deposits: each moves its money once."""
+    bet = placed or at.bet()
+    if placed is None:
+        calls: tuple[WebhookCall, ...] = (bet.withdraw(), bet.withdraw(tx_id=at.fresh("withdraw")))
+        yield from _one_of(at, calls, "a withdraw, at once with one of another tx_id", -bet.wager_cents)
+    calls = (bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents, tx_id=at.fresh("deposit")))
+    yield from _one_of(at, calls, "a deposit, at once with one of another tx_id", bet.wager_cents)
+
+
+def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str, moves: int) -> Judging:
+    heard = yield from answered(at, [at.request(call, title) for call in calls])
+    accepted = [each for each in heard if each.succeeded]
+    if not accepted:
+        raise Found(f"{title}: refused with {heard[0].code}, and so was the other", place=heard[0].place)
+    at.player.due_cents += moves
+    yield from at.holds(at.player, after=accepted[-1])
+    if len(accepted) > 1:
+        at.note(f"{title}: both answered SUCCESS, and one moved its money", Weight.ADVICE, "", accepted[-1])
 
 
 def _bet_of_identical(at: Stage, places: Sequence[Place]) -> Judging:

@@ -1,0 +1,145 @@
+"""Wallets whose mistake only a close look shows: each passes all but one part of one scenario."""
+
+import time
+from dataclasses import replace
+
+from wallet_by_hand import SUCCESS, Bet, Call, Case, PlainWallet, Reply
+
+_WINDOW_SECONDS = 0.003
+
+
+class PaysDeclined(PlainWallet):
+    """Pays the deposit of a bet that it declined."""
+
+    def _deposit(self, case: Case) -> str:
+        if case.bet is not None and case.bet.state == "DECLINED" and not case.is_repeat:
+            self._settle(case, case.bet)
+            return SUCCESS
+        return super()._deposit(case)
+
+
+class RefundsTheLesser(PlainWallet):
+    """Refunds what the rollback says, if that is less than the wager."""
+
+    def _read(self, operation: str, document: object, body: bytes) -> Call:
+        call = super()._read(operation, document, body)
+        if operation != "rollback" or not isinstance(document, dict) or not str(document.get("amount")).isdigit():
+            return call
+        return replace(call, cents=int(str(document["amount"])))
+
+    def _refund_cents(self, call: Call, bet: Bet) -> int:
+        wager_cents = super()._refund_cents(call, bet)
+        return min(call.cents or wager_cents, wager_cents)
+
+
+class EntombsTheTxIdAlone(PlainWallet):
+    """Lets a cancelled bet be placed under another tx_id."""
+
+    def _withdraw(self, case: Case) -> str:
+        bet = case.bet
+        if bet is not None and bet.state == "TOMBSTONE" and case.call.tx_id != bet.tx_id:
+            self._database.execute("DELETE FROM bets WHERE bet_id = ?", (bet.bet_id,))
+            return self._place(replace(case, bet=None))
+        return super()._withdraw(case)
+
+
+class RefundsTwins(PlainWallet):
+    """Looks at the bet, waits, and refunds it whether or not it still is what it was."""
+
+    def _carry_out(self, call: Call) -> Reply:
+        if call.operation != "rollback" or not self._is_open(call):
+            return super()._carry_out(call)
+        time.sleep(_WINDOW_SECONDS)
+        with self._transaction():
+            case = self._case(call)
+            if case.bet is not None and case.bet.state == "ROLLED_BACK" and self._agrees(case.call, case.bet):
+                self._give(case, case.bet.player_id, int(case.bet.cents or 0))
+                return self._reply(case, SUCCESS)
+            return self._reply(case, next(told for ask in self._questions() if (told := ask(case)) is not None))
+
+    def _is_open(self, call: Call) -> bool:
+        with self._lock:
+            bet = self._find_bet(self._bet_key(call))
+        return bet is not None and bet.state == "OPEN"
+
+    def _give(self, case: Case, player_id: str, cents: int) -> None:
+        update = "UPDATE accounts SET cents = cents + ?, last_millis = last_millis + 1 WHERE player_id = ?"
+        self._database.execute(update, (cents, player_id))
+
+
+class PaysTwinsOfJackpots(RefundsTwins):
+    """Looks for the claim, waits, and pays it whether or not it is known by then."""
+
+    def _carry_out(self, call: Call) -> Reply:
+        if not call.is_claim:
+            return PlainWallet._carry_out(self, call)
+        with self._lock:
+            is_known = self._case(call).known is not None
+        if is_known:
+            return PlainWallet._carry_out(self, call)
+        time.sleep(_WINDOW_SECONDS)
+        with self._transaction():
+            case = self._case(call)
+            if case.known is None or not self._is_same(case.call, case.known):
+                return self._reply(case, next(told for ask in self._questions() if (told := ask(case)) is not None))
+            self._give(case, call.player_id, int(call.cents or 0))
+            return self._reply(case, SUCCESS)
+
+
+class PaysRivals(RefundsTwins):
+    """Looks whether the bet is open, waits, and pays each deposit that has a tx_id of its own."""
+
+    def _carry_out(self, call: Call) -> Reply:
+        if call.operation != "deposit" or call.is_claim or not self._is_open(call):
+            return PlainWallet._carry_out(self, call)
+        time.sleep(_WINDOW_SECONDS)
+        with self._transaction():
+            case = self._case(call)
+            if case.bet is not None and case.bet.state == "CLOSED" and not case.is_repeat and case.known is None:
+                self._settle(case, case.bet)
+                return self._reply(case, SUCCESS)
+            return self._reply(case, next(told for ask in self._questions() if (told := ask(case)) is not None))
+
+
+class BatchesLeaveBetsOpen(PlainWallet):
+    """Credits the deposits of a batch, and leaves their bets open."""
+
+    def _answer_batch(self, document: object) -> str:
+        answered = super()._answer_batch(document)
+        items = document.get("bets") if isinstance(document, dict) else document
+        assert isinstance(items, list)
+        with self._transaction():
+            for item in items:
+                update = "UPDATE bets SET state = 'OPEN' WHERE bet_id = ? AND state = 'CLOSED'"
+                self._database.execute(update, (item["action_id"],))
+        return answered
+
+
+class RefundsTheLastWager(PlainWallet):
+    """Gives back what the player wagered last, whichever bet is cancelled."""
+
+    def _debit(self, case: Case) -> None:
+        super()._debit(case)
+        self.__dict__.setdefault("_last", {})[case.call.player_id] = case.call.cents
+
+    def _refund_cents(self, call: Call, bet: Bet) -> int:
+        return int(self.__dict__["_last"][bet.player_id])
+
+
+class PaysAnotherOnceClosed(PlainWallet):
+    """Pays a deposit of a settled bet that names another player."""
+
+    def _deposit(self, case: Case) -> str:
+        bet = case.bet
+        if bet is not None and bet.state == "CLOSED" and not case.is_repeat and bet.player_id != case.call.player_id:
+            self._move(case, case.call.player_id, int(case.call.cents or 0))
+            self._remember(case.call)
+            return SUCCESS
+        return super()._deposit(case)
+
+
+class BlockedWinNoJackpot(PlainWallet):
+    """Refuses the jackpot of a player who is blocked."""
+
+    def _claim(self, case: Case) -> str:
+        return "PLAYER_BLOCKED" if case.account is not None and case.account.blocked else super()._claim(case)
