@@ -23,7 +23,7 @@ from game_operator.certify.mistakes import (
     WRONG_BALANCE,
 )
 from game_operator.certify.players import Player
-from game_operator.certify.scenario import Found, NotTried, Scenario
+from game_operator.certify.scenario import Found, NotTried, Scenario, Undone
 from game_operator.certify.verdicts import Note, Weight
 from game_operator.certify.wire import Act, Heard, Request, Send, Step
 from game_operator.codes import WebhookErrorCode
@@ -119,7 +119,7 @@ class Stage(CallMaker):
         except NotTried:
             raise
         except Exception as failed:
-            raise NotTried(f"stored_cents could not be asked: {type(failed).__name__}: {failed}") from failed
+            raise Undone(f"stored_cents could not be asked: {type(failed).__name__}: {failed}") from failed
 
     # Judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
 
