@@ -36,6 +36,17 @@ def b04(at: Stage) -> Play:
     yield from at.refuses(foreign, "its tx_id with another player", _DUPLICATE)
     yield from at.accepts(bet.deposit(cents), "its deposit", moves=cents)
     yield from at.refuses(bet.deposit(2 * cents), "the deposit's tx_id with another amount", _DUPLICATE)
+    if "JACKPOT" in at.claim_types:
+        yield from _known_jackpot(at)
+
+
+def _known_jackpot(at: Stage) -> Judging:
+    cents = at.unit_cents
+    claim = at.claim(cents, "JACKPOT")
+    yield from at.accepts(claim, "a jackpot", moves=cents)
+    larger, foreign = replace(claim, amount_cents=2 * cents), replace(claim, player_id=at.other.id)
+    yield from at.refuses(larger, "the jackpot's tx_id with another amount", _DUPLICATE)
+    yield from at.refuses(foreign, "the jackpot's tx_id with another player", _DUPLICATE)
 
 
 @scenario(
@@ -97,6 +108,23 @@ def b12(at: Stage) -> Play:
     second = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
     yield from at.refuses(second, "a withdraw of the same bet with another tx_id", _DUPLICATE, success_is_sound=True)
     yield from at.accepts(bet.deposit(bet.wager_cents), "its deposit", moves=bet.wager_cents)
+    third = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
+    yield from at.refuses(third, "a withdraw of a settled bet with another tx_id", _DUPLICATE, success_is_sound=True)
+    yield from _no_second_chance(at)
+
+
+def _no_second_chance(at: Stage) -> Judging:
+    """Hold that a bet that was cancelled or refused is not placed by another tx_id."""
+    cancelled, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
+    poor = WebhookErrorCode.INSUFFICIENT_BALANCE
+    yield from at.refuses(beyond.withdraw(), "a withdraw of more than there is", poor)
+    affordable = beyond.withdraw(amount_cents=at.unit_cents, tx_id=_other_tx_id(at, "withdraw"))
+    yield from at.refuses(affordable, "a withdraw of the refused bet with another tx_id and less", _DUPLICATE)
+    yield from at.accepts(cancelled.withdraw(), "another withdraw", moves=-cancelled.wager_cents)
+    yield from at.accepts(cancelled.rollback(), "its rollback", moves=cancelled.wager_cents)
+    again = cancelled.withdraw(tx_id=_other_tx_id(at, "withdraw"))
+    title = "a withdraw of the cancelled bet with another tx_id"
+    yield from at.refuses(again, title, WebhookErrorCode.BET_ROLLED_BACK)
 
 
 @scenario(
@@ -116,7 +144,20 @@ def b13(at: Stage) -> Play:
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
     yield from at.refuses(unpaid.withdraw(), "its tx_id with another bet", _DUPLICATE)
     yield from _refunds_nothing(at, unpaid.rollback(), "a rollback of the refused bet")
-    yield from at.accepts(bet.deposit(bet.wager_cents), "the first bet's deposit", moves=bet.wager_cents)
+    deposit = bet.deposit(bet.wager_cents)
+    yield from at.accepts(deposit, "the first bet's deposit", moves=bet.wager_cents)
+    if at.writer.name("tx_id", "deposit"):
+        yield from _pays_by_its_own(at, deposit)
+
+
+def _pays_by_its_own(at: Stage, known: DepositCall) -> Judging:
+    """Hold that a bet is not settled by the tx_id of another's deposit, and then by one of its own."""
+    bet = at.bet()
+    yield from at.accepts(bet.withdraw(), "another withdraw", moves=-bet.wager_cents)
+    borrowed = bet.deposit(known.amount_cents, tx_id=known.tx_id)
+    yield from at.refuses(borrowed, "its deposit with the tx_id of the first bet's", _DUPLICATE)
+    own = bet.deposit(known.amount_cents)
+    yield from at.accepts(own, "its deposit with a tx_id of its own", moves=known.amount_cents)
 
 
 def _refunds_nothing(at: Stage, call: RollbackCall, title: str) -> Judging:
@@ -178,6 +219,7 @@ def _twice_in_a_batch(at: Stage) -> Judging:
     heard = yield from at.send(batch(at, (deposit, deposit), "its deposit twice in one batch"))
     at.player.due_cents += 2 * bet.wager_cents
     yield from at.holds(at.player, after=heard)
+    yield from at.accepts(deposit, "the same deposit alone, once a batch has brought it")
 
 
 @scenario(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from game_operator.certify.groups.spoilt import lacking
 from game_operator.certify.players import Bet
 from game_operator.certify.scenario import NotTried, Play, scenario
 from game_operator.certify.stage import Judging, Stage
@@ -60,6 +61,23 @@ def b02(at: Stage) -> Play:
         yield from at.again(deposit, paid, "the same deposit again")
     for _ in range(2):
         yield from at.again(rollback, refunded, "the same rollback again")
+    if at.profile.rollback_tx_id == "withdraw" and at.writer.name("tx_id", "rollback"):
+        yield from _cancelled_by_its_id(at, cancelled)
+
+
+def _cancelled_by_its_id(at: Stage, cancelled: Bet) -> Judging:
+    """Hold that rollbacks without a tx_id refund once as well, whether they are answered SUCCESS or refused."""
+    known = lacking(at, cancelled.rollback(), "tx_id", "missing")
+    heard = yield from at.hear(replace(known, title="the same rollback again, without its tx_id"))
+    yield from at.holds(at.player, after=heard)
+    bet = at.bet()
+    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    heard = yield from at.hear(lacking(at, bet.rollback(), "tx_id", "missing"))
+    if heard.succeeded:
+        yield from at.check_moved(heard, at.player, bet.wager_cents)
+        return
+    at.advise(f"{heard.request.title}: refused with {heard.code}, and SUCCESS is assumed", heard)
+    yield from at.accepts(bet.rollback(), "the rollback with its tx_id", moves=bet.wager_cents)
 
 
 @scenario(
@@ -189,18 +207,29 @@ def b08(at: Stage) -> Play:
     needs=("later",),
 )
 def b11(at: Stage) -> Play:
-    """Withdraw, deposit and jackpot are still known."""
-    bet = at.bet()
-    calls = tuple(_a_days_calls(at, bet))
+    """Withdraw, deposit and jackpot are still known, and bets that were lost, refused or cancelled stay so."""
+    bet, lost, unseen = at.bet(), at.bet(), at.bet()
+    calls = tuple(_a_days_calls(at, bet, lost))
     firsts = []
     for call, cents in calls:
         firsts.append((yield from at.accepts(call, f"a {call.operation}", moves=cents)))
+    cancelled = yield from at.hear(unseen.rollback(), "a rollback without its withdraw")
+    yield from at.check_told(cancelled, at.player)
+    beyond = at.bet(cents=at.player.due_cents + 1)
+    poor = WebhookErrorCode.INSUFFICIENT_BALANCE
+    refused = yield from at.refuses(beyond.withdraw(), "a withdraw of more than there is", poor)
     yield from at.act("later", _RETENTION_DAYS - 1)
     for (call, _), first in zip(calls, firsts, strict=True):
         yield from at.again(call, first, f"the same {call.operation} {_RETENTION_DAYS - 1} days later")
+    yield from at.again(beyond.withdraw(), refused, "the withdraw of more than there was")
+    late, closed = WebhookErrorCode.BET_ROLLED_BACK, WebhookErrorCode.BET_ALREADY_CLOSED
+    yield from at.refuses(unseen.withdraw(), "the withdraw that comes so long after its rollback", late)
+    yield from at.refuses(lost.rollback(), "a rollback of a bet lost long ago", closed)
 
 
-def _a_days_calls(at: Stage, bet: Bet) -> Iterator[tuple[MovingCall, int]]:
+def _a_days_calls(at: Stage, bet: Bet, lost: Bet) -> Iterator[tuple[MovingCall, int]]:
+    yield lost.withdraw(), -lost.wager_cents
+    yield lost.deposit(0), 0
     yield bet.withdraw(), -bet.wager_cents
     yield bet.deposit(2 * bet.wager_cents), 2 * bet.wager_cents
     if "JACKPOT" in at.claim_types:

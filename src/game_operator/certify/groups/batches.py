@@ -1,12 +1,13 @@
 """Batches of deposits, and the answer to each of them (assumed, docs/decisions/0010)."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from game_operator.certify.mistakes import NO_ANSWER, UNSERVED
 from game_operator.certify.scenario import Found
-from game_operator.certify.stage import Stage
+from game_operator.certify.stage import Judging, Stage
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard, Request
 from game_operator.errors import MalformedCallError
@@ -14,15 +15,37 @@ from game_operator.models.webhooks import DepositCall
 from game_operator.protocol.canonical import encode_json
 from game_operator.protocol.webhook_reply import read_batch_reply
 
-__all__ = ["answers", "batch"]
+__all__ = ["BATCH_PATHS", "answers", "batch", "pays_nothing"]
 
 _NOT_SERVED: Final = frozenset({404, 405})
 _PATH: Final = "/deposit-batch"
+#: Where batches may come to; the body of the second is an object with the array in it.
+BATCH_PATHS: Final = (_PATH, "/deposit/batch")
 
 
-def batch(at: Stage, calls: Sequence[DepositCall], title: str) -> Request:
-    """Return the request that brings *calls*, as an array."""
-    return Request(title, _PATH, encode_json([at.writer.body(call) for call in calls]))
+def batch(at: Stage, calls: Sequence[DepositCall], title: str, *, path: str = _PATH) -> Request:
+    """Return the request that brings *calls*, as an array, or as *path* has it."""
+    items = [at.writer.body(call) for call in calls]
+    return Request(title, path, encode_json(items if path == _PATH else {"bets": items}))
+
+
+def pays_nothing(at: Stage, request: Request) -> Judging:
+    """Hold that none of a batch is paid or said to be, whether it is refused as a whole or one by one."""
+    heard = yield from at.send(request)
+    yield from at.holds(at.player, after=heard)
+    if _has_success(heard):
+        told = (
+            f"{request.title}: answered SUCCESS, and a refusal was due; nothing moved, and the caller believes it did"
+        )
+        raise Found(told, place=heard.place)
+
+
+def _has_success(heard: Heard) -> bool:
+    if heard.reply is not None:
+        return heard.succeeded
+    with suppress(MalformedCallError):
+        return any(reply.code is None for reply in read_batch_reply(heard.body).values())
+    return False
 
 
 def answers(heard: Heard, calls: Sequence[DepositCall]) -> list[Heard | None]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from game_operator.certify.bodies import Body
+from game_operator.certify.groups.batches import BATCH_PATHS, batch, pays_nothing
 from game_operator.certify.scenario import Found, Play, scenario
 from game_operator.certify.stage import Judging, Stage
 from game_operator.certify.verdicts import Weight
@@ -47,6 +48,10 @@ def e01(at: Stage) -> Play:
     won, more = bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents + 1)
     calls: list[WebhookCall] = [*_claims(at), at.bet().withdraw(), bet.rollback(), more]
     yield from _none_listens(at, calls, UNSIGNED, "without a signature")
+    if "batches" in at.supplied:
+        for path in BATCH_PATHS:
+            unsigned = batch(at, [*_claims(at), more], f"a batch to {path} without a signature", path=path)
+            yield from pays_nothing(at, replace(unsigned, seal=UNSIGNED))
     yield from at.accepts(won, "a deposit with one", moves=bet.wager_cents)
     yield from _balance_is_kept(at)
 
@@ -324,6 +329,9 @@ def e13(at: Stage) -> Play:
     for call in calls:
         title = f"{_told(call)} of another operator's instance"
         yield from at.refuses(replace(call, instance_id=foreign), title, _INVALID)
+    if "batches" in at.supplied and at.claim_types:
+        claims = [replace(claim, instance_id=foreign) for claim in _claims(at)]
+        yield from pays_nothing(at, batch(at, claims, "a batch with a claim of another operator's instance"))
 
 
 def _claims(at: Stage) -> list[DepositCall]:

@@ -22,7 +22,7 @@ from game_operator.certify.stage import Asking, Judging, Stage
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard, Manner, Request
 from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, WebhookCall
+from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
 from game_operator.protocol.canonical import Json
 
 _INVALID: Final = WebhookErrorCode.INVALID_REQUEST
@@ -48,6 +48,8 @@ _UNUSUAL: Final[Mapping[str, Callable[[bytes], bytes]]] = {
 _NO_AMOUNTS: Final = ("5.5", "true", "NaN", "Infinity", "1e400", "[]", "[500]", "{}")
 #: What is one, in a way that the service does not write.
 _UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50}
+#: What is one and has a point, so that both an error and the cents before the point are right.
+_POINTED: Final = ("5.0", 5)
 _HUGE_AMOUNTS: Final = {"2^31": 2**31, "2^53 + 1": 2**53 + 1, "10^30": 10**30}
 
 _MANY_LEVELS: Final = 1_000
@@ -153,6 +155,10 @@ def f03(at: Stage) -> Play:
         yield from _better_refused(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
         another = at.bet()
         yield from _end_better_refused(at, another, of_amount(at, _bare(another), raw), cents)
+    raw, cents = _POINTED
+    yield from _refused_or_meant(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+    pointed = at.bet()
+    yield from _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=_refused_or_meant)
 
 
 @scenario(
@@ -327,7 +333,7 @@ def f10(at: Stage) -> Play:
     stage="hostile",
 )
 def f11(at: Stage) -> Play:
-    """A rollback whose amount is text and a deposit whose wager is an object are processed."""
+    """A rollback whose amount is text and a deposit whose wager is an object are processed; the amount is paid."""
     cancelled, settled = at.bet(), at.bet()
     odd: list[tuple[Bet, WebhookCall, str, Json]] = [
         (cancelled, cancelled.rollback(), "amount_cents", str(cancelled.wager_cents)),
@@ -337,24 +343,46 @@ def f11(at: Stage) -> Play:
         if name := at.writer.name(canonical, call.operation):
             yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
             yield from at.accepts(with_value(at, call, name, value), moves=bet.wager_cents)
+    if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
+        yield from _pays_the_amount(at, at.bet())
+    if "FREE_BET_CLAIM" in at.claim_types and at.writer.name("free_bets", "deposit"):
+        cents = at.unit_cents
+        bets = (FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=2 * cents),)
+        claim = replace(at.claim(cents, "FREE_BET_CLAIM"), free_bets=bets)
+        yield from at.accepts(claim, "a claim of free bets that won more than its amount", moves=cents)
+
+
+def _pays_the_amount(at: Stage, bet: Bet) -> Judging:
+    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    deposit = replace(bet.deposit(bet.wager_cents), won_cents=2 * bet.wager_cents)
+    yield from at.accepts(deposit, "a deposit that says it won more than its amount", moves=bet.wager_cents)
 
 
 def _better_refused(at: Stage, request: Request, *, moves: int) -> Asking:
     """Hold that *request* moves money as it says or not at all; that it should be refused is advice."""
-    heard = yield from at.hear(request)
+    heard = yield from _refused_or_meant(at, request, moves=moves)
     if heard.succeeded:
-        at.player.due_cents += moves
         at.advise(f"{request.title}: accepted; no money moved wrongly, and {_INVALID} is assumed", heard)
     else:
         at.check_code(heard, _INVALID)
+    return heard
+
+
+def _refused_or_meant(at: Stage, request: Request, *, moves: int) -> Asking:
+    """Hold that *request* moves money as it says or not at all."""
+    heard = yield from at.hear(request)
+    if heard.succeeded:
+        at.player.due_cents += moves
     yield from at.check_told(heard, at.player)
     return heard
 
 
-def _end_better_refused(at: Stage, bet: Bet, end: Request, cents: int) -> Judging:
-    """Place *bet*, hold that *end* should be refused, which pays *cents* if it is not, and end the bet."""
+def _end_better_refused(
+    at: Stage, bet: Bet, end: Request, cents: int, *, by: Callable[..., Asking] = _better_refused
+) -> Judging:
+    """Place *bet*, hold (*by* what) that *end* should be refused, which pays *cents* if it is not, and end the bet."""
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
-    heard = yield from _better_refused(at, end, moves=cents)
+    heard = yield from by(at, end, moves=cents)
     if not heard.succeeded:
         yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be", moves=bet.wager_cents)
 
