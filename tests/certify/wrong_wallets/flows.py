@@ -22,13 +22,13 @@ __all__ = [
 ]
 
 
-@wrong("answers a deposit of 0 and does not close the bet: there is nothing to credit", must="A03", may="G04")
+@wrong("answers a deposit of 0 and does not close the bet: there is nothing to credit", must="A03", may="G04 B11")
 class LossIgnored(PlainWallet):
     def _deposit(self, case: Case) -> str:
         return super()._deposit(case) if case.call.cents else SUCCESS
 
 
-@wrong("refuses a deposit of 0: an amount must be positive", must="A03", may="A08 A11 D05 G03 G04")
+@wrong("refuses a deposit of 0: an amount must be positive", must="A03", may="A08 A11 D05 G03 G04 B11")
 class LossRefused(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         cents = super()._read_amount(operation, action, document)
@@ -40,7 +40,7 @@ class LossRefused(PlainWallet):
 @wrong(
     "marks a bet as rolled back and gives nothing back",
     must="A04",
-    may="A05 A06 A08 A09 B02 B05 C09 D04 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05",
+    may="A05 A06 A08 A09 B02 B05 C09 D04 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05 B12",
 )
 class NothingRefunded(PlainWallet):
     def _refund_cents(self, call: Call, bet: Bet) -> int:
@@ -52,7 +52,7 @@ class _CallOfRound(Call):
     round_id: str = ""
 
 
-@wrong("takes the second deposit of a round for the first sent again", must="A05", may="B15")
+@wrong("takes the second deposit of a round for the first sent again", must="A05", may="B15 B13")
 class OneDepositPerRound(PlainWallet):
     def _read(self, operation: str, document: object, body: bytes) -> Call:
         call = super()._read(operation, document, body)
@@ -86,13 +86,17 @@ class BlockedAreNotPaid(PlainWallet):
         return super()._rollback(case) if self._may_bet(case) else "PLAYER_BLOCKED"
 
 
-@wrong("looks for the bet of every deposit, and free bets and jackpots have none", must="A10", may="B11 E07 G03 G04")
+@wrong(
+    "looks for the bet of every deposit, and free bets and jackpots have none",
+    must="A10",
+    may="B11 E07 G03 G04 B04 F11",
+)
 class ClaimsNeedABet(PlainWallet):
     def _claim(self, case: Case) -> str:
         return "BET_NOT_FOUND" if self._find_bet(self._bet_key(case.call)) is None else super()._claim(case)
 
 
-@wrong("credits a claim's amount, and what each of its free bets won besides", must="A10")
+@wrong("credits a claim's amount, and what each of its free bets won besides", must="A10", may="F11")
 class FreeBetsPaidTwice(PlainWallet):
     def _read(self, operation: str, document: object, body: bytes) -> Call:
         call = super()._read(operation, document, body)

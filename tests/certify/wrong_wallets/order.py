@@ -16,7 +16,7 @@ class ReadsTheAmountOfRollbacks(PlainWallet):
         return replace(call, cents=int(amount)) if isinstance(amount, Number) and amount.isdigit() else call
 
 
-@wrong("refunds bets that it never saw, by the amount in the rollback", must="C01", may="B13 C02 C09 D03 D08")
+@wrong("refunds bets that it never saw, by the amount in the rollback", must="C01", may="B13 C02 C09 D03 D08 B11")
 class RefundsTheUnseen(ReadsTheAmountOfRollbacks):
     def _rollback(self, case: Case) -> str:
         if case.bet is not None:
@@ -26,13 +26,13 @@ class RefundsTheUnseen(ReadsTheAmountOfRollbacks):
         return SUCCESS
 
 
-@wrong("keeps no tombstone of a rollback that comes first", must="C02", may="C14 D03 D08")
+@wrong("keeps no tombstone of a rollback that comes first", must="C02", may="C14 D03 D08 B11")
 class ForgetsEarlyRollbacks(PlainWallet):
     def _entomb(self, case: Case) -> None:
         """The bet is not there, so there is nothing to do."""
 
 
-@wrong("refunds a bet that has been settled", must="C03", may="A03 C09 D04 G04")
+@wrong("refunds a bet that has been settled", must="C03", may="A03 C09 D04 G04 B11")
 class RefundsTheSettled(PlainWallet):
     def _rollback(self, case: Case) -> str:
         bet = case.bet
@@ -97,7 +97,7 @@ class LetsAnybodyCancel(PlainWallet):
         return call.operation == "rollback" or super()._names_its_player(call, bet)
 
 
-@wrong("takes a repeated withdraw for a new bet once the first was refunded", must="C09", may="G04")
+@wrong("takes a repeated withdraw for a new bet once the first was refunded", must="C09", may="G04 B12")
 class PlacesTheRefundedAgain(PlainWallet):
     def _withdraw(self, case: Case) -> str:
         bet, call = case.bet, case.call

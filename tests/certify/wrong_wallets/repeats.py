@@ -126,14 +126,14 @@ class PlayerNotCompared(PlainWallet):
 @wrong(
     "has the tx_id alone for a key, so that a rollback is taken for its withdraw",
     must="B05",
-    may="A04 A05 A06 A08 A09 B02 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05",
+    may="A04 A05 A06 A08 A09 B02 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05 B12",
 )
 class KeyedOnTxIdAlone(PlainWallet):
     def _identity(self, call: Call) -> tuple[str, str | None]:
         return "call", call.tx_id
 
 
-@wrong("does not keep refusals, and debits the same withdraw when there is money", must="B06", may="C13 G04")
+@wrong("does not keep refusals, and debits the same withdraw when there is money", must="B06", may="C13 G04 B12")
 class RefusalsForgotten(PlainWallet):
     def _decline(self, case: Case, code: str) -> None:
         pass

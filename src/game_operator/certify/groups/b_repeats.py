@@ -16,8 +16,8 @@ from game_operator.models.webhooks import MovingCall
 _RETENTION_DAYS = 90
 #: What has a rollback that refunds.
 _REFUNDING = (
-    *("A04", "A05", "A06", "A08", "A09", "B02", "C04", "C07", "C08", "C09", "C11", "C12", "D01", "D03", "D04", "D07"),
-    *("D08", "D09", "E09", "E12", "F11", "G04", "H02", "H05"),
+    *("A04", "A05", "A06", "A08", "A09", "B02", "B12", "C04", "C07", "C08", "C09", "C11", "C12", "D01", "D03", "D04"),
+    *("D07", "D08", "D09", "E09", "E12", "F11", "G04", "H02", "H05"),
 )
 
 
@@ -132,7 +132,7 @@ def b05(at: Stage) -> Play:
     rests_on="decision 0013, decision 0014",
     means="A player pays for a bet that the service gave up when it was refused: it is never played.",
     mend="Store the refusal with tx_id and bet_id, commit it, and answer the same call with the same code.",
-    explains=("C13", "G04"),
+    explains=("B12", "C13", "G04"),
 )
 def b06(at: Stage) -> Play:
     """A refusal is final for this tx_id, whatever money there is later."""
