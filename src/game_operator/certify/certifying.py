@@ -35,6 +35,8 @@ __all__ = ["OnVerdict", "certify", "certify_in_process"]
 OnVerdict: TypeAlias = Callable[[Verdict, int], object]
 
 _LOAD: Final = "load"
+#: All ids begin with it, and some are of the longest length.
+_RUN_ID: Final = re.compile("[A-Za-z0-9_-]{1,64}")
 _NAME: Final = re.compile("[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile("(?:[!-~\x80-\xff](?:[ \t!-~\x80-\xff]*[!-~\x80-\xff])?)?")
 
@@ -67,6 +69,8 @@ class _Commission:
         """Return a run of it."""
         supplies = self.supplies
         header = self.profile.signature_header
+        if self.run_id is not None and not _RUN_ID.fullmatch(self.run_id):
+            raise ConfigurationError(f"run_id {shown(self.run_id)} cannot be used. Pass 1 to 64 of A-Z, 0-9, _ and -.")
         return Run(
             carrier,
             Keyring(header, self.signer, old=supplies.old_key, retired=supplies.retired_key),
@@ -94,7 +98,7 @@ def certify(
     headers: HeadersToSend = (),
     ssl_context: ssl.SSLContext | None = None,
     timeout: float = 5.0,
-    deadline: float = 300.0,
+    deadline: float = 600.0,
     moves_money: bool = False,
     allow_insecure_http: bool = False,
     on_verdict: OnVerdict | None = None,
@@ -180,7 +184,7 @@ def certify_in_process(
     skip: Iterable[str] = (),
     supplies: Supplies | None = None,
     instance_id: str | None = None,
-    deadline: float = 300.0,
+    deadline: float = 600.0,
     on_verdict: OnVerdict | None = None,
     run_id: str | None = None,
 ) -> Report:
@@ -219,6 +223,9 @@ def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
         before = [purse.cents for purse in commission.purses]
         verdicts, stages = _played(run, commission.chosen, commission.on_verdict)
         after = run.balances()
+        if after != before:
+            run.put_back(before)
+            after = run.balances()
     finally:
         carrier.close()
     ordered = tuple(sorted(verdicts, key=lambda verdict: verdict.id))
@@ -273,6 +280,8 @@ def _hidden(headers: HeadersToSend) -> _Hidden | ConfigurationError:
     try:
         pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
         for name, value in pairs:
+            if name.lower() == "host":
+                return ConfigurationError("The header Host follows from the address and cannot be added.")
             if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
                 return ConfigurationError(f"The header {shown(name)} cannot travel: mind spaces and line breaks in it.")
         return _Hidden((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)

@@ -64,7 +64,7 @@ class InProcessCarrier:
             if inspect.isawaitable(answer):
                 self._is_async = True
                 answer = self._awaited(_result_of(answer))
-        except Exception as failed:  # Whatever the wallet raises is the wallet's, and a verdict is due.
+        except (Exception, asyncio.CancelledError) as failed:  # What the wallet raises is its answer.
             return _raised(failed, time.perf_counter() - began)
         return _carried(parcel, answer, time.perf_counter() - began)
 
@@ -72,7 +72,7 @@ class InProcessCarrier:
         began = time.perf_counter()
         try:
             answer = await self._delivered(parcel)
-        except Exception as failed:  # See above.
+        except (Exception, asyncio.CancelledError) as failed:  # See above.
             return _raised(failed, time.perf_counter() - began)
         return _carried(parcel, answer, time.perf_counter() - began)
 
@@ -86,14 +86,30 @@ class InProcessCarrier:
         return self._runner.run(coroutine)
 
 
-def _carried(parcel: Parcel, answer: HttpResponse, seconds: float) -> Carried:
+def _carried(parcel: Parcel, answer: Any, seconds: float) -> Carried:
+    problem = _problem_of(answer)
+    if problem:
+        return Carried(None, problem, seconds)
     if parcel.request.manner is Manner.CUT:
         return Carried(None, "the answer was dropped, on purpose", seconds)
     return Carried(answer, answer.defect, seconds)
 
 
-def _raised(failed: Exception, seconds: float) -> Carried:
-    return Carried(None, f"the wallet raised {type(failed).__name__}: {failed}", seconds)
+def _problem_of(answer: Any) -> str:
+    """Return why *answer* is none, or ""."""
+    if not isinstance(answer, HttpResponse) or type(answer.status) is not int or not isinstance(answer.body, bytes):
+        return f"the wallet returned {type(answer).__name__}, and no HttpResponse with an int and bytes"
+    if not all(isinstance(text, bytes) for pair in answer.headers for text in pair):
+        return "the wallet returned headers that are no pairs of bytes"
+    return ""
+
+
+def _raised(failed: BaseException, seconds: float) -> Carried:
+    try:
+        told = str(failed)
+    except Exception:  # Whoever wrote it did not try it.
+        told = "…"
+    return Carried(None, f"the wallet raised {type(failed).__name__}: {told}", seconds)
 
 
 async def _gathered(coroutines: list[Coroutine[Any, Any, Carried]]) -> list[Carried]:

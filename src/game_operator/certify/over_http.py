@@ -1,14 +1,17 @@
 """Carries parcels over HTTP; each has its exact time, whatever the wallet does."""
 
 import asyncio
+import html
+import json
 import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from typing import Final
+from urllib.parse import quote
 
 from game_operator.caller import AsyncWebhookCaller, Delivery
 from game_operator.certify.carrier import Carried, Parcel
@@ -84,7 +87,7 @@ class HttpCarrier:
         self._elsewhere = elsewhere
         self._headers = headers
         # The whole value first; then its words, for of "Bearer TOKEN" an answer may quote the token alone.
-        words = [word for _, value in headers for word in (value, *value.split())]
+        words = [form for _, value in headers for word in (value, *value.split()) for form in _forms(word)]
         self._secrets = sorted({word for word in words if len(word) >= _LEAST_SECRET}, key=len, reverse=True)
         self._timeout = timeout
         self._ssl_context = ssl_context
@@ -176,6 +179,13 @@ def _is_rough(request: Request) -> bool:
     odd = request.method != "POST" or own_type or request.at == "elsewhere" or request.seal.times > 1
     # Of a body without a byte, the caller would tell neither type nor length.
     return odd or not request.body or request.manner is not Manner.WHOLE
+
+
+def _forms(value: bytes) -> Iterator[bytes]:
+    """Yield *value* as an answer may quote it: as it is, in JSON, in HTML and in an address."""
+    text = value.decode("latin-1")
+    for form in (text, json.dumps(text)[1:-1], html.escape(text), quote(text, safe="")):
+        yield form.encode("latin-1", errors="replace")
 
 
 def _check_ours(address: str | None) -> None:

@@ -9,7 +9,7 @@ from game_operator.certify.stage import MOST_BALANCE_CENTS
 from game_operator.certify.wire import Heard, Request
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, RequestNotSentError, shown
-from game_operator.models.webhooks import BalanceCall
+from game_operator.models.webhooks import LONGEST_ID, BalanceCall, problem_of_id
 from game_operator.money import amount_from_cents
 
 __all__ = ["check_second", "check_wallet"]
@@ -45,6 +45,10 @@ def check_wallet(hear: Callable[[Request], Heard], writer: BodyWriter, purses: t
     """
     if purses[0].player_id == purses[1].player_id:
         raise ConfigurationError("player_id and other_player_id are the same. Pass two players, each with money.")
+    for purse in purses:
+        problem = problem_of_id(purse.player_id, LONGEST_ID)
+        if problem:
+            raise ConfigurationError(f"The player_id {shown(purse.player_id)} is none: it {problem}.")
     for purse in purses:
         call = BalanceCall(player_id=purse.player_id)
         heard = hear(Request(f"the balance of {purse.player_id}", "/player-balance", writer.encoded(call)))

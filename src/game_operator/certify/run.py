@@ -35,10 +35,18 @@ _KEPT_BYTES: Final = 65_536
 _KEPT_ANSWER_BYTES: Final = 4_096
 #: After so many scenarios without an answer in a row, the wallet is taken to be gone.
 _PATIENCE: Final = 3
+#: But first it is looked for again, after so long.
+_PAUSES_SECONDS: Final = (0.5, 1.0, 2.0)
+#: To bring balances back, whatever time is left.
+_GRACE_SECONDS: Final = 10.0
 #: With less a player cannot pay for twenty bets.
 _LEAST_CENTS: Final = 20
 #: What ends what was done to a wallet.
 _UNDONE_BY: Final = MappingProxyType({"block": "unblock", "fail": "recover", "distrust": "trust"})
+
+
+#: What balances are brought back by, when all scenarios are over.
+_PUTTING_BACK: Final = Scenario("end", "", Weight.ADVICE, (), "", "", lambda at: at.restore())
 
 
 @dataclass(slots=True)
@@ -180,16 +188,42 @@ class Run:
             self._silent = 0
             return verdict
         self._record = _Record()
-        with suppress(Found):  # Out of time: the report says what was left.
-            self._drive(stage.restore())
+        self._restored(stage)
         # Calls that go unanswered in a crowd are one thing, and a wallet that is gone another.
         answered = any(exchange.status for _, exchange in self._record.kept())
         self._silent = 0 if answered else self._silent + 1
         return verdict
 
+    def put_back(self, before: list[int | None]) -> None:
+        """Bring both balances to what they were *before* the run, if that is known and the wallet lets us."""
+        self._record = _Record()
+        stage = self._stage(_PUTTING_BACK)
+        if None in before:
+            return
+        for player, cents in zip((stage.player, stage.other), before, strict=True):
+            player.opening_cents = int(cents or 0)
+        self._restored(stage)
+
+    def _restored(self, stage: Stage) -> None:
+        """Bring balances back, for which there is always a little time: money hangs on it."""
+        until, self._until = self._until, max(self._until, time.monotonic() + _GRACE_SECONDS)
+        with suppress(Found):  # The report says what was left.
+            self._drive(stage.restore())
+        self._until = until
+
     def _staged(self, scenario: Scenario) -> Stage:
+        stage = self._stage(scenario)
+        for purse, player in zip(self._purses, (stage.player, stage.other), strict=True):
+            if purse.cents is None:
+                player.opening_cents = player.due_cents = self._drive(stage.balance_of(player))
+            if player.opening_cents < _LEAST_CENTS:
+                told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
+                raise NotTried(f"{told}, and that is too little to bet")
+        return stage
+
+    def _stage(self, scenario: Scenario) -> Stage:
         opened = [Player(purse.player_id, purse.cents or 0, purse.cents or 0) for purse in self._purses]
-        stage = Stage(
+        return Stage(
             scenario,
             player=opened[0],
             other=opened[1],
@@ -199,17 +233,21 @@ class Run:
             supplied=self._supplied,
             values=self._supplies.values(),
         )
-        for purse, player in zip(self._purses, opened, strict=True):
-            if purse.cents is None:
-                player.opening_cents = player.due_cents = self._drive(stage.balance_of(player))
-            if player.opening_cents < _LEAST_CENTS:
-                told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
-                raise NotTried(f"{told}, and that is too little to bet")
-        return stage
+
+    def _is_gone(self) -> bool:
+        """Return whether the wallet gives no answer any more; one that restarts is given a few seconds, once."""
+        for seconds in _PAUSES_SECONDS if self._silent == _PATIENCE and self._carrier.on_wire else ():
+            time.sleep(seconds)
+            if any(cents is not None for cents in self.balances()):
+                self._silent = 0
+                return False
+        if self._silent >= _PATIENCE:
+            self._silent = _PATIENCE + 1
+        return self._silent >= _PATIENCE
 
     def _unplayable(self) -> Note | None:
         """Return why no more scenario is begun, or None."""
-        if self._silent >= _PATIENCE:
+        if self._is_gone():
             told = f"not begun: the wallet gave no answer in the last {_PATIENCE} scenarios"
             return Note(told, Weight.CONTRACT_BROKEN, NO_ANSWER)
         if time.monotonic() > self._until:

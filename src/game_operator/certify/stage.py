@@ -43,7 +43,10 @@ Judging: TypeAlias = Generator[Step, list[Heard], None]
 MOST_BALANCE_CENTS: Final = 10**14
 _ALWAYS: Final = 200
 _CRASH: Final = 500
+#: In so many pieces a balance is brought back, if it is not at once.
+_MOST_PIECES: Final = 12
 _BALANCE: Final = "/player-balance"
+_WITHDRAW: Final = "/withdraw"
 _JACKPOT: Final = "JACKPOT"
 #: What a refusal says of the wallet as a whole, by path and code.
 _CAUSES: Final = {
@@ -52,6 +55,7 @@ _CAUSES: Final = {
 }
 _FUNDS: Final = WebhookErrorCode.INSUFFICIENT_BALANCE.value
 _LIMIT: Final = WebhookErrorCode.LIMIT_EXCEEDED.value
+_KNOWN: Final = frozenset(code.value for code in WebhookErrorCode)
 
 
 def units(cents: int) -> str:
@@ -169,6 +173,13 @@ class Stage(CallMaker):
         yield from self.check_moved(heard, player or self._player_of(what), moves)
         return heard
 
+    def is_limited(self, heard: Heard, *, asked: bool) -> bool:
+        """Return whether a limit of the wallet's own refused a withdraw: by a word of its own, where one is likely."""
+        if heard.code is None or heard.request.path != _WITHDRAW:
+            return False
+        own = heard.code not in _KNOWN or heard.code == fold_code(_LIMIT, self.profile)
+        return heard.code == _LIMIT or (asked and own)
+
     def check_moved(self, heard: Heard, player: Player, moves: int) -> Judging:
         """Hold that it is a SUCCESS, and tells the balance that is due once *moves* cents have moved."""
         self.check_success(heard)
@@ -247,7 +258,9 @@ class Stage(CallMaker):
         due_is, is_ = (finality(operation, each, early_code=early_code) for each in (due, heard.code))
         if due_is is not Finality.FINAL and is_ is Finality.FINAL:
             told += "; the service takes this for final and never sends it again"
-            self.note(told, Weight.ADVICE if final_is_sound else Weight.MONEY_LOST, "", heard)
+            # Of a bet that is never placed nobody loses anything.
+            harmless = final_is_sound or heard.request.path == _WITHDRAW
+            self.note(told, Weight.ADVICE if harmless else Weight.MONEY_LOST, "", heard)
         elif due_is is Finality.FINAL and is_ is not Finality.FINAL:
             self.note(f"{told}; the service may send it again for hours", Weight.ADVICE, OTHER_CODES, heard)
         else:
@@ -295,24 +308,34 @@ class Stage(CallMaker):
     def restore(self) -> Judging:
         """Bring both balances to where they were, by bets that are lost or won; judge nothing."""
         for player in (self.player, self.other):
-            heard = yield from self.send(self.request(BalanceCall(player_id=player.id), "the balance afterwards"))
-            if heard.balance_cents is None or not heard.succeeded:
-                continue
-            more = heard.balance_cents - player.opening_cents
-            if abs(more) > MOST_BALANCE_CENTS:
-                continue
-            for request in self._back(player, more):
-                yield from self.send(request)
+            piece_cents = MOST_BALANCE_CENTS
+            for _ in range(_MOST_PIECES):
+                more = yield from self._more_than_before(player)
+                if not more or not piece_cents:
+                    break
+                part = min(abs(more), piece_cents)
+                if not (yield from self._brought_back(player, part if more > 0 else -part)):
+                    # The wallet may limit what a bet can be.
+                    piece_cents = part // 4
 
-    def _back(self, player: Player, more: int) -> Sequence[Request]:
-        """Return what takes *more* cents from the player, or gives what is less."""
-        if not more:
-            return ()
+    def _more_than_before(self, player: Player) -> Generator[Step, list[Heard], int]:
+        """Return how many cents the player has more than at the beginning; 0 too if nobody can say."""
+        heard = yield from self.send(self.request(BalanceCall(player_id=player.id), "the balance afterwards"))
+        if heard.balance_cents is None or not heard.succeeded:
+            return 0
+        more = heard.balance_cents - player.opening_cents
+        return more if abs(more) <= MOST_BALANCE_CENTS else 0
+
+    def _brought_back(self, player: Player, more: int) -> Generator[Step, list[Heard], bool]:
+        """Take *more* cents from the player, or give what is less; return whether the wallet lets us."""
+        title = "what brings the balance back"
         if more < 0 and _JACKPOT in self.claim_types:
-            return (self.request(self.claim(-more, _JACKPOT, player=player), "what brings the balance back"),)
+            return (yield from self.send(self.request(self.claim(-more, _JACKPOT, player=player), title))).succeeded
         bet = self.bet(player, max(more, 1))
-        won = bet.deposit(max(1 - more, 0))
-        return self.request(bet.withdraw(), "a bet that brings the balance back"), self.request(won, "its end")
+        placed = yield from self.send(self.request(bet.withdraw(), title))
+        if placed.succeeded:
+            yield from self.send(self.request(bet.deposit(max(1 - more, 0)), "its end"))
+        return placed.succeeded
 
     def _player_of(self, what: WebhookCall | Request) -> Player:
         if not isinstance(what, Request) and what.player_id == self.other.id:

@@ -87,7 +87,7 @@ def certify(
     deadline: Annotated[
         float,
         typer.Option(min=1, help="Seconds for the whole run; what is left by then failed.", rich_help_panel=_WHAT),
-    ] = 300.0,
+    ] = 600.0,
     plan: Annotated[
         bool,
         typer.Option("--plan", help="List what would be played, and send nothing.", rich_help_panel=_WHAT),

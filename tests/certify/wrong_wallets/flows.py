@@ -40,7 +40,7 @@ class LossRefused(PlainWallet):
 @wrong(
     "marks a bet as rolled back and gives nothing back",
     must="A04",
-    may="A05 A06 A08 A09 B02 B05 C09 D04 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05 B12",
+    may="D02 A05 A06 A08 A09 B02 B05 C09 D04 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05 B12",
 )
 class NothingRefunded(PlainWallet):
     def _refund_cents(self, call: Call, bet: Bet) -> int:
@@ -89,7 +89,7 @@ class BlockedAreNotPaid(PlainWallet):
 @wrong(
     "looks for the bet of every deposit, and free bets and jackpots have none",
     must="A10",
-    may="B11 E07 G03 G04 B04 F11",
+    may="A09 D02 B11 E07 G03 G04 B04 F11",
 )
 class ClaimsNeedABet(PlainWallet):
     def _claim(self, case: Case) -> str:

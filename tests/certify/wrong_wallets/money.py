@@ -18,7 +18,7 @@ class CountsInFloats(PlainWallet):
         super()._move(case, player_id, int(units * 100) - held)
 
 
-@wrong("turns amounts into units and back by floats: 1.15 becomes 1.14", must="G02", may="G04 G05")
+@wrong("turns amounts into units and back by floats: 1.15 becomes 1.14", must="G02", may="G03 G04 G05")
 class CutsAmounts(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         units = super()._read_amount(operation, action, document) / 100

@@ -32,7 +32,7 @@ class ForgetsEarlyRollbacks(PlainWallet):
         """The bet is not there, so there is nothing to do."""
 
 
-@wrong("refunds a bet that has been settled", must="C03", may="A03 C09 D04 G04 B11")
+@wrong("refunds a bet that has been settled", must="C03", may="A11 A03 C09 D04 G04 B11")
 class RefundsTheSettled(PlainWallet):
     def _rollback(self, case: Case) -> str:
         bet = case.bet

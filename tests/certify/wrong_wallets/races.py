@@ -117,7 +117,7 @@ class CreditsAnEarlierBalance(_AddsToAnEarlierBalance):
     looks_at = ("deposit",)
 
 
-@wrong("pays a deposit again whose twin is under way", must="D02", may="D04 D06 H05")
+@wrong("pays a deposit again whose twin is under way", must="D02", may="D09 D04 D06 H05")
 class PaysTwinsOfDeposits(_LooksEarly, _OverwritesRows):
     looks_at = ("deposit",)
 

@@ -68,7 +68,7 @@ class PaysEachTime(_MovesAgain):
         return outcome
 
 
-@wrong("gives the wager back each time that the rollback is sent", must="B02", may="C09 G04 H05")
+@wrong("gives the wager back each time that the rollback is sent", must="B02", may="D02 C09 G04 H05")
 class RefundsEachTime(_MovesAgain):
     def _rollback(self, case: Case) -> str:
         outcome = super()._rollback(case)
@@ -126,7 +126,7 @@ class PlayerNotCompared(PlainWallet):
 @wrong(
     "has the tx_id alone for a key, so that a rollback is taken for its withdraw",
     must="B05",
-    may="A04 A05 A06 A08 A09 B02 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05 B12",
+    may="D02 A04 A05 A06 A08 A09 B02 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05 B12",
 )
 class KeyedOnTxIdAlone(PlainWallet):
     def _identity(self, call: Call) -> tuple[str, str | None]:
@@ -185,7 +185,7 @@ class IdsTrimmed(PlainWallet):
         return super()._read_id(value, longest).strip()
 
 
-@wrong("credits every deposit of a bet that has a tx_id of its own", must="B10")
+@wrong("credits every deposit of a bet that has a tx_id of its own", must="B10", may="D09")
 class PaysEachTxId(PlainWallet):
     def _deposit(self, case: Case) -> str:
         outcome = super()._deposit(case)
@@ -196,7 +196,7 @@ class PaysEachTxId(PlainWallet):
         return SUCCESS
 
 
-@wrong("debits every withdraw of a bet that has a tx_id of its own", must="B12")
+@wrong("debits every withdraw of a bet that has a tx_id of its own", must="B12", may="D09")
 class BetIdNotUnique(PlainWallet):
     def _withdraw(self, case: Case) -> str:
         outcome = super()._withdraw(case)

@@ -56,8 +56,9 @@ def d01(at: Stage) -> Play:
     fitting = at.player.due_cents // wager_cents
     bets = [at.bet(cents=wager_cents) for _ in range(_MANY)]
     heard = yield from answered(at, [at.request(bet.withdraw(), f"one of {_MANY} withdraws at once") for bet in bets])
-    if any(each.code == Code.LIMIT_EXCEEDED for each in heard):
-        raise NotTried(f"the wallet limits wagers: one of {_MANY} at once was refused with {Code.LIMIT_EXCEEDED}")
+    limited = next((each for each in heard if at.is_limited(each, asked=True)), None)
+    if limited is not None:
+        raise NotTried(f"the wallet limits wagers: one of {_MANY} at once was refused with {limited.code}")
     taken = [(bet, each) for bet, each in zip(bets, heard, strict=True) if each.succeeded]
     if len(taken) != fitting:
         left = units((yield from at.balance_of(at.player)))
