@@ -73,6 +73,12 @@ def known(**explains: tuple[str, ...]) -> dict[str, Scenario]:
             id="what hides everything else stands first",
         ),
         pytest.param(
+            [failed("A04", LOST), failed("B05", LOST), failed("C07", LOST)],
+            known(B05=("C07",)),
+            [("B05", "C07"), ("A04",)],
+            id="of two that cost alike, the one that shows more often",
+        ),
+        pytest.param(
             [failed("A04", LOST), failed("B01", BROKEN, "no reply of spec §2.1")],
             {},
             [("A04",), ("B01",)],

@@ -1,22 +1,26 @@
 """Over real HTTP: how calls travel, what is told of them, and what never is."""
 
 import asyncio
+import html
+import json
 import pickle
 import re
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import trustme
 from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, certify
+from game_operator.certify.as_json import document
 from game_operator.certify.carrier import Carried, Parcel
 from game_operator.certify.groups import d_races
 from game_operator.certify.keyring import Keyring
@@ -479,3 +483,23 @@ def test_the_second_process_is_of_the_same_wallet() -> None:
         with pytest.raises(RequestNotSentError):
             certified_at(url, only=["D06"], supplies=Supplies(second_url="http://127.0.0.1:9"))
         assert certified_at(url, only=["A01"], supplies=Supplies(second_url="http://127.0.0.1:9")).passed
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        pytest.param(str, id="as it is"),
+        pytest.param(lambda value: json.dumps(value)[1:-1], id="in JSON"),
+        pytest.param(html.escape, id="in HTML"),
+        pytest.param(lambda value: quote(value, safe=""), id="in an address"),
+    ],
+)
+def test_what_a_wallet_quotes_of_a_header_is_hidden(quoted: Callable[[str], str]) -> None:
+    """As it is, in JSON, in HTML or in an address, the whole or the token alone."""
+    value = 'Bearer sEcReT-"tok&en"-1234'
+    body = f"you sent {quoted(value)} and {quoted(value.split()[1])}".encode()
+    with HostileServer(answer(response_bytes(200, body))) as server:
+        report = certified_at(server.base_url, headers={"X-Token": value}, only=["A01"])
+    told = f"{report!r} {pickle.dumps(report)!r} {json.dumps(document(report))}"
+    assert "sEcReT" not in told
+    assert "you sent" in told

@@ -1,11 +1,13 @@
 """The run: what becomes of what a scenario finds, of balances, of silence and of time."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from wallet_by_hand import PlainWallet
+from wallet_by_hand import Case, PlainWallet
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.certify.in_process import InProcessCarrier
@@ -14,6 +16,7 @@ from game_operator.certify.run import Purse, Run
 from game_operator.certify.scenario import Found, NotTried, Play, Scenario
 from game_operator.certify.stage import Stage
 from game_operator.certify.verdicts import Verdict
+from game_operator.certify.wire import Manner
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
@@ -95,11 +98,10 @@ def test_what_shows_that_a_balance_is_off(wallet: PlainWallet, at_once: bool, ti
     """A report shows the exchange that decided, where there is one."""
 
     def play(at: Stage) -> Play:
-        requests = [at.request(at.bet().withdraw(), "a withdraw") for _ in range(2 if at_once else 1)]
+        requests = [at.request(at.bet().withdraw(), "a withdraw") for _ in range(2)]
+        yield from at.send(requests[0])
         if at_once:
             yield from at.together(requests)
-        else:
-            yield from at.send(requests[0])
 
     verdict = played(wallet, play)
     assert verdict.decisive is not None
@@ -408,3 +410,146 @@ def test_a_run_can_be_made_twice(wallet: PlainWallet) -> None:
         )
         assert report.passed
         assert [each.difference_cents for each in report.moved] == [0, 0]
+
+
+def test_money_is_brought_back_whatever_the_time(wallet: PlainWallet) -> None:
+    """A scenario that is broken off while nearly all is wagered leaves nobody without money."""
+
+    def play(at: Stage) -> Play:
+        yield from at.accepts(at.bet(cents=at.player.due_cents).withdraw(), "all", moves=-at.player.due_cents)
+        while True:
+            yield from at.hear(BalanceCall(player_id=at.other.id), "a balance check")
+
+    before = wallet.balance_cents(PLAYER)
+    verdict = run_on(delivered_to(wallet), seconds=0.2).play(scenario(play))
+    assert "broken off" in verdict.reason
+    assert wallet.balance_cents(PLAYER) == before
+
+
+class LimitsBets(PlainWallet):
+    """No bet above 20.00; right in everything else."""
+
+    word = "LIMIT_EXCEEDED"
+
+    def _refusal(self, case: Case) -> str | None:
+        return self.word if int(case.call.cents or 0) > 2_000 else super()._refusal(case)
+
+
+class LimitsBetsInItsOwnWord(LimitsBets):
+    """As an operator may, of withdraws alone (docs/decisions/0013)."""
+
+    word = "MAX_BET"
+
+
+@pytest.mark.parametrize("kind", [LimitsBets, LimitsBetsInItsOwnWord])
+def test_a_wallet_that_limits_bets_passes(kind: type[LimitsBets]) -> None:
+    """What asks for more is skipped, with the reason; balances are brought back in pieces."""
+    wallet = opened(kind)
+    report = certify_in_process(
+        delivered_to(wallet),
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
+        instance_id=INSTANCE,
+    )
+    assert [(each.id, each.reason) for each in report.failures] == []
+    assert f"was refused with {kind.word}" in report.verdict("A06").reason
+    assert [each.difference_cents for each in report.moved] == [0, 0]
+    wallet.close()
+
+
+def test_what_was_found_before_a_skip_is_kept(wallet: PlainWallet) -> None:
+    """A note is a finding, whatever cannot be tried afterwards."""
+
+    def play(at: Stage) -> Play:
+        yield from ()
+        at.note("is wrong", Weight.CONTRACT_BROKEN)
+        raise NotTried("not here")
+
+    verdict = played(wallet, play)
+    assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, "is wrong")
+
+
+def test_what_is_undone_is_not_undone_again(wallet: PlainWallet) -> None:
+    """A block that the scenario lifts itself is lifted once; one that it could not lift, afterwards."""
+    done: list[str] = []
+    supplies = Supplies(
+        block=lambda player_id: done.append(f"block {player_id}"),
+        unblock=lambda player_id: done.append(f"unblock {player_id}"),
+    )
+
+    def lifts(at: Stage) -> Play:
+        yield from at.act("block", at.player.id)
+        yield from at.act("unblock", at.player.id)
+
+    def breaks_off(at: Stage) -> Play:
+        yield from at.act("block", at.player.id)
+        raise Found("wrong")
+
+    for play in (lifts, breaks_off):
+        done.clear()
+        run_on(delivered_to(wallet), supplies=supplies).play(scenario(play, needs=("block", "unblock")))
+        assert done == [f"block {PLAYER}", f"unblock {PLAYER}"]
+
+
+def test_an_answer_that_is_cut_is_dropped(wallet: PlainWallet) -> None:
+    """In process the wallet is called all the same, and nobody hears it."""
+
+    def play(at: Stage) -> Play:
+        request = at.request(at.bet().withdraw(), "a withdraw")
+        heard = yield from at.send(replace(request, manner=Manner.CUT))
+        assert (heard.status, heard.reply) == (0, None)
+        at.player.due_cents -= at.unit_cents
+
+    assert played(wallet, play).outcome is Outcome.PASSED
+
+
+class CannotBeTold(Exception):  # noqa: N818 - the point is that it has no words
+    """Whoever wrote it did not try it."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+def raising(error: BaseException) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        pytest.param(lambda: None, "returned NoneType", id="nothing"),
+        pytest.param(lambda: (200, {}, b""), "returned tuple", id="a tuple"),
+        pytest.param(lambda: HttpResponse(200, (), "text"), "returned HttpResponse", id="text"),  # type: ignore[arg-type]
+        pytest.param(lambda: HttpResponse(200, (("a", "b"),), b""), "headers", id="headers of text"),  # type: ignore[arg-type]
+        pytest.param(lambda: raising(CannotBeTold()), "raised CannotBeTold: …", id="no words"),
+        pytest.param(lambda: raising(asyncio.CancelledError()), "raised CancelledError", id="cancelled"),
+    ],
+)
+def test_whatever_a_wallet_in_process_does_is_an_answer(answer: Callable[[], Any], told: str) -> None:
+    """A function that returns something else, or raises anything, ends in a verdict."""
+    verdict = run_on(lambda path, headers, body: answer()).play(scenario(lambda at: at.holds()))
+    assert verdict.outcome is Outcome.FAILED
+    assert told in verdict.reason
+
+
+@pytest.mark.parametrize("run_id", ["", "x" * 65, "a b", "x\ud800"])
+def test_a_run_id_that_no_id_can_begin_with(wallet: PlainWallet, run_id: str) -> None:
+    """It is told before anything is sent."""
+    with pytest.raises(ConfigurationError, match="run_id"):
+        certify_in_process(
+            delivered_to(wallet),
+            signing_key=service_signer(),
+            player_id=PLAYER,
+            other_player_id=OTHER,
+            run_id=run_id or " ",
+        )
+
+
+@pytest.mark.parametrize("player_id", ["", " ", "x" * 257, "a\0b"])
+def test_a_player_id_that_is_none(wallet: PlainWallet, player_id: str) -> None:
+    """It is told before anything is sent."""
+    with pytest.raises(ConfigurationError, match=r"player_id .* is none"):
+        certify_in_process(
+            delivered_to(wallet), signing_key=service_signer(), player_id=PLAYER, other_player_id=player_id
+        )

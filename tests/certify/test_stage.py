@@ -90,19 +90,38 @@ def test_a_balance_that_is_told_wrongly_is_noted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "code"),
+    ("codes", "code", "limited", "ends"),
     [
-        pytest.param("extended", "LIMIT_EXCEEDED", id="all codes"),
-        pytest.param("core", "INVALID_REQUEST", id="few codes"),
+        pytest.param("extended", "LIMIT_EXCEEDED", True, NotTried, id="a high bet"),
+        pytest.param("extended", "LIMIT_EXCEEDED", False, NotTried, id="any bet: so many, or so quickly"),
+        pytest.param("extended", "MAX_BET", True, NotTried, id="a word of its own"),
+        pytest.param("extended", "MAX_BET", False, Found, id="a word of its own, for a low bet"),
+        pytest.param("core", "INVALID_REQUEST", True, NotTried, id="few codes"),
+        pytest.param("core", "INVALID_REQUEST", False, Found, id="few codes, for a low bet"),
+        pytest.param("extended", "INVALID_REQUEST", True, Found, id="no limit"),
+        pytest.param("extended", "INSUFFICIENT_BALANCE", True, Found, id="no money, and there is enough"),
     ],
 )
-@pytest.mark.parametrize("limited", [True, False])
-def test_a_limit_of_the_wallets_own(limited: bool, codes: Literal["extended", "core"], code: str) -> None:
-    """Where a scenario bets high, a limit is no mistake; elsewhere a refusal is one (docs/decisions/0013)."""
+def test_a_limit_of_the_wallets_own(
+    codes: Literal["extended", "core"], code: str, limited: bool, ends: type[Exception]
+) -> None:
+    """Where a scenario bets high, a limit is no mistake; elsewhere only its own code is one (docs/decisions/0013)."""
     at = stage(Profile(codes=codes))
     play = at.accepts(at.bet().withdraw(), "a withdraw", moves=-500, unless_limited=limited)
-    with pytest.raises(NotTried if limited else Found, match=code):
+    with pytest.raises(ends, match=code):
         judged(play, (code, 10_000))
+
+
+@pytest.mark.parametrize(
+    ("operation", "weight"), [pytest.param("withdraw", ADVICE), pytest.param("deposit", LOST)], ids=["bet", "payment"]
+)
+def test_a_final_word_for_a_forgery(operation: str, weight: Weight) -> None:
+    """A payment that the service gives up is lost; of a bet that is never placed nobody loses anything."""
+    at = stage()
+    bet = at.bet()
+    call = bet.withdraw() if operation == "withdraw" else bet.deposit(5)
+    judged(at.refuses(call, "a call", WebhookErrorCode.INVALID_SIGNATURE), ("INVALID_REQUEST", 10_000))
+    assert weights(at) == [weight]
 
 
 BET_NOT_FOUND, ROLLED_BACK = WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.BET_ROLLED_BACK

@@ -168,7 +168,7 @@ class Stage(CallMaker):
             unless_limited: Whether the wallet may refuse for a limit of its own: then this scenario is not tried.
         """
         heard = yield from self.hear(what, title)
-        if unless_limited and heard.code == fold_code(_LIMIT, self.profile):
+        if self.is_limited(heard, asked=unless_limited):
             raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}")
         yield from self.check_moved(heard, player or self._player_of(what), moves)
         return heard
