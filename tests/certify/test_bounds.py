@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from wallet_by_hand import PlainWallet
 
-from game_operator.certify import Outcome, Report, Weight, certify_in_process, scenarios
+from game_operator.certify import Outcome, Report, Weight, certify_in_process, run, scenarios
 from game_operator.cli._keys import write_pair
 from game_operator.cli._running import wallet_running
 from game_operator.errors import ConfigurationError, RequestNotSentError
@@ -26,6 +26,13 @@ from game_operator.protocol.http import HttpResponse
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, RUN_ID, delivered_to, opened, service_signer, supplies_of
 from tests.certify.serving import certified_at, turning
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wallet that is gone here does not come back, however long one waits; a test of its own waits for one."""
+    monkeypatch.setattr(run, "_PAUSES_SECONDS", (0.01,))
+
 
 _RIGHT = b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'
 #: Seconds; generous, for the machine may be busy, and far below what a wallet that hangs would take by itself.

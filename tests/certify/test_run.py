@@ -10,6 +10,7 @@ import pytest
 from wallet_by_hand import Case, PlainWallet
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
+from game_operator.certify import run as run_module
 from game_operator.certify.in_process import InProcessCarrier
 from game_operator.certify.keyring import Keyring
 from game_operator.certify.run import Purse, Run
@@ -553,3 +554,36 @@ def test_a_player_id_that_is_none(wallet: PlainWallet, player_id: str) -> None:
         certify_in_process(
             delivered_to(wallet), signing_key=service_signer(), player_id=PLAYER, other_player_id=player_id
         )
+
+
+class OverWire(InProcessCarrier):
+    """As if calls travelled: a wallet may be away, and come back."""
+
+    on_wire = True
+
+
+@pytest.mark.parametrize("back_after", [1, 99], ids=["comes back", "stays away"])
+def test_a_wallet_that_is_away_is_looked_for_again(
+    wallet: PlainWallet, back_after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that restarts is given a moment, once; what comes then is judged as ever."""
+    monkeypatch.setattr(run_module, "_PAUSES_SECONDS", (0.001, 0.001))
+    answering, state = delivered_to(wallet), {"silent": 0, "away": False}
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        if state["away"]:
+            state["silent"] += 1
+            raise ConnectionResetError
+        return answering(path, headers, body)
+
+    made = run_on(answering)
+    made._carrier = OverWire(deliver)
+    check = scenario(lambda at: at.holds())
+    state["away"] = True
+    assert [made.play(check).outcome for _ in range(3)] == [Outcome.FAILED] * 3
+    state["away"] = back_after > 1
+    verdict = made.play(check)
+    assert (verdict.outcome is Outcome.PASSED) is (back_after == 1)
+    silent = state["silent"]
+    made.play(check)
+    assert state["silent"] == silent, "looked for once"
