@@ -26,7 +26,7 @@ test: $(VENV)/dev browser
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not torture"
 
 browser:
-	@tools/install-chromium.sh
+	@tools/install-test-commands.sh
 
 lint: $(VENV)/dev
 	$(BIN)/ruff format --check .

@@ -8,14 +8,14 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from wallet_by_hand import PlainWallet
 
-from game_operator.certify import Report, Supplies, certify_in_process
+from game_operator.certify import Outcome, Report, Supplies, Weight, certify_in_process
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
 from game_operator.signers.keys import LocalSigner
 from tests.certify.wrong_wallets.registry import RANDOM_OPERATIONS, WrongWallet
 
 __all__ = ["INSTANCE", "OTHER", "PLAYER", "RUN_ID", "RememberingSigner", "certified", "delivered_to", "hold_caught"]
-__all__ += ["supplies_of"]
+__all__ += ["hold_told", "supplies_of"]
 
 PLAYER, OTHER, INSTANCE = "player-1", "player-2", "instance-1"
 #: The same for all, so that all wallets are sent the same bytes, which are signed once.
@@ -177,3 +177,10 @@ def hold_caught(wrong: WrongWallet, folder: Path) -> None:
     assert {each: failed[each] for each in failed if each != wrong.must and each not in wrong.may} == {}
     assert not report.passed
     assert all("stumbled" not in each.reason for each in report.verdicts)
+
+
+def hold_told(wrong: type[PlainWallet], scenario: str, weight: Weight, told: str) -> None:
+    """Hold that *scenario* fails a wallet of *wrong* by what it weighs, and that its reason has *told* in it."""
+    (verdict,) = certified(wrong, only=[scenario], operations=200).verdicts
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
+    assert told in verdict.reason

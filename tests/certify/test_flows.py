@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from wallet_by_hand import Case, PlainWallet
 
-from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
+from game_operator.certify import Supplies, Weight, certify_in_process
 from game_operator.profile import Profile
 from tests.certify.findings import found, only, skipped
-from tests.certify.harness import OTHER, PLAYER, certified, delivered_to, service_key, service_signer
+from tests.certify.harness import OTHER, PLAYER, certified, delivered_to, hold_told, service_key, service_signer
 from tests.certify.ours import certified_ours
 from tests.certify.wrong_wallets import flows
 from tests.support.ledgers import InMemory
@@ -72,9 +72,7 @@ def test_a_wrong_wallet_is_told_what_it_does(
     wrong: type[PlainWallet], scenario: str, weight: Weight, told: str
 ) -> None:
     """The verdict weighs what is at risk, and its reason names the call and the money."""
-    verdict = only(certified(wrong, only=[scenario]))
-    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
-    assert told in verdict.reason
+    hold_told(wrong, scenario, weight, told)
 
 
 def test_a_blocked_player_is_unblocked_whatever_was_found() -> None:

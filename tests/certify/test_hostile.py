@@ -14,7 +14,7 @@ from wallet_by_hand import Call, InvalidRequestError, Number, PlainWallet, Webho
 from game_operator.certify import Outcome, Verdict, Weight, certify, certify_in_process
 from game_operator.profile import Profile
 from tests.certify.findings import found, only, skipped
-from tests.certify.harness import INSTANCE, OTHER, PLAYER, certified, delivered_to, opened, service_signer
+from tests.certify.harness import INSTANCE, OTHER, PLAYER, certified, delivered_to, hold_told, opened, service_signer
 from tests.certify.ours import certified_ours
 from tests.certify.wrong_wallets import hostile
 from tests.support.ledgers import InMemory
@@ -89,9 +89,7 @@ def test_a_wrong_wallet_is_told_what_it_does(
     wrong: type[PlainWallet], scenario: str, weight: Weight, told: str
 ) -> None:
     """The verdict weighs what is at risk, and its reason names the body and what became of it."""
-    verdict = only(certified(wrong, only=[scenario]))
-    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
-    assert told in verdict.reason
+    hold_told(wrong, scenario, weight, told)
 
 
 class ReadsUtf16(PlainWallet):

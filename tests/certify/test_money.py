@@ -8,7 +8,7 @@ from wallet_by_hand import Case, PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, Weight
 from game_operator.profile import Profile
-from tests.certify.harness import certified
+from tests.certify.harness import certified, hold_told
 from tests.certify.ours import certified_ours
 from tests.certify.wrong_wallets import money
 from tests.support.ledgers import InMemory
@@ -61,9 +61,7 @@ def test_a_wrong_wallet_is_told_what_it_does(
     wrong: type[PlainWallet], scenario: str, weight: Weight, told: str
 ) -> None:
     """What is told wrongly breaks the contract, what is kept wrongly loses money; the reason names both balances."""
-    (verdict,) = certified(wrong, only=[scenario], operations=200).verdicts
-    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
-    assert told in verdict.reason
+    hold_told(wrong, scenario, weight, told)
 
 
 class WritesExponents(PlainWallet):

@@ -7,7 +7,7 @@ from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.certify import Outcome, Report, Supplies, Verdict, Weight
 from game_operator.profile import Profile
-from tests.certify.harness import certified
+from tests.certify.harness import certified, hold_told
 from tests.certify.ours import certified_ours
 from tests.certify.wrong_wallets import order
 from tests.support.ledgers import InMemory
@@ -93,9 +93,7 @@ def test_a_wrong_wallet_is_told_what_it_does(
     wrong: type[PlainWallet], scenario: str, weight: Weight, told: str
 ) -> None:
     """The verdict weighs what is at risk, and its reason names the call and the money."""
-    verdict = only(certified(wrong, only=[scenario]))
-    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
-    assert told in verdict.reason
+    hold_told(wrong, scenario, weight, told)
 
 
 class SaysYesToEmptyRollbacks(PlainWallet):

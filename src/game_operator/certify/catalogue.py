@@ -16,8 +16,10 @@ _MODULES: Final = (
     "b_conflicts",
     "c_order",
     "d_races",
+    "d_times",
     "e_callers",
     "f_hostile",
+    "f_ids",
     "g_money",
     "h_time",
 )

@@ -2,15 +2,19 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from game_operator.certify.finality import Finality, finality
-from game_operator.certify.stage import Asking, Stage
+from game_operator.certify.players import Bet
+from game_operator.certify.stage import Asking, Judging, Stage
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard, Manner, Request, Step
 from game_operator.codes import WebhookErrorCode
 
-__all__ = ["answered", "insisted", "is_unanswered"]
+__all__ = ["Place", "answered", "insisted", "is_unanswered", "refunded"]
+
+#: Which of the wallet's processes.
+Place: TypeAlias = Literal["wallet", "second"]
 
 _MOST_REPEATS: Final = 4
 _COMES_AGAIN: Final = (Finality.REPEAT, Finality.UNKNOWN)
@@ -52,3 +56,11 @@ def is_unanswered(heard: Heard) -> bool:
     if heard.reply is None:
         return True
     return heard.code is not None and finality(heard.request.path.strip("/"), heard.code) in _COMES_AGAIN
+
+
+def refunded(at: Stage, bets: Sequence[Bet]) -> Judging:
+    """Roll *bets* back, all at once, and hold that each is refunded."""
+    heard = yield from answered(at, [at.request(bet.rollback(), "one of many rollbacks at once") for bet in bets])
+    for bet, each in zip(bets, heard, strict=True):
+        at.check_success(each)
+        bet.player.due_cents += bet.wager_cents

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from game_operator.certify.mistakes import Mistake
-from game_operator.certify.verdicts import Exchange, Outcome, Verdict, Weight
+from game_operator.certify.verdicts import Outcome, Verdict
 
 __all__ = ["Cause", "Latency", "Moved", "Report"]
 
@@ -166,11 +166,3 @@ class Report:
     def of_group(self, group: str) -> Iterator[Verdict]:
         """Yield the verdicts of the group with this letter."""
         return (verdict for verdict in self.verdicts if verdict.group == group)
-
-    def failed_with(self, weight: Weight) -> tuple[Verdict, ...]:
-        """Return the failed verdicts of one weight."""
-        return tuple(each for each in self.verdicts if each.outcome is Outcome.FAILED and each.weight is weight)
-
-    def decisive(self) -> tuple[Exchange, ...]:
-        """Return the exchange that decided, of each failure that has one."""
-        return tuple(each for verdict in self.failures if (each := verdict.decisive) is not None)

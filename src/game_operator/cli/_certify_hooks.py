@@ -133,7 +133,7 @@ def _ended(command: Sequence[str], out: IO[bytes], err: IO[bytes], seconds: floa
     )
     try:
         return child.wait(seconds)
-    except BaseException:
+    except BaseException:  # Out of time, or Ctrl-C: nothing that a hook started stays behind.
         _kill(child)
         raise
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-from game_operator.certify.crowd import answered
+from game_operator.certify.crowd import Place, answered, refunded
 from game_operator.certify.mistakes import STEADY, WRONG_BALANCE
 from game_operator.certify.players import Bet
 from game_operator.certify.report import Latency
@@ -14,7 +13,7 @@ from game_operator.certify.stage import Judging, Stage, units
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard, Request, Step
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import BalanceCall, WebhookCall
+from game_operator.models.webhooks import WebhookCall
 from game_operator.protocol.canonical import encode_json
 
 _MANY: Final = 50
@@ -22,8 +21,6 @@ _FITTING: Final = 33
 _IDENTICAL: Final = 20
 _PAIRS: Final = 10
 _RIVALS: Final = 6
-_WITHDRAWS: Final = 12
-_READS: Final = 4
 _PAIRS_AT_ONCE: Final = 20
 #: How often; in process, where calls are at once for certain, fewer times show as much.
 _STEPS: Final = 10
@@ -33,8 +30,6 @@ _LOAD_STEPS_IN_PROCESS: Final = 12
 #: What a service aims at, and how long it waits for an answer (assumed).
 _AIM_MS: Final = 100
 _LIMIT_MS: Final = 500
-
-Place: TypeAlias = Literal["wallet", "second"]
 
 
 @scenario(
@@ -71,7 +66,7 @@ def d01(at: Stage) -> Play:
         if not each.succeeded:
             at.check_code(each, Code.INSUFFICIENT_BALANCE)
     _check_each_its_own(at, [each for _, each in taken], before_cents, wager_cents)
-    yield from _refunded(at, [bet for bet, _ in taken])
+    yield from refunded(at, [bet for bet, _ in taken])
 
 
 @scenario(
@@ -188,24 +183,6 @@ def d06(at: Stage) -> Play:
 
 
 @scenario(
-    "D07",
-    "timestamps put a player's balances in order",
-    Weight.CONTRACT_BROKEN,
-    rests_on="spec §2.1, decision 0012",
-    means="The service shows the balance of the latest timestamp. If that is an older balance, the player sees money "
-    "that is gone, or misses money that was won.",
-    mend="Take the timestamp while the account's row is locked, store it with the balance, and never tell one before "
-    "the last: max(clock, last + 1) for a movement, max(clock, last) for a read.",
-    stage="at once",
-)
-def d07(at: Stage) -> Play:
-    """Of withdraws at once, a later timestamp never has a higher balance; in turn, times never go backwards."""
-    places: tuple[Place, ...] = ("wallet", "second") if "second_url" in at.supplied else ("wallet",)
-    yield from _ordered_at_once(at, places)
-    yield from _ordered_in_turn(at, places)
-
-
-@scenario(
     "D08",
     "withdraws against rollbacks of bets that nobody has seen, by the hundred",
     Weight.MONEY_LOST,
@@ -248,7 +225,7 @@ def d09(at: Stage) -> Play:
     yield from _rivals(at, bets.pop())
     for _ in range(_RIVALS):
         yield from _rivals(at)
-    yield from _refunded(at, bets)
+    yield from refunded(at, bets)
 
 
 # What the scenarios are made of.
@@ -366,13 +343,6 @@ def _check_each_its_own(at: Stage, taken: Sequence[Heard], before_cents: int, wa
         left.remove(each.balance_cents)
 
 
-def _refunded(at: Stage, bets: Sequence[Bet]) -> Judging:
-    heard = yield from answered(at, [at.request(bet.rollback(), "one of many rollbacks at once") for bet in bets])
-    for bet, each in zip(bets, heard, strict=True):
-        at.check_success(each)
-        bet.player.due_cents += bet.wager_cents
-
-
 def _twice_in_a_batch(at: Stage, bet: Bet) -> Judging:
     body = encode_json([at.writer.body(bet.deposit(bet.wager_cents))] * 2)
     heard = yield from at.send(Request("a batch that has a deposit twice", "/deposit-batch", body))
@@ -389,69 +359,3 @@ def _advise_on_time(at: Stage, latency: Latency) -> None:
         at.advise(f"under load 99 of 100 calls are answered within {slow:.0f} ms, and the mark is {_LIMIT_MS} ms")
     if usual > _AIM_MS:
         at.advise(f"under load half of the calls take more than {usual:.0f} ms, and the aim is {_AIM_MS} ms")
-
-
-# Times. A reply of spec §2.1 that is a SUCCESS has both a balance and a time.
-
-
-def _ordered_at_once(at: Stage, places: Sequence[Place]) -> Judging:
-    bets = [at.bet() for _ in range(_WITHDRAWS)]
-    asked = [
-        *(at.request(bet.withdraw(), f"one of {_WITHDRAWS} withdraws at once") for bet in bets),
-        *[at.request(BalanceCall(player_id=at.player.id), "a balance check among withdraws")] * _READS,
-    ]
-    # Reads among the withdraws, and each process with some of both.
-    mixed = [asked[number * 5 % len(asked)] for number in range(len(asked))]
-    heard = yield from answered(at, [replace(each, at=places[n % len(places)]) for n, each in enumerate(mixed)])
-    for each in heard:
-        at.check_success(each)
-    _check_falling(at, heard)
-    at.player.due_cents -= sum(bet.wager_cents for bet in bets)
-    yield from at.holds(at.player)
-    yield from _refunded(at, bets)
-
-
-def _check_falling(at: Stage, heard: Sequence[Heard]) -> None:
-    """Hold that, of withdraws and reads, what has the later time has no higher balance."""
-    lowest: Heard | None = None
-    for each in sorted(heard, key=lambda each: (_time(each), -_cents(each))):
-        if lowest is not None and _cents(each) > _cents(lowest):
-            _note_backwards(at, each, lowest)
-            return
-        lowest = each
-    moved = sorted((each for each in heard if each.request.path == "/withdraw"), key=_time)
-    for earlier, later in pairwise(moved):
-        if _time(earlier) == _time(later) and _cents(earlier) != _cents(later):
-            at.advise("two balances of one player have the same timestamp; which of them is newer?", later)
-            return
-
-
-def _ordered_in_turn(at: Stage, places: Sequence[Place]) -> Judging:
-    """Withdraws and balance checks in turn, each at another process if there are two."""
-    last: Heard | None = None
-    bets = [at.bet() for _ in range(3)]
-    for number, bet in enumerate(bets):
-        for call in (bet.withdraw(), BalanceCall(player_id=at.player.id)):
-            request = replace(at.request(call, f"a {call.operation} in turn"), at=places[number % len(places)])
-            heard = yield from at.accepts(request, moves=0 if isinstance(call, BalanceCall) else -bet.wager_cents)
-            if last is not None and _cents(heard) != _cents(last) and _time(heard) < _time(last):
-                _note_backwards(at, last, heard)
-            last = heard
-    yield from _refunded(at, bets)
-
-
-def _note_backwards(at: Stage, stale: Heard, newer: Heard) -> None:
-    later = _time(stale) - _time(newer)
-    told = f"{stale.request.title}: the balance {units(_cents(stale))} is older than {units(_cents(newer))}"
-    # A read leaves no trace, so a process whose clock is behind cannot know of it (docs/decisions/0014).
-    is_other_clock = stale.request.path == "/player-balance" and stale.request.at != newer.request.at
-    weight = Weight.ADVICE if is_other_clock else Weight.CONTRACT_BROKEN
-    at.note(f"{told}, and its timestamp is {later} ms later", weight, "", stale)
-
-
-def _time(heard: Heard) -> int:
-    return 0 if heard.reply is None else heard.reply.timestamp or 0
-
-
-def _cents(heard: Heard) -> int:
-    return heard.balance_cents or 0

@@ -5,15 +5,14 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
+from game_operator.certify.groups.leniency import better_refused, refused_or_meant
 from game_operator.certify.groups.spoilt import (
     LACKS,
     deep,
     lacking,
     of_amount,
     of_bytes,
-    of_length,
     twice,
-    with_raw,
     with_value,
 )
 from game_operator.certify.players import Bet
@@ -22,7 +21,7 @@ from game_operator.certify.stage import Asking, Judging, Stage
 from game_operator.certify.verdicts import Weight
 from game_operator.certify.wire import Heard, Manner, Request
 from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, WebhookCall
 from game_operator.protocol.canonical import Json
 
 _INVALID: Final = WebhookErrorCode.INVALID_REQUEST
@@ -62,27 +61,6 @@ _EXPECTED: Final = {
     None: "SUCCESS or a refusal, of any status below 500",
 }
 
-#: Pairs of words that a database may take for the same.
-_ALIKE: Final = {
-    "a composed and a decomposed letter": ("caf\u00e9", "cafe\u0301"),
-    "a letter with an accent and one without": ("et\u00e9", "ete"),
-    "a capital and a small letter": ("Bet", "bet"),
-    "one emoji and another": ("\U0001f3b0", "\U0001f3b2"),
-    "the last of 256 characters": ("a", "b"),
-}
-#: What means something to a database, a page, a log or a format; none of it does harm where it is let in.
-_SHARP: Final = {
-    "an apostrophe": "it's",
-    "SQL": "x' AND '1'='2",
-    "SQL and quotes": 'x"; SELECT 1; --',
-    "HTML": "<b onclick=alert(1)>&amp;</b>",
-    "a line break": "x\n2026-01-01 INFO paid 100.00",
-    "backslashes and formats": "x\\'\\n%s%d{0}${1}",
-}
-#: What no database keeps, as JSON text.
-_UNSTORABLE: Final = {"U+0000": "\\u0000", "half a character": "\\ud800"}
-_FROM_RIGHT_TO_LEFT: Final = "\u200f\u05d4\u05d9\u05de\u05d5\u05e8 \u0627\u0644\u0631\u0647\u0627\u0646"
-
 
 @scenario(
     "F01",
@@ -102,7 +80,7 @@ def f01(at: Stage) -> Play:
     for what, spoil in _UNUSUAL.items():
         bet = at.bet()
         genuine = at.request(bet.withdraw(), f"a body that is {what}")
-        yield from _better_refused(at, replace(genuine, body=spoil(genuine.body)), moves=-bet.wager_cents)
+        yield from better_refused(at, replace(genuine, body=spoil(genuine.body)), moves=-bet.wager_cents)
 
 
 @scenario(
@@ -125,7 +103,7 @@ def f02(at: Stage) -> Play:
     for canonical, how in (("bet_id", "blank"), ("tx_id", "null"), ("tx_id", "empty"), ("tx_id", "blank")):
         if at.writer.name(canonical, "withdraw"):
             bet = at.bet()
-            yield from _better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
+            yield from better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
     ends = [(Bet.rollback, "bet_id"), (Bet.rollback, "player_id"), (_bare, "player_id")]
     for (end, canonical), how in product(ends, ("missing", "null")):
         bet = at.bet()
@@ -152,13 +130,13 @@ def f03(at: Stage) -> Play:
         yield from at.refuses(of_amount(at, _bare(bet), raw), "", _INVALID)
     yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be", moves=bet.wager_cents)
     for raw, cents in _UNUSUAL_AMOUNTS.items():
-        yield from _better_refused(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+        yield from better_refused(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
         another = at.bet()
         yield from _end_better_refused(at, another, of_amount(at, _bare(another), raw), cents)
     raw, cents = _POINTED
-    yield from _refused_or_meant(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+    yield from refused_or_meant(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
     pointed = at.bet()
-    yield from _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=_refused_or_meant)
+    yield from _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=refused_or_meant)
 
 
 @scenario(
@@ -224,53 +202,6 @@ def f06(at: Stage) -> Play:
         else:
             at.check_code(heard, _INVALID)
     at.player.due_cents = yield from at.balance_of(at.player)
-
-
-@scenario(
-    "F07",
-    "ids in any letters, and long ones",
-    Weight.MONEY_LOST,
-    rests_on="spec §2.4, decision 0010",
-    means="Two bets are taken for one: the second is not paid for, or its win is not paid.",
-    mend="Compare ids byte for byte, with a binary collation (utf8mb4_bin in MySQL, "
-    'COLLATE "C" in PostgreSQL); never trim, fold, normalise or cut them. Make the columns long enough for ids of 256 '
-    "characters, and answer INVALID_REQUEST to longer ones before they get there.",
-    stage="hostile",
-)
-def f07(at: Stage) -> Play:
-    """Ids that look alike are different bets, odd and long ones come back as they are; too long ones should not."""
-    for what, (one, another) in _ALIKE.items():
-        start = at.fresh("bet") + "-"
-        if what.startswith("the last"):
-            start = start.ljust(LONGEST_ID - 1, "x")
-        yield from _two_bets(at, f"id differs in {what}", _called(at, start + one), _called(at, start + another))
-    yield from _round_trip(at, _called(at, f"{at.fresh()}-{_FROM_RIGHT_TO_LEFT}"), "whose id runs from right to left")
-    yield from _round_trip(at, _called(at, f"{at.fresh()}-".ljust(100, "x")), "whose id has 100 characters")
-    for length in (LONGEST_ID + 1, 10_000):
-        bet = at.bet()
-        yield from _better_refused(at, of_length(at, bet.withdraw(), length), moves=-bet.wager_cents)
-
-
-@scenario(
-    "F08",
-    "ids that mean something elsewhere",
-    Weight.MONEY_LOST,
-    rests_on="spec §2.4, decision 0010",
-    means="Whoever can choose an id can read or change the wallet's tables and logs, or place bets that nobody can "
-    "settle.",
-    mend="Pass values to the database as parameters, never inside the SQL, and escape them where they are shown. "
-    "Answer INVALID_REQUEST to an id with U+0000 or half a surrogate pair in it: no database keeps them as they are.",
-    stage="hostile",
-)
-def f08(at: Stage) -> Play:
-    """Quotes, SQL, HTML and line breaks in an id are characters like any other; what no database keeps should not."""
-    for what, word in _SHARP.items():
-        bet = _called(at, f"{at.fresh('bet')}-{word}")
-        yield from _round_trip(at, bet, f"with {what} in its id", Weight.MONEY_LOST)
-    for what, text in _UNSTORABLE.items():
-        bet = at.bet()
-        request = with_raw(at, bet.withdraw(), "bet_id", f'"{bet.bet_id}-{text}"', f"a withdraw with {what} in its id")
-        yield from _better_refused(at, request, moves=-bet.wager_cents)
 
 
 @scenario(
@@ -358,27 +289,8 @@ def _pays_the_amount(at: Stage, bet: Bet) -> Judging:
     yield from at.accepts(deposit, "a deposit that says it won more than its amount", moves=bet.wager_cents)
 
 
-def _better_refused(at: Stage, request: Request, *, moves: int) -> Asking:
-    """Hold that *request* moves money as it says or not at all; that it should be refused is advice."""
-    heard = yield from _refused_or_meant(at, request, moves=moves)
-    if heard.succeeded:
-        at.advise(f"{request.title}: accepted; no money moved wrongly, and {_INVALID} is assumed", heard)
-    else:
-        at.check_code(heard, _INVALID)
-    return heard
-
-
-def _refused_or_meant(at: Stage, request: Request, *, moves: int) -> Asking:
-    """Hold that *request* moves money as it says or not at all."""
-    heard = yield from at.hear(request)
-    if heard.succeeded:
-        at.player.due_cents += moves
-    yield from at.check_told(heard, at.player)
-    return heard
-
-
 def _end_better_refused(
-    at: Stage, bet: Bet, end: Request, cents: int, *, by: Callable[..., Asking] = _better_refused
+    at: Stage, bet: Bet, end: Request, cents: int, *, by: Callable[..., Asking] = better_refused
 ) -> Judging:
     """Place *bet*, hold (*by* what) that *end* should be refused, which pays *cents* if it is not, and end the bet."""
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
@@ -398,32 +310,6 @@ def _cannot_be_paid(at: Stage, request: Request) -> Judging:
     yield from at.check_told(heard, at.player)
 
 
-def _two_bets(at: Stage, told: str, one: Bet, another: Bet) -> Judging:
-    """Hold that two bets are two, though their ids look alike."""
-    yield from _placed(at, one, f"a withdraw whose {told} from the next one's")
-    yield from at.accepts(another.withdraw(), "the next withdraw, of another bet", moves=-another.wager_cents)
-    for bet, which in ((another, "second"), (one, "first")):
-        yield from at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}", moves=bet.wager_cents)
-
-
-def _round_trip(at: Stage, bet: Bet, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Judging:
-    """Hold that the wallet finds a bet again by its id."""
-    first = yield from _placed(at, bet, f"a withdraw {told}", weight)
-    yield from at.again(bet.withdraw(), first, f"the same withdraw {told} again")
-    yield from at.accepts(bet.deposit(bet.wager_cents), f"a deposit {told}", moves=bet.wager_cents)
-
-
-def _placed(at: Stage, bet: Bet, title: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Asking:
-    """Place *bet*. If it is refused for its letters, no money is lost, but a game cannot be played."""
-    heard = yield from at.hear(bet.withdraw(), title)
-    if not heard.succeeded:
-        told = f"{title}: refused with {heard.code}, and SUCCESS was due"
-        raise Found(told, weight, place=heard.place)
-    at.player.due_cents -= bet.wager_cents
-    yield from at.check_told(heard, at.player)
-    return heard
-
-
 def _calls_and_what_they_lack(at: Stage, bet: Bet) -> Iterator[tuple[WebhookCall, str, str]]:
     """Yield calls with a field each that they cannot be without, and how it is not there."""
     for how in LACKS:
@@ -440,11 +326,6 @@ def _calls_and_what_they_lack(at: Stage, bet: Bet) -> Iterator[tuple[WebhookCall
 def _bare(bet: Bet) -> DepositCall:
     """Return the deposit that pays the wager, and says its amount once."""
     return replace(bet.deposit(bet.wager_cents), wager_cents=None, won_cents=None)
-
-
-def _called(at: Stage, bet_id: str) -> Bet:
-    # A round is not what is tried, and one with a name as long would be too long.
-    return replace(at.bet(bet_id=bet_id), round_id=at.fresh("round"))
 
 
 def _odd_requests(at: Stage) -> Iterator[tuple[Request, bool | None]]:

@@ -1,0 +1,25 @@
+#!/bin/sh
+# The control room is tried in a real browser, Debian's Chromium or the one that CHROMIUM names; and the commands that
+# docs/own-wallet.md has for a shell are tried with openssl.
+set -eu
+missing=""
+command -v "${CHROMIUM:-chromium}" >/dev/null || missing="chromium"
+command -v openssl >/dev/null || missing="$missing openssl"
+if [ -z "$missing" ]; then
+    exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "The tests need $missing. Install it; CHROMIUM=/path/to/chromium names a browser." >&2
+    exit 1
+fi
+as_root=""
+if [ "$(id -u)" != 0 ]; then
+    as_root="sudo"
+fi
+echo "installing $missing …"
+export DEBIAN_FRONTEND=noninteractive
+# Unquoted: each word is a package.
+$as_root apt-get install -y -qq $missing >/dev/null || {
+    $as_root apt-get update -qq
+    $as_root apt-get install -y -qq $missing >/dev/null
+}
