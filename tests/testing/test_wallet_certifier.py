@@ -470,9 +470,21 @@ def test_before(caplog):
 """
 
 
+@pytest.fixture(params=["", "true"], ids=["at a desk", "in CI"])
+def somewhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where CI is set, pytest's summary repeats each message in full below the failures."""
+    monkeypatch.delenv("BUILD_NUMBER", raising=False)
+    monkeypatch.setenv("CI", request.param)
+
+
+def _above_the_summary(result: pytest.RunResult) -> str:
+    return result.stdout.str().partition(" short test summary info ")[0]
+
+
+@pytest.mark.usefixtures("somewhere")
 def test_failures_stand_by_what_they_cost(pytester: pytest.Pytester) -> None:
     """In the order of the report's causes; what shows the same mistake follows it, and says where to begin."""
-    told = _run(pytester, _MANY_MISTAKES, "-k", "test_many").stdout.str()
+    told = _above_the_summary(_run(pytester, _MANY_MISTAKES, "-k", "test_many"))
     ids = re.findall(r"^_+ test_many \[(\w+) ", told, re.MULTILINE)
     assert sorted(ids) != ids
     assert set(ids) >= {"A04", "B01", "B02"}
@@ -482,9 +494,10 @@ def test_failures_stand_by_what_they_cost(pytester: pytest.Pytester) -> None:
     assert told.count("It means: ") < len(ids)
 
 
+@pytest.mark.usefixtures("somewhere")
 def test_what_a_wallet_logs_is_told_once(pytester: pytest.Pytester) -> None:
     """By its scenario, whether that failed or not, and not again below the test; other tests' logs are as ever."""
-    told = _run(pytester, _MANY_MISTAKES).stdout.str()
+    told = _above_the_summary(_run(pytester, _MANY_MISTAKES))
     whole = re.split(r"^_+ test_many _+$", told, maxsplit=1, flags=re.MULTILINE)[1].partition("test_before")[0]
     assert "A02 a bet that is won: passed\nThe wallet raised or logged:\n    a withdraw of" in whole
     assert "Captured log" not in whole
