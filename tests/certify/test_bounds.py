@@ -190,6 +190,9 @@ def test_a_slow_wallet_is_broken_off() -> None:
         pytest.param(
             answer(response_bytes(401, b'{"type":"ERROR","code":"INVALID_SIGNATURE"}')), "for forged", id="another key"
         ),
+        pytest.param(answer(response_bytes(401, b"<html>Log in")), "turned away with HTTP 401", id="a login"),
+        pytest.param(answer(response_bytes(403, b"<html>No")), "turned away with HTTP 403", id="a firewall"),
+        pytest.param(answer(response_bytes(429)), "turned away with HTTP 429", id="a limit of requests"),
         pytest.param(
             answer(response_bytes(200, b'{"type":"ERROR","code":"SYSTEM_ERROR"}')),
             "The wallet fails",
@@ -251,6 +254,27 @@ def certified_by(deliver: Callable[[str, Mapping[str, str], bytes], HttpResponse
 
 def _body(**members: object) -> bytes:
     return json.dumps(members).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "title"),
+    [
+        pytest.param(400, "answers that are no reply", id="a refusal of its own"),
+        pytest.param(403, "calls that are turned away", id="a firewall"),
+        pytest.param(429, "calls that are turned away", id="a limit of requests"),
+        pytest.param(503, "fails with an HTTP status of 500 or more", id="a crash"),
+    ],
+)
+def test_what_answers_in_the_wallets_place_is_told_apart(status: int, title: str) -> None:
+    """From the 40th call on; whatever it is, nobody knows what became of the money (spec §4.1)."""
+    wallet = opened()
+    answering, calls = delivered_to(wallet), itertools.count()
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        return answering(path, headers, body) if next(calls) < 40 else HttpResponse(status, (), b"<html>No")
+
+    first = certified_by(deliver, wallet).causes[0]
+    assert (first.title, first.verdict.is_unjudged) == (title, True)
 
 
 _ODD = {

@@ -8,6 +8,7 @@ import pytest
 from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
+from game_operator.certify.allowance import Allowance
 from game_operator.certify.groups import h_time
 from game_operator.certify.in_process import InProcessCarrier
 from game_operator.certify.keyring import Keyring
@@ -120,7 +121,7 @@ def test_an_outage_ends_with_its_scenario(ends: BaseException) -> None:
         supplies=supplies_of(wallet),
         run_id="certify-undone",
         instance_id=INSTANCE,
-        seconds=60,
+        allowance=Allowance(60),
     )
     with contextlib.suppress(KeyboardInterrupt):
         run.play(Scenario("H99", "a test", LOST, ("spec §4.1",), "means", "mend", play))

@@ -20,6 +20,7 @@ import trustme
 from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, certify
+from game_operator.certify.allowance import Allowance
 from game_operator.certify.as_json import document
 from game_operator.certify.carrier import Carried, Parcel
 from game_operator.certify.groups import d_races
@@ -427,7 +428,7 @@ def test_what_holds_keys_shows_none(private_pem: bytes) -> None:
         supplies=supplies,
         run_id="certify-secrets",
         instance_id=INSTANCE,
-        seconds=1,
+        allowance=Allowance(1),
         shown_headers=(b"Authorization",),
     )
     for each in (keyring, supplies, carrier, run):

@@ -11,6 +11,7 @@ from wallet_by_hand import Case, PlainWallet
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.certify import run as run_module
+from game_operator.certify.allowance import Allowance
 from game_operator.certify.in_process import InProcessCarrier
 from game_operator.certify.keyring import Keyring
 from game_operator.certify.run import Purse, Run
@@ -42,7 +43,7 @@ def run_on(wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None 
         supplies=supplies or Supplies(),
         run_id="certify-run",
         instance_id=INSTANCE,
-        seconds=seconds,
+        allowance=Allowance(seconds),
     )
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -465,8 +466,34 @@ def test_progress_is_shown_on_a_terminal_alone(wallet: Served, service_pem: Path
     assert b"\x1b" not in out
 
 
-def test_ctrl_c_tells_what_to_look_for(service_pem: Path) -> None:
-    """Money may have moved: the ids that tell are named."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
+def test_a_run_that_is_stopped_puts_money_back(
+    tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path, number: signal.Signals
+) -> None:
+    """In the middle of the first bet; the report says what was not tried, and the exit code that it was a signal."""
+    heard = threading.Event()
+
+    def may_bet(call: WithdrawCall, account: object) -> None:
+        if not heard.is_set():
+            process.send_signal(number)
+            heard.set()
+
+    report = tmp_path / "report.xml"
+    with served(tmp_path, private_key, lambda ledger: Wallet(ledger, may_bet=may_bet)) as app:
+        asked = ("--service-key", service_pem, *_WHO, "--only", "A01,A02,B01", "--junit", report)
+        with _started(app.url, *asked) as process:
+            out, err = process.communicate(timeout=50)
+    told = Told(process.returncode, out.decode(), err.decode())
+    assert told.code == 128 + number
+    assert told.err == "Stopping: money is put back first. Ctrl-C once more leaves at once.\n"
+    assert told.out.startswith("STOPPED: nothing is wrong so far, and 2 scenarios were not tried.\n")
+    assert "The run was stopped, so A02, B01 were not tried to the end." in told.out
+    assert "ann has 100.00, as before." in told.out
+    assert report.read_text().count("the run was stopped") == 2
+
+
+def test_a_second_ctrl_c_leaves_at_once(service_pem: Path) -> None:
+    """Whatever the wallet takes for its answer; money may have moved, so the ids that tell are named."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         asked = ("--service-key", service_pem, *_WHO, "--timeout", 40)
@@ -474,8 +501,12 @@ def test_ctrl_c_tells_what_to_look_for(service_pem: Path) -> None:
             silent.accept()[0].close()
             connection, _ = silent.accept()
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=50)
+            assert process.stderr is not None
+            first = process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
             connection.close()
+    assert first.startswith(b"Stopping: ")
     told = Told(process.returncode, out.decode(), err.decode())
     assert (told.code, told.out) == (130, "")
     assert re.search(r"their ids begin with certify-[0-9a-f]{8}\.", told.err)

@@ -35,6 +35,7 @@ def document(report: Report) -> dict[str, object]:
     return {
         "format": FORMAT,
         "passed": report.passed,
+        "was_stopped": report.was_stopped,
         "url": _text(report.url),
         "run_id": _text(report.run_id),
         "version": _text(report.version),
@@ -85,6 +86,7 @@ def _verdict(verdict: Verdict, url: str) -> _Fields:
         "is_advice": verdict.is_advice,
         "is_unjudged": verdict.is_unjudged,
         "is_undone": verdict.is_undone,
+        "is_stopped": verdict.is_stopped,
         "reason": _text(verdict.reason),
         "means": _text(verdict.means),
         "mend": _text(verdict.mend),

@@ -25,7 +25,7 @@ def junit(report: Report) -> str:
     Return *report* as a document of XML, to be written in UTF-8.
 
     Advice is a case that passed, with what could be better as its output. What was not tried because something that was
-    supplied did not work is an error, so that nobody takes it for passed.
+    supplied did not work, or because somebody stopped the run, is an error, so that nobody takes it for passed.
 
     Raises:
         ConfigurationError: The extra ``certify`` is not installed.
@@ -67,7 +67,7 @@ def _case(verdict: Verdict) -> "TestCase":
         failure = Failure(reason, verdict.weight.value)
         failure.text = _told(verdict)
         case.result = failure
-    elif verdict.is_undone:
+    elif verdict.is_undone or verdict.is_stopped:
         case.result = Error(reason)
     elif verdict.outcome is Outcome.SKIPPED:
         case.result = Skipped(reason)

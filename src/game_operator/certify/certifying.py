@@ -6,11 +6,13 @@ import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from threading import Event
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from game_operator._version import __version__
 from game_operator.caller import HeadersToSend, SigningKey
+from game_operator.certify.allowance import Allowance
 from game_operator.certify.bodies import BodyWriter
 from game_operator.certify.carrier import Carrier
 from game_operator.certify.catalogue import in_playing_order, scenarios, selected
@@ -60,7 +62,7 @@ class _Commission:
     chosen: tuple[Scenario, ...]
     supplies: Supplies
     instance_id: str | None
-    deadline: float
+    allowance: Allowance
     on_verdict: OnVerdict | None
     run_id: str | None
     headers: _Hidden = _Hidden()  # noqa: RUF009 - it cannot change
@@ -79,7 +81,7 @@ class _Commission:
             supplies=supplies,
             run_id=self.run_id or f"certify-{secrets.token_hex(4)}",
             instance_id=self.instance_id,
-            seconds=self.deadline,
+            allowance=self.allowance,
             shown_headers=tuple(name for name, _ in self.headers),
         )
 
@@ -103,6 +105,7 @@ def certify(
     allow_insecure_http: bool = False,
     on_verdict: OnVerdict | None = None,
     run_id: str | None = None,
+    stopping: Event | None = None,
 ) -> Report:
     """
     Certify the wallet at *url*: send it what a wallet must survive, and judge what it answers (spec §4.1).
@@ -127,6 +130,8 @@ def certify(
         allow_insecure_http: Whether plain http may go to another machine.
         on_verdict: Told of each verdict as soon as there is one.
         run_id: What all ids of this run begin with; a new one if None. Runs with the same one are no fresh runs.
+        stopping: Once it is set, from a signal handler or another thread, the call under way is waited for, money is
+            put back, and the report says that it was stopped.
 
     Raises:
         RequestNotSentError: Nobody can reach the wallet.
@@ -154,7 +159,7 @@ def certify(
         chosen=selected(only, skip),
         supplies=supplies or Supplies(),
         instance_id=instance_id,
-        deadline=deadline,
+        allowance=Allowance(deadline, stopping),
         on_verdict=on_verdict,
         run_id=run_id,
         headers=extra,
@@ -187,6 +192,7 @@ def certify_in_process(
     deadline: float = 600.0,
     on_verdict: OnVerdict | None = None,
     run_id: str | None = None,
+    stopping: Event | None = None,
 ) -> Report:
     """
     Certify a wallet in this process, without sockets; what needs them is skipped.
@@ -206,7 +212,7 @@ def certify_in_process(
         chosen=selected(only, skip),
         supplies=supplies or Supplies(),
         instance_id=instance_id,
-        deadline=deadline,
+        allowance=Allowance(deadline, stopping),
         on_verdict=on_verdict,
         run_id=run_id,
     )

@@ -15,6 +15,8 @@ __all__ = [
     "SCALE",
     "STATUS",
     "STEADY",
+    "TURNED_AWAY",
+    "TURNING_AWAY",
     "UNREADABLE",
     "UNSERVED",
     "WRONG_BALANCE",
@@ -45,11 +47,15 @@ OTHER_CODES: Final = "other codes"
 OUT_OF_TIME: Final = "out of time"
 SCALE: Final = "a hundredfold"
 STEADY: Final = "SUCCESS where nothing was done"
+TURNED_AWAY: Final = "turned away with HTTP"
 UNREADABLE: Final = "every withdraw is INVALID_REQUEST"
 UNSERVED: Final = "batches are not served"
 
+#: HTTP statuses of whoever stands before a wallet.
+TURNING_AWAY: Final = frozenset({401, 403, 407, 429})
+
 #: Behind these nobody knows what became of the money: the scenario could not be judged.
-_HIDES_MONEY: Final = frozenset({CRASH, NO_ANSWER, NO_REPLY, NO_BALANCE, OUT_OF_TIME})
+_HIDES_MONEY: Final = frozenset({CRASH, NO_ANSWER, NO_REPLY, NO_BALANCE, OUT_OF_TIME, TURNED_AWAY})
 
 _MISTAKES: Final = MappingProxyType(
     {
@@ -79,6 +85,14 @@ _MISTAKES: Final = MappingProxyType(
             "gives it up.",
             "Answer a JSON object with type, balance (a number in currency units, exact to the cent), timestamp (whole "
             "Unix milliseconds) and, with ERROR, code (spec §2.1).",
+        ),
+        TURNED_AWAY: Mistake(
+            "calls that are turned away",
+            "Something answers in the wallet's place: a limit of requests, a firewall, a login. The service cannot "
+            "read that, so it repeats the call, or gives it up, and nobody can say what became of the money.",
+            "Let the service's calls through: except the wallet's paths, or the addresses that the service calls from, "
+            "from limits of requests and from logins. A refusal of the wallet's own is HTTP 200 with a reply that says "
+            "ERROR and why (spec §4.1, §7.1).",
         ),
         NO_BALANCE: Mistake(
             "a balance check that is refused",

@@ -11,7 +11,7 @@ from game_operator.certify.scenario import GROUPS
 from game_operator.certify.verdicts import Exchange, Outcome, Verdict, Weight
 
 __all__ = ["NOTES", "Group", "Shown", "causes_that_fail", "grounds", "groups", "headline", "is_fine", "meaning"]
-__all__ += ["shown_exchanges", "undone_of", "untried", "urgency"]
+__all__ += ["shown_exchanges", "stopped_of", "undone_of", "untried", "urgency"]
 
 #: The decision notes that scenarios rest on, by their names there, and what each is about.
 NOTES: Final[Mapping[str, str]] = MappingProxyType(
@@ -84,7 +84,7 @@ class Shown:
 def headline(report: Report) -> str:
     """Return in one sentence how it ended."""
     if not report.tried:
-        return "Nothing was tried."
+        return "Stopped before anything was tried." if report.was_stopped else "Nothing was tried."
     if report.passed:
         return _passed(report)
     weights = {cause.verdict.weight for cause in causes_that_fail(report)}
@@ -101,6 +101,8 @@ def headline(report: Report) -> str:
 
 def _passed(report: Report) -> str:
     undone, skipped = len(undone_of(report)), len(report.skipped)
+    if report.was_stopped:
+        return f"Stopped: nothing is wrong so far, and {_scenarios(skipped, 'was', 'were')} not tried."
     if undone:
         return f"Not finished: what was supplied did not work, and {_scenarios(undone)} could not be tried."
     rest = f"; {_scenarios(skipped, 'was', 'were')} not tried" if skipped else ""
@@ -138,13 +140,18 @@ def _scenarios(number: int, one: str = "", many: str = "") -> str:
 
 
 def is_fine(report: Report) -> bool:
-    """Return whether something was tried, nothing failed, and all that was supplied did what it should."""
-    return report.passed and report.tried and not undone_of(report)
+    """Return whether something was tried, nothing failed, all that was supplied did its work, and nobody stopped it."""
+    return report.passed and report.tried and not undone_of(report) and not report.was_stopped
 
 
 def undone_of(report: Report) -> list[Verdict]:
     """Return what was not tried because what was supplied for it did not work."""
     return [verdict for verdict in report.skipped if verdict.is_undone]
+
+
+def stopped_of(report: Report) -> list[Verdict]:
+    """Return what was not tried, or not to its end, because somebody stopped the run."""
+    return [verdict for verdict in report.skipped if verdict.is_stopped]
 
 
 def meaning(cause: Cause, report: Report) -> str:

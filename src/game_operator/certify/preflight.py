@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 from game_operator.certify.bodies import BodyWriter
+from game_operator.certify.mistakes import TURNING_AWAY
 from game_operator.certify.run import Purse
 from game_operator.certify.stage import MOST_BALANCE_CENTS
 from game_operator.certify.wire import Heard, Request
@@ -83,6 +84,12 @@ def _check_answer(heard: Heard, purse: Purse, url: str) -> None:
         raise ConfigurationError(
             f"{where} no wallet: player-balance was answered with HTTP {heard.status}. Pass the address that "
             "/withdraw and the others are below; mind a prefix, such as /wallet."
+        )
+    if heard.reply is None and heard.status in TURNING_AWAY:
+        raise ConfigurationError(
+            f"A player-balance was turned away with HTTP {heard.status}, and no reply. If something stands before the "
+            "wallet, let this machine through, or pass what it asks for as a header (--header 'NAME: VALUE'). If the "
+            "wallet itself takes our calls for forged, give it the public half of the key that you certify with."
         )
     if heard.reply is None:
         return

@@ -127,6 +127,11 @@ class Report:
         return any(verdict.outcome is not Outcome.SKIPPED for verdict in self.verdicts)
 
     @property
+    def was_stopped(self) -> bool:
+        """Whether somebody stopped it before its end."""
+        return any(verdict.is_stopped for verdict in self.verdicts)
+
+    @property
     def failures(self) -> tuple[Verdict, ...]:
         """The verdicts that make the wallet fail."""
         return tuple(verdict for verdict in self.verdicts if verdict.failed)

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from game_operator.certify.allowance import Allowance
 from game_operator.certify.bodies import BodyWriter
 from game_operator.certify.carrier import Carried, Carrier, Parcel
 from game_operator.certify.keyring import Keyring
-from game_operator.certify.mistakes import NO_ANSWER, OUT_OF_TIME, mistake_of
+from game_operator.certify.mistakes import NO_ANSWER, mistake_of
 from game_operator.certify.players import Player
 from game_operator.certify.report import Latency
-from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario, Undone
+from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario, Stopped, Undone
 from game_operator.certify.stage import Stage, units
 from game_operator.certify.supplies import Supplies, at_hand, missing_told
 from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
@@ -86,7 +87,7 @@ class Run:
         supplies: What more can be done to the wallet.
         run_id: What all ids begin with.
         instance_id: The instance that is played.
-        seconds: How long the run may take in all.
+        allowance: How long the run may take, and whether it goes on.
         shown_headers: Names of the headers that the user added, for the report.
     """
 
@@ -100,7 +101,7 @@ class Run:
         supplies: Supplies,
         run_id: str,
         instance_id: str | None,
-        seconds: float,
+        allowance: Allowance,
         shown_headers: tuple[bytes, ...] = (),
     ) -> None:
         self._carrier = carrier
@@ -111,8 +112,7 @@ class Run:
         self._supplied = at_hand(supplies, profile, on_wire=carrier.on_wire)
         self.run_id = run_id
         self._instance_id = instance_id
-        self._until = time.monotonic() + seconds
-        self._seconds = seconds
+        self._allowance = allowance
         self._shown = tuple((name, "…".encode()) for name in shown_headers)
         self._silent = 0
         self._record = _Record()
@@ -126,8 +126,12 @@ class Run:
         """Play *scenario* and return its verdict; whatever the wallet does, it is a verdict."""
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
             return replace(_verdict(scenario, Outcome.SKIPPED, missing_told(missing)), missing=missing)
-        if problem := self._unplayable():
-            return _judged(scenario, [problem], _Record(), 0.0)
+        try:
+            self._check_playable()
+        except Stopped as why:
+            return _not_tried(scenario, why)
+        except Found as found:
+            return _judged(scenario, [_noted(found, scenario)], _Record(), 0.0)
         self._record, began = _Record(), time.monotonic()
         self._is_load = scenario.stage == STAGES[-1]
         verdict = self._played(scenario)
@@ -166,10 +170,9 @@ class Run:
                 self._undo()
         except NotTried as why:
             if not notes:
-                verdict = _verdict(scenario, Outcome.SKIPPED, str(why), self._record)
-                return self._after(stage, replace(verdict, is_undone=isinstance(why, Undone)))
+                return self._after(stage, _not_tried(scenario, why, self._record))
         except Found as found:
-            notes.append(Note(found.reason, found.weight or scenario.weight, found.cause, found.place))
+            notes.append(_noted(found, scenario))
         except Exception as odd:  # An answer that nobody thought of: a verdict is due all the same.
             told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
             notes.append(Note(told, Weight.CONTRACT_BROKEN))
@@ -206,10 +209,8 @@ class Run:
 
     def _restored(self, stage: Stage) -> None:
         """Bring balances back, for which there is always a little time: money hangs on it."""
-        until, self._until = self._until, max(self._until, time.monotonic() + _GRACE_SECONDS)
-        with suppress(Found):  # The report says what was left.
+        with suppress(Found), self._allowance.grace(_GRACE_SECONDS):  # The report says what was left.
             self._drive(stage.restore())
-        self._until = until
 
     def _staged(self, scenario: Scenario) -> Stage:
         stage = self._stage(scenario)
@@ -245,14 +246,12 @@ class Run:
             self._silent = _PATIENCE + 1
         return self._silent >= _PATIENCE
 
-    def _unplayable(self) -> Note | None:
-        """Return why no more scenario is begun, or None."""
-        if self._is_gone():
+    def _check_playable(self) -> None:
+        """Hold that one more scenario can be begun."""
+        if not self._allowance.is_stopping and self._is_gone():
             told = f"not begun: the wallet gave no answer in the last {_PATIENCE} scenarios"
-            return Note(told, Weight.CONTRACT_BROKEN, NO_ANSWER)
-        if time.monotonic() > self._until:
-            return Note(f"not begun: the run's {self._seconds:g} s were used up", Weight.CONTRACT_BROKEN, OUT_OF_TIME)
-        return None
+            raise Found(told, Weight.CONTRACT_BROKEN, NO_ANSWER)
+        self._allowance.check("not begun")
 
     def _drive(self, play: Play) -> Any:  # Any: what a part of a scenario returns is its own business.
         """Perform the steps of *play*; return what it returns."""
@@ -262,10 +261,11 @@ class Run:
                 step = next(play) if answers is None else play.send(answers)
             except StopIteration as ended:
                 return ended.value
-            if time.monotonic() > self._until:
+            try:
+                self._allowance.check("broken off")
+            except BaseException:
                 play.close()
-                told = f"broken off: the run's {self._seconds:g} s were used up"
-                raise Found(told, Weight.CONTRACT_BROKEN, OUT_OF_TIME)
+                raise
             answers = self._acted(step) if isinstance(step, Act) else self._heard(step.requests)
 
     def _acted(self, act: Act) -> list[Heard]:
@@ -297,9 +297,9 @@ class Run:
         if self._is_load and len(parcels) > 1:
             self._load_ms += (each.elapsed_seconds * 1_000 for each in carried)
             self._load_at_once = max(self._load_at_once, len(parcels))
-        return [self._noted(parcel, each, at_millis) for parcel, each in zip(parcels, carried, strict=True)]
+        return [self._recorded(parcel, each, at_millis) for parcel, each in zip(parcels, carried, strict=True)]
 
-    def _noted(self, parcel: Parcel, carried: Carried, at_millis: int) -> Heard:
+    def _recorded(self, parcel: Parcel, carried: Carried, at_millis: int) -> Heard:
         request, answer = parcel.request, carried.answer
         reply, problem = _read(answer, carried.problem)
         status, body = (answer.status, answer.body) if answer else (0, b"")
@@ -363,6 +363,15 @@ def _verdict(scenario: Scenario, outcome: Outcome, reason: str = "", record: _Re
         means=scenario.means,
         mend=scenario.mend,
     )
+
+
+def _not_tried(scenario: Scenario, why: NotTried, record: _Record | None = None) -> Verdict:
+    verdict = _verdict(scenario, Outcome.SKIPPED, str(why), record)
+    return replace(verdict, is_undone=isinstance(why, Undone), is_stopped=isinstance(why, Stopped))
+
+
+def _noted(found: Found, scenario: Scenario) -> Note:
+    return Note(found.reason, found.weight or scenario.weight, found.cause, found.place)
 
 
 def _judged(scenario: Scenario, notes: list[Note], record: _Record, duration_ms: float) -> Verdict:

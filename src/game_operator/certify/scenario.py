@@ -11,7 +11,8 @@ from game_operator.errors import ConfigurationError
 if TYPE_CHECKING:
     from game_operator.certify.stage import Stage
 
-__all__ = ["ALL", "GROUPS", "STAGES", "Found", "NotTried", "Play", "Scenario", "Undone", "scenario"]
+__all__ = ["ALL", "GROUPS", "STAGES", "Found", "NotTried", "Play", "Scenario", "Stopped", "Undone"]
+__all__ += ["scenario"]
 
 #: A scenario under way: it yields steps, is given what was heard of each, and returns when all is well. Any: what a
 #: part of a scenario returns is the part's own business.
@@ -52,6 +53,10 @@ class NotTried(Exception):  # noqa: N818 - see above
 
 class Undone(NotTried):
     """Ends a scenario: whoever certifies was to do something to the wallet, and could not."""
+
+
+class Stopped(NotTried):
+    """Ends a scenario: somebody stopped the run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from game_operator.certify.mistakes import (
     OTHER_CODES,
     STATUS,
     STEADY,
+    TURNED_AWAY,
+    TURNING_AWAY,
     UNREADABLE,
     WRONG_BALANCE,
 )
@@ -140,7 +142,7 @@ class Stage(CallMaker):
             raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, NO_ANSWER, heard.place)
         if heard.reply is None:
             told = f"{title}: answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}"
-            raise Found(told, Weight.CONTRACT_BROKEN, CRASH if heard.status >= _CRASH else NO_REPLY, heard.place)
+            raise Found(told, Weight.CONTRACT_BROKEN, _cause_of(heard.status), heard.place)
         if heard.status != status:
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
             told = f"{title}: answered {kind} with HTTP {heard.status}, and it must be {status}"
@@ -352,6 +354,13 @@ class Stage(CallMaker):
             return
         what = f"the balance moved by {_signed(moved)}" if moved else "nothing moved, and the service believes it did"
         raise Found(f"{title}: answered SUCCESS, and {due} was due; {what}", place=heard.place)
+
+
+def _cause_of(status: int) -> str:
+    """Return what an answer with this HTTP status is, if it is no reply."""
+    if status in TURNING_AWAY:
+        return TURNED_AWAY
+    return CRASH if status >= _CRASH else NO_REPLY
 
 
 def _said(heard: Heard) -> str:

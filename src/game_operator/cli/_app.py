@@ -11,7 +11,14 @@ import typer
 from typer.main import get_command
 
 from game_operator._version import __version__
-from game_operator.cli._failures import ExitCode, GrantInterruptedError, tell, tell_interrupted_grant, tell_usage
+from game_operator.cli._failures import (
+    ExitCode,
+    GrantInterruptedError,
+    StoppedError,
+    tell,
+    tell_interrupted_grant,
+    tell_usage,
+)
 from game_operator.cli._output import say
 from game_operator.cli._stream import lasting_streams
 from game_operator.cli.certify import certify
@@ -100,8 +107,10 @@ def _outcome(args: list[str]) -> int:
         code = _command().main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
     except GameOperatorError as error:
         return tell(error, as_json=as_json)
-    except GrantInterruptedError as stopped:
-        return tell_interrupted_grant(stopped, as_json=as_json)
+    except GrantInterruptedError as doubt:
+        return tell_interrupted_grant(doubt, as_json=as_json)
+    except StoppedError as stopped:
+        return stopped.code
     except typer.TyperException as misused:
         return tell_usage(misused.format_message(), _advice(misused), as_json=as_json)
     except typer.Abort:

@@ -15,6 +15,7 @@ from game_operator.certify.page import (
     headline,
     is_fine,
     meaning,
+    stopped_of,
     undone_of,
     untried,
     urgency,
@@ -73,7 +74,15 @@ def _tell_summary(report: Report) -> int:
     told += tell(f"{report.url}: {_counts(report)}; {report.calls:,} calls in {report.seconds:.1f} s.", most=2)
     if said := urgency(report):
         told += tell(said, most=2)
-    return told + _tell_undone(undone_of(report))
+    return told + _tell_stopped(stopped_of(report)) + _tell_undone(undone_of(report))
+
+
+def _tell_stopped(verdicts: Sequence[Verdict]) -> int:
+    """Say what somebody left untried by stopping the run."""
+    if not verdicts:
+        return 0
+    was = "was" if len(verdicts) == 1 else "were"
+    return tell(f"The run was stopped, so {_ids(verdicts, _FEW)} {was} not tried to the end.", style="bold red", most=2)
 
 
 def _tell_undone(verdicts: Sequence[Verdict]) -> int:

@@ -18,8 +18,8 @@ from game_operator.errors import (
     TransportError,
 )
 
-__all__ = ["ExitCode", "GrantInterruptedError", "exit_code_of", "grant_in_doubt", "tell", "tell_interrupted_grant"]
-__all__ += ["tell_usage"]
+__all__ = ["ExitCode", "GrantInterruptedError", "StoppedError", "exit_code_of", "grant_in_doubt", "tell"]
+__all__ += ["tell_interrupted_grant", "tell_usage"]
 
 #: What a program branches on, of whichever error has it.
 _ATTRIBUTES = (
@@ -51,6 +51,19 @@ class ExitCode(IntEnum):
     UNWRITABLE = 74
     INTERRUPTED = 130
     READER_GONE = 141
+
+
+class StoppedError(Exception):
+    """
+    A command was stopped by a signal, and has told all there is to say.
+
+    Attributes:
+        code: The exit code, 128 and the signal's number.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.code = 128 + number
 
 
 class GrantInterruptedError(Exception):

@@ -1,0 +1,145 @@
+"""A run that somebody stops: money is put back, and what was not tried is said, and taken for nothing else."""
+
+from collections.abc import Iterable, Mapping
+from threading import Event
+from xml.etree import ElementTree
+
+import pytest
+from wallet_by_hand import PlainWallet
+
+from game_operator.certify import Outcome, Report, Weight, certify_in_process
+from game_operator.certify.allowance import Allowance
+from game_operator.certify.as_html import html
+from game_operator.certify.as_json import document
+from game_operator.certify.as_junit import junit
+from game_operator.certify.page import headline, is_fine
+from game_operator.certify.scenario import Found, Stopped
+from game_operator.protocol.http import HttpResponse
+from tests.certify.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer
+from tests.certify.wrong_wallets.repeats import DebitsEachTime
+
+
+def stopped_at(wallet: PlainWallet, withdraws: int, only: Iterable[str] = ("A01", "A02", "B01", "C01")) -> Report:
+    """Return the report of a run that is stopped while the wallet answers so many withdraws."""
+    answering, stopping, left = delivered_to(wallet), Event(), withdraws
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        nonlocal left
+        left -= path == "/withdraw"
+        if not left:
+            stopping.set()
+        return answering(path, headers, body)
+
+    return certify_in_process(
+        deliver,
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
+        only=only,
+        instance_id=INSTANCE,
+        stopping=stopping,
+    )
+
+
+def test_money_is_put_back() -> None:
+    """The call under way is waited for; the bet that it placed is not left open at the player's cost."""
+    wallet = opened()
+    before = wallet.balance_cents(PLAYER)
+    report = stopped_at(wallet, 1)
+    assert wallet.balance_cents(PLAYER) == before
+    assert [moved.difference_cents for moved in report.moved] == [0, 0]
+    broken_off = report.verdict("A02")
+    assert [each.path for each in broken_off.exchanges][-1] == "/withdraw"
+    assert (broken_off.outcome, broken_off.reason) == (Outcome.SKIPPED, "broken off: the run was stopped")
+
+
+def test_what_was_not_tried_is_no_fault_of_the_wallet() -> None:
+    """Nothing that is left fails, and nothing of it passes."""
+    report = stopped_at(opened(), 1)
+    assert {each.id: each.outcome for each in report.verdicts} == {
+        "A01": Outcome.PASSED,
+        "A02": Outcome.SKIPPED,
+        "B01": Outcome.SKIPPED,
+        "C01": Outcome.SKIPPED,
+    }
+    assert report.verdict("C01").reason == "not begun: the run was stopped"
+    assert [each.id for each in report.verdicts if each.is_stopped] == ["A02", "B01", "C01"]
+    assert not any(each.is_undone for each in report.verdicts)
+    assert (report.was_stopped, report.passed, is_fine(report)) == (True, True, False)
+    assert headline(report) == "Stopped: nothing is wrong so far, and 3 scenarios were not tried."
+
+
+def test_what_was_wrong_by_then_is_told() -> None:
+    """A finding stays one, and the first thing that is said; with it, that not all was tried."""
+    report = stopped_at(opened(DebitsEachTime), 3, ["B01", "B02"])
+    assert report.verdict("B01").weight is Weight.MONEY_DOUBLED
+    assert report.verdict("B02").is_stopped
+    assert headline(report) == "Failed: this wallet doubles money."
+    assert "Somebody stopped the run, so " in html(report)
+
+
+def test_stopped_before_anything_was_tried() -> None:
+    """As when the first call, which only looks whether the wallet is there, is waited for too long."""
+    wallet, stopping = opened(), Event()
+    stopping.set()
+    report = certify_in_process(
+        delivered_to(wallet),
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
+        only="A",
+        stopping=stopping,
+    )
+    assert headline(report) == "Stopped before anything was tried."
+    assert not is_fine(report)
+
+
+def test_stopped_after_its_end_it_was_not_stopped() -> None:
+    """Whatever the last scenario was told, all of it was tried."""
+    wallet, stopping = opened(), Event()
+    report = certify_in_process(
+        delivered_to(wallet),
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
+        only=["A01"],
+        on_verdict=lambda *_: stopping.set(),
+        stopping=stopping,
+    )
+    assert (report.was_stopped, is_fine(report)) == (False, True)
+
+
+def test_programs_are_told() -> None:
+    """In JSON by the run and the scenario; in JUnit as an error, for a CI system takes what is skipped for fine."""
+    report = stopped_at(opened(), 1)
+    written = document(report)
+    assert written["was_stopped"] is True
+    verdicts = written["verdicts"]
+    assert isinstance(verdicts, list)
+    assert [each["is_stopped"] for each in verdicts] == [False, True, True, True]
+    errors = ElementTree.fromstring(junit(report)).iter("error")
+    assert [each.get("message") for each in errors] == [
+        "broken off: the run was stopped",
+        "not begun: the run was stopped",
+        "not begun: the run was stopped",
+    ]
+
+
+def test_an_allowance_on_both_sides() -> None:
+    """It is checked for the word that ends it, then for its time; in grace for neither, and then again."""
+    stopping = Event()
+    allowance = Allowance(60, stopping)
+    allowance.check("not begun")
+    stopping.set()
+    with allowance.grace(10):
+        allowance.check("broken off")
+    with pytest.raises(Stopped, match="not begun: the run was stopped"):
+        allowance.check("not begun")
+    used_up = Allowance(0)
+    with pytest.raises(Found, match="broken off: the run's 0 s were used up"):
+        used_up.check("broken off")
+    with used_up.grace(10):
+        used_up.check("broken off")
+    with used_up.grace(-1), pytest.raises(Found, match="used up"):
+        used_up.check("broken off")
+    assert not used_up.is_stopping
