@@ -1,11 +1,14 @@
 """Wallets whose mistake only a close look shows: each passes all but one part of one scenario."""
 
+import threading
 import time
 from dataclasses import replace
+from typing import Any
 
 from wallet_by_hand import SUCCESS, Bet, Call, Case, PlainWallet, Reply
 
 _WINDOW_SECONDS = 0.003
+_PATIENCE_SECONDS = 1.0
 
 
 class PaysDeclined(PlainWallet):
@@ -143,3 +146,67 @@ class BlockedWinNoJackpot(PlainWallet):
 
     def _claim(self, case: Case) -> str:
         return "PLAYER_BLOCKED" if case.account is not None and case.account.blocked else super()._claim(case)
+
+
+class PaysTheLastWinForALoss(PlainWallet):
+    """Keeps the last win where all calls find it, and pays it for a deposit of 0."""
+
+    _last_won_cents = 0
+
+    def _settle(self, case: Case, bet: Bet) -> None:
+        cents = int(case.call.cents or 0) or self._last_won_cents
+        self._last_won_cents = int(case.call.cents or 0)
+        super()._settle(replace(case, call=replace(case.call, cents=cents)), bet)
+
+
+class DebitsWhatIsSettled(PlainWallet):
+    """Looks for the withdraw among the open bets alone: a repeat finds none once its bet is settled, and debits."""
+
+    def _withdraw(self, case: Case) -> str:
+        outcome = super()._withdraw(case)
+        if case.is_repeat and case.bet is not None and case.bet.state == "CLOSED":
+            update = "UPDATE accounts SET cents = cents - ?, last_millis = last_millis + 1 WHERE player_id = ?"
+            self._database.execute(update, (case.call.cents, case.call.player_id))
+        return outcome
+
+
+class RefundsTheRefused(PlainWallet):
+    """Gives back, at a second rollback, what a withdraw that it refused would have taken."""
+
+    def _rollback(self, case: Case) -> str:
+        if case.bet is None or case.bet.state != "TOMBSTONE" or not case.is_repeat:
+            return super()._rollback(case)
+        update = "UPDATE accounts SET cents = cents + 500, last_millis = last_millis + 1 WHERE player_id = ?"
+        self._database.execute(update, (case.call.player_id,))
+        return SUCCESS
+
+
+class DebitsWhatItRefuses(PlainWallet):
+    """Refuses the withdraw of a cancelled bet, without a balance, and takes the wager all the same."""
+
+    def _withdraw(self, case: Case) -> str:
+        outcome = super()._withdraw(case)
+        if outcome == "BET_ROLLED_BACK":
+            self._move(case, case.call.player_id, -int(case.call.cents or 0))
+        return outcome
+
+    def _reply(self, case: Case, outcome: str) -> Reply:
+        return Reply(outcome) if outcome == "BET_ROLLED_BACK" else super()._reply(case, outcome)
+
+
+class GivesWayToBoth(PlainWallet):
+    """Refuses a deposit, or a rollback, while another of the same bet is under way; and that one gives way too."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: as for PlainWallet
+        super().__init__(*arguments, **settings)
+        self._meeting: dict[str | None, threading.Barrier] = {}
+
+    def _carry_out(self, call: Call) -> Reply:
+        if call.operation not in ("deposit", "rollback") or threading.current_thread() is threading.main_thread():
+            return super()._carry_out(call)
+        barrier = self._meeting.setdefault(call.bet_id, threading.Barrier(2))
+        try:
+            barrier.wait(_PATIENCE_SECONDS)
+        except threading.BrokenBarrierError:
+            return super()._carry_out(call)
+        return Reply("BET_ALREADY_CLOSED")
