@@ -168,6 +168,11 @@ class Verdict:
         return self.failed and bool(self.notes) and hides_money(self.notes[0].cause)
 
     @property
+    def cost(self) -> str:
+        """What the failure costs, in a word or two for people: its weight, or that nobody can tell."""
+        return "not judged" if self.is_unjudged else self.weight.value
+
+    @property
     def is_assumed(self) -> bool:
         """Whether it rests on an assumption, and not on the specification alone."""
         return any(not each.startswith("spec ") for each in self.rests_on)

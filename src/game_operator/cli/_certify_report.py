@@ -128,7 +128,7 @@ def _tell_others(causes: Sequence[Cause], *, rows: int) -> None:
     say("Then:")
     shown = causes if len(causes) <= rows else causes[: rows - 1]
     for cause in shown:
-        told = f"{_ids((cause.verdict, *cause.others), _FEW)} ({cause.verdict.weight}): {cause.means}"
+        told = f"{_ids((cause.verdict, *cause.others), _FEW)} ({cause.verdict.cost}): {cause.means}"
         tell(told, first="  ", indent="      ", most=1)
     if left := causes[len(shown) :]:
         at_risk = sum(cause.verdict.weight.is_money for cause in left)
@@ -188,7 +188,7 @@ def _tell_failures(report: Report, causes: Iterable[Cause]) -> None:
 
 
 def _tell_failure(verdict: Verdict, *, is_first: bool) -> None:
-    tell(f"{_named(verdict)} ({verdict.weight})", indent="  ", style="bold")
+    tell(f"{_named(verdict)} ({verdict.cost})", indent="  ", style="bold")
     tell(verdict.reason, first="  ", indent="  ")
     for note in verdict.notes[1:]:
         tell(f"Also: {note.reason}", first="  ", indent="  ")

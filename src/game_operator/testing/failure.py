@@ -67,7 +67,7 @@ class ReportTold:
             yield from self._raised(verdict)
 
     def _failure(self, verdict: Verdict, cause: Cause) -> str:
-        head = f"{title_of(verdict)} ({verdict.weight})\n{verdict.reason}"
+        head = f"{title_of(verdict)} ({verdict.cost})\n{verdict.reason}"
         if not verdict.exchanges:  # It was not begun, so all that is to be said stands in the reason.
             return head
         return "\n\n".join([head, *_explained(verdict, cause), *_shown(verdict), *self._raised(verdict)])
