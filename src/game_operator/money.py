@@ -6,14 +6,18 @@ No function here does arithmetic on ``float``, and none depends on the decimal c
 """
 
 from decimal import Decimal
-from typing import NewType
+from typing import Final, NewType
 
 from game_operator.errors import shown
 
-__all__ = ["Cents", "amount_from_cents", "cents_from_amount", "cents_rounded_down", "json_cents", "json_number"]
+__all__ = ["FINER_THAN_A_CENT", "Cents", "amount_from_cents", "cents_from_amount", "cents_rounded_down", "json_cents"]
+__all__ += ["json_number"]
 
 #: An amount of money in hundredths of the currency unit.
 Cents = NewType("Cents", int)
+
+#: What the message of an error says of such an amount.
+FINER_THAN_A_CENT: Final = "finer than a cent"
 
 _CENT_EXPONENT = -2
 _LARGEST_EXPONENT = 64
@@ -38,7 +42,7 @@ def cents_from_amount(amount: Decimal) -> Cents:
     numerator, denominator = _ratio(amount)
     cents, remainder = divmod(numerator * 100, denominator)
     if remainder:
-        raise ValueError(f"{amount} is finer than a cent; round it yourself, in the direction you have agreed on")
+        raise ValueError(f"{amount} is {FINER_THAN_A_CENT}; round it yourself, in the direction you have agreed on")
     return Cents(cents)
 
 

@@ -1,11 +1,14 @@
 """What to change first: failures put together by the mistake behind them."""
 
+from dataclasses import replace
+
 import pytest
 
 from game_operator.certify import Note, Outcome, Verdict, Weight
 from game_operator.certify.causes import causes_of
-from game_operator.certify.mistakes import UNREADABLE
+from game_operator.certify.mistakes import NO_REPLY, SHARED, UNREADABLE
 from game_operator.certify.scenario import ALL, Scenario
+from tests.certify.reports import exchange
 
 LOST, DOUBLED, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN, Weight.ADVICE
 
@@ -97,6 +100,21 @@ def known(**explains: tuple[str, ...]) -> dict[str, Scenario]:
             id="an odd withdraw that is refused is a mistake of its own",
         ),
         pytest.param(
+            [
+                *(failed(each, LOST, SHARED) for each in ("A02", "C01")),
+                *(failed(each, DOUBLED) for each in ("A08", "B01", "B02", "B03", "D05")),
+            ],
+            known(A02=(ALL,), A08=("D05",), B01=("B02", "B03")),
+            [("A02", "A08", "C01", "D05"), ("B01", "B02", "B03")],
+            id="both players have one balance, and a repeat is another mistake",
+        ),
+        pytest.param(
+            [failed("B09", LOST, SHARED), failed("C10", LOST, SHARED)],
+            known(A08=("B09",)),
+            [("B09",), ("C10",)],
+            id="an odd call that moves another's money is a mistake of its own",
+        ),
+        pytest.param(
             [Verdict("A01", "", LOST, Outcome.PASSED), Verdict("A02", "", LOST, Outcome.SKIPPED)],
             {},
             [],
@@ -107,3 +125,14 @@ def known(**explains: tuple[str, ...]) -> dict[str, Scenario]:
 def test_causes(verdicts: list[Verdict], scenarios: dict[str, Scenario], ids: list[tuple[str, ...]]) -> None:
     """What costs most stands first, then what shows most often; each failure belongs to one cause."""
     assert [cause.ids for cause in causes_of(verdicts, scenarios)] == ids
+
+
+def test_what_is_blind_first_stands_for_what_follows() -> None:
+    """An account that one call has spoilt is read by all later ones: the first in time shows how it came to be so."""
+
+    def blind(scenario_id: str, at_millis: int) -> Verdict:
+        exchanges = (replace(exchange(), at_millis=at_millis),) if at_millis else ()
+        return replace(failed(scenario_id, BROKEN, NO_REPLY), exchanges=exchanges)
+
+    (cause,) = causes_of([blind("D05", 2_000), blind("E01", 0), blind("F03", 1_000)], {})
+    assert cause.ids == ("F03", "D05", "E01")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from wallet_by_hand import Case, PlainWallet
+from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.certify import run as run_module
@@ -23,7 +23,7 @@ from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
-from tests.certify.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer, supplies_of
+from tests.certify.harness import INSTANCE, OTHER, PLAYER, certified, delivered_to, opened, service_signer, supplies_of
 
 Deliver = Callable[[str, Mapping[str, str], bytes], HttpResponse]
 
@@ -196,6 +196,67 @@ def test_balances_are_put_back(wallet: PlainWallet, drift: int) -> None:
     assert wallet.balance_cents(PLAYER) == before
     assert run.play(scenario(play)).outcome is Outcome.FAILED, "the same ids again are no new bets"
     assert wallet.balance_cents(PLAYER) == before
+
+
+class PaysNoJackpots(PlainWallet):
+    """Refuses them all."""
+
+    def _claim(self, case: Case) -> str:
+        return "BET_NOT_FOUND"
+
+
+def test_balances_are_put_back_without_jackpots() -> None:
+    """A wallet that refuses what would be the shortest way may pay a win."""
+    wallet = opened(PaysNoJackpots)
+
+    def play(at: Stage) -> Play:
+        yield from at.accepts(at.bet(cents=1_000).withdraw(), "a withdraw", moves=-1_000)
+
+    before = wallet.balance_cents(PLAYER)
+    assert run_on(delivered_to(wallet)).play(scenario(play)).outcome is Outcome.PASSED
+    assert wallet.balance_cents(PLAYER) == before
+
+
+class KeepsFractions(PlainWallet):
+    """Takes and tells fractions of a cent, once it is sent some."""
+
+    is_spoilt = False
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        try:
+            return super()._read_amount(operation, action, document)
+        except InvalidRequestError:
+            self.is_spoilt = self.is_spoilt or document.get("amount") == "5.5"
+            raise
+
+    def _render_balance(self, cents: int) -> str:
+        return super()._render_balance(cents) + ("5" if self.is_spoilt else "")
+
+
+def test_who_spoils_an_account_is_told() -> None:
+    """Every later balance is unreadable: what is shown is the call that made it so, and how that is mended."""
+    (cause,) = (each for each in certified(KeepsFractions, skip=["G", "H"]).causes if each.verdict.is_unjudged)
+    assert (cause.verdict.id, cause.title) == ("F03", "fractions of a cent")
+    assert len(cause.others) > 3
+    assert "is finer than a cent" in cause.verdict.reason
+
+
+class OneBalanceForAll(PlainWallet):
+    """Keeps all players' money in one account, as in a variable of the module."""
+
+    def _find_account(self, player_id: str) -> Account | None:
+        return super()._find_account(PLAYER) if player_id == OTHER else super()._find_account(player_id)
+
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        super()._move(case, PLAYER if player_id == OTHER else player_id, cents)
+
+
+def test_a_balance_that_players_share_is_told() -> None:
+    """By the plainest bet, which moves the money of somebody who did not bet; and with its own words."""
+    first = certified(OneBalanceForAll, only=["A", "B", "C"]).causes[0]
+    assert (first.verdict.id, first.title) == ("A02", "one player's calls move another's balance")
+    assert {"A08", "A03"} <= set(first.ids)
+    assert first.verdict.means == first.means
 
 
 def test_an_unforeseen_answer_is_a_verdict(wallet: PlainWallet) -> None:

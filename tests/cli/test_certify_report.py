@@ -162,6 +162,45 @@ def test_a_passing_report(told: Told) -> None:
     assert "Not tried:" in whole
 
 
+def test_what_cannot_be_judged_is_told_once(told: Told) -> None:
+    """Sixty scenarios that see the same answer are named, and one is shown; but for those that say more."""
+    hiding = hidden(60)
+    cause = hiding.causes[0]
+    also = replace(cause.others[0], notes=(*cause.others[0].notes, Note("and this too", Weight.ADVICE)))
+    verdicts = [also if each.id == also.id else each for each in hiding.verdicts]
+    whole = told(report(*verdicts, causes=(replace(cause, others=(also, *cause.others[1:])),)))
+    assert re.findall(r"^(B\d\d) a withdraw sent again \(not judged\)$", whole, re.MULTILINE) == ["B01", "B02"]
+    assert "Also: and this too" in whole
+    assert "For the same reason B03, B04, B05, " in whole
+    assert "B60 could not be judged." in whole
+
+
+def test_a_reason_is_told_however_many_it_keeps_away(told: Told) -> None:
+    """Of many that were not tried some ids are enough."""
+    away = [replace(skipped(f"C{number:02}"), reason="the run was stopped", missing=()) for number in range(1, 61)]
+    assert re.search(r"C01, .*, C12 and 48 more: the run was\s+stopped$", told(report(*away)), re.MULTILINE)
+
+
+def test_money_that_was_not_put_back_is_told(told: Told) -> None:
+    """With what to do before the next run, which would begin with what is there."""
+    lines = " ".join(told(report(passed("A01"))).split())
+    assert "p1 had 100.00 and has 95.00: the wallet did not let the run put it back. Set it right before" in lines
+    assert "p2 has 100.00, as before." in lines
+    assert "gone had 100.00 and has unknown. Look into the account before the next run" in lines
+
+
+def test_what_a_stop_left_is_told(told: Told) -> None:
+    """Whether anything failed or not; what was supplied and did not work is another thing."""
+    left = [replace(skipped(each), reason="not begun: the run was stopped", is_stopped=True) for each in ("C01", "C02")]
+    whole = told(report(passed("A01"), *left))
+    assert whole.startswith("STOPPED: nothing is wrong so far, and 2 scenarios were not tried.")
+    assert "The run was stopped, so C01, C02 were not tried to the end." in whole
+    both = told(report(_failed("B01"), undone(), *left[:1], causes=(Cause(_failed("B01")),)))
+    assert both.startswith("FAILED: this wallet loses money.")
+    assert "The run was stopped, so C01 was not tried to the end." in both
+    assert "What you supplied did not work, so A09 could not be tried: " in " ".join(both.split())
+
+
 def test_the_last_call_stands_for_a_balance_that_is_wrong(told: Told) -> None:
     """Where no single answer was wrong, the call before the balance is shown, and not the balance."""
     verdict = _failed("C01")
@@ -180,6 +219,7 @@ def test_the_last_call_stands_for_a_balance_that_is_wrong(told: Told) -> None:
         pytest.param((skipped(),), False, id="nothing tried"),
         pytest.param((passed("A01"), _failed("A02")), False, id="failed"),
         pytest.param((passed("A01"), undone()), False, id="what was supplied did not work"),
+        pytest.param((passed("A01"), replace(skipped(), is_stopped=True)), False, id="stopped"),
     ],
 )
 def test_when_a_run_is_fine(verdicts: tuple[object, ...], fine: bool) -> None:

@@ -136,7 +136,10 @@ def test_bets_of_which_little_is_known(run: Run, file: str) -> None:
     """One that nobody named is a finding; one that only an anomaly names is shown."""
     play(file, deposit("early"), rollback("tomb", tx_id="withdraw:bet:tomb"))
     told = run("ledger", "show", "nope")
-    assert (told.code, told.out) == (1, "Nothing ever named the bet 'nope'. Does its wallet name a --source?\n")
+    assert (told.code, told.out) == (
+        1,
+        "Nothing ever named the bet 'nope'. Does its wallet name a --source? A player needs --player.\n",
+    )
     assert run("ledger", "show", "nope", "--json").document["bet"] is None
     told = run("ledger", "show", "early")
     assert (told.code, told.out.splitlines()[0]) == (0, "The bet 'early' is not there; this names it:")

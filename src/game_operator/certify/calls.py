@@ -36,6 +36,7 @@ class CallMaker:
         self.instance_id: Final = instance_id
         self._prefix = prefix
         self._made = 0
+        self._playing: set[str] = set()
 
     def fresh(self, word: str = "id") -> str:
         """Return an id that nobody has used."""
@@ -58,8 +59,10 @@ class CallMaker:
     ) -> Bet:
         """Return a new bet; of *player*, or of the first; of *cents*, or of a unit."""
         bet_id = self.fresh("bet") if bet_id is None else bet_id
+        player = player or self.player
+        self._playing.add(player.id)
         return Bet(
-            player=player or self.player,
+            player=player,
             bet_id=bet_id,
             wager_cents=self.unit_cents if cents is None else cents,
             tx_id=f"withdraw:{action.lower()}:{bet_id}" if tx_id is None else tx_id,
@@ -69,6 +72,10 @@ class CallMaker:
             action=action,
             profile=self.profile,
         )
+
+    def plays(self, player: Player) -> bool:
+        """Return whether a bet or claim of the player's has been made."""
+        return player.id in self._playing
 
     @property
     def claim_types(self) -> tuple[str, ...]:
@@ -80,8 +87,10 @@ class CallMaker:
         if action not in self.claim_types:
             raise NotTried(f"the profile has no claims of the type {action}")
         claimed = self.fresh("claim") if bet_id is None else bet_id
+        player = player or self.player
+        self._playing.add(player.id)
         return DepositCall(
-            player_id=(player or self.player).id,
+            player_id=player.id,
             bet_id=claimed,
             amount_cents=cents,
             tx_id=f"deposit:{action.lower()}:{claimed}",

@@ -7,12 +7,14 @@ from typing import Final
 __all__ = [
     "CRASH",
     "FAILS",
+    "FRACTIONS",
     "NO_ANSWER",
     "NO_BALANCE",
     "NO_REPLY",
     "OTHER_CODES",
     "OUT_OF_TIME",
     "SCALE",
+    "SHARED",
     "STATUS",
     "STEADY",
     "TURNED_AWAY",
@@ -22,6 +24,7 @@ __all__ = [
     "WRONG_BALANCE",
     "Mistake",
     "hides_money",
+    "is_seen_in_the_plainest",
     "mistake_of",
     "slug_of",
 ]
@@ -43,9 +46,11 @@ NO_REPLY: Final = "no reply of spec §2.1"
 NO_BALANCE: Final = "no balance"
 WRONG_BALANCE: Final = "tells a wrong balance"
 FAILS: Final = "answers SYSTEM_ERROR"
+FRACTIONS: Final = "a balance finer than a cent"
 OTHER_CODES: Final = "other codes"
 OUT_OF_TIME: Final = "out of time"
 SCALE: Final = "a hundredfold"
+SHARED: Final = "another player's balance"
 STEADY: Final = "SUCCESS where nothing was done"
 TURNED_AWAY: Final = "turned away with HTTP"
 UNREADABLE: Final = "every withdraw is INVALID_REQUEST"
@@ -55,7 +60,9 @@ UNSERVED: Final = "batches are not served"
 TURNING_AWAY: Final = frozenset({401, 403, 407, 429})
 
 #: Behind these nobody knows what became of the money: the scenario could not be judged.
-_HIDES_MONEY: Final = frozenset({CRASH, NO_ANSWER, NO_REPLY, NO_BALANCE, OUT_OF_TIME, TURNED_AWAY})
+_HIDES_MONEY: Final = frozenset({CRASH, FRACTIONS, NO_ANSWER, NO_REPLY, NO_BALANCE, OUT_OF_TIME, TURNED_AWAY})
+#: One odd call that ends so is its scenario's own mistake; if the plainest bet does, it is the wallet's.
+_SEEN_IN_THE_PLAINEST: Final = frozenset({SHARED, UNREADABLE})
 
 _MISTAKES: Final = MappingProxyType(
     {
@@ -85,6 +92,14 @@ _MISTAKES: Final = MappingProxyType(
             "gives it up.",
             "Answer a JSON object with type, balance (a number in currency units, exact to the cent), timestamp (whole "
             "Unix milliseconds) and, with ERROR, code (spec §2.1).",
+        ),
+        FRACTIONS: Mistake(
+            "fractions of a cent",
+            "A player has what nobody can pay, and the service can show no balance of theirs; what becomes of it, and "
+            "of the bets that follow, nobody knows.",
+            "Refuse an amount that is no whole number of cents with INVALID_REQUEST, keep balances as whole cents, and "
+            "tell them with two decimals (spec §2.1; assumed, decision 0010). Then set right the account that was left "
+            "so.",
         ),
         TURNED_AWAY: Mistake(
             "calls that are turned away",
@@ -134,6 +149,11 @@ _MISTAKES: Final = MappingProxyType(
             "Amounts in calls are whole cents: 500 is 5.00 (assumed, decision 0010). The balance in an answer is in "
             "currency units: 95.00, and not 9500 (spec §2.1).",
         ),
+        SHARED: Mistake(
+            "one player's calls move another's balance",
+            "One player pays for the other's bets, or is paid what the other won.",
+            "Look the account up by the player_id of each call; keep no balance in a variable that all calls share.",
+        ),
         UNREADABLE: Mistake(
             "every withdraw is refused as INVALID_REQUEST",
             "No player can bet. The wallet does not recognise the calls that it is sent.",
@@ -158,6 +178,11 @@ def slug_of(cause: str) -> str:
 def mistake_of(cause: str) -> Mistake | None:
     """Return the mistake behind a note's *cause*; None if it is none of these."""
     return _MISTAKES.get(slug_of(cause))
+
+
+def is_seen_in_the_plainest(cause: str) -> bool:
+    """Return whether this cause is the wallet's only if the plainest bet fails by it, and else the scenario's own."""
+    return slug_of(cause) in _SEEN_IN_THE_PLAINEST
 
 
 def hides_money(cause: str) -> bool:

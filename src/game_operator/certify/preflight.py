@@ -19,6 +19,7 @@ __all__ = ["check_second", "check_wallet"]
 _LEAST_CENTS: Final = 1_000
 #: And the most, so that what is won besides can still be moved.
 _MOST_CENTS: Final = MOST_BALANCE_CENTS // 10
+_SHOWN_BYTES: Final = 200
 _REMEDIES: Final[Mapping[str, str]] = {
     WebhookErrorCode.INVALID_SIGNATURE: "The wallet takes our calls for forged. It needs the public half of the key "
     "that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, in the "
@@ -87,9 +88,10 @@ def _check_answer(heard: Heard, purse: Purse, url: str) -> None:
         )
     if heard.reply is None and heard.status in TURNING_AWAY:
         raise ConfigurationError(
-            f"A player-balance was turned away with HTTP {heard.status}, and no reply. If something stands before the "
-            "wallet, let this machine through, or pass what it asks for as a header (--header 'NAME: VALUE'). If the "
-            "wallet itself takes our calls for forged, give it the public half of the key that you certify with."
+            f"A player-balance was turned away with HTTP {heard.status}, and {_shown_body(heard.body)}. If something "
+            "stands before the wallet, let this machine through, or pass what it asks for as a header "
+            "(--header 'NAME: VALUE'). If the wallet itself takes our calls for forged, give it the public half of the "
+            "key that you certify with."
         )
     if heard.reply is None:
         return
@@ -113,3 +115,9 @@ def _check_answer(heard: Heard, purse: Purse, url: str) -> None:
             f"{amount_from_cents(_MOST_CENTS)}: the scenarios move all of it and more, and an amount has an end."
         )
     purse.cents = cents
+
+
+def _shown_body(body: bytes) -> str:
+    """Return the beginning of what is no reply: it may say who it was that answered."""
+    text = " ".join(body[:_SHOWN_BYTES].decode(errors="backslashreplace").split())
+    return f"the answer is no reply: {shown(text)}" if text else "an empty answer"

@@ -12,10 +12,10 @@ from game_operator.certify.allowance import Allowance
 from game_operator.certify.bodies import BodyWriter
 from game_operator.certify.carrier import Carried, Carrier, Parcel
 from game_operator.certify.keyring import Keyring
-from game_operator.certify.mistakes import NO_ANSWER, mistake_of
+from game_operator.certify.mistakes import NO_ANSWER, is_seen_in_the_plainest, mistake_of
 from game_operator.certify.players import Player
 from game_operator.certify.report import Latency
-from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario, Stopped, Undone
+from game_operator.certify.scenario import ALL, STAGES, Found, NotTried, Play, Scenario, Stopped, Undone
 from game_operator.certify.stage import Stage, units
 from game_operator.certify.supplies import Supplies, at_hand, missing_told
 from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
@@ -384,6 +384,8 @@ def _judged(scenario: Scenario, notes: list[Note], record: _Record, duration_ms:
     verdict = _verdict(scenario, Outcome.FAILED, folded[0].reason, record)
     verdict = replace(verdict, weight=folded[0].weight, notes=tuple(folded), duration_ms=duration_ms)
     mistake = mistake_of(folded[0].cause)
+    if is_seen_in_the_plainest(folded[0].cause) and ALL not in scenario.explains:
+        return verdict
     return replace(verdict, means=mistake.means, mend=mistake.mend) if mistake else verdict
 
 

@@ -13,10 +13,12 @@ from game_operator.certify.finality import Finality, finality
 from game_operator.certify.mistakes import (
     CRASH,
     FAILS,
+    FRACTIONS,
     NO_ANSWER,
     NO_BALANCE,
     NO_REPLY,
     OTHER_CODES,
+    SHARED,
     STATUS,
     STEADY,
     TURNED_AWAY,
@@ -30,7 +32,7 @@ from game_operator.certify.verdicts import Note, Weight
 from game_operator.certify.wire import Act, Heard, Request, Send, Step
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import BalanceCall, WebhookCall
-from game_operator.money import amount_from_cents
+from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
 
@@ -142,7 +144,7 @@ class Stage(CallMaker):
             raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, NO_ANSWER, heard.place)
         if heard.reply is None:
             told = f"{title}: answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}"
-            raise Found(told, Weight.CONTRACT_BROKEN, _cause_of(heard.status), heard.place)
+            raise Found(told, Weight.CONTRACT_BROKEN, _cause_of(heard), heard.place)
         if heard.status != status:
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
             told = f"{title}: answered {kind} with HTTP {heard.status}, and it must be {status}"
@@ -283,7 +285,8 @@ class Stage(CallMaker):
             actual = yield from self.balance_of(player)
             if actual != player.due_cents:
                 shown_by = after or self._moved or self._balance
-                raise Found(_off(player, actual, after), place=shown_by.place if shown_by else None)
+                cause = SHARED if player is self.other and not self.plays(player) else ""
+                raise Found(_off(player, actual, after), cause=cause, place=shown_by.place if shown_by else None)
 
     def balance_of(self, player: Player) -> Generator[Step, list[Heard], int]:
         """Return a player's balance in cents."""
@@ -332,7 +335,10 @@ class Stage(CallMaker):
         """Take *more* cents from the player, or give what is less; return whether the wallet lets us."""
         title = "what brings the balance back"
         if more < 0 and _JACKPOT in self.claim_types:
-            return (yield from self.send(self.request(self.claim(-more, _JACKPOT, player=player), title))).succeeded
+            claim = self.request(self.claim(-more, _JACKPOT, player=player), title)
+            if (yield from self.send(claim)).succeeded:
+                return True
+        # A wallet that pays no jackpots may pay wins.
         bet = self.bet(player, max(more, 1))
         placed = yield from self.send(self.request(bet.withdraw(), title))
         if placed.succeeded:
@@ -356,11 +362,13 @@ class Stage(CallMaker):
         raise Found(f"{title}: answered SUCCESS, and {due} was due; {what}", place=heard.place)
 
 
-def _cause_of(status: int) -> str:
-    """Return what an answer with this HTTP status is, if it is no reply."""
-    if status in TURNING_AWAY:
+def _cause_of(heard: Heard) -> str:
+    """Return what an answer is that is no reply."""
+    if heard.status in TURNING_AWAY:
         return TURNED_AWAY
-    return CRASH if status >= _CRASH else NO_REPLY
+    if heard.status >= _CRASH:
+        return CRASH
+    return FRACTIONS if FINER_THAN_A_CENT in heard.problem else NO_REPLY
 
 
 def _said(heard: Heard) -> str:

@@ -182,9 +182,13 @@ def _tell_failures(report: Report, causes: Iterable[Cause]) -> None:
     say("")
     say("Failed:", style="bold red")
     for cause in causes:
+        # Of one that says no more than the first, the id is enough.
+        alike = [each for each in cause.others if cause.verdict.is_unjudged and each.is_unjudged and not each.notes[1:]]
         for verdict in (cause.verdict, *cause.others):
-            if verdict.failed:
+            if verdict.failed and verdict not in alike:
                 _tell_failure(verdict, is_first=verdict is cause.verdict)
+        if alike:
+            tell(f"For the same reason {_ids(alike)} could not be judged.", first="  ", indent="  ")
 
 
 def _tell_failure(verdict: Verdict, *, is_first: bool) -> None:
@@ -218,7 +222,7 @@ def _tell_skipped(verdicts: Iterable[Verdict]) -> None:
     for reason, skipped in by_reason.items():
         missing = skipped[0].missing
         told = by_options(missing) if missing else reason
-        tell(f"{_ids(skipped)}: {told}", first="  ", indent="      ", most=_LINES)
+        tell(f"{_ids(skipped, _MANY)}: {told}", first="  ", indent="      ", most=_LINES)
 
 
 def _tell_figures(report: Report) -> None:
@@ -246,7 +250,10 @@ def _moved(moved: Moved) -> str:
     before, after = ("unknown" if cents is None else money(cents) for cents in (moved.before_cents, moved.after_cents))
     if moved.difference_cents == 0:
         return f"{moved.player_id} has {after}, as before."
-    return f"{moved.player_id} had {before} and has {after}."
+    told = f"{moved.player_id} had {before} and has {after}"
+    if moved.difference_cents is None:
+        return f"{told}. Look into the account before the next run: by the ids below, what was moved can be found."
+    return f"{told}: the wallet did not let the run put it back. Set it right before the next run."
 
 
 def _tell_files(files: Mapping[str, Path], *, is_fine: bool) -> None:

@@ -73,7 +73,7 @@ def show_bet(bet_id: str, history: "BetHistory", *, as_json: bool) -> None:
         )
         return
     if history.is_unknown:
-        say(f"Nothing ever named the bet {shown(bet_id)}. Does its wallet name a --source?")
+        say(f"Nothing ever named the bet {shown(bet_id)}. Does its wallet name a --source? A player needs --player.")
         return
     if history.bet:
         show_details(_bet_facts(history.bet))

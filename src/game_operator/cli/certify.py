@@ -269,7 +269,10 @@ class _Stop(Event):
             with on_signals(STOP_SIGNALS, self._heard):
                 yield
         except KeyboardInterrupt:
-            say(f"Money may have moved, and bets be open: their ids begin with {self._run_id}.", error=True)
+            say(
+                f"No report was made. Money may have moved, and bets be open: their ids begin with {self._run_id}.",
+                error=True,
+            )
             raise
 
     def _heard(self, number: int, _: object) -> None:
