@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import socket
 import time
@@ -141,7 +142,7 @@ def test_a_wallet_that_dies_among_calls_at_once_is_judged() -> None:
     with HostileServer(turning(opened(), 20, hang)) as server:
         report = certified_at(server.base_url, timeout=0.3, deadline=10, only=["D"])
     assert not report.passed
-    assert "did not end in time" in report.verdict("D01").reason
+    assert re.search("did not end in time|: ConnectTimeout$", report.verdict("D01").reason)
     assert time.monotonic() - began < _BOUND
 
 

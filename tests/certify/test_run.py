@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pytest
@@ -34,7 +35,9 @@ def scenario(
     return Scenario("A99", "a test", weight, ("spec §4.1",), "means", "mend", play, needs)
 
 
-def run_on(wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None = None) -> Run:
+def run_on(
+    wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None = None, stopping: Event | None = None
+) -> Run:
     return Run(
         InProcessCarrier(wallet),
         Keyring("signature", service_signer()),
@@ -43,7 +46,7 @@ def run_on(wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None 
         supplies=supplies or Supplies(),
         run_id="certify-run",
         instance_id=INSTANCE,
-        allowance=Allowance(seconds),
+        allowance=Allowance(seconds, stopping),
     )
 
 
@@ -156,6 +159,7 @@ def test_what_cannot_be_tried_is_skipped(wallet: PlainWallet) -> None:
     run = run_on(delivered_to(wallet))
     assert (verdict := run.play(scenario(play))).outcome is Outcome.SKIPPED
     assert (verdict.reason, verdict.missing) == ("not here", ())
+    assert (verdict.is_undone, verdict.is_stopped) == (False, False)
     sent = run.calls
     verdict = run.play(scenario(play, needs=("block", "wire")))
     assert verdict.outcome is Outcome.SKIPPED
@@ -177,7 +181,7 @@ def test_a_supply_that_fails_is_told(wallet: PlainWallet) -> None:
 
     run = run_on(delivered_to(wallet), supplies=Supplies(block=block))
     verdict = run.play(scenario(play, needs=("block",)))
-    assert (verdict.outcome, verdict.is_undone) == (Outcome.SKIPPED, True)
+    assert (verdict.outcome, verdict.is_undone, verdict.is_stopped) == (Outcome.SKIPPED, True, False)
     assert verdict.reason == "block could not be done: OSError: no such door"
 
 
@@ -293,6 +297,26 @@ def test_a_silent_wallet_is_given_up(wallet: PlainWallet) -> None:
         assert "TimeoutError: hung up" in verdict.reason
     sent = run.calls
     assert run.play(scenario(play)).reason == "not begun: the wallet gave no answer in the last 3 scenarios"
+    assert run.calls == sent
+
+
+def test_a_run_that_is_stopped_looks_for_no_wallet_that_is_gone(wallet: PlainWallet) -> None:
+    """Nothing more is sent, and no pause is made: what was not begun is the stop's doing."""
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        raise TimeoutError("hung up")
+
+    def play(at: Stage) -> Play:
+        yield from at.hear(BalanceCall(player_id=at.player.id), "a balance check")
+
+    stopping = Event()
+    run = run_on(deliver, stopping=stopping)
+    for _ in range(3):
+        assert run.play(scenario(play)).failed
+    stopping.set()
+    sent = run.calls
+    verdict = run.play(scenario(play))
+    assert (verdict.is_stopped, verdict.reason) == (True, "not begun: the run was stopped")
     assert run.calls == sent
 
 

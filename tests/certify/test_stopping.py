@@ -2,24 +2,29 @@
 
 from collections.abc import Iterable, Mapping
 from threading import Event
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from wallet_by_hand import PlainWallet
+from wallet_by_hand import PlainWallet, Reply
 
-from game_operator.certify import Outcome, Report, Weight, certify_in_process
+from game_operator.certify import Outcome, Report, Supplies, Weight, certify_in_process
 from game_operator.certify.allowance import Allowance
 from game_operator.certify.as_html import html
 from game_operator.certify.as_json import document
 from game_operator.certify.as_junit import junit
-from game_operator.certify.page import headline, is_fine
+from game_operator.certify.page import headline, is_fine, undone_of
 from game_operator.certify.scenario import Found, Stopped
+from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer
+from tests.certify.wrong_wallets.basics import TellsSeconds
 from tests.certify.wrong_wallets.repeats import DebitsEachTime
 
 
-def stopped_at(wallet: PlainWallet, withdraws: int, only: Iterable[str] = ("A01", "A02", "B01", "C01")) -> Report:
+def stopped_at(
+    wallet: PlainWallet, withdraws: int, only: Iterable[str] = ("A01", "A02", "B01", "C01"), **settings: Any
+) -> Report:
     """Return the report of a run that is stopped while the wallet answers so many withdraws."""
     answering, stopping, left = delivered_to(wallet), Event(), withdraws
 
@@ -38,6 +43,7 @@ def stopped_at(wallet: PlainWallet, withdraws: int, only: Iterable[str] = ("A01"
         only=only,
         instance_id=INSTANCE,
         stopping=stopping,
+        **settings,
     )
 
 
@@ -69,6 +75,67 @@ def test_what_was_not_tried_is_no_fault_of_the_wallet() -> None:
     assert headline(report) == "Stopped: nothing is wrong so far, and 3 scenarios were not tried."
 
 
+@pytest.mark.parametrize(
+    "profile",
+    [pytest.param(Profile(), id="by a jackpot"), pytest.param(Profile(claim_types=()), id="where there is none")],
+)
+def test_a_whole_balance_is_put_back(profile: Profile) -> None:
+    """Whoever has nothing left can place no bet that is won: the one that is open is cancelled."""
+    wallet = opened()
+    before = wallet.balance_cents(PLAYER)
+    report = stopped_at(wallet, 1, ["A06"], profile=profile)
+    assert report.verdict("A06").is_stopped
+    assert wallet.balance_cents(PLAYER) == before
+
+
+def test_advice_does_not_hide_that_it_was_broken_off() -> None:
+    """What a scenario found by then may be no more than advice: it is not tried, and the run no pass."""
+    report = stopped_at(opened(TellsSeconds), 1, ["D07"])
+    assert report.verdict("D07").outcome is Outcome.SKIPPED
+    assert report.was_stopped
+    assert headline(report) == "Stopped before anything was tried to its end."
+
+
+def test_a_failure_stands_though_it_was_broken_off() -> None:
+    """With another status than 200 a bet is placed, and the scenario goes on; so it fails, and was stopped."""
+
+    class Created(PlainWallet):
+        def _status(self, reply: Reply) -> int:
+            return 201
+
+    report = stopped_at(opened(Created), 1, ["A02"])
+    verdict = report.verdict("A02")
+    assert (verdict.outcome, verdict.is_stopped, report.was_stopped) == (Outcome.FAILED, True, True)
+    assert "and it must be 200" in verdict.reason
+
+
+def test_a_lever_that_does_not_come_back_is_told() -> None:
+    """A player who stays blocked is somebody's work, whatever ended the scenario."""
+    wallet, stopping = opened(), Event()
+
+    def block(player_id: str) -> None:
+        wallet.block(player_id)
+        stopping.set()
+
+    def unblock(player_id: str) -> None:
+        raise OSError("no such table")
+
+    report = certify_in_process(
+        delivered_to(wallet),
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
+        only=["A09"],
+        instance_id=INSTANCE,
+        supplies=Supplies(block=block, unblock=unblock),
+        stopping=stopping,
+    )
+    verdict = report.verdict("A09")
+    assert verdict.is_stopped
+    assert verdict.reason == "broken off: the run was stopped; unblock could not be done: OSError: no such table"
+    assert [each.id for each in undone_of(report)] == ["A09"]
+
+
 def test_what_was_wrong_by_then_is_told() -> None:
     """A finding stays one, and the first thing that is said; with it, that not all was tried."""
     report = stopped_at(opened(DebitsEachTime), 3, ["B01", "B02"])
@@ -90,7 +157,7 @@ def test_stopped_before_anything_was_tried() -> None:
         only="A",
         stopping=stopping,
     )
-    assert headline(report) == "Stopped before anything was tried."
+    assert headline(report) == "Stopped before anything was tried to its end."
     assert not is_fine(report)
 
 

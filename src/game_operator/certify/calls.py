@@ -37,6 +37,7 @@ class CallMaker:
         self._prefix = prefix
         self._made = 0
         self._playing: set[str] = set()
+        self._bets: list[Bet] = []
 
     def fresh(self, word: str = "id") -> str:
         """Return an id that nobody has used."""
@@ -61,7 +62,7 @@ class CallMaker:
         bet_id = self.fresh("bet") if bet_id is None else bet_id
         player = player or self.player
         self._playing.add(player.id)
-        return Bet(
+        bet = Bet(
             player=player,
             bet_id=bet_id,
             wager_cents=self.unit_cents if cents is None else cents,
@@ -72,10 +73,16 @@ class CallMaker:
             action=action,
             profile=self.profile,
         )
+        self._bets.append(bet)
+        return bet
 
     def plays(self, player: Player) -> bool:
         """Return whether a bet or claim of the player's has been made."""
         return player.id in self._playing
+
+    def bets_of(self, player: Player) -> list[Bet]:
+        """Return the bets that were made for a player, the last one first."""
+        return [bet for bet in reversed(self._bets) if bet.player is player]
 
     @property
     def claim_types(self) -> tuple[str, ...]:

@@ -229,7 +229,7 @@ def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
         before = [purse.cents for purse in commission.purses]
         verdicts, stages = _played(run, commission.chosen, commission.on_verdict)
         after = run.balances()
-        if after != before:
+        if after != before and None not in after:
             run.put_back(before)
             after = run.balances()
     finally:

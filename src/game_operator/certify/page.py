@@ -84,7 +84,7 @@ class Shown:
 def headline(report: Report) -> str:
     """Return in one sentence how it ended."""
     if not report.tried:
-        return "Stopped before anything was tried." if report.was_stopped else "Nothing was tried."
+        return "Stopped before anything was tried to its end." if report.was_stopped else "Nothing was tried."
     if report.passed:
         return _passed(report)
     weights = {cause.verdict.weight for cause in causes_that_fail(report)}
@@ -151,7 +151,7 @@ def undone_of(report: Report) -> list[Verdict]:
 
 def stopped_of(report: Report) -> list[Verdict]:
     """Return what was not tried, or not to its end, because somebody stopped the run."""
-    return [verdict for verdict in report.skipped if verdict.is_stopped]
+    return [verdict for verdict in report.verdicts if verdict.is_stopped]
 
 
 def meaning(cause: Cause, report: Report) -> str:

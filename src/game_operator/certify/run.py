@@ -145,12 +145,14 @@ class Run:
     def balances(self) -> list[int | None]:
         """Return both balances in cents, None where one cannot be read."""
         writer = BodyWriter(self._profile)
-        told = []
+        told: list[int | None] = []
         for purse in self._purses:
             body = writer.encoded(BalanceCall(player_id=purse.player_id))
             heard = self.hear(Request(f"the balance of {purse.player_id}", "/player-balance", body))
             told.append(heard.balance_cents if heard.succeeded else None)
-        return told
+            if heard.timed_out:  # Who gave no answer just now is not waited for again.
+                break
+        return told + [None] * (len(self._purses) - len(told))
 
     def latency(self, seconds: float) -> Latency | None:
         """Return how long the answers of the load phase took, which lasted *seconds*; None if there was none."""
@@ -161,22 +163,24 @@ class Run:
     def _played(self, scenario: Scenario) -> Verdict:
         notes: list[Note] = []
         stage: Stage | None = None
+        broken_off: NotTried | None = None
+        stuck: list[str] = []
         try:
             stage = self._staged(scenario)
             notes = stage.notes
             try:
                 self._drive(_whole(stage, scenario))
             finally:
-                self._undo()
+                stuck = self._undo()
         except NotTried as why:
-            if not notes:
-                return self._after(stage, _not_tried(scenario, why, self._record))
+            broken_off = why
         except Found as found:
             notes.append(_noted(found, scenario))
         except Exception as odd:  # An answer that nobody thought of: a verdict is due all the same.
             told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
             notes.append(Note(told, Weight.CONTRACT_BROKEN))
-        return self._after(stage, _judged(scenario, notes, self._record, 0.0))
+        verdict = _ended(scenario, notes, self._record, broken_off)
+        return self._after(stage, _left_undone(verdict, stuck) if stuck else verdict)
 
     def _after(self, stage: Stage | None, verdict: Verdict) -> Verdict:
         """Put balances back, and remember them if they are known."""
@@ -239,6 +243,8 @@ class Run:
         """Return whether the wallet gives no answer any more; one that restarts is given a few seconds, once."""
         for seconds in _PAUSES_SECONDS if self._silent == _PATIENCE and self._carrier.on_wire else ():
             time.sleep(seconds)
+            if self._allowance.is_stopping:
+                break
             if any(cents is not None for cents in self.balances()):
                 self._silent = 0
                 return False
@@ -248,7 +254,7 @@ class Run:
 
     def _check_playable(self) -> None:
         """Hold that one more scenario can be begun."""
-        if not self._allowance.is_stopping and self._is_gone():
+        if not self._allowance.is_stopping and self._is_gone() and not self._allowance.is_stopping:
             told = f"not begun: the wallet gave no answer in the last {_PATIENCE} scenarios"
             raise Found(told, Weight.CONTRACT_BROKEN, NO_ANSWER)
         self._allowance.check("not begun")
@@ -282,12 +288,20 @@ class Run:
             self._to_undo.remove((act.what, act.arguments))
         return []
 
-    def _undo(self) -> None:
-        """Undo what a scenario did to the wallet, if it was broken off before it could."""
+    def _undo(self) -> list[str]:
+        """Undo what a scenario did to the wallet, if it was broken off before it could; return what did not work."""
+        stuck = []
         while self._to_undo:
             what, arguments = self._to_undo.pop()
-            with suppress(Exception):  # Whoever certifies could not; what they were to do is their own.
-                getattr(self._supplies, what)(*arguments)
+            deed: Callable[..., object] | None = getattr(self._supplies, what)
+            if deed is None:
+                continue
+            try:
+                deed(*arguments)
+            except Exception as failed:  # Whoever certifies could not; what they were to do is their own.
+                told = str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"
+                stuck.append(f"{what} could not be done: {told}")
+        return stuck
 
     def _heard(self, requests: tuple[Request, ...]) -> list[Heard]:
         parcels = [Parcel(request, self._keyring.headers(request)) for request in requests]
@@ -365,9 +379,26 @@ def _verdict(scenario: Scenario, outcome: Outcome, reason: str = "", record: _Re
     )
 
 
+def _ended(scenario: Scenario, notes: list[Note], record: _Record, broken_off: NotTried | None) -> Verdict:
+    if broken_off is None:
+        return _judged(scenario, notes, record, 0.0)
+    is_cut = isinstance(broken_off, Stopped | Undone)
+    # Advice is no verdict on what was cut short; a failure is one.
+    if not notes or (is_cut and all(note.weight is Weight.ADVICE for note in notes)):
+        return _not_tried(scenario, broken_off, record)
+    return replace(_judged(scenario, notes, record, 0.0), is_stopped=isinstance(broken_off, Stopped))
+
+
 def _not_tried(scenario: Scenario, why: NotTried, record: _Record | None = None) -> Verdict:
     verdict = _verdict(scenario, Outcome.SKIPPED, str(why), record)
     return replace(verdict, is_undone=isinstance(why, Undone), is_stopped=isinstance(why, Stopped))
+
+
+def _left_undone(verdict: Verdict, stuck: list[str]) -> Verdict:
+    """Return *verdict* with what was done to the wallet and is so still."""
+    news = [each for each in stuck if each not in verdict.reason]
+    reason = "; ".join(filter(None, (verdict.reason, *news)))
+    return replace(verdict, reason=reason, is_undone=verdict.outcome is Outcome.SKIPPED)
 
 
 def _noted(found: Found, scenario: Scenario) -> Note:

@@ -49,6 +49,8 @@ _ALWAYS: Final = 200
 _CRASH: Final = 500
 #: In so many pieces a balance is brought back, if it is not at once.
 _MOST_PIECES: Final = 12
+#: So many bets are looked through for one that is open still.
+_MOST_CANCELLED: Final = 20
 _BALANCE: Final = "/player-balance"
 _WITHDRAW: Final = "/withdraw"
 _JACKPOT: Final = "JACKPOT"
@@ -316,6 +318,8 @@ class Stage(CallMaker):
             piece_cents = MOST_BALANCE_CENTS
             for _ in range(_MOST_PIECES):
                 more = yield from self._more_than_before(player)
+                if more is None:
+                    return
                 if not more or not piece_cents:
                     break
                 part = min(abs(more), piece_cents)
@@ -323,9 +327,11 @@ class Stage(CallMaker):
                     # The wallet may limit what a bet can be.
                     piece_cents = part // 4
 
-    def _more_than_before(self, player: Player) -> Generator[Step, list[Heard], int]:
-        """Return how many cents the player has more than at the beginning; 0 too if nobody can say."""
+    def _more_than_before(self, player: Player) -> Generator[Step, list[Heard], int | None]:
+        """Return how many cents the player has more than before; 0 if nobody can say, None if nobody answers."""
         heard = yield from self.send(self.request(BalanceCall(player_id=player.id), "the balance afterwards"))
+        if heard.timed_out:
+            return None
         if heard.balance_cents is None or not heard.succeeded:
             return 0
         more = heard.balance_cents - player.opening_cents
@@ -343,7 +349,16 @@ class Stage(CallMaker):
         placed = yield from self.send(self.request(bet.withdraw(), title))
         if placed.succeeded:
             yield from self.send(self.request(bet.deposit(max(1 - more, 0)), "its end"))
+        elif more < 0:
+            return (yield from self._cancelled_one(player))
         return placed.succeeded
+
+    def _cancelled_one(self, player: Player) -> Generator[Step, list[Heard], bool]:
+        """Cancel the last bet that is open: who has nothing left can place none. Return whether one was cancelled."""
+        for bet in self.bets_of(player)[:_MOST_CANCELLED]:
+            if (yield from self.send(self.request(bet.rollback(), "what gives a wager back"))).succeeded:
+                return True
+        return False
 
     def _player_of(self, what: WebhookCall | Request) -> Player:
         if not isinstance(what, Request) and what.player_id == self.other.id:

@@ -128,7 +128,7 @@ class Verdict:
         means: What a failure means.
         mend: How it is usually mended.
         is_undone: Whether it was skipped because what was supplied for it did not work.
-        is_stopped: Whether it was skipped, or broken off with nothing to say, because somebody stopped the run.
+        is_stopped: Whether it was skipped, or broken off, because somebody stopped the run.
         missing: What it needs and was not supplied, by the names of ``Supplies`` and of a few things beside them.
     """
 

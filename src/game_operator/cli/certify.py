@@ -2,17 +2,15 @@
 
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from game_operator.cli._failures import ExitCode, StoppedError
 from game_operator.cli._options import AsJson
-from game_operator.cli._output import error_console, say, visible, write_document
-from game_operator.cli._stopping import STOP_SIGNALS, on_signals
+from game_operator.cli._output import error_console, visible, write_document
 from game_operator.cli.profile import read_profile
 from game_operator.errors import ConfigurationError, RequestNotSentError
 
@@ -151,6 +149,7 @@ def certify(
     """
     from game_operator.cli._certify_files import check_extra
     from game_operator.cli._certify_settings import check_files, headers_of, key_in, names_in, trusting
+    from game_operator.cli._certify_stop import Stop
 
     wanted, unwanted = names_in("--only", only or []), names_in("--skip", skip or [])
     supplies = _supplies(hook or [], second_url, old_key, retired_key, foreign_instance, elsewhere, random_operations)
@@ -168,29 +167,31 @@ def certify(
     run_id = f"certify-{secrets.token_hex(4)}"
     from game_operator.certify.certifying import certify as certify_wallet
 
-    stop = _Stop(run_id)
-    with _in_our_words(), _progress() as on_verdict, stop.listening():
-        report = certify_wallet(
-            url,
-            signing_key=key_in(service_key),
-            player_id=player,
-            other_player_id=other_player,
-            profile=assumed,
-            only=wanted,
-            skip=unwanted,
-            supplies=supplies,
-            instance_id=instance,
-            headers=headers_of(header or [], assumed),
-            ssl_context=trusting(ca),
-            timeout=timeout,
-            deadline=deadline,
-            moves_money=moves_money,
-            allow_insecure_http=allow_insecure_http,
-            on_verdict=on_verdict,
-            run_id=run_id,
-            stopping=stop,
-        )
-    code = _ended(report, files, as_json=as_json)
+    stop = Stop(run_id)
+    with stop.listening():
+        with _in_our_words(), _progress() as on_verdict:
+            report = certify_wallet(
+                url,
+                signing_key=key_in(service_key),
+                player_id=player,
+                other_player_id=other_player,
+                profile=assumed,
+                only=wanted,
+                skip=unwanted,
+                supplies=supplies,
+                instance_id=instance,
+                headers=headers_of(header or [], assumed),
+                ssl_context=trusting(ca),
+                timeout=timeout,
+                deadline=deadline,
+                moves_money=moves_money,
+                allow_insecure_http=allow_insecure_http,
+                on_verdict=on_verdict,
+                run_id=run_id,
+                stopping=stop,
+            )
+        stop.is_played = True
+        code = _ended(report, files, as_json=as_json)
     if report.was_stopped:
         raise StoppedError(stop.number)
     return code
@@ -247,41 +248,6 @@ def _in_our_words() -> "Iterator[None]":
         raise in_options(wrong) or wrong from None
     except RequestNotSentError as failed:
         raise without_tls(failed) or failed from None
-
-
-class _Stop(Event):
-    """
-    Takes Ctrl-C and SIGTERM: the first one ends the run, which puts money back; another one ends it at once.
-
-    Attributes:
-        number: The signal that came first; 0 if none did.
-    """
-
-    def __init__(self, run_id: str) -> None:
-        super().__init__()
-        self.number = 0
-        self._run_id = run_id
-
-    @contextmanager
-    def listening(self) -> "Iterator[None]":
-        """Take both signals for as long as this lasts."""
-        try:
-            with on_signals(STOP_SIGNALS, self._heard):
-                yield
-        except KeyboardInterrupt:
-            say(
-                f"No report was made. Money may have moved, and bets be open: their ids begin with {self._run_id}.",
-                error=True,
-            )
-            raise
-
-    def _heard(self, number: int, _: object) -> None:
-        if self.number:
-            raise KeyboardInterrupt
-        self.number = number
-        self.set()
-        with suppress(RuntimeError):  # It came in the middle of a line to the same stream.
-            say("Stopping: money is put back first. Ctrl-C once more leaves at once.", error=True)
 
 
 @contextmanager

@@ -210,7 +210,8 @@ HTTPX = HttpLibrary(httpx)
 def _text_of(error: BaseException) -> str:
     # On trio, the reason of a failed handshake stands three errors deep, behind three empty texts.
     behind = error.__cause__ or error.__context__
-    return str(error) or ("" if behind is None else _text_of(behind))
+    # Of a cancellation behind it nobody learns anything: it tells of the library's own scopes.
+    return str(error) or (_text_of(behind) if isinstance(behind, Exception) else "")
 
 
 def _told(error: Exception) -> str:
