@@ -1,23 +1,24 @@
 """Plays scenarios against a wallet, one after the other, and makes a verdict of each."""
 
 import time
-from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from game_operator.certify.allowance import Allowance
 from game_operator.certify.bodies import BodyWriter
 from game_operator.certify.carrier import Carried, Carrier, Parcel
+from game_operator.certify.judging import ended, judged, lacking, left_undone, not_tried, noted
 from game_operator.certify.keyring import Keyring
-from game_operator.certify.mistakes import NO_ANSWER, is_seen_in_the_plainest, mistake_of
+from game_operator.certify.levers import Levers
+from game_operator.certify.mistakes import NO_ANSWER
 from game_operator.certify.players import Player
+from game_operator.certify.putting_back import put_back
+from game_operator.certify.record import Record
 from game_operator.certify.report import Latency
-from game_operator.certify.scenario import ALL, STAGES, Found, NotTried, Play, Scenario, Stopped, Undone
+from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario, Stopped
 from game_operator.certify.stage import Stage, units
-from game_operator.certify.supplies import Supplies, at_hand, missing_told
+from game_operator.certify.supplies import Supplies, at_hand
 from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
 from game_operator.certify.wire import Act, Heard, Request
 from game_operator.errors import MalformedCallError
@@ -28,8 +29,6 @@ from game_operator.protocol.webhook_reply import read_reply
 
 __all__ = ["Purse", "Run"]
 
-#: Of each scenario, how many exchanges are kept from its beginning and from its end.
-_FIRST, _LAST = 40, 120
 #: How much of a body is kept.
 _KEPT_BYTES: Final = 65_536
 #: And of an answer, of which a reply has some hundred.
@@ -42,12 +41,8 @@ _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0)
 _GRACE_SECONDS: Final = 10.0
 #: With less a player cannot pay for twenty bets.
 _LEAST_CENTS: Final = 20
-#: What ends what was done to a wallet.
-_UNDONE_BY: Final = MappingProxyType({"block": "unblock", "fail": "recover", "distrust": "trust"})
-
-
 #: What balances are brought back by, when all scenarios are over.
-_PUTTING_BACK: Final = Scenario("end", "", Weight.ADVICE, (), "", "", lambda at: at.restore())
+_PUTTING_BACK: Final = Scenario("end", "", Weight.ADVICE, (), "", "", put_back)
 
 
 @dataclass(slots=True)
@@ -56,23 +51,6 @@ class Purse:
 
     player_id: str
     cents: int | None = None
-
-
-@dataclass(slots=True)
-class _Record:
-    """The exchanges of a scenario: all that can be remembered of them."""
-
-    seen: int = 0
-    first: list[tuple[int, Exchange]] = field(default_factory=list)
-    last: deque[tuple[int, Exchange]] = field(default_factory=lambda: deque(maxlen=_LAST))
-
-    def keep(self, exchange: Exchange) -> int:
-        place, self.seen = self.seen, self.seen + 1
-        (self.first if place < _FIRST else self.last).append((place, exchange))
-        return place
-
-    def kept(self) -> list[tuple[int, Exchange]]:
-        return [*self.first, *self.last]
 
 
 class Run:
@@ -109,37 +87,37 @@ class Run:
         self._profile = profile
         self._purses = purses
         self._supplies = supplies
+        self._levers = Levers(supplies)
         self._supplied = at_hand(supplies, profile, on_wire=carrier.on_wire)
         self.run_id = run_id
         self._instance_id = instance_id
         self._allowance = allowance
         self._shown = tuple((name, "…".encode()) for name in shown_headers)
         self._silent = 0
-        self._record = _Record()
+        self._record = Record()
         self._is_load = False
         self._load_ms: list[float] = []
         self._load_at_once = 0
-        self._to_undo: list[tuple[str, tuple[object, ...]]] = []
         self.calls = 0
 
     def play(self, scenario: Scenario) -> Verdict:
         """Play *scenario* and return its verdict; whatever the wallet does, it is a verdict."""
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
-            return replace(_verdict(scenario, Outcome.SKIPPED, missing_told(missing)), missing=missing)
+            return lacking(scenario, missing)
         try:
             self._check_playable()
         except Stopped as why:
-            return _not_tried(scenario, why)
+            return not_tried(scenario, why)
         except Found as found:
-            return _judged(scenario, [_noted(found, scenario)], _Record(), 0.0)
-        self._record, began = _Record(), time.monotonic()
+            return judged(scenario, [noted(found, scenario)], Record())
+        self._record, began = Record(), time.monotonic()
         self._is_load = scenario.stage == STAGES[-1]
         verdict = self._played(scenario)
         return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
 
     def hear(self, request: Request) -> Heard:
         """Send one request outside any scenario."""
-        self._record = _Record()
+        self._record = Record()
         return self._heard((request,))[0]
 
     def balances(self) -> list[int | None]:
@@ -171,16 +149,16 @@ class Run:
             try:
                 self._drive(_whole(stage, scenario))
             finally:
-                stuck = self._undo()
+                stuck = self._levers.let_go()
         except NotTried as why:
             broken_off = why
         except Found as found:
-            notes.append(_noted(found, scenario))
+            notes.append(noted(found, scenario))
         except Exception as odd:  # An answer that nobody thought of: a verdict is due all the same.
             told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
             notes.append(Note(told, Weight.CONTRACT_BROKEN))
-        verdict = _ended(scenario, notes, self._record, broken_off)
-        return self._after(stage, _left_undone(verdict, stuck) if stuck else verdict)
+        verdict = ended(scenario, notes, self._record, broken_off)
+        return self._after(stage, left_undone(verdict, stuck) if stuck else verdict)
 
     def _after(self, stage: Stage | None, verdict: Verdict) -> Verdict:
         """Put balances back, and remember them if they are known."""
@@ -194,7 +172,7 @@ class Run:
                 purse.cents = player.due_cents
             self._silent = 0
             return verdict
-        self._record = _Record()
+        self._record = Record()
         self._restored(stage)
         # Calls that go unanswered in a crowd are one thing, and a wallet that is gone another.
         answered = any(exchange.status for _, exchange in self._record.kept())
@@ -203,7 +181,7 @@ class Run:
 
     def put_back(self, before: list[int | None]) -> None:
         """Bring both balances to what they were *before* the run, if that is known and the wallet lets us."""
-        self._record = _Record()
+        self._record = Record()
         stage = self._stage(_PUTTING_BACK)
         if None in before:
             return
@@ -214,7 +192,7 @@ class Run:
     def _restored(self, stage: Stage) -> None:
         """Bring balances back, for which there is always a little time: money hangs on it."""
         with suppress(Found), self._allowance.grace(_GRACE_SECONDS):  # The report says what was left.
-            self._drive(stage.restore())
+            self._drive(put_back(stage))
 
     def _staged(self, scenario: Scenario) -> Stage:
         stage = self._stage(scenario)
@@ -272,36 +250,11 @@ class Run:
             except BaseException:
                 play.close()
                 raise
-            answers = self._acted(step) if isinstance(step, Act) else self._heard(step.requests)
-
-    def _acted(self, act: Act) -> list[Heard]:
-        deed: Callable[..., object] = getattr(self._supplies, act.what)
-        if undone_by := _UNDONE_BY.get(act.what):
-            self._to_undo.append((undone_by, act.arguments))
-        try:
-            deed(*act.arguments)
-        except NotTried:
-            raise
-        except Exception as failed:
-            raise Undone(f"{act.what} could not be done: {type(failed).__name__}: {failed}") from failed
-        with suppress(ValueError):
-            self._to_undo.remove((act.what, act.arguments))
-        return []
-
-    def _undo(self) -> list[str]:
-        """Undo what a scenario did to the wallet, if it was broken off before it could; return what did not work."""
-        stuck = []
-        while self._to_undo:
-            what, arguments = self._to_undo.pop()
-            deed: Callable[..., object] | None = getattr(self._supplies, what)
-            if deed is None:
-                continue
-            try:
-                deed(*arguments)
-            except Exception as failed:  # Whoever certifies could not; what they were to do is their own.
-                told = str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"
-                stuck.append(f"{what} could not be done: {told}")
-        return stuck
+            if isinstance(step, Act):
+                self._levers.pull(step)
+                answers = []
+            else:
+                answers = self._heard(step.requests)
 
     def _heard(self, requests: tuple[Request, ...]) -> list[Heard]:
         parcels = [Parcel(request, self._keyring.headers(request)) for request in requests]
@@ -363,69 +316,3 @@ def _read(answer: HttpResponse | None, problem: str) -> tuple[Reply | None, str]
         return read_reply(answer.body), ""
     except MalformedCallError as malformed:
         return None, str(malformed)
-
-
-def _verdict(scenario: Scenario, outcome: Outcome, reason: str = "", record: _Record | None = None) -> Verdict:
-    return Verdict(
-        id=scenario.id,
-        title=scenario.title,
-        weight=scenario.weight,
-        outcome=outcome,
-        reason=reason,
-        exchanges=tuple(exchange for _, exchange in record.kept()) if record else (),
-        rests_on=scenario.rests_on,
-        means=scenario.means,
-        mend=scenario.mend,
-    )
-
-
-def _ended(scenario: Scenario, notes: list[Note], record: _Record, broken_off: NotTried | None) -> Verdict:
-    if broken_off is None:
-        return _judged(scenario, notes, record, 0.0)
-    is_cut = isinstance(broken_off, Stopped | Undone)
-    # Advice is no verdict on what was cut short; a failure is one.
-    if not notes or (is_cut and all(note.weight is Weight.ADVICE for note in notes)):
-        return _not_tried(scenario, broken_off, record)
-    return replace(_judged(scenario, notes, record, 0.0), is_stopped=isinstance(broken_off, Stopped))
-
-
-def _not_tried(scenario: Scenario, why: NotTried, record: _Record | None = None) -> Verdict:
-    verdict = _verdict(scenario, Outcome.SKIPPED, str(why), record)
-    return replace(verdict, is_undone=isinstance(why, Undone), is_stopped=isinstance(why, Stopped))
-
-
-def _left_undone(verdict: Verdict, stuck: list[str]) -> Verdict:
-    """Return *verdict* with what was done to the wallet and is so still."""
-    news = [each for each in stuck if each not in verdict.reason]
-    reason = "; ".join(filter(None, (verdict.reason, *news)))
-    return replace(verdict, reason=reason, is_undone=verdict.outcome is Outcome.SKIPPED)
-
-
-def _noted(found: Found, scenario: Scenario) -> Note:
-    return Note(found.reason, found.weight or scenario.weight, found.cause, found.place)
-
-
-def _judged(scenario: Scenario, notes: list[Note], record: _Record, duration_ms: float) -> Verdict:
-    if not notes:
-        return _verdict(scenario, Outcome.PASSED, "", record)
-    at = {place: index for index, (place, _) in enumerate(record.kept())}
-    placed = [replace(note, exchange=None if note.exchange is None else at.get(note.exchange)) for note in notes]
-    placed.sort(key=lambda note: note.weight.rank)
-    folded = _folded(placed)
-    verdict = _verdict(scenario, Outcome.FAILED, folded[0].reason, record)
-    verdict = replace(verdict, weight=folded[0].weight, notes=tuple(folded), duration_ms=duration_ms)
-    mistake = mistake_of(folded[0].cause)
-    if is_seen_in_the_plainest(folded[0].cause) and ALL not in scenario.explains:
-        return verdict
-    return replace(verdict, means=mistake.means, mend=mistake.mend) if mistake else verdict
-
-
-def _folded(notes: list[Note]) -> list[Note]:
-    """Return *notes*, one for each cause and weight: a hundred calls at once can all go wrong alike."""
-    alike: dict[tuple[str, Weight], list[Note]] = {}
-    for note in notes:
-        alike.setdefault((note.cause or note.reason, note.weight), []).append(note)
-    return [
-        replace(first, reason=f"{first.reason} (and {len(more)} more like it)") if more else first
-        for first, *more in alike.values()
-    ]

@@ -1,5 +1,5 @@
 """
-The stage of one scenario: ways to ask and to judge, and to put things back.
+The stage of one scenario: ways to ask and to judge.
 
 Everything that asks is a generator, used by ``yield from``: it yields steps and is given what was heard, so that no
 scenario knows how its calls travel.
@@ -47,13 +47,8 @@ Judging: TypeAlias = Generator[Step, list[Heard], None]
 MOST_BALANCE_CENTS: Final = 10**14
 _ALWAYS: Final = 200
 _CRASH: Final = 500
-#: In so many pieces a balance is brought back, if it is not at once.
-_MOST_PIECES: Final = 12
-#: So many bets are looked through for one that is open still.
-_MOST_CANCELLED: Final = 20
 _BALANCE: Final = "/player-balance"
 _WITHDRAW: Final = "/withdraw"
-_JACKPOT: Final = "JACKPOT"
 #: What a refusal says of the wallet as a whole, by path and code.
 _CAUSES: Final = {
     ("", WebhookErrorCode.SYSTEM_ERROR.value): FAILS,
@@ -309,56 +304,6 @@ class Stage(CallMaker):
     def advise(self, reason: str, heard: Heard | None = None) -> None:
         """Note that something could be better."""
         self.note(reason, Weight.ADVICE, "", heard)
-
-    # Putting things back.
-
-    def restore(self) -> Judging:
-        """Bring both balances to where they were, by bets that are lost or won; judge nothing."""
-        for player in (self.player, self.other):
-            piece_cents = MOST_BALANCE_CENTS
-            for _ in range(_MOST_PIECES):
-                more = yield from self._more_than_before(player)
-                if more is None:
-                    return
-                if not more or not piece_cents:
-                    break
-                part = min(abs(more), piece_cents)
-                if not (yield from self._brought_back(player, part if more > 0 else -part)):
-                    # The wallet may limit what a bet can be.
-                    piece_cents = part // 4
-
-    def _more_than_before(self, player: Player) -> Generator[Step, list[Heard], int | None]:
-        """Return how many cents the player has more than before; 0 if nobody can say, None if nobody answers."""
-        heard = yield from self.send(self.request(BalanceCall(player_id=player.id), "the balance afterwards"))
-        if heard.timed_out:
-            return None
-        if heard.balance_cents is None or not heard.succeeded:
-            return 0
-        more = heard.balance_cents - player.opening_cents
-        return more if abs(more) <= MOST_BALANCE_CENTS else 0
-
-    def _brought_back(self, player: Player, more: int) -> Generator[Step, list[Heard], bool]:
-        """Take *more* cents from the player, or give what is less; return whether the wallet lets us."""
-        title = "what brings the balance back"
-        if more < 0 and _JACKPOT in self.claim_types:
-            claim = self.request(self.claim(-more, _JACKPOT, player=player), title)
-            if (yield from self.send(claim)).succeeded:
-                return True
-        # A wallet that pays no jackpots may pay wins.
-        bet = self.bet(player, max(more, 1))
-        placed = yield from self.send(self.request(bet.withdraw(), title))
-        if placed.succeeded:
-            yield from self.send(self.request(bet.deposit(max(1 - more, 0)), "its end"))
-        elif more < 0:
-            return (yield from self._cancelled_one(player))
-        return placed.succeeded
-
-    def _cancelled_one(self, player: Player) -> Generator[Step, list[Heard], bool]:
-        """Cancel the last bet that is open: who has nothing left can place none. Return whether one was cancelled."""
-        for bet in self.bets_of(player)[:_MOST_CANCELLED]:
-            if (yield from self.send(self.request(bet.rollback(), "what gives a wager back"))).succeeded:
-                return True
-        return False
 
     def _player_of(self, what: WebhookCall | Request) -> Player:
         if not isinstance(what, Request) and what.player_id == self.other.id:
