@@ -168,7 +168,9 @@ def test_what_other_machines_use_is_said(host: str, told: bool) -> None:
         assert process.stdout is not None
         first = process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        printed, _ = process.communicate(timeout=30)
+        # Not communicate(), which knows nothing of what readline() has taken in already.
+        printed = process.stdout.read()
+        process.wait(timeout=30)
     found = re.search(r"serves at http://127\.0\.0\.1:(\d+) ", first)
     assert found is not None
     assert (f"Other machines use an IP address of this one, and no name: http://ADDRESS:{found[1]}/" in printed) is told

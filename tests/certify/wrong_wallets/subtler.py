@@ -7,7 +7,7 @@ from typing import Any
 
 from wallet_by_hand import SUCCESS, Bet, Call, Case, PlainWallet, Reply
 
-_WINDOW_SECONDS = 0.003
+_WINDOW_SECONDS = 0.05
 _PATIENCE_SECONDS = 1.0
 
 
