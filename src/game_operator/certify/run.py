@@ -1,7 +1,7 @@
 """Plays scenarios against a wallet, one after the other, and makes a verdict of each."""
 
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenar
 from game_operator.certify.stage import Stage, units
 from game_operator.certify.supplies import Supplies, at_hand
 from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
-from game_operator.certify.wire import Act, Heard, Request
+from game_operator.certify.wire import Act, Heard, Request, Step
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, Reply
 from game_operator.profile import Profile
@@ -218,21 +218,24 @@ class Run:
         )
 
     def _is_gone(self) -> bool:
-        """Return whether the wallet gives no answer any more; one that restarts is given a few seconds, once."""
+        """Return whether the wallet gives no answer any more; one that restarts is given a few seconds, once.
+
+        Whoever stops the run is not kept waiting for the answer.
+        """
         for seconds in _PAUSES_SECONDS if self._silent == _PATIENCE and self._carrier.on_wire else ():
-            time.sleep(seconds)
             if self._allowance.is_stopping:
                 break
+            time.sleep(seconds)
             if any(cents is not None for cents in self.balances()):
                 self._silent = 0
                 return False
         if self._silent >= _PATIENCE:
             self._silent = _PATIENCE + 1
-        return self._silent >= _PATIENCE
+        return self._silent >= _PATIENCE and not self._allowance.is_stopping
 
     def _check_playable(self) -> None:
         """Hold that one more scenario can be begun."""
-        if not self._allowance.is_stopping and self._is_gone() and not self._allowance.is_stopping:
+        if self._is_gone():
             told = f"not begun: the wallet gave no answer in the last {_PATIENCE} scenarios"
             raise Found(told, Weight.CONTRACT_BROKEN, NO_ANSWER)
         self._allowance.check("not begun")
@@ -240,21 +243,20 @@ class Run:
     def _drive(self, play: Play) -> Any:  # Any: what a part of a scenario returns is its own business.
         """Perform the steps of *play*; return what it returns."""
         answers: list[Heard] | None = None
-        while True:
-            try:
-                step = next(play) if answers is None else play.send(answers)
-            except StopIteration as ended:
-                return ended.value
-            try:
+        with closing(play):
+            while True:
+                try:
+                    step = next(play) if answers is None else play.send(answers)
+                except StopIteration as ended:
+                    return ended.value
                 self._allowance.check("broken off")
-            except BaseException:
-                play.close()
-                raise
-            if isinstance(step, Act):
-                self._levers.pull(step)
-                answers = []
-            else:
-                answers = self._heard(step.requests)
+                answers = self._performed(step)
+
+    def _performed(self, step: Step) -> list[Heard]:
+        if isinstance(step, Act):
+            self._levers.pull(step)
+            return []
+        return self._heard(step.requests)
 
     def _heard(self, requests: tuple[Request, ...]) -> list[Heard]:
         parcels = [Parcel(request, self._keyring.headers(request)) for request in requests]
