@@ -107,9 +107,7 @@ def _problem_of(answer: Any) -> str:
 def _raised(failed: BaseException, seconds: float) -> Carried:
     try:
         told = str(failed)
-    except (
-        Exception
-    ):  # An error of the wallet's own class can fail at its own words, and a verdict is due all the same.
+    except Exception:  # An error of the wallet's own class can fail at its own words.
         told = "…"
     return Carried(None, f"the wallet raised {type(failed).__name__}: {told}", seconds)
 

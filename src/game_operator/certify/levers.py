@@ -41,7 +41,7 @@ class Levers:
             deed(*act.arguments)
         except NotTried:
             raise
-        except Exception as failed:
+        except Exception as failed:  # What whoever certifies wrote may raise anything.
             raise Undone(f"{act.what} could not be done: {_told(failed)}") from failed
         with suppress(ValueError):
             self._to_undo.remove((act.what, act.arguments))

@@ -123,7 +123,7 @@ class Stage(CallMaker):
             return int(ask(player.id))
         except NotTried:
             raise
-        except Exception as failed:
+        except Exception as failed:  # What whoever certifies wrote may raise anything.
             raise Undone(f"stored_cents could not be asked: {type(failed).__name__}: {failed}") from failed
 
     # Judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
