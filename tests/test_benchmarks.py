@@ -43,6 +43,16 @@ def test_every_benchmark_without_a_database_runs() -> None:
     }
 
 
+def test_two_checkouts_are_compared_in_turns() -> None:
+    """This checkout with itself: a row for each contender, and none for its peers."""
+    command = [sys.executable, "-m", "benchmarks.before_after", str(ROOT), "tokens", "--rounds", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(" | ") for line in done.stdout.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["| SessionTokenBuilder.build"] * 2
+    assert all(float(row[1].strip("*")) > 0 for row in rows)
+
+
 def test_the_benchmark_of_the_dealer_runs() -> None:
     """Beside the goal, a loop by hand, and signing alone."""
     found = {(finding["what"], finding["peer"]): finding["at_least"] for finding in _quick("dealer")}
