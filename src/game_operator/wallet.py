@@ -1,15 +1,21 @@
-"""A ready wallet: answers the four webhooks from a ledger."""
+"""Ready wallets: they answer the four webhooks from a ledger, in its own transactions or in the operator's."""
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from game_operator.errors import shown
 from game_operator.ledger.api import AccountOf, Ledger, MayBet, Outcome, Terms, Within
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 
-__all__ = ["AsyncWallet", "Wallet"]
+if TYPE_CHECKING:
+    from game_operator.ledger.async_ledger import AsyncSqlLedger
+    from game_operator.ledger.joined_block import AsyncTransaction, Confirm, Transaction
+    from game_operator.ledger.sql_ledger import SqlLedger
+
+__all__ = ["AsyncJoinedWallet", "AsyncWallet", "JoinedWallet", "Wallet"]
 
 
 class _AsyncLedger(Protocol):
@@ -18,7 +24,55 @@ class _AsyncLedger(Protocol):
     def apply(self, call: WebhookCall, *, terms: Terms) -> Awaitable[Outcome]: ...
 
 
-class Wallet:
+class _Handler(ABC):
+    """The four webhooks, each answered by the outcome of its call."""
+
+    @abstractmethod
+    def _applied(self, call: WebhookCall) -> Outcome:
+        """Return what became of *call*, committed."""
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        """Debit the wager (spec §4.1)."""
+        return self._applied(call).reply()
+
+    def deposit(self, call: DepositCall) -> Reply:
+        """Credit the winnings, or close the bet with a loss (spec §4.1)."""
+        return self._applied(call).reply()
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        """Refund the wager that was taken (spec §4.1)."""
+        return self._applied(call).reply()
+
+    def player_balance(self, call: BalanceCall) -> Reply:
+        """Tell the balance (spec §4.1)."""
+        return self._applied(call).reply()
+
+
+class _AsyncHandler(ABC):
+    """The same, awaited."""
+
+    @abstractmethod
+    def _applied(self, call: WebhookCall) -> Awaitable[Outcome]:
+        """Return what became of *call*, committed."""
+
+    async def withdraw(self, call: WithdrawCall) -> Reply:
+        """Debit the wager (spec §4.1)."""
+        return (await self._applied(call)).reply()
+
+    async def deposit(self, call: DepositCall) -> Reply:
+        """Credit the winnings, or close the bet with a loss (spec §4.1)."""
+        return (await self._applied(call)).reply()
+
+    async def rollback(self, call: RollbackCall) -> Reply:
+        """Refund the wager that was taken (spec §4.1)."""
+        return (await self._applied(call)).reply()
+
+    async def player_balance(self, call: BalanceCall) -> Reply:
+        """Tell the balance (spec §4.1)."""
+        return (await self._applied(call)).reply()
+
+
+class Wallet(_Handler):
     """
     A WebhookHandler over a Ledger.
 
@@ -49,25 +103,10 @@ class Wallet:
     ) -> None:
         _check_kind(ledger, awaited=False)
         self.ledger = ledger
-        self.terms = Terms(
-            rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, within=within
-        )
+        self.terms = _terms(profile, source, may_bet, account_of, within)
 
-    def withdraw(self, call: WithdrawCall) -> Reply:
-        """Debit the wager (spec §4.1)."""
-        return self.ledger.apply(call, terms=self.terms).reply()
-
-    def deposit(self, call: DepositCall) -> Reply:
-        """Credit the winnings, or close the bet with a loss (spec §4.1)."""
-        return self.ledger.apply(call, terms=self.terms).reply()
-
-    def rollback(self, call: RollbackCall) -> Reply:
-        """Refund the wager that was taken (spec §4.1)."""
-        return self.ledger.apply(call, terms=self.terms).reply()
-
-    def player_balance(self, call: BalanceCall) -> Reply:
-        """Tell the balance (spec §4.1)."""
-        return self.ledger.apply(call, terms=self.terms).reply()
+    def _applied(self, call: WebhookCall) -> Outcome:
+        return self.ledger.apply(call, terms=self.terms)
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
         """Keep a genuine call that the receiver refused, for somebody to look at."""
@@ -76,7 +115,7 @@ class Wallet:
             keep(operation, kind, body, source=self.terms.source)
 
 
-class AsyncWallet:
+class AsyncWallet(_AsyncHandler):
     """
     An AsyncWebhookHandler over an AsyncSqlLedger, made as a Wallet is; ``may_bet`` and ``within`` may be async.
 
@@ -96,31 +135,116 @@ class AsyncWallet:
     ) -> None:
         _check_kind(ledger, awaited=True)
         self.ledger = ledger
-        self.terms = Terms(
-            rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, within=within
-        )
+        self.terms = _terms(profile, source, may_bet, account_of, within)
 
-    async def withdraw(self, call: WithdrawCall) -> Reply:
-        """Debit the wager (spec §4.1)."""
-        return (await self.ledger.apply(call, terms=self.terms)).reply()
-
-    async def deposit(self, call: DepositCall) -> Reply:
-        """Credit the winnings, or close the bet with a loss (spec §4.1)."""
-        return (await self.ledger.apply(call, terms=self.terms)).reply()
-
-    async def rollback(self, call: RollbackCall) -> Reply:
-        """Refund the wager that was taken (spec §4.1)."""
-        return (await self.ledger.apply(call, terms=self.terms)).reply()
-
-    async def player_balance(self, call: BalanceCall) -> Reply:
-        """Tell the balance (spec §4.1)."""
-        return (await self.ledger.apply(call, terms=self.terms)).reply()
+    def _applied(self, call: WebhookCall) -> Awaitable[Outcome]:
+        return self.ledger.apply(call, terms=self.terms)
 
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
         """Keep a genuine call that the receiver refused, for somebody to look at."""
         keep: Any = getattr(self.ledger, "keep_anomaly", None)
         if keep is not None:
             await keep(operation, kind, body, source=self.terms.source)
+
+
+class JoinedWallet(_Handler):
+    """
+    A WebhookHandler whose every call is one transaction of yours, together with statements of yours.
+
+    It opens your transaction, applies the call, runs *after*, commits, and only then answers. What raises rolls all
+    back, and the receiver answers SYSTEM_ERROR. A transaction that a swallowed error has failed, or that *after* has
+    ended, is a LedgerError and never a SUCCESS. A batch of deposits is one transaction for each deposit.
+
+    Args:
+        ledger: A SqlLedger on the database of your transactions.
+        transaction: Returns a context manager that opens a transaction, yields what ``apply(connection=...)`` takes,
+            and commits when it is left: ``engine.begin`` or ``sessionmaker(engine).begin`` of SQLAlchemy,
+            ``pool.connection`` of psycopg, ``functools.partial(transaction.atomic, durable=True)`` of Django.
+        after: ``after(call, outcome, connection)`` runs your own statements in that transaction, for every withdraw,
+            deposit and rollback, refused and repeated ones too. It may run again for the same call: PostgreSQL's
+            serialization failures and deadlocks repeat the whole block, three attempts in all.
+        profile, source, may_bet, account_of: As for a Wallet.
+        confirm: ``"first"`` looks each call up over the ledger's own connection after its commit, for up to 2 seconds,
+            until one was found; ``"always"`` looks up every call, for a *transaction* that runs statements after its
+            ``yield``; ``"never"`` none, for a framework's TestCase, which does not commit.
+
+    Raises:
+        TypeError: The ledger is not a SqlLedger, or *transaction* or *after* cannot be called.
+        ConfigurationError: *confirm* is none of the three.
+    """
+
+    def __init__(
+        self,
+        ledger: "SqlLedger",
+        transaction: "Transaction",
+        after: Within | None = None,
+        *,
+        profile: Profile | None = None,
+        source: str = "",
+        may_bet: MayBet | None = None,
+        account_of: AccountOf | None = None,
+        confirm: "Confirm" = "first",
+    ) -> None:
+        from game_operator.ledger.joined_block import JoinedBlock
+
+        self.ledger = ledger
+        self.terms = _terms(profile, source, may_bet, account_of)
+        self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm)
+
+    def _applied(self, call: WebhookCall) -> Outcome:
+        return self._block.apply(call)
+
+    def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
+        """Keep a genuine call that the receiver refused, in a transaction of yours."""
+        self._block.keep_anomaly(operation, kind, body)
+
+
+class AsyncJoinedWallet(_AsyncHandler):
+    """
+    An AsyncWebhookHandler over an AsyncSqlLedger, made as a JoinedWallet is, for transactions of asyncio.
+
+    *transaction* returns an async context manager; *after* and ``may_bet`` may be async.
+
+    Raises:
+        TypeError: The ledger is not an AsyncSqlLedger, or *transaction* or *after* cannot be called.
+        ConfigurationError: *confirm* is none of the three.
+    """
+
+    def __init__(
+        self,
+        ledger: "AsyncSqlLedger",
+        transaction: "AsyncTransaction",
+        after: Within | None = None,
+        *,
+        profile: Profile | None = None,
+        source: str = "",
+        may_bet: MayBet | None = None,
+        account_of: AccountOf | None = None,
+        confirm: "Confirm" = "first",
+    ) -> None:
+        from game_operator.ledger.joined_block import AsyncJoinedBlock
+
+        self.ledger = ledger
+        self.terms = _terms(profile, source, may_bet, account_of)
+        self._block = AsyncJoinedBlock(ledger, transaction, after, self.terms, confirm)
+
+    def _applied(self, call: WebhookCall) -> Awaitable[Outcome]:
+        return self._block.apply(call)
+
+    async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
+        """Keep a genuine call that the receiver refused, in a transaction of yours."""
+        await self._block.keep_anomaly(operation, kind, body)
+
+
+def _terms(
+    profile: Profile | None,
+    source: str,
+    may_bet: MayBet | None,
+    account_of: AccountOf | None,
+    within: Within | None = None,
+) -> Terms:
+    """Return the terms of a wallet; all wallets are made here."""
+    return Terms(rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, within=within)
 
 
 def _check_kind(ledger: Any, *, awaited: bool) -> None:

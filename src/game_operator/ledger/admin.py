@@ -13,6 +13,7 @@ from game_operator.ledger.address import is_postgres
 from game_operator.ledger.anomalies import Anomalies, AnomalyRecord, keep_anomaly, retried
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.history import AccountHistory, BetHistory, Histories, bets_before
+from game_operator.ledger.joined import Joiner
 from game_operator.ledger.outside import Adjustment, adjustment
 from game_operator.ledger.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
 from game_operator.ledger.script import Dialect, Step
@@ -48,6 +49,7 @@ class SqlAdmin(ABC):
 
     _url: str
     _prefix: str
+    _joiner: Joiner
 
     @abstractmethod
     def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
@@ -73,9 +75,16 @@ class SqlAdmin(ABC):
     def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         return survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
 
-    def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "") -> None:
-        """Keep a genuine call that was refused before it was a call; the same body again is counted."""
-        self._write(lambda: keep_anomaly(operation, kind, body, source, self._dialect))
+    def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None) -> None:
+        """
+        Keep a genuine call that was refused before it was a call; the same body again is counted.
+
+        With *connection* it is kept in the transaction that you have opened on it, as ``apply`` does.
+        """
+        if connection is not None:
+            self._joiner.run(lambda dialect: keep_anomaly(operation, kind, body, source, dialect), connection)
+        else:
+            self._write(lambda: keep_anomaly(operation, kind, body, source, self._dialect))
 
     def anomalies(
         self, *, source: str | None = None, resolved: bool | None = False, since_millis: int = 0
@@ -164,6 +173,7 @@ class AsyncSqlAdmin(ABC):
 
     _url: str
     _prefix: str
+    _joiner: Joiner
 
     @abstractmethod
     async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
@@ -187,9 +197,15 @@ class AsyncSqlAdmin(ABC):
         await self._read(_nothing)  # It makes the tables, should nobody have done so yet.
         return await asyncio.to_thread(survey, self._url, script)
 
-    async def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "") -> None:
+    async def keep_anomaly(
+        self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None
+    ) -> None:
         """Keep a genuine call that was refused, as ``SqlLedger.keep_anomaly`` does."""
-        await self._write(lambda dialect: keep_anomaly(operation, kind, body, source, dialect))
+
+        def script(dialect: Dialect) -> Generator[Step, Any, None]:
+            return keep_anomaly(operation, kind, body, source, dialect)
+
+        await (self._write(script) if connection is None else self._joiner.run_async(script, connection))
 
     async def anomalies(
         self, *, source: str | None = None, resolved: bool | None = False, since_millis: int = 0

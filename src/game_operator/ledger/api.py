@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from game_operator.codes import BetState, WebhookErrorCode
+from game_operator.errors import LedgerError
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, Reply, WebhookCall, WithdrawCall
 from game_operator.money import Cents
 from game_operator.profile import Profile
@@ -109,8 +110,33 @@ class CallRecord(NamedTuple):
         return not self.action
 
 
+class _InTransaction:
+    """
+    Of an outcome in the caller's own transaction: whether that has failed since.
+
+    It is no field, so outcomes are compared, pickled and shown without it, and cost nothing where there is none.
+    """
+
+    __slots__ = ("_has_failed",)
+    _has_failed: Callable[[], bool]
+
+    def watch(self, has_failed: Callable[[], bool]) -> None:
+        """Ask *has_failed* before a reply is made."""
+        object.__setattr__(self, "_has_failed", has_failed)
+
+    def check(self) -> None:
+        """Raise LedgerError if the transaction has failed."""
+        has_failed = getattr(self, "_has_failed", None)
+        if has_failed is not None and has_failed():
+            raise LedgerError(
+                "The transaction that this call joined has failed since, so COMMIT will roll the call back without an "
+                "error: a statement of yours failed, and its error was swallowed. Let the error through, or put a "
+                "statement that may fail into a savepoint. A JoinedWallet takes care of all this."
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(_InTransaction):
     """
     What became of a call. Every outcome is to be committed, a refusal too: it stores a decline or a tombstone.
 
@@ -136,7 +162,14 @@ class Outcome:
         return self.code is not None
 
     def reply(self) -> Reply:
-        """Return the reply of spec §2.1."""
+        """
+        Return the reply of spec §2.1.
+
+        Raises:
+            LedgerError: The call joined a transaction of yours, and the driver reports that the transaction has failed
+                (psycopg, also under SQLAlchemy and Django). Ask before you commit: afterwards nobody can tell.
+        """
+        self.check()
         return Reply(code=self.code, balance_cents=self.balance_cents, timestamp=self.at_millis)
 
 

@@ -6,6 +6,7 @@ or Django raises it.
 """
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -14,7 +15,7 @@ from game_operator.errors import TransactionRequiredError
 from game_operator.ledger.dialects import Kind
 from game_operator.ledger.script import Rows
 
-__all__ = ["AsyncCaller", "Caller", "async_caller_of", "caller_of", "sqlstates"]
+__all__ = ["AsyncCaller", "Caller", "async_caller_of", "caller_of", "failure_of", "sqlstates"]
 
 #: The rows of a statement, and how many it changed.
 Done: TypeAlias = tuple[Rows, int]
@@ -266,6 +267,28 @@ def sqlstates(failed: BaseException) -> Iterator[str]:
                 if isinstance(state, str):
                     yield state
         seen = seen.__cause__
+
+
+def failure_of(caller: Caller | AsyncCaller) -> Callable[[], bool] | None:
+    """Return what says, without asking the server, whether *caller*'s transaction has failed; None if nothing can."""
+    connection = getattr(caller, "_connection", caller.original)  # SQLAlchemy's own, where a Session was passed.
+    try:
+        watched = weakref.ref(getattr(connection, "sync_connection", connection))
+    except TypeError:  # sqlite3: its transactions do not fail, but end.
+        return None
+    return lambda: _has_failed(watched())
+
+
+def _has_failed(connection: Any) -> bool:
+    if getattr(connection, "in_atomic_block", False) and connection.needs_rollback:  # Django
+        return True
+    # SQLAlchemy would connect again to answer for one that is closed.
+    if getattr(connection, "closed", False) or getattr(connection, "invalidated", False):
+        return False
+    driver = getattr(connection, "connection", connection)
+    driver = getattr(driver, "driver_connection", driver)
+    status = getattr(getattr(driver, "info", None), "transaction_status", None)
+    return getattr(status, "name", "") == "INERROR"
 
 
 def _found(kind: type, *, sync: bool) -> Callable[[Any], Any] | None:

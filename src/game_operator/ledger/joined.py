@@ -5,17 +5,25 @@ and does not abort the caller's transaction.
 
 import contextlib
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import anyio
 
-from game_operator.errors import LedgerUnavailableError, SchemaError, TransactionRequiredError
+from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, TransactionRequiredError
 from game_operator.ledger.accounts import AccountsSpec
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.book import Item
-from game_operator.ledger.connections import AsyncCaller, Caller, async_caller_of, caller_of, sqlstates
+from game_operator.ledger.connections import (
+    AsyncCaller,
+    Caller,
+    async_caller_of,
+    caller_of,
+    failure_of,
+    sqlstates,
+)
 from game_operator.ledger.dialects import AnyDialect, Kind, dialect_for
 from game_operator.ledger.elsewhere import mark_joined
+from game_operator.ledger.postgres import PostgresDialect
 from game_operator.ledger.schema import VERSION, check_version
 from game_operator.ledger.script import (
     ConflictError,
@@ -29,20 +37,74 @@ from game_operator.ledger.script import (
     drive,
     drive_async,
 )
+from game_operator.ledger.sql_text import DURABLE
 
-__all__ = ["Joiner"]
+__all__ = ["AsyncHeld", "Held", "Joiner", "asks_to_repeat"]
 
 T = TypeVar("T")
 
+#: A script to run in the caller's transaction, made anew for each attempt.
+Attempt: TypeAlias = Callable[[Kind], Generator[Step, Any, T]]
+
 _MOST_CONFLICTS = 5
 _ROLLBACK_SECONDS = 5
-_NAME = "game_operator_apply"
-_SAVE = Execute(f"SAVEPOINT {_NAME}", ())
-_RELEASE = Execute(f"RELEASE SAVEPOINT {_NAME}", ())
-_BACK = Execute(f"ROLLBACK TO SAVEPOINT {_NAME}", ())
 
 _UNDEFINED_TABLE = "42P01"
 _NO_TRANSACTION = "25P01"
+_FAILED_TRANSACTION = "25P02"
+#: PostgreSQL has rolled back, and asks to repeat: serialization failures and deadlocks.
+_AGAIN = frozenset({"40001", "40P01"})
+#: What waits for the disk in SQLite: FULL and EXTRA.
+_FULL = 2
+
+
+class _Savepoint(NamedTuple):
+    """A savepoint's three statements."""
+
+    save: Execute
+    release: Execute
+    back: Execute
+
+
+def _savepoint(name: str) -> _Savepoint:
+    return _Savepoint(
+        Execute(f"SAVEPOINT {name}", ()),
+        Execute(f"RELEASE SAVEPOINT {name}", ()),
+        Execute(f"ROLLBACK TO SAVEPOINT {name}", ()),
+    )
+
+
+_APPLY = _savepoint("game_operator_apply")
+#: Of a call that is held. No other call goes back to it: that would make a failed transaction look sound.
+_HOLD = _savepoint("game_operator_hold")
+
+
+class Held(NamedTuple):
+    """A call that is applied, and whose savepoint is not given up yet."""
+
+    outcome: Outcome
+    caller: Caller
+
+    def release(self) -> None:
+        """Give up the savepoint; raise LedgerError if the transaction has failed or ended since."""
+        try:
+            self.caller.execute(*_HOLD.release[:2])
+        except Exception as failed:
+            _raise_broken(failed)
+
+
+class AsyncHeld(NamedTuple):
+    """The same in a transaction of asyncio."""
+
+    outcome: Outcome
+    caller: AsyncCaller
+
+    async def release(self) -> None:
+        """Give up the savepoint; raise LedgerError if the transaction has failed or ended since."""
+        try:
+            await self.caller.execute(*_HOLD.release[:2])
+        except Exception as failed:
+            _raise_broken(failed)
 
 
 class Joiner:
@@ -55,46 +117,78 @@ class Joiner:
     def apply(self, item: Item, connection: Any) -> Outcome:
         """Apply *item* with *connection*, whose transaction is open."""
         caller = caller_of(connection)
-        caller.enter()
-        try:
-            return drive(self._joined(item, caller.kind), lambda step: self._perform(caller, step))
-        except Exception:  # The script was told, and has undone what it did.
-            raise
-        except BaseException:  # Ctrl-C in the middle; the script was not told.
-            with contextlib.suppress(Exception):
-                caller.execute(*_BACK[:2])
-            raise
+        return _watched(self._run(caller, lambda kind: self._attempt(item, kind), _APPLY), caller)
 
     async def apply_async(self, item: Item, connection: Any) -> Outcome:
         """Apply *item* with *connection* of asyncio, whose transaction is open."""
         caller = await async_caller_of(connection)
+        return _watched(await self._run_async(caller, lambda kind: self._attempt(item, kind), _APPLY), caller)
+
+    def hold(self, item: Item, connection: Any) -> Held:
+        """Apply *item* as ``apply`` does, and hold its savepoint until it is released."""
+        caller = caller_of(connection)
+        return Held(self._run(caller, lambda kind: self._attempt(item, kind), _HOLD), caller)
+
+    async def hold_async(self, item: Item, connection: Any) -> AsyncHeld:
+        """Apply *item* as ``apply_async`` does, and hold its savepoint until it is released."""
+        caller = await async_caller_of(connection)
+        return AsyncHeld(await self._run_async(caller, lambda kind: self._attempt(item, kind), _HOLD), caller)
+
+    def run(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], connection: Any) -> T:
+        """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
+        return self._run(caller_of(connection), lambda kind: self._stored(script, kind), _APPLY)
+
+    async def run_async(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], connection: Any) -> T:
+        """Run a script as ``run`` does, in the open transaction of a *connection* of asyncio."""
+        caller = await async_caller_of(connection)
+        return await self._run_async(caller, lambda kind: self._stored(script, kind), _APPLY)
+
+    def _run(self, caller: Caller, attempt: Attempt[T], point: _Savepoint) -> T:
+        caller.enter()
+        try:
+            return drive(_joined(attempt, caller.kind, point), lambda step: self._perform(caller, step))
+        except Exception:  # The script was told, and has undone what it did.
+            raise
+        except BaseException:  # Ctrl-C in the middle; the script was not told.
+            with contextlib.suppress(Exception):
+                caller.execute(*point.back[:2])
+            raise
+
+    async def _run_async(self, caller: AsyncCaller, attempt: Attempt[T], point: _Savepoint) -> T:
         await caller.enter()
         try:
-            return await drive_async(self._joined(item, caller.kind), lambda step: self._perform_async(caller, step))
+            script = _joined(attempt, caller.kind, point)
+            return await drive_async(script, lambda step: self._perform_async(caller, step))
         except Exception:  # The script was told, and has undone what it did.
             raise
         except BaseException:  # Cancelled in the middle; the script was not told.
             with contextlib.suppress(Exception), anyio.move_on_after(_ROLLBACK_SECONDS, shield=True):
-                await caller.execute(*_BACK[:2])
+                await caller.execute(*point.back[:2])
             raise
 
-    def _joined(self, item: Item, kind: Kind) -> Generator[Step, Any, Outcome]:
-        for _ in range(_MOST_CONFLICTS):
-            with contextlib.suppress(ConflictError):
-                return (yield from _saved(self._attempt(item, kind)))
-        raise LedgerUnavailableError(
-            "Other machines kept storing the same call or bet. Nothing of this call was kept: roll back and repeat it."
-        )
-
     def _attempt(self, item: Item, kind: Kind) -> Generator[Step, Any, Outcome]:
-        if kind == "sqlite":
-            # A write, which writes nothing: it takes the lock, so that whatever is read after it stands still.
-            yield Execute(f"UPDATE {self._prefix}meta SET value = value WHERE name = ''", ())  # noqa: S608 - a checked prefix
-        dialect = yield from self._dialect(kind)
+        dialect = yield from self._begun(kind)
         result = (yield from apply_items([item], dialect))[0]
         if isinstance(result, Exception):
             raise result
+        # What is applied is stored by a statement that raises it already.
+        if kind == "postgres" and not result.applied and item.call.operation != "player-balance":
+            yield Execute(f"SELECT {DURABLE}", ())
         return result
+
+    def _stored(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], kind: Kind) -> Generator[Step, Any, T]:
+        result = yield from script((yield from self._begun(kind)))
+        if kind == "postgres":
+            yield Execute(f"SELECT {DURABLE}", ())
+        return result
+
+    def _begun(self, kind: Kind) -> Generator[Step, Any, AnyDialect]:
+        """Return the dialect for *kind*; on SQLite the write lock is ours, and the commit will wait for the disk."""
+        if kind == "sqlite":
+            # A write, which writes nothing: it takes the lock, so that whatever is read after it stands still.
+            yield Execute(f"UPDATE {self._prefix}meta SET value = value WHERE name = ''", ())  # noqa: S608 - a checked prefix
+            yield from _check_synchronous()
+        return (yield from self._dialect(kind))
 
     def _dialect(self, kind: Kind) -> Generator[Step, Any, AnyDialect]:
         """Return the dialect for *kind*; the first call of each looks at the tables, and later ones trust it."""
@@ -106,6 +200,8 @@ class Joiner:
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
             known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis)
+            if isinstance(known, PostgresDialect):
+                known.beside = f", {DURABLE}"
             # Until it is known to be committed, the mark is left anew.
             if self._accounts is None or (yield from mark_joined(self._prefix, kind)):
                 self._dialects[kind] = known
@@ -156,16 +252,68 @@ class Joiner:
             ) from failed
 
 
-def _saved(script: Generator[Step, Any, T]) -> Generator[Step, Any, T]:
-    """Run *script* under a savepoint: kept, or rolled back to before it."""
-    yield _SAVE
+def asks_to_repeat(failed: BaseException) -> bool:
+    """Return whether PostgreSQL has rolled back a transaction for *failed*, and asks to repeat all of it."""
+    return not _AGAIN.isdisjoint(sqlstates(failed))
+
+
+def _joined(attempt: Attempt[T], kind: Kind, point: _Savepoint) -> Generator[Step, Any, T]:
+    for _ in range(_MOST_CONFLICTS):
+        with contextlib.suppress(ConflictError):
+            return (yield from _saved(attempt(kind), point))
+    raise LedgerUnavailableError(
+        "Other machines kept storing the same call or bet. Nothing of this call was kept: roll back and repeat it."
+    )
+
+
+def _saved(script: Generator[Step, Any, T], point: _Savepoint) -> Generator[Step, Any, T]:
+    """Run *script* under a savepoint: kept, or rolled back to before it. A held one stays until it is released."""
+    yield point.save
     try:
         result = yield from script
     except Exception:
         # Should the connection be gone, what happened first is what counts.
         with contextlib.suppress(Exception):
-            yield _BACK
-            yield _RELEASE
+            yield point.back
+            yield point.release
         raise
-    yield _RELEASE
+    if point is not _HOLD:
+        yield point.release
     return result
+
+
+def _watched(outcome: Outcome, caller: Caller | AsyncCaller) -> Outcome:
+    has_failed = failure_of(caller)
+    if has_failed is not None:
+        outcome.watch(has_failed)
+    return outcome
+
+
+def _check_synchronous() -> Generator[Step, Any, None]:
+    """Raise LedgerError if a commit of this connection would be lost with the machine's power."""
+    rows: Rows = yield Execute("PRAGMA main.synchronous", ())
+    if rows[0][0] >= _FULL:
+        return
+    rows = yield Execute("PRAGMA main.journal_mode", ())
+    if rows[0][0] == "wal":
+        raise LedgerError(
+            "This connection has PRAGMA synchronous below FULL, so a power cut would lose calls that were answered "
+            'SUCCESS. Nothing was kept. Set it right after connecting: connection.execute("PRAGMA synchronous = FULL")'
+        )
+
+
+def _raise_broken(failed: Exception) -> NoReturn:
+    """Raise what the operator's own statements have made of the transaction in which a call is held."""
+    if asks_to_repeat(failed):
+        raise failed
+    if _FAILED_TRANSACTION in sqlstates(failed) or type(failed).__name__ == "TransactionManagementError":  # Django's
+        raise LedgerError(
+            "after() swallowed the error of a statement, and a failed statement fails the whole transaction. Nothing "
+            "of the call is kept: its repeat is applied afresh. Let the error through, or put a statement that may "
+            "fail into a savepoint: connection.transaction() of psycopg, begin_nested() of SQLAlchemy, atomic() of "
+            "Django."
+        ) from failed
+    raise LedgerError(
+        "after() has ended the transaction by itself (commit, rollback, executescript), or lost its connection. "
+        "Whether the call was kept is unknown: its repeat finds out. Leave commit and rollback to transaction=."
+    ) from failed

@@ -69,6 +69,8 @@ class PostgresDialect:
         )
         self._parts = {**_parts(prefix), **self.accounts.parts}
         self.express = Express(prefix, CLOCK)
+        #: Further columns of the statement that stores, each with a comma before it.
+        self.beside = ""
         self._upsert_anomalies = (
             f"INSERT INTO {prefix}anomalies AS kept (source, kind, code, operation, tx_id, bet_id, player_id, body, "  # noqa: S608
             "digest, first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
@@ -108,9 +110,9 @@ class PostgresDialect:
             # A dot, for the operator's own table could have any other name, and would be taken for one of these.
             parts = ", ".join(f'"stored.{name}" AS ({self._parts[name]} RETURNING 1)' for name in present)
             counts = ", ".join(f'(SELECT count(*) FROM "stored.{name}")' for name in present)  # noqa: S608
-            sql = f"WITH {parts} SELECT {counts}"
+            sql = f"WITH {parts} SELECT {counts}{self.beside}"
             stored = yield Execute(sql, [json.dumps(rows[name]) for name in present])
-            if list(stored[0]) != [len(rows[name]) for name in present]:
+            if list(stored[0][: len(present)]) != [len(rows[name]) for name in present]:
                 raise ConflictError
         yield from self.accounts.after_store(changes, was)
         if changes.anomalies:

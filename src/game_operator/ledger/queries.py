@@ -3,10 +3,12 @@
 from collections.abc import Generator
 from typing import Any, Protocol
 
+from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, shown
 from game_operator.ledger.api import BetRecord
 from game_operator.ledger.rows import BET_COLUMNS, bet_of
 from game_operator.ledger.script import Execute, Step
+from game_operator.models.webhooks import DepositCall, MovingCall
 from game_operator.money import Cents
 
 __all__ = ["Queries", "balance_of"]
@@ -34,6 +36,7 @@ class Queries:
 
     def __init__(self, prefix: str) -> None:
         self._bet = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ?"  # noqa: S608 - a checked prefix
+        self._deposit = f"SELECT 1 FROM {prefix}calls WHERE source = ? AND operation = 'deposit' AND tx_id = ?"  # noqa: S608
         self._bets = (
             f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND opened_at_millis >= ? "  # noqa: S608
             "AND opened_at_millis < ? AND (opened_at_millis > ? OR bet_id > ?) "
@@ -44,6 +47,18 @@ class Queries:
         """Return a bet, or None."""
         rows = yield Execute(self._bet, (source, bet_id))
         return bet_of(rows[0]) if rows else None
+
+    def stands(self, call: MovingCall, source: str) -> Generator[Step, Any, bool]:
+        """Return whether *call*, answered SUCCESS, is committed: its claim is known, or its bet is as it left it."""
+        if isinstance(call, DepositCall) and call.is_claim:
+            return bool((yield Execute(self._deposit, (source, call.tx_id))))
+        assert call.bet_id is not None
+        bet = yield from self.bet(call.bet_id, source)
+        if bet is None or call.operation == "withdraw":
+            return bet is not None
+        if call.operation == "deposit":
+            return bet.state is BetState.CLOSED
+        return bet.state not in (BetState.OPEN, BetState.SPENT)
 
     def bets(
         self, since_millis: int | None, until_millis: int | None, source: str, after: BetRecord | None, most: int

@@ -6,10 +6,26 @@ from typing import Any
 
 from game_operator.ledger.script import Execute
 
-__all__ = ["CLOCK", "IN_LIST", "JSON_ROWS", "KEYS", "clocks_part", "json_column", "json_columns", "one_or_many"]
+__all__ = [
+    "CLOCK",
+    "DURABLE",
+    "IN_LIST",
+    "JSON_ROWS",
+    "KEYS",
+    "clocks_part",
+    "json_column",
+    "json_columns",
+    "one_or_many",
+]
 
 #: PostgreSQL's clock in Unix milliseconds, one for all machines.
 CLOCK = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
+
+#: PostgreSQL: wait for the disk at this transaction's commit, whatever the session prefers; lower nothing.
+DURABLE = (
+    "(SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN "
+    "('off', 'local'))"
+)
 
 #: SQLite: any number of keys as one JSON text.
 IN_LIST = "IN (SELECT value FROM json_each(?))"

@@ -27,7 +27,7 @@ from game_operator.webhooks.authenticators import (
     WebhookRequest,
 )
 from game_operator.webhooks.gate import DepositBatch, HttpReply, Refusal
-from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler
+from game_operator.webhooks.handlers import AsyncWebhookHandler, KeepsAnomalies, WebhookHandler
 from game_operator.webhooks.receiver import HandledCall, WebhookReceiver
 from game_operator.webhooks.wsgi import wsgi_app
 
@@ -44,6 +44,7 @@ __all__ = [
     "HmacSignature",
     "HttpReply",
     "IpAllowList",
+    "KeepsAnomalies",
     "MovingCall",
     "Refusal",
     "Reply",

@@ -5,7 +5,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
 
-__all__ = ["METHODS", "AsyncWebhookHandler", "KindOfHandler", "WebhookHandler", "is_async"]
+__all__ = ["METHODS", "AsyncWebhookHandler", "KeepsAnomalies", "KindOfHandler", "WebhookHandler", "is_async"]
 
 
 @runtime_checkable
@@ -17,8 +17,8 @@ class WebhookHandler(Protocol):
     the outcome is unknown: undo what was begun before raising. (Ctrl-C and ``sys.exit`` in the caller's own thread, and
     a task's cancellation, are no answers and pass through.)
 
-    A handler may also have ``keep_anomaly(operation, anomaly, body)``. It is given what is genuine but reaches no
-    method: ``unreadable`` deposits and rollbacks, behind which money may be owed, and calls of a ``foreign_instance``.
+    A handler should also have ``keep_anomaly`` (KeepsAnomalies): otherwise a genuine deposit that cannot be read leaves
+    a log line without its body.
     """
 
     def withdraw(self, call: WithdrawCall) -> Reply:
@@ -54,6 +54,26 @@ class AsyncWebhookHandler(Protocol):
 
     async def player_balance(self, call: BalanceCall) -> Reply:
         """Return the current balance (spec §4.1)."""
+
+
+@runtime_checkable
+class KeepsAnomalies(Protocol):
+    """
+    A handler that keeps what is genuine but reaches no method; the receiver uses it where it is there.
+
+    Every wallet of this package has it. A handler of your own passes it on: ``ledger.keep_anomaly(operation, anomaly,
+    body)``, or with ``connection=`` into a transaction of yours. What it raises is logged.
+    """
+
+    def keep_anomaly(self, operation: str, anomaly: str, body: bytes, /) -> object:
+        """
+        Keep the body of a call that was refused before it was one; an AsyncWebhookHandler's is awaited.
+
+        Args:
+            operation: The path it was posted to: ``withdraw``, ``deposit``, ``rollback`` or ``deposit-batch``.
+            anomaly: ``unreadable``, behind which money may be owed, or ``foreign_instance``.
+            body: The bytes as they came in.
+        """
 
 
 METHODS = {

@@ -1,0 +1,293 @@
+"""
+A call in a transaction of the operator's, from its beginning to its commit.
+
+The operator says how a transaction is opened and which statements of theirs belong to the call. Here both are put
+around ``apply``, so that no answer is given before a commit, nor after one that was none.
+"""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack
+from random import uniform
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from game_operator.errors import ConfigurationError, LedgerError, shown
+from game_operator.ledger.api import Outcome, Terms, Within
+from game_operator.ledger.async_ledger import AsyncSqlLedger
+from game_operator.ledger.book import Item
+from game_operator.ledger.joined import asks_to_repeat
+from game_operator.ledger.sql_ledger import SqlLedger
+from game_operator.models.webhooks import BalanceCall, WebhookCall
+
+__all__ = ["AsyncJoinedBlock", "AsyncTransaction", "Confirm", "JoinedBlock", "Transaction"]
+
+T = TypeVar("T")
+
+#: Opens the operator's transaction, yields its connection, and commits when it is left.
+Transaction: TypeAlias = Callable[[], AbstractContextManager[Any]]
+#: The same for asyncio.
+AsyncTransaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
+#: Whether calls are looked up after their commit: until one was found, each of them, or none.
+Confirm: TypeAlias = Literal["first", "always", "never"]
+
+_MOST_ATTEMPTS: Final = 3
+_CONFIRM_SECONDS: Final = 2.0
+_CALLABLES = (
+    "engine.begin (not engine.connect) or sessionmaker(engine).begin (not the sessionmaker) of SQLAlchemy, "
+    "pool.connection of psycopg, transaction.atomic(durable=True) of Django"
+)
+
+
+class _Settings:
+    """What both kinds of block are made of, and whether one of their calls was found committed."""
+
+    def __init__(self, transaction: Callable[[], Any], after: Within | None, terms: Terms, confirm: Confirm) -> None:
+        if not callable(transaction):
+            raise TypeError(
+                f"transaction must be a callable that returns a context manager, not {type(transaction).__name__}. "
+                f"Pass {_CALLABLES}."
+            )
+        if after is not None and not callable(after):
+            raise TypeError(f"after must be a function of call, outcome and connection, not {shown(after)}")
+        if confirm not in ("first", "always", "never"):
+            raise ConfigurationError(f'confirm must be "first", "always" or "never", not {shown(confirm)}.')
+        self.transaction, self.after, self.terms, self.confirm = transaction, after, terms, confirm
+        self.is_found = False
+
+    def runs_after(self, call: WebhookCall) -> bool:
+        """Return whether the operator's statements belong to *call*."""
+        return self.after is not None and not isinstance(call, BalanceCall)
+
+    def is_doubted(self, call: WebhookCall, outcome: Outcome) -> bool:
+        """Return whether *call* is to be looked up before it is answered."""
+        if outcome.refused or isinstance(call, BalanceCall) or self.confirm == "never":
+            return False
+        # A replay too: in a transaction that stays open, the first one was never committed.
+        return (outcome.applied or outcome.replayed) and (self.confirm == "always" or not self.is_found)
+
+    def found(self, outcome: Outcome) -> None:
+        """Note that a call of *outcome* is committed; a replay says nothing of this transaction."""
+        self.is_found = self.is_found or outcome.applied
+
+
+class JoinedBlock:
+    """Runs calls of a SqlLedger in transactions of the operator's; for any number of threads."""
+
+    def __init__(
+        self, ledger: SqlLedger, transaction: Transaction, after: Within | None, terms: Terms, confirm: Confirm
+    ) -> None:
+        if not isinstance(ledger, SqlLedger):
+            raise _wrong_ledger(ledger, SqlLedger, "AsyncJoinedWallet" if isinstance(ledger, AsyncSqlLedger) else "")
+        if inspect.iscoroutinefunction(after):
+            raise TypeError("after is async, and nothing awaits it here: use AsyncJoinedWallet, or a plain function")
+        self._ledger, self._settings = ledger, _Settings(transaction, after, terms, confirm)
+
+    def apply(self, call: WebhookCall) -> Outcome:
+        """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
+        outcome = self._repeated(lambda connection: self._applied(call, connection))
+        if self._settings.is_doubted(call, outcome):
+            self._find(call)
+            self._settings.found(outcome)
+        return outcome
+
+    def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
+        """Keep what the receiver refused, in a transaction as a call's."""
+        source = self._settings.terms.source
+        self._repeated(
+            lambda connection: self._ledger.keep_anomaly(operation, kind, body, source=source, connection=connection)
+        )
+
+    def _repeated(self, work: Callable[[Any], T]) -> T:
+        for left in reversed(range(_MOST_ATTEMPTS)):
+            try:
+                return self._once(work)
+            except LedgerError:
+                raise
+            except Exception as failed:
+                if not left or not asks_to_repeat(failed):
+                    raise
+            time.sleep(_nap())
+        raise AssertionError("the last attempt returns or raises")
+
+    def _once(self, work: Callable[[Any], T]) -> T:
+        done: list[T] = []
+        with ExitStack() as block:
+            done.append(work(_entered(self._settings.transaction(), block)))
+        if not done:
+            raise _swallowed()
+        return done[0]
+
+    def _applied(self, call: WebhookCall, connection: Any) -> Outcome:
+        settings = self._settings
+        held = self._ledger._joiner.hold(Item(call, settings.terms), connection)
+        if settings.after is not None and settings.runs_after(call):
+            _check_plain(settings.after(call, held.outcome, connection))
+        held.release()
+        return held.outcome
+
+    def _find(self, call: WebhookCall) -> None:
+        for nap in _naps():
+            if self._ledger._read(lambda: self._ledger._queries.stands(call, self._settings.terms.source)):
+                return
+            time.sleep(nap)
+        raise _not_committed()
+
+
+class AsyncJoinedBlock:
+    """Runs calls of an AsyncSqlLedger in transactions of the operator's, on one event loop."""
+
+    def __init__(
+        self,
+        ledger: AsyncSqlLedger,
+        transaction: AsyncTransaction,
+        after: Within | None,
+        terms: Terms,
+        confirm: Confirm,
+    ) -> None:
+        if not isinstance(ledger, AsyncSqlLedger):
+            raise _wrong_ledger(ledger, AsyncSqlLedger, "JoinedWallet" if isinstance(ledger, SqlLedger) else "")
+        self._ledger, self._settings = ledger, _Settings(transaction, after, terms, confirm)
+
+    async def apply(self, call: WebhookCall) -> Outcome:
+        """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
+        outcome = await self._repeated(lambda connection: self._applied(call, connection))
+        if self._settings.is_doubted(call, outcome):
+            await self._find(call)
+            self._settings.found(outcome)
+        return outcome
+
+    async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
+        """Keep what the receiver refused, in a transaction as a call's."""
+        source = self._settings.terms.source
+        await self._repeated(
+            lambda connection: self._ledger.keep_anomaly(operation, kind, body, source=source, connection=connection)
+        )
+
+    async def _repeated(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        for left in reversed(range(_MOST_ATTEMPTS)):
+            try:
+                return await self._once(work)
+            except LedgerError:
+                raise
+            except Exception as failed:
+                if not left or not asks_to_repeat(failed):
+                    raise
+            await asyncio.sleep(_nap())
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _once(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        done: list[T] = []
+        async with AsyncExitStack() as block:
+            done.append(await work(await _entered_async(self._settings.transaction(), block)))
+        if not done:
+            raise _swallowed()
+        return done[0]
+
+    async def _applied(self, call: WebhookCall, connection: Any) -> Outcome:
+        settings = self._settings
+        held = await self._ledger._joiner.hold_async(Item(call, settings.terms), connection)
+        if settings.after is not None and settings.runs_after(call):
+            answer = settings.after(call, held.outcome, connection)
+            if inspect.isawaitable(answer):
+                await answer
+        await held.release()
+        return held.outcome
+
+    async def _find(self, call: WebhookCall) -> None:
+        for nap in _naps():
+            if await self._ledger._read(lambda: self._ledger._queries.stands(call, self._settings.terms.source)):
+                return
+            await asyncio.sleep(nap)
+        raise _not_committed()
+
+
+def _entered(manager: Any, block: ExitStack) -> Any:
+    """Open the operator's transaction for as long as *block*; return its connection."""
+    if not hasattr(manager, "__enter__"):
+        raise _no_manager(manager, "__aenter__", "is for asyncio: use AsyncJoinedWallet")
+    try:
+        connection = block.enter_context(manager)
+    except RuntimeError as failed:
+        if "durable atomic block" in str(failed):
+            raise _nested_in_django() from failed
+        raise
+    return _of_django(manager) if connection is None else connection
+
+
+async def _entered_async(manager: Any, block: AsyncExitStack) -> Any:
+    if not hasattr(manager, "__aenter__"):
+        if inspect.iscoroutine(manager):
+            manager.close()
+        raise _no_manager(manager, "__enter__", "would block the event loop: use JoinedWallet")
+    return await block.enter_async_context(manager)
+
+
+def _no_manager(manager: object, other: str, advice: str) -> TypeError:
+    kind = type(manager).__name__
+    how = advice if hasattr(manager, other) else "is not a context manager that opens a transaction"
+    return TypeError(f"transaction() returned a {kind}, which {how}. Pass {_CALLABLES}.")
+
+
+def _nested_in_django() -> LedgerError:
+    return LedgerError(
+        "Django has a transaction open already, so this call could be undone after its answer. Under ATOMIC_REQUESTS "
+        "decorate the view with django.db.transaction.non_atomic_requests; otherwise call the receiver outside of "
+        "atomic()."
+    )
+
+
+def _of_django(manager: Any) -> Any:
+    """Return the connection of Django's atomic(), which yields None."""
+    if (type(manager).__module__, type(manager).__qualname__) != ("django.db.transaction", "Atomic"):
+        return None
+    if not manager.durable:
+        raise LedgerError("transaction= is atomic() without durable=True: inside another one it would not commit.")
+    from django.db import transaction
+
+    return transaction.get_connection(manager.using)
+
+
+def _check_plain(answer: object) -> None:
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise LedgerError("after() is to be awaited, and nothing awaits here: use AsyncJoinedWallet.")
+
+
+def _swallowed() -> LedgerError:
+    return LedgerError(
+        "The context manager of transaction= swallowed the exception of a failed call (its __exit__ returned True). "
+        "The call was not answered, because it may have been rolled back: let exceptions through."
+    )
+
+
+def _not_committed() -> LedgerError:
+    return LedgerError(
+        f"{_CONFIRM_SECONDS:g} s after transaction= was left, the call is not committed in the ledger's database, and "
+        "SUCCESS was not answered. Either transaction= never commits, or it only releases a savepoint of an outer "
+        f"transaction, or it opens another database. Pass {_CALLABLES}. Under Django's ATOMIC_REQUESTS decorate the "
+        "view with transaction.non_atomic_requests. Under a framework's TestCase, which never commits, pass "
+        'confirm="never".'
+    )
+
+
+def _wrong_ledger(ledger: object, wanted: type, other: str) -> TypeError:
+    advice = f": give it to {other}" if other else ", because a call joins a transaction of a database"
+    return TypeError(f"ledger must be an open {wanted.__name__}, not {type(ledger).__name__}{advice}")
+
+
+def _nap() -> float:
+    """Return for how many seconds those who disturbed each other go apart."""
+    return uniform(0.0, 0.02)  # noqa: S311 - spreads the attempts, hides nothing
+
+
+def _naps() -> Iterator[float]:
+    """Yield how long to wait before each further look, until there is no further one."""
+    until, nap = time.monotonic() + _CONFIRM_SECONDS, 0.005
+    while True:
+        yield nap
+        if time.monotonic() > until:
+            return
+        nap = min(2 * nap, 0.1)
