@@ -13,7 +13,7 @@ from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, Terms
 from game_operator.ledger.sqlite import path_of
 from game_operator.models.webhooks import WebhookCall
 
-__all__ = ["KINDS", "CallerKind", "Joining", "sqlalchemy_url"]
+__all__ = ["KINDS", "CallerKind", "Joining", "django_alias", "sqlalchemy_url"]
 
 DEFAULT = Terms()
 
@@ -204,10 +204,11 @@ _ALIASES = count(1)
 
 
 @contextmanager
-def _django(url: str, **options: Any) -> Iterator[Joining]:
+def django_alias(url: str) -> Iterator[str]:
+    """Make Django know the database of *url* under an alias."""
     from django.apps import apps
     from django.conf import settings
-    from django.db import connections, transaction
+    from django.db import connections
 
     if not settings.configured:
         settings.configure()
@@ -216,6 +217,21 @@ def _django(url: str, **options: Any) -> Iterator[Joining]:
     connections.settings[alias] = connections.configure_settings({"default": {}, alias: _django_database(url)})[alias]
     mine = connections[alias]
     mine.inc_thread_sharing()
+    yield alias
+    mine.close()
+    del connections.settings[alias]
+
+
+@contextmanager
+def _django(url: str, **options: Any) -> Iterator[Joining]:
+    with django_alias(url) as alias:
+        yield from _django_joining(url, alias, options)
+
+
+def _django_joining(url: str, alias: str, options: dict[str, Any]) -> Iterator[Joining]:
+    from django.db import connections, transaction
+
+    mine = connections[alias]
     open_blocks: list[Any] = []
 
     def execute(sql: str) -> Sequence[Any]:
@@ -236,8 +252,6 @@ def _django(url: str, **options: Any) -> Iterator[Joining]:
     with SqlLedger(url, **options) as ledger:
         commit, rollback = (lambda: end(undo=False)), (lambda: end(undo=True))
         yield Joining(mine, _sync_apply(ledger, mine), execute, begin, commit, rollback)
-    mine.close()
-    del connections.settings[alias]
 
 
 def _django_database(url: str) -> dict[str, Any]:

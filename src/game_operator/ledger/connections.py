@@ -83,6 +83,7 @@ class _Sqlite3:
             return cursor.fetchall(), cursor.rowcount
         finally:
             self.original.text_factory = text_factory
+            cursor.close()  # In a traceback that is kept, it would keep a closed connection's locks.
 
 
 class _Psycopg:

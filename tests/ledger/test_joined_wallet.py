@@ -1,0 +1,378 @@
+"""JoinedWallet: the call and the operator's statements are committed before the answer, or SUCCESS is not answered."""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+from game_operator.errors import LedgerError
+from game_operator.ledger import SqlLedger
+from game_operator.models.webhooks import WithdrawCall
+from game_operator.wallet import JoinedWallet
+from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+from tests.support.joined_wallets import WALLETS, Opened, Statements, WalletKind, asked
+from tests.support.postgres import PostgresServer
+from tests.support.raw_sql import run
+
+_NUMBERS = count(1)
+_RUNS = Generator[Any, Any, None]
+
+# A refusal of the server's as it comes, as often as it is told: a sequence is not rolled back.
+_ON_POSTGRES = """
+CREATE SEQUENCE refusals;
+CREATE TABLE trouble (sqlstate text NOT NULL, times integer NOT NULL);
+CREATE FUNCTION refuse(state text, times bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('refusals') <= times THEN RAISE EXCEPTION USING ERRCODE = state, MESSAGE = 'refused for a test'; END IF;
+END $$;
+CREATE FUNCTION refuse_late() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM refuse(NEW.sqlstate, NEW.times); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON trouble DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW EXECUTE FUNCTION refuse_late();
+"""
+
+
+@pytest.fixture(scope="module")
+def shared_database(postgres: PostgresServer) -> Iterator[str]:
+    """One PostgreSQL database for all these tests."""
+    url = postgres.create_database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE journal (entry varchar(80) PRIMARY KEY)")
+        connection.execute(_ON_POSTGRES.encode())
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture(scope="module", params=WALLETS, ids=str)
+def kind(request: pytest.FixtureRequest) -> WalletKind:
+    """Each kind of transaction."""
+    chosen: WalletKind = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def opened(
+    kind: WalletKind, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Opened]:
+    """A ledger and transactions of that kind."""
+    if kind.database == "sqlite":
+        url = f"sqlite:///{tmp_path_factory.mktemp('joined') / 'wallet.db'}"
+        run(url, "CREATE TABLE journal (entry varchar(80) PRIMARY KEY)")
+    else:
+        url = request.getfixturevalue("shared_database")
+    with kind.open(url) as made:
+        yield made
+
+
+class Player(NamedTuple):
+    """A player with 10.00 and a bet of 5.00, and what is written beside it."""
+
+    opened: Opened
+    id: str
+    bet: WithdrawCall
+
+    @property
+    def held(self) -> tuple[int, bool]:
+        """The balance in cents, and whether the bet is stored."""
+        ledger, portal = self.opened.ledger, self.opened.portal
+        ask = portal.call if portal else lambda work, *arguments: work(*arguments)
+        return ask(ledger.balance, self.id), ask(ledger.bet, self.bet.bet_id) is not None
+
+    def entries(self) -> list[str]:
+        """What the operator's statements left behind."""
+        rows: list[str] = []
+
+        def look(does: Statements, _call: Any, _outcome: Any, connection: Any) -> _RUNS:
+            found = yield does.execute(connection, f"SELECT entry FROM journal WHERE entry LIKE '{self.id}:%'")  # noqa: S608
+            rows.extend(sorted(row[0].partition(":")[2] for row in found))
+
+        late = rollback(f"{self.id} looked at", self.id, None)
+        self.opened.call(self.opened.wallet(look), late)
+        return rows
+
+    def writes(self, entry: str) -> str:
+        """A statement that leaves *entry*."""
+        return f"INSERT INTO journal VALUES ('{self.id}:{entry}')"  # noqa: S608
+
+    def play(self, after: Any, **settings: Any) -> Any:
+        """Return the reply to the bet."""
+        return self.opened.call(self.opened.wallet(after, **settings), self.bet)
+
+
+@pytest.fixture
+def player(opened: Opened) -> Player:
+    """A player of this test's own."""
+    name = f"player {next(_NUMBERS)}"
+    arguments = (name, Decimal("10.00"))
+    if opened.portal:
+        opened.portal.call(opened.ledger.open_account, *arguments)
+    else:
+        opened.ledger.open_account(*arguments)
+    return Player(opened, name, withdraw(f"bet of {name}", name))
+
+
+def _writing(player: Player, entry: str = "mine") -> Any:
+    def after(does: Statements, call: Any, outcome: Any, connection: Any) -> _RUNS:
+        yield does.execute(connection, player.writes(f"{call.operation} {outcome.code or outcome.applied} {entry}"))
+
+    return after
+
+
+def test_the_call_and_own_statements_are_committed_before_the_answer(player: Player) -> None:
+    """Both are there once SUCCESS was answered; refusals and repeats run them too, player-balance does not."""
+    wallet = player.opened.wallet(_writing(player))
+    assert player.opened.call(wallet, player.bet).balance_cents == 500
+    assert player.held == (500, True)
+    assert player.opened.call(player.opened.wallet(_writing(player, "again")), player.bet).balance_cents == 500
+    large = withdraw(f"{player.id} large", player.id, 501)
+    assert player.opened.call(wallet, large).code == "INSUFFICIENT_BALANCE"
+    assert player.opened.call(wallet, ask_balance(player.id)).balance_cents == 500
+    assert player.opened.call(wallet, deposit(player.bet.bet_id, player.id)).balance_cents == 1750
+    assert player.entries() == [
+        "deposit True mine",
+        "withdraw False again",
+        "withdraw INSUFFICIENT_BALANCE mine",
+        "withdraw True mine",
+    ]
+
+
+def test_a_swallowed_error_is_never_answered_with_success(player: Player, kind: WalletKind) -> None:
+    """PostgreSQL would answer COMMIT with a silent ROLLBACK; on SQLite the statement alone fails, and all is well."""
+
+    def after(does: Statements, _call: Any, _outcome: Any, connection: Any) -> _RUNS:
+        yield does.execute(connection, player.writes("once"))
+        try:
+            yield does.execute(connection, player.writes("once"))
+        except Exception as failed:
+            assert "unique" in str(failed).lower()  # noqa: PT017 - swallowed, as an operator's program does
+
+    if kind.database == "sqlite":
+        assert player.play(after).balance_cents == 500
+        assert (player.held, player.entries()) == ((500, True), ["once"])
+        return
+    with pytest.raises(LedgerError, match=r"after\(\) swallowed the error of a statement.*savepoint"):
+        player.play(after)
+    assert (player.held, player.entries()) == ((1000, False), [])
+    assert player.play(_writing(player)).balance_cents == 500
+
+
+def test_an_error_in_a_savepoint_of_its_own_may_be_swallowed(player: Player) -> None:
+    """The way to do without a statement: psycopg's transaction(), SQLAlchemy's begin_nested(), Django's atomic()."""
+
+    def after(does: Statements, _call: Any, _outcome: Any, connection: Any) -> _RUNS:
+        yield does.nested(connection, player.writes("once"))
+        try:
+            yield does.nested(connection, player.writes("once"))
+        except Exception:  # noqa: S110 - swallowed, as an operator's program does
+            pass
+        yield does.execute(connection, player.writes("more"))
+
+    assert player.play(after).balance_cents == 500
+    assert (player.held, player.entries()) == ((500, True), ["more", "once"])
+
+
+class OddError(Exception):
+    """An error of the operator's own."""
+
+
+def test_what_own_code_raises_comes_out_and_undoes_all(player: Player) -> None:
+    """It is not retried; the repeat of the call is applied."""
+    runs = []
+
+    def after(does: Statements, _call: Any, _outcome: Any, connection: Any) -> _RUNS:
+        runs.append(1)
+        yield does.execute(connection, player.writes("mine"))
+        raise OddError
+
+    with pytest.raises(OddError):
+        player.play(after)
+    assert (player.held, player.entries(), len(runs)) == ((1000, False), [], 1)
+    assert player.play(_writing(player)).balance_cents == 500
+
+
+@pytest.mark.parametrize("ending", ["commit", "rollback"])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["and nothing more", "and goes on"])
+def test_own_code_that_ends_the_transaction(player: Player, kind: WalletKind, ending: str, goes_on: bool) -> None:
+    """Whether the call was kept is in doubt: no SUCCESS, no second attempt, and the repeat moves nothing twice."""
+    runs = []
+
+    def after(does: Statements, _call: Any, _outcome: Any, connection: Any) -> _RUNS:
+        runs.append(1)
+        yield getattr(does, ending)(connection)
+        if goes_on:
+            if kind.name == "sqlite3":
+                yield does.execute(connection, "BEGIN")
+            yield does.execute(connection, player.writes("afterwards"))
+
+    with pytest.raises(
+        Exception, match=r"(?i)after\(\) has ended|closed transaction|forbid|Explicit \w+\(\) "
+    ) as failed:
+        player.play(after)
+    # Django and psycopg's transaction() refuse it themselves, and SQLAlchemy whatever comes next.
+    by_itself = kind.name.startswith("django") or kind.name == "psycopg, transaction()"
+    by_itself = by_itself or (kind.name.startswith("sqlalchemy") and goes_on)
+    assert isinstance(failed.value, LedgerError) is not by_itself
+    assert len(runs) == 1
+    kept = player.held == (500, True)
+    assert kept or player.held == (1000, False)
+    assert player.play(_writing(player)).balance_cents == 500
+    assert player.held == (500, True)
+
+
+_ASKING = [*asked("transaction()"), *asked("psycopg async"), *asked("session, psycopg"), *asked("session, asyncpg")]
+_ASKING += asked("django, postgres")
+
+
+@pytest.mark.parametrize("kind", _ASKING, ids=str, indirect=True, scope="module")
+@pytest.mark.parametrize("late", [False, True], ids=["in a statement", "at commit"])
+@pytest.mark.parametrize(
+    ("sqlstate", "times", "runs", "is_kept"),
+    [
+        pytest.param("40001", 2, 3, True, id="two serialization failures"),
+        pytest.param("40P01", 1, 2, True, id="a deadlock"),
+        pytest.param("40001", 3, 3, False, id="serialization failures without end"),
+        pytest.param("55P03", 1, 1, False, id="a lock that is not available"),
+    ],
+)
+def test_only_what_postgresql_asks_to_repeat_is_repeated(
+    player: Player, sqlstate: str, times: int, runs: int, is_kept: bool, late: bool
+) -> None:
+    """The whole block, at most three times: nothing of an attempt that failed is left."""
+    seen = []
+    refuse = f"INSERT INTO trouble VALUES ('{sqlstate}', {times})"
+    if not late:
+        refuse = f"SELECT refuse('{sqlstate}', {times})"
+
+    def after(does: Statements, _call: Any, outcome: Any, connection: Any) -> _RUNS:
+        seen.append(outcome.applied)
+        if len(seen) == 1:
+            yield does.execute(connection, "SELECT setval('refusals', 1, false)")
+        yield does.execute(connection, player.writes("mine"))
+        yield does.execute(connection, refuse)
+
+    if is_kept:
+        assert player.play(after).balance_cents == 500
+    else:
+        with pytest.raises(Exception, match="refused for a test"):
+            player.play(after)
+    assert seen == [True] * runs
+    assert player.held == ((500, True) if is_kept else (1000, False))
+    assert player.entries() == (["mine"] if is_kept else [])
+
+
+class _Swallowing:
+    """A context manager that swallows what it is left with."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> Any:
+        return self._inner.__enter__()
+
+    def __exit__(self, *failed: Any) -> bool:
+        self._inner.__exit__(*failed)
+        return True
+
+    async def __aenter__(self) -> Any:
+        return await self._inner.__aenter__()
+
+    async def __aexit__(self, *failed: Any) -> bool:
+        await self._inner.__aexit__(*failed)
+        return True
+
+
+_TWO = [each for each in WALLETS if each.name in ("sqlite3", "sqlalchemy async session, asyncpg")]
+
+
+@pytest.mark.parametrize("kind", _TWO, ids=str, indirect=True, scope="module")
+def test_a_manager_that_swallows_is_a_failure(player: Player) -> None:
+    """Rolled back and silent, it would let the call be answered."""
+
+    def after(_does: Statements, _call: Any, _outcome: Any, _connection: Any) -> _RUNS:
+        raise OddError
+        yield
+
+    def transaction() -> _Swallowing:
+        return _Swallowing(player.opened.transaction())
+
+    with pytest.raises(LedgerError, match=r"swallowed the exception of a failed call"):
+        player.play(after, transaction=transaction)
+    assert player.held == (1000, False)
+    assert player.play(_writing(player), transaction=transaction).balance_cents == 500
+
+
+def test_every_kind_of_call_is_found_after_its_commit(player: Player) -> None:
+    """With confirm="always" each call, and each repeat, is looked up; refusals and player-balance are not."""
+    wallet, call = player.opened.wallet(confirm="always"), player.opened.call
+    bet_id, name = player.bet.bet_id, player.id
+    for asking in (
+        player.bet,
+        deposit(bet_id, name),
+        claim(f"claim of {name}", name),
+        withdraw(f"{bet_id} 2", name),
+        rollback(f"{bet_id} 2", name, None),
+        ask_balance(name),
+    ):
+        first = call(wallet, asking)
+        again = call(wallet, asking)
+        assert (first.code, again.code, first.balance_cents) == (None, None, again.balance_cents)
+    assert call(wallet, rollback(bet_id, name, None)).code == "BET_ALREADY_CLOSED"
+    assert player.held == (2050, True)
+
+
+def test_an_unreadable_call_is_kept_in_a_transaction_of_the_operators(player: Player) -> None:
+    """The same body twice is one anomaly, seen twice; it is under the wallet's source."""
+    opened, body = player.opened, f"{{{player.id}".encode()
+    wallet = opened.wallet(source="live")
+    for _ in range(2):
+        opened.ask(wallet, "keep_anomaly", "deposit", "unreadable", body)
+
+    async def listed() -> list[Any]:
+        return [each async for each in opened.ledger.anomalies(source="live")]
+
+    anomalies = opened.portal.call(listed) if opened.portal else list(opened.ledger.anomalies(source="live"))
+    assert [(each.kind, each.seen) for each in anomalies if each.body == body] == [("unreadable", 2)]
+
+
+@pytest.mark.parametrize(
+    "kind", asked("psycopg, transaction()") + asked("sqlite3"), ids=str, indirect=True, scope="module"
+)
+def test_an_anomaly_is_kept_with_the_transaction_or_not_at_all(player: Player) -> None:
+    """``ledger.keep_anomaly(connection=…)`` belongs to the caller's transaction."""
+    ledger, body = player.opened.ledger, player.id.encode()
+    for fails in (True, False):
+
+        @contextmanager
+        def own(fails: bool = fails) -> Iterator[Any]:
+            with player.opened.transaction() as connection:
+                yield connection
+                if fails:
+                    raise OddError
+
+        try:
+            with own() as connection:
+                ledger.keep_anomaly("deposit", "unreadable", body, source="kept", connection=connection)
+        except OddError:
+            assert fails
+        kept = [each for each in ledger.anomalies(source="kept") if each.body == body]
+        assert len(kept) == (0 if fails else 1)
+
+
+def test_threads_share_a_wallet(tmp_path: Path) -> None:
+    """Sixteen threads place a bet each, twice: each is debited once."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    (kind,) = asked("sqlite3")
+    with kind.open(f"sqlite:///{tmp_path / 'wallet.db'}") as opened, ThreadPoolExecutor(16) as threads:
+        opened.ledger.open_account("p1", Decimal("100.00"))
+        wallet: JoinedWallet = opened.wallet()
+        bets = [withdraw(f"b{number % 16}", amount_cents=100) for number in range(32)]
+        assert all(reply.code is None for reply in threads.map(wallet.withdraw, bets))
+        assert opened.ledger.balance("p1") == 8400
+        ledger: SqlLedger = opened.ledger
+        assert ledger.verify().sound
