@@ -1,7 +1,7 @@
 """JoinedWallet over every kind of transaction that an operator opens: real drivers, real databases, one face."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
@@ -204,7 +204,7 @@ def _alchemy(connection: Any, sql: str) -> Sequence[Any]:
     from sqlalchemy import text
 
     result = connection.execute(text(sql))
-    return result.fetchall() if result.returns_rows else []  # type: ignore[no-any-return]  # SQLAlchemy's rows.
+    return result.fetchall() if result.returns_rows else []
 
 
 def _alchemy_nested(connection: Any, sql: str) -> Sequence[Any]:
@@ -230,7 +230,7 @@ async def _async_alchemy(connection: Any, sql: str) -> Sequence[Any]:
     from sqlalchemy import text
 
     result = await connection.execute(text(sql))
-    return result.fetchall() if result.returns_rows else []  # type: ignore[no-any-return]  # SQLAlchemy's rows.
+    return result.fetchall() if result.returns_rows else []
 
 
 async def _async_alchemy_nested(connection: Any, sql: str) -> Sequence[Any]:
@@ -265,7 +265,7 @@ def _async_ledger(url: str, options: dict[str, Any]) -> Iterator[tuple[BlockingP
 def _django(connection: Any, sql: str) -> Sequence[Any]:
     with connection.cursor() as cursor:
         cursor.execute(sql)
-        return cursor.fetchall() if cursor.description else []  # type: ignore[no-any-return]  # Django has no types.
+        return cursor.fetchall() if cursor.description else []
 
 
 def _django_nested(connection: Any, sql: str) -> Sequence[Any]:

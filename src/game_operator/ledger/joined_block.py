@@ -13,13 +13,13 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, Asyn
 from random import uniform
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from game_operator.errors import ConfigurationError, LedgerError, shown
+from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, shown
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_ledger import AsyncSqlLedger
 from game_operator.ledger.book import Item
 from game_operator.ledger.joined import asks_to_repeat
 from game_operator.ledger.sql_ledger import SqlLedger
-from game_operator.models.webhooks import BalanceCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, MovingCall, WebhookCall
 
 __all__ = ["AsyncJoinedBlock", "AsyncTransaction", "Confirm", "JoinedBlock", "Transaction"]
 
@@ -56,13 +56,9 @@ class _Settings:
         self.transaction, self.after, self.terms, self.confirm = transaction, after, terms, confirm
         self.is_found = False
 
-    def runs_after(self, call: WebhookCall) -> bool:
-        """Return whether the operator's statements belong to *call*."""
-        return self.after is not None and not isinstance(call, BalanceCall)
-
-    def is_doubted(self, call: WebhookCall, outcome: Outcome) -> bool:
-        """Return whether *call* is to be looked up before it is answered."""
-        if outcome.refused or isinstance(call, BalanceCall) or self.confirm == "never":
+    def is_doubted(self, outcome: Outcome) -> bool:
+        """Return whether a call with *outcome* is to be looked up before it is answered."""
+        if outcome.refused or self.confirm == "never":
             return False
         # A replay too: in a transaction that stays open, the first one was never committed.
         return (outcome.applied or outcome.replayed) and (self.confirm == "always" or not self.is_found)
@@ -87,7 +83,7 @@ class JoinedBlock:
     def apply(self, call: WebhookCall) -> Outcome:
         """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
         outcome = self._repeated(lambda connection: self._applied(call, connection))
-        if self._settings.is_doubted(call, outcome):
+        if not isinstance(call, BalanceCall) and self._settings.is_doubted(outcome):
             self._find(call)
             self._settings.found(outcome)
         return outcome
@@ -103,6 +99,8 @@ class JoinedBlock:
         for left in reversed(range(_MOST_ATTEMPTS)):
             try:
                 return self._once(work)
+            except TransactionRequiredError as failed:
+                raise _opened_none() from failed
             except LedgerError:
                 raise
             except Exception as failed:
@@ -122,12 +120,12 @@ class JoinedBlock:
     def _applied(self, call: WebhookCall, connection: Any) -> Outcome:
         settings = self._settings
         held = self._ledger._joiner.hold(Item(call, settings.terms), connection)
-        if settings.after is not None and settings.runs_after(call):
+        if settings.after is not None and not isinstance(call, BalanceCall):
             _check_plain(settings.after(call, held.outcome, connection))
         held.release()
         return held.outcome
 
-    def _find(self, call: WebhookCall) -> None:
+    def _find(self, call: MovingCall) -> None:
         for nap in _naps():
             if self._ledger._read(lambda: self._ledger._queries.stands(call, self._settings.terms.source)):
                 return
@@ -153,7 +151,7 @@ class AsyncJoinedBlock:
     async def apply(self, call: WebhookCall) -> Outcome:
         """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
         outcome = await self._repeated(lambda connection: self._applied(call, connection))
-        if self._settings.is_doubted(call, outcome):
+        if not isinstance(call, BalanceCall) and self._settings.is_doubted(outcome):
             await self._find(call)
             self._settings.found(outcome)
         return outcome
@@ -169,6 +167,8 @@ class AsyncJoinedBlock:
         for left in reversed(range(_MOST_ATTEMPTS)):
             try:
                 return await self._once(work)
+            except TransactionRequiredError as failed:
+                raise _opened_none() from failed
             except LedgerError:
                 raise
             except Exception as failed:
@@ -188,14 +188,14 @@ class AsyncJoinedBlock:
     async def _applied(self, call: WebhookCall, connection: Any) -> Outcome:
         settings = self._settings
         held = await self._ledger._joiner.hold_async(Item(call, settings.terms), connection)
-        if settings.after is not None and settings.runs_after(call):
+        if settings.after is not None and not isinstance(call, BalanceCall):
             answer = settings.after(call, held.outcome, connection)
             if inspect.isawaitable(answer):
                 await answer
         await held.release()
         return held.outcome
 
-    async def _find(self, call: WebhookCall) -> None:
+    async def _find(self, call: MovingCall) -> None:
         for nap in _naps():
             if await self._ledger._read(lambda: self._ledger._queries.stands(call, self._settings.terms.source)):
                 return
@@ -261,6 +261,10 @@ def _swallowed() -> LedgerError:
         "The context manager of transaction= swallowed the exception of a failed call (its __exit__ returned True). "
         "The call was not answered, because it may have been rolled back: let exceptions through."
     )
+
+
+def _opened_none() -> TransactionRequiredError:
+    return TransactionRequiredError(f"transaction= yielded a connection with no open transaction. Pass {_CALLABLES}.")
 
 
 def _not_committed() -> LedgerError:

@@ -1,0 +1,502 @@
+"""Transactions that do not commit, or not to the disk, although a joined call was answered: each is found out."""
+
+import copy
+import dataclasses
+import logging
+import pickle
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine, event, text
+from sqlalchemy.orm import Session, sessionmaker
+
+from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Outcome, SqlLedger, TableAccounts, joined_block
+from game_operator.ledger.sqlite import path_of
+from game_operator.profile import Profile
+from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
+from game_operator.webhooks import AcceptUnsigned, KeepsAnomalies, WebhookReceiver
+from tests.support.callers import KINDS, CallerKind, django_alias, sqlalchemy_url
+from tests.support.calls import ask_balance, deposit, rollback, withdraw
+from tests.support.joined_wallets import WALLETS, of_sqlite3
+from tests.support.postgres import PostgresServer
+from tests.support.webhooks import encoded
+
+pytestmark = pytest.mark.filterwarnings("ignore:AcceptUnsigned lets anybody:UserWarning")
+
+
+@pytest.fixture(scope="module")
+def module_url(postgres: PostgresServer) -> Iterator[str]:
+    """One PostgreSQL database for these tests."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of each kind, emptied."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'wallet.db'}"
+    address: str = request.getfixturevalue("emptied_url")
+    return address
+
+
+@pytest.fixture
+def emptied_url(module_url: str) -> str:
+    """The PostgreSQL database, emptied."""
+    with psycopg.connect(module_url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return module_url
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[SqlLedger]:
+    """A ledger with an account of 10.00."""
+    with SqlLedger(url) as opened:
+        opened.open_account("p1", Decimal("10.00"))
+        yield opened
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[Any]:
+    """SQLAlchemy's engine on that database."""
+    made = create_engine(sqlalchemy_url(url, "pysqlite" if url.startswith("sqlite") else "psycopg"))
+    yield made
+    made.dispose()
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody commits later here."""
+    monkeypatch.setattr(joined_block, "_CONFIRM_SECONDS", 0.01)
+
+
+@contextmanager
+def _only_a_savepoint(engine: Any) -> Iterator[Any]:
+    with engine.connect() as connection, connection.begin() as outer:
+        connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS outside (entry integer)")
+        connection.exec_driver_sql("INSERT INTO outside VALUES (1)")
+        with connection.begin_nested():
+            yield connection
+        outer.rollback()
+
+
+@contextmanager
+def _begun(engine: Any) -> Iterator[Any]:
+    with engine.connect() as connection:
+        connection.exec_driver_sql("SELECT 1")
+        yield connection
+
+
+#: What users pass by mistake; none of it commits.
+_NEVER_COMMITS: dict[str, Callable[[Any], Callable[[], Any]]] = {
+    "engine.connect": lambda engine: engine.connect,
+    "a connection that has begun": lambda engine: partial(_begun, engine),
+    "a sessionmaker itself": sessionmaker,
+    "a savepoint of an outer transaction": lambda engine: partial(_only_a_savepoint, engine),
+}
+
+
+@pytest.mark.parametrize("make", _NEVER_COMMITS.values(), ids=_NEVER_COMMITS)
+def test_a_transaction_that_never_commits(ledger: SqlLedger, engine: Any, make: Callable[[Any], Any]) -> None:
+    """The first applied call is looked up over the ledger's own connection; the error names what to pass."""
+    wallet = JoinedWallet(ledger, make(engine))
+    for _ in range(2):
+        with pytest.raises(LedgerError, match=r"engine\.begin \(not engine\.connect\).*durable=True") as failed:
+            wallet.withdraw(withdraw())
+        opened_none = isinstance(failed.value, TransactionRequiredError)
+        assert opened_none is (make is _NEVER_COMMITS["engine.connect"])
+        advice = ("is not committed", "non_atomic_requests", "TestCase")
+        assert opened_none or all(each in str(failed.value) for each in advice)
+    assert ledger.bet("b1") is None
+    right = JoinedWallet(ledger, engine.begin)
+    assert right.withdraw(withdraw()).balance_cents == 500
+
+
+def test_a_session_that_stays_open_answers_no_repeat(ledger: SqlLedger, engine: Any) -> None:
+    """In a transaction that is never committed the first call is known to its repeats, and to nobody else."""
+    with Session(engine) as session:
+        wallet = JoinedWallet(ledger, lambda: nullcontext(session))
+        for _ in range(3):
+            with pytest.raises(LedgerError, match="is not committed"):
+                wallet.withdraw(withdraw())
+        session.rollback()
+    assert ledger.bet("b1") is None
+
+
+class _Switched:
+    """A transaction that commits while it is switched on."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine, self.commits = engine, True
+
+    @contextmanager
+    def __call__(self) -> Iterator[Any]:
+        with self.engine.connect() as connection, connection.begin() as transaction:
+            yield connection
+            if not self.commits:
+                transaction.rollback()
+
+
+@pytest.mark.parametrize(
+    ("confirm", "fails_first", "fails_later"),
+    [("first", True, False), ("always", True, True), ("never", False, False)],
+)
+def test_how_long_calls_are_looked_up(
+    ledger: SqlLedger, engine: Any, confirm: Any, fails_first: bool, fails_later: bool
+) -> None:
+    """Until one applied call was found, always, or never; a repeat that is found says nothing of its transaction."""
+    switch = _Switched(engine)
+    assert JoinedWallet(ledger, switch).withdraw(withdraw("known")).code is None
+    wallet = JoinedWallet(ledger, switch, confirm=confirm)
+
+    def fails(bet_id: str) -> bool:
+        switch.commits = False
+        try:
+            return wallet.withdraw(withdraw(bet_id, amount_cents=1)).code is not None
+        except LedgerError:
+            return True
+        finally:
+            switch.commits = True
+
+    assert wallet.withdraw(withdraw("known")).code is None  # a repeat
+    assert fails("b1") is fails_first
+    assert wallet.withdraw(withdraw("b2", amount_cents=1)).code is None
+    assert fails("b3") is fails_later
+    assert ledger.balance("p1") == 499
+
+
+def test_a_commit_that_is_seen_a_little_later_is_found(
+    ledger: SqlLedger, engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look-up is repeated for a while."""
+    monkeypatch.setattr(joined_block, "_CONFIRM_SECONDS", 2.0)
+    with engine.connect() as connection:
+
+        @contextmanager
+        def late() -> Iterator[Any]:
+            connection.begin()
+            yield connection
+
+        naps: list[float] = []
+
+        def nap(seconds: float) -> None:
+            naps.append(seconds)
+            if len(naps) == 2:
+                connection.commit()
+
+        monkeypatch.setattr("game_operator.ledger.joined_block.time.sleep", nap)
+        assert JoinedWallet(ledger, late).withdraw(withdraw()).balance_cents == 500
+    assert len(naps) == 2
+
+
+@pytest.mark.parametrize("call", [deposit("open"), rollback("open", tx_id=None)], ids=["deposit", "rollback"])
+def test_a_settlement_that_is_not_committed(ledger: SqlLedger, engine: Any, call: Any) -> None:
+    """Its bet is there and still open: that is no sign of the settlement."""
+    ledger.apply(withdraw("open"))
+    with pytest.raises(LedgerError, match="is not committed"):
+        getattr(JoinedWallet(ledger, partial(_begun, engine)), call.operation)(call)
+    assert ledger.balance("p1") == 500
+
+
+@pytest.fixture
+def alias(url: str) -> Iterator[str]:
+    """Django's name for that database."""
+    with django_alias(url) as name:
+        yield name
+
+
+def test_a_durable_atomic_block_inside_another_names_the_cure(ledger: SqlLedger, alias: str) -> None:
+    """Under ATOMIC_REQUESTS the view's own block would decide after the answer."""
+    from django.db import connections, transaction
+
+    durable = partial(transaction.atomic, using=alias, durable=True)
+
+    @contextmanager
+    def own() -> Iterator[Any]:
+        with durable():
+            yield connections[alias]
+
+    for opens in (durable, own):
+        with transaction.atomic(using=alias), pytest.raises(LedgerError, match="non_atomic_requests"):
+            JoinedWallet(ledger, opens).withdraw(withdraw())
+    with pytest.raises(LedgerError, match="without durable=True"):
+        JoinedWallet(ledger, partial(transaction.atomic, using=alias)).withdraw(withdraw())
+    assert ledger.bet("b1") is None
+    for opens in (durable, own):
+        assert JoinedWallet(ledger, opens).withdraw(withdraw()).balance_cents == 500
+
+
+def test_djangos_plain_atomic_inside_another_is_found_out(ledger: SqlLedger, alias: str) -> None:
+    """Without durable=True only a savepoint is released: the call is not committed when it is to be answered."""
+    from django.db import connections, transaction
+
+    @contextmanager
+    def own() -> Iterator[Any]:
+        with transaction.atomic(using=alias):
+            yield connections[alias]
+
+    with suppress(KeyError), transaction.atomic(using=alias):
+        with pytest.raises(LedgerError, match=r"is not committed.*non_atomic_requests"):
+            JoinedWallet(ledger, own).withdraw(withdraw())
+        # In a TestCase, which is such a block, nobody commits: there confirm="never" is the way.
+        assert JoinedWallet(ledger, own, confirm="never").withdraw(withdraw()).balance_cents == 500
+        raise KeyError("the test is over")
+    assert ledger.bet("b1") is None
+
+
+def _posted(wallet: Any, path: str, body: Any, **profile: Any) -> bytes:
+    receiver = WebhookReceiver(authenticator=AcceptUnsigned(), profile=Profile(**profile))
+    raw = body if isinstance(body, bytes) else encoded(body)
+    return receiver.handle(path, {}, raw, wallet).body
+
+
+@pytest.fixture
+def sqlite_ledger(tmp_path: Path) -> Iterator[SqlLedger]:
+    """A ledger of one kind, for what no database decides."""
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as opened:
+        opened.open_account("p1", Decimal("10.00"))
+        yield opened
+
+
+def test_the_receiver_answers_system_error_and_logs_once(
+    sqlite_ledger: SqlLedger, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What after() raises undoes the call; the repeat is applied."""
+    url, fail = f"sqlite:///{tmp_path / 'wallet.db'}", [True]
+
+    def after(_call: Any, _outcome: Any, _connection: Any) -> None:
+        if fail:
+            raise KeyError(fail.pop())
+
+    wallet = JoinedWallet(sqlite_ledger, partial(of_sqlite3, url), after)
+    body = {"player_id": "p1", "amount": 500, "action": "BET", "action_id": "b1"}
+    with caplog.at_level(logging.WARNING):
+        assert b"SYSTEM_ERROR" in _posted(wallet, "/withdraw", body)
+    (record,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert "KeyError" in record.getMessage()
+    assert sqlite_ledger.balance("p1") == 1000
+    assert b'"balance":5.00' in _posted(wallet, "/withdraw", body)
+
+
+def test_a_batch_is_a_transaction_for_each_deposit(sqlite_ledger: SqlLedger, tmp_path: Path) -> None:
+    """One that fails is left out of the answer and undone; the others are committed."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    for bet_id in ("b1", "b2", "b3"):
+        sqlite_ledger.apply(withdraw(bet_id, amount_cents=100))
+
+    def after(call: Any, _outcome: Any, _connection: Any) -> None:
+        if call.bet_id == "b2":
+            raise KeyError("b2")
+
+    items = [
+        {"player_id": "p1", "amount": 10, "action": {"type": "BET"}, "action_id": bet_id, "tx_id": f"t {bet_id}"}
+        for bet_id in ("b1", "b2", "b3")
+    ]
+    wallet = JoinedWallet(sqlite_ledger, partial(of_sqlite3, url), after)
+    answer = _posted(wallet, "/deposit-batch", items, deposit_batch=True)
+    assert [name in answer for name in (b"t b1", b"t b2", b"t b3")] == [True, False, True]
+    states = [getattr(sqlite_ledger.bet(bet_id), "state", None) for bet_id in ("b1", "b2", "b3")]
+    assert states == ["CLOSED", "OPEN", "CLOSED"]
+
+
+def test_a_genuine_deposit_that_cannot_be_read_is_kept(sqlite_ledger: SqlLedger, tmp_path: Path) -> None:
+    """Its body is an anomaly of the ledger, by any wallet."""
+    wallet = JoinedWallet(sqlite_ledger, partial(of_sqlite3, f"sqlite:///{tmp_path / 'wallet.db'}"))
+    assert isinstance(wallet, KeepsAnomalies)
+    assert b"INVALID_REQUEST" in _posted(wallet, "/deposit", b'{"player_id": "p1"')
+    (kept,) = sqlite_ledger.anomalies()
+    assert (kept.kind, kept.operation, kept.body) == ("unreadable", "deposit", b'{"player_id": "p1"')
+
+
+def test_what_cannot_make_a_wallet(sqlite_ledger: SqlLedger, tmp_path: Path) -> None:
+    """The wrong ledger, callable or choice is refused at once, with what to pass instead."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    awaited, engine = AsyncSqlLedger(url), create_engine(url)
+    anything: Any = MemoryLedger()
+    with pytest.raises(TypeError, match="must be an open SqlLedger, not MemoryLedger"):
+        JoinedWallet(anything, engine.begin)
+    anything = awaited
+    with pytest.raises(TypeError, match="give it to AsyncJoinedWallet"):
+        JoinedWallet(anything, engine.begin)
+    anything = sqlite_ledger
+    with pytest.raises(TypeError, match="give it to JoinedWallet"):
+        AsyncJoinedWallet(anything, anything)
+    anything = engine
+    with pytest.raises(TypeError, match=r"not Engine\. Pass engine\.begin"):
+        JoinedWallet(sqlite_ledger, anything)
+    with pytest.raises(ConfigurationError, match='"first", "always" or "never", not \'once\''):
+        JoinedWallet(sqlite_ledger, engine.begin, confirm="once")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="after must be a function"):
+        JoinedWallet(sqlite_ledger, engine.begin, "after")  # type: ignore[arg-type]
+
+    async def after(*_: Any) -> None:
+        """Do nothing."""
+
+    with pytest.raises(TypeError, match="after is async"):
+        JoinedWallet(sqlite_ledger, engine.begin, after)
+    with pytest.raises(LedgerError, match=r"after\(\) is to be awaited"):
+        JoinedWallet(sqlite_ledger, engine.begin, lambda *_: after()).withdraw(withdraw())
+    anything = lambda: 7  # noqa: E731 - of no type
+    with pytest.raises(TypeError, match=r"returned a int, which is not a context manager.*Pass engine\.begin"):
+        JoinedWallet(sqlite_ledger, anything).withdraw(withdraw())
+    with pytest.raises(TypeError, match=r"sqlite3\.Connection"):
+        JoinedWallet(sqlite_ledger, nullcontext).withdraw(withdraw())
+    assert sqlite_ledger.balance("p1") == 1000
+
+
+@pytest.mark.anyio
+async def test_a_manager_of_the_other_kind(sqlite_ledger: SqlLedger, tmp_path: Path) -> None:
+    """One that blocks is refused under asyncio, and one that is awaited in a thread."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    awaited, engine = AsyncSqlLedger(url), create_engine(url)
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    anything: Any = engine.begin
+    with pytest.raises(TypeError, match="would block the event loop: use JoinedWallet"):
+        await AsyncJoinedWallet(awaited, anything).withdraw(withdraw())
+    anything = create_async_engine(sqlalchemy_url(url, "aiosqlite")).begin
+    with pytest.raises(TypeError, match="is for asyncio: use AsyncJoinedWallet"):
+        JoinedWallet(sqlite_ledger, anything).withdraw(withdraw())
+    await awaited.close()
+
+
+_TELLS = [kind for kind in KINDS if "psycopg" in kind.name or kind.name == "django, postgres"]
+_TELLS_NOT = [kind for kind in KINDS if kind.database == "sqlite" or "asyncpg" in kind.name]
+
+
+@pytest.mark.parametrize("kind", [*_TELLS, *_TELLS_NOT], ids=str)
+def test_a_reply_is_refused_where_the_driver_shows_that_the_transaction_failed(
+    kind: CallerKind, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Of ``apply(connection=)`` in a handler of the operator's own: the last moment to find out, before the commit."""
+    sqlite = f"sqlite:///{tmp_path / 'wallet.db'}"
+    url = sqlite if kind.database == "sqlite" else request.getfixturevalue("emptied_url")
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal("10.00"))
+    with kind.open(url) as joining:
+        joining.begin()
+        outcome = joining.apply(withdraw())
+        assert outcome.reply().balance_cents == 500
+        with pytest.raises(Exception, match="nowhere"):
+            joining.execute("SELECT * FROM nowhere")
+        if kind in _TELLS:
+            with pytest.raises(LedgerError, match="COMMIT will roll the call back"):
+                outcome.reply()
+        else:  # SQLite's transaction is sound; asyncpg does not know.
+            assert outcome.reply().balance_cents == 500
+        twin = Outcome(code=None, balance_cents=outcome.balance_cents, at_millis=outcome.at_millis, applied=True)
+        copies = [pickle.loads(pickle.dumps(outcome)), copy.copy(outcome), dataclasses.replace(outcome)]
+        for each in copies:
+            assert (each, hash(each), repr(each)) == (outcome, hash(twin), repr(twin))
+            assert each.reply().balance_cents == 500
+        assert dataclasses.asdict(outcome) == dataclasses.asdict(twin)
+        joining.rollback()
+        assert outcome.reply().balance_cents == 500  # The transaction is over: nobody can tell.
+
+
+def _settings_of(connection: Any) -> Any:
+    return connection.execute("SHOW synchronous_commit").fetchone()[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "during"),
+    [("off", "on"), ("local", "on"), ("on", "on"), ("remote_write", "remote_write"), ("remote_apply", "remote_apply")],
+)
+def test_a_joined_call_waits_for_the_disk(emptied_url: str, before: str, during: str) -> None:
+    """Whatever it does, for this transaction alone; nothing is lowered."""
+    with SqlLedger(emptied_url) as ledger, psycopg.connect(emptied_url, autocommit=True) as connection:
+        ledger.open_account("p1", Decimal("10.00"))
+        connection.execute(f"SET synchronous_commit = {before}".encode())
+        stages: list[tuple[str, Any]] = [
+            ("applied", lambda: ledger.apply(withdraw(), connection=connection)),
+            ("replayed", lambda: ledger.apply(withdraw(), connection=connection)),
+            ("refused", lambda: ledger.apply(withdraw("b2", amount_cents=9_999), connection=connection)),
+            ("an early deposit", lambda: ledger.apply(deposit("b9"), connection=connection)),
+            ("a tombstone", lambda: ledger.apply(rollback("b8", tx_id=None), connection=connection)),
+            ("an anomaly", lambda: ledger.keep_anomaly("deposit", "unreadable", b"{", connection=connection)),
+        ]
+        for name, does in stages:
+            with connection.transaction():
+                does()
+                assert (name, _settings_of(connection)) == (name, during)
+            assert _settings_of(connection) == before
+        with connection.transaction():  # It stores nothing.
+            ledger.apply(ask_balance(), connection=connection)
+            assert _settings_of(connection) == before
+
+
+def test_a_table_of_the_operators_own_is_committed_to_the_disk_too(emptied_url: str) -> None:
+    """The statement that raises it is another there."""
+    with psycopg.connect(emptied_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE players (id text PRIMARY KEY, balance bigint NOT NULL)")
+        connection.execute("INSERT INTO players VALUES ('p1', 1000)")
+        players = TableAccounts(table="players", key="id", balance="balance", unit="cents")
+        with SqlLedger(emptied_url, accounts=players) as ledger, connection.transaction():
+            connection.execute("SET LOCAL synchronous_commit = off")
+            assert ledger.apply(withdraw(), connection=connection).applied
+            assert _settings_of(connection) == "on"
+
+
+@pytest.mark.parametrize(
+    ("pragmas", "is_refused"),
+    [
+        (["PRAGMA synchronous = OFF"], True),
+        (["PRAGMA synchronous = NORMAL"], True),
+        (["PRAGMA synchronous = FULL"], False),
+        (["PRAGMA synchronous = EXTRA"], False),
+        (["PRAGMA journal_mode = DELETE", "PRAGMA synchronous = NORMAL"], False),
+    ],
+    ids=str,
+)
+def test_sqlite_waits_for_the_disk(tmp_path: Path, pragmas: list[str], is_refused: bool) -> None:
+    """Below FULL a commit in WAL mode is lost with the power; the error has the line that sets it."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal("10.00"))
+    ledger.close()
+    with closing(sqlite3.connect(path_of(url), isolation_level=None)) as connection:
+        for pragma in pragmas:
+            connection.execute(pragma)
+        connection.execute("BEGIN IMMEDIATE")
+        if is_refused:
+            with pytest.raises(LedgerError, match=r'connection\.execute\("PRAGMA synchronous = FULL"\)'):
+                ledger.apply(withdraw(), connection=connection)
+            with pytest.raises(LedgerError, match="PRAGMA synchronous"):
+                ledger.keep_anomaly("deposit", "unreadable", b"{", connection=connection)
+            assert connection.execute("SELECT count(*) FROM game_operator_bets").fetchone() == (0,)
+        else:
+            assert ledger.apply(withdraw(), connection=connection).applied
+        connection.execute("COMMIT")
+
+
+def test_the_line_for_sqlalchemy_sets_it(tmp_path: Path) -> None:
+    """SQLAlchemy has an event for a new connection."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    engine = create_engine(url)
+    wanted = ["NORMAL"]
+    event.listen(engine, "connect", lambda driver, _: driver.execute(f"PRAGMA synchronous = {wanted[0]}"))
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal("10.00"))
+        wallet = JoinedWallet(ledger, engine.begin, lambda call, outcome, mine: mine.execute(text("SELECT 1")))
+        with pytest.raises(LedgerError, match="PRAGMA synchronous"):
+            wallet.withdraw(withdraw())
+        engine.dispose()
+        wanted[0] = "FULL"
+        assert wallet.withdraw(withdraw()).balance_cents == 500
+    engine.dispose()
+
+
+def test_there_is_a_wallet_for_every_connection() -> None:
+    """The kinds of connection that ``apply`` takes are the kinds of transaction that a JoinedWallet is tested with."""
+    others = {"psycopg, autocommit", "psycopg, transaction()"}
+    assert {kind.name for kind in KINDS} - others == {kind.name for kind in WALLETS} - others
