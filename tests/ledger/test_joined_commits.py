@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import pickle
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from decimal import Decimal
@@ -368,6 +369,17 @@ async def test_a_manager_of_the_other_kind(sqlite_ledger: SqlLedger, tmp_path: P
     with pytest.raises(TypeError, match="is for asyncio: use AsyncJoinedWallet"):
         JoinedWallet(sqlite_ledger, anything).withdraw(withdraw())
     await awaited.close()
+
+
+@pytest.mark.anyio
+async def test_what_the_look_up_needs_is_missed_at_construction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With asyncpg alone the ledger has no connection of its own: that is said before there is traffic."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    ledger = AsyncSqlLedger("postgresql://nowhere.example/wallet")
+    anything: Any = nullcontext
+    with pytest.raises(ConfigurationError, match=r'game-operator\[postgres\].*confirm="never"'):
+        AsyncJoinedWallet(ledger, anything)
+    assert AsyncJoinedWallet(ledger, anything, confirm="never").ledger is ledger
 
 
 _TELLS = [kind for kind in KINDS if "psycopg" in kind.name or kind.name == "django, postgres"]

@@ -31,7 +31,11 @@ BEGIN
     IF nextval('refusals') <= times THEN RAISE EXCEPTION USING ERRCODE = state, MESSAGE = 'refused for a test'; END IF;
 END $$;
 CREATE FUNCTION refuse_late() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN PERFORM refuse(NEW.sqlstate, NEW.times); RETURN NULL; END $$;
+BEGIN
+    IF NEW.sqlstate = 'terminated' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;
+    PERFORM refuse(NEW.sqlstate, NEW.times);
+    RETURN NULL;
+END $$;
 CREATE CONSTRAINT TRIGGER late AFTER INSERT ON trouble DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW EXECUTE FUNCTION refuse_late();
 """
@@ -261,6 +265,24 @@ def test_only_what_postgresql_asks_to_repeat_is_repeated(
     assert seen == [True] * runs
     assert player.held == ((500, True) if is_kept else (1000, False))
     assert player.entries() == (["mine"] if is_kept else [])
+
+
+@pytest.mark.parametrize(
+    "kind", asked("transaction()") + asked("session, asyncpg"), ids=str, indirect=True, scope="module"
+)
+def test_a_connection_that_is_lost_at_commit_is_doubt(player: Player) -> None:
+    """Whether it was committed nobody can say: one attempt, the driver's own error, and the repeat finds out."""
+    runs = []
+
+    def after(does: Statements, _call: Any, _outcome: Any, connection: Any) -> _RUNS:
+        runs.append(1)
+        yield does.execute(connection, "INSERT INTO trouble VALUES ('terminated', 0)")
+
+    with pytest.raises(Exception, match=r"(?i)terminating connection|connection (is|was) (lost|closed)") as failed:
+        player.play(after)
+    assert not isinstance(failed.value, LedgerError)
+    assert (len(runs), player.held) == (1, (1000, False))
+    assert player.play(_writing(player)).balance_cents == 500
 
 
 class _Swallowing:

@@ -120,20 +120,6 @@ class _InTransaction:
     __slots__ = ("_has_failed",)
     _has_failed: Callable[[], bool]
 
-    def watch(self, has_failed: Callable[[], bool]) -> None:
-        """Ask *has_failed* before a reply is made."""
-        object.__setattr__(self, "_has_failed", has_failed)
-
-    def check(self) -> None:
-        """Raise LedgerError if the transaction has failed."""
-        has_failed = getattr(self, "_has_failed", None)
-        if has_failed is not None and has_failed():
-            raise LedgerError(
-                "The transaction that this call joined has failed since, so COMMIT will roll the call back without an "
-                "error: a statement of yours failed, and its error was swallowed. Let the error through, or put a "
-                "statement that may fail into a savepoint. A JoinedWallet takes care of all this."
-            )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(_InTransaction):
@@ -169,8 +155,20 @@ class Outcome(_InTransaction):
             LedgerError: The call joined a transaction of yours, and the driver reports that the transaction has failed
                 (psycopg, also under SQLAlchemy and Django). Ask before you commit: afterwards nobody can tell.
         """
-        self.check()
+        has_failed = getattr(self, "_has_failed", None)
+        if has_failed is not None and has_failed():
+            raise LedgerError(
+                "The transaction that this call joined has failed since, so COMMIT will roll the call back without an "
+                "error: a statement of yours failed, and its error was swallowed. Let the error through, or put a "
+                "statement that may fail into a savepoint. A JoinedWallet takes care of all this."
+            )
         return Reply(code=self.code, balance_cents=self.balance_cents, timestamp=self.at_millis)
+
+
+def watched(outcome: Outcome, has_failed: Callable[[], bool]) -> Outcome:
+    """Return *outcome*, which asks *has_failed* before it makes a reply."""
+    object.__setattr__(outcome, "_has_failed", has_failed)
+    return outcome
 
 
 #: Asked about a withdraw that is about to debit: a code that refuses it, or None.

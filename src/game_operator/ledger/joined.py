@@ -11,7 +11,7 @@ import anyio
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, TransactionRequiredError
 from game_operator.ledger.accounts import AccountsSpec
-from game_operator.ledger.api import Outcome
+from game_operator.ledger.api import Outcome, watched
 from game_operator.ledger.book import Item
 from game_operator.ledger.connections import (
     AsyncCaller,
@@ -284,9 +284,7 @@ def _saved(script: Generator[Step, Any, T], point: _Savepoint) -> Generator[Step
 
 def _watched(outcome: Outcome, caller: Caller | AsyncCaller) -> Outcome:
     has_failed = failure_of(caller)
-    if has_failed is not None:
-        outcome.watch(has_failed)
-    return outcome
+    return outcome if has_failed is None else watched(outcome, has_failed)
 
 
 def _check_synchronous() -> Generator[Step, Any, None]:

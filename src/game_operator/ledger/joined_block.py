@@ -14,6 +14,7 @@ from random import uniform
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, shown
+from game_operator.ledger.address import is_postgres
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_ledger import AsyncSqlLedger
 from game_operator.ledger.book import Item
@@ -100,7 +101,7 @@ class JoinedBlock:
             try:
                 return self._once(work)
             except TransactionRequiredError as failed:
-                raise _opened_none() from failed
+                raise _opened_none(failed) from failed
             except LedgerError:
                 raise
             except Exception as failed:
@@ -146,6 +147,8 @@ class AsyncJoinedBlock:
     ) -> None:
         if not isinstance(ledger, AsyncSqlLedger):
             raise _wrong_ledger(ledger, AsyncSqlLedger, "JoinedWallet" if isinstance(ledger, SqlLedger) else "")
+        if confirm != "never" and is_postgres(ledger._url):
+            _check_psycopg()
         self._ledger, self._settings = ledger, _Settings(transaction, after, terms, confirm)
 
     async def apply(self, call: WebhookCall) -> Outcome:
@@ -168,7 +171,7 @@ class AsyncJoinedBlock:
             try:
                 return await self._once(work)
             except TransactionRequiredError as failed:
-                raise _opened_none() from failed
+                raise _opened_none(failed) from failed
             except LedgerError:
                 raise
             except Exception as failed:
@@ -201,6 +204,17 @@ class AsyncJoinedBlock:
                 return
             await asyncio.sleep(nap)
         raise _not_committed()
+
+
+def _check_psycopg() -> None:
+    """Raise ConfigurationError where the ledger's own connection to PostgreSQL has no driver."""
+    try:
+        import psycopg  # noqa: F401 - whether it is there
+    except ImportError as missing:
+        raise ConfigurationError(
+            "AsyncJoinedWallet looks a call up over the ledger's own connection, which needs psycopg whatever driver "
+            'your transactions use: pip install "game-operator[postgres]". With confirm="never" it looks nothing up.'
+        ) from missing
 
 
 def _entered(manager: Any, block: ExitStack) -> Any:
@@ -263,8 +277,8 @@ def _swallowed() -> LedgerError:
     )
 
 
-def _opened_none() -> TransactionRequiredError:
-    return TransactionRequiredError(f"transaction= yielded a connection with no open transaction. Pass {_CALLABLES}.")
+def _opened_none(failed: TransactionRequiredError) -> TransactionRequiredError:
+    return TransactionRequiredError(f"transaction= opened no transaction. {failed} Or pass {_CALLABLES}.")
 
 
 def _not_committed() -> LedgerError:
