@@ -7,6 +7,8 @@ python own_transaction_django.py "postgresql:///test?host=/run/postgresql&user=c
 
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,8 +32,9 @@ django.setup()
 
 from django.db import IntegrityError, connection, models, transaction  # noqa: E402 - Django needs its settings first
 
-from game_operator.ledger import SqlLedger, TableAccounts  # noqa: E402
-from game_operator.models.webhooks import WithdrawCall  # noqa: E402
+from game_operator.ledger import Outcome, SqlLedger, TableAccounts  # noqa: E402
+from game_operator.models.webhooks import WebhookCall, WithdrawCall  # noqa: E402
+from game_operator.wallet import JoinedWallet  # noqa: E402
 
 
 class Player(models.Model):  # type: ignore[misc]  # Django has no types.
@@ -64,25 +67,36 @@ Visit.objects.create(id=1, player_id="player-1")
 call = WithdrawCall(player_id="player-1", bet_id="bet-1", amount_cents=250)
 players = TableAccounts(table="players", key="id", balance="balance", unit="units")
 
-with SqlLedger(url, accounts=players) as ledger:
+visit_ids = iter([1, 2, 3])
 
-    def place_bet(visit_id: int) -> None:
-        with transaction.atomic():
-            outcome = ledger.apply(call, connection=connection)
-            Visit.objects.create(id=visit_id, player_id=call.player_id)  # If this fails, so does the bet.
-            print("applied" if outcome.applied else "known", outcome.reply().balance)
+
+@contextmanager
+def own_transaction() -> Iterator[Any]:
+    """Commit when it is left: durable refuses to be a part of another transaction, which could be rolled back later."""
+    with transaction.atomic(durable=True):
+        yield connection
+
+
+def add_visit(call: WebhookCall, outcome: Outcome, _connection: Any) -> None:
+    """Run in the transaction of the call: if it fails, so does the bet."""
+    Visit.objects.create(id=next(visit_ids), player_id=call.player_id)
+    print("applied" if outcome.applied else "known")
+
+
+with SqlLedger(url, accounts=players) as ledger:
+    wallet = JoinedWallet(ledger, own_transaction, add_visit)
 
     def show() -> None:
         balance = Player.objects.get(id="player-1").balance
         print("balance", balance, "visits", Visit.objects.count(), "bet", ledger.bet("bet-1") is not None)
 
     try:
-        place_bet(visit_id=1)  # There is a visit 1 already.
+        wallet.withdraw(call)  # There is a visit 1 already.
     except IntegrityError as failed:
         print(type(failed).__name__)
     show()
-    place_bet(visit_id=2)
-    place_bet(visit_id=3)  # The service repeats its call: no second debit.
+    wallet.withdraw(call)
+    wallet.withdraw(call)  # The service repeats its call: no second debit.
     show()
 connection.close()
 folder.cleanup()
@@ -90,6 +104,6 @@ folder.cleanup()
 # Prints:
 # IntegrityError
 # balance 10.00 visits 1 bet False
-# applied 7.50
-# known 7.50
+# applied
+# known
 # balance 7.50 visits 3 bet True

@@ -5,11 +5,13 @@ It needs game-operator[postgres] and a PostgreSQL, and without an address says w
 """
 
 import sys
+from typing import Any
 
 import psycopg
 
-from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.models.webhooks import WithdrawCall
+from game_operator.ledger import Outcome, SqlLedger, TableAccounts
+from game_operator.models.webhooks import WebhookCall, WithdrawCall
+from game_operator.wallet import JoinedWallet
 
 TABLES = """
 CREATE TABLE players (id bigint PRIMARY KEY, balance_cents bigint NOT NULL CHECK (balance_cents >= 0));
@@ -22,11 +24,13 @@ call = WithdrawCall(player_id="7", bet_id="bet-1", amount_cents=250)
 players = TableAccounts(table="players", key="id", balance="balance_cents", unit="cents")
 
 
-def place_bet(ledger: SqlLedger, url: str, visit_id: int) -> None:
-    with psycopg.connect(url) as connection:  # It commits at the end, and rolls back what fails.
-        outcome = ledger.apply(call, connection=connection)
-        connection.execute("INSERT INTO visits VALUES (%s, 7)", (visit_id,))  # If this fails, so does the bet.
-        print("applied" if outcome.applied else "known", outcome.reply().balance)
+visit_ids = iter([1, 2, 3])
+
+
+def add_visit(_call: WebhookCall, outcome: Outcome, connection: "psycopg.Connection[Any]") -> None:
+    """Run in the transaction of the call: if it fails, so does the bet."""
+    connection.execute("INSERT INTO visits VALUES (%s, 7)", (next(visit_ids),))
+    print("applied" if outcome.applied else "known")
 
 
 def show(ledger: SqlLedger, url: str) -> None:
@@ -39,13 +43,15 @@ def main(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute(TABLES)
     with SqlLedger(url, accounts=players) as ledger:
+        # A connection commits when it is left, and rolls back what fails. In production: pool.connection.
+        wallet = JoinedWallet(ledger, lambda: psycopg.connect(url), add_visit)
         try:
-            place_bet(ledger, url, visit_id=1)  # There is a visit 1 already.
+            wallet.withdraw(call)  # There is a visit 1 already.
         except psycopg.errors.UniqueViolation as failed:
             print(type(failed).__name__)
         show(ledger, url)
-        place_bet(ledger, url, visit_id=2)
-        place_bet(ledger, url, visit_id=3)  # The service repeats its call: no second debit.
+        wallet.withdraw(call)
+        wallet.withdraw(call)  # The service repeats its call: no second debit.
         show(ledger, url)
 
 
@@ -55,14 +61,14 @@ else:
     print("python own_transaction_psycopg.py postgresql://user@host/an_empty_database prints:")
     print("UniqueViolation")
     print("cents 1000 visits 1 bet False")
-    print("applied 7.50")
-    print("known 7.50")
+    print("applied")
+    print("known")
     print("cents 750 visits 3 bet True")
 
 # Prints:
 # python own_transaction_psycopg.py postgresql://user@host/an_empty_database prints:
 # UniqueViolation
 # cents 1000 visits 1 bet False
-# applied 7.50
-# known 7.50
+# applied
+# known
 # cents 750 visits 3 bet True

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from sqlalchemy import Numeric, String, create_engine, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
-from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.models.webhooks import WithdrawCall
+from game_operator.ledger import Outcome, SqlLedger, TableAccounts
+from game_operator.models.webhooks import WebhookCall, WithdrawCall
+from game_operator.wallet import JoinedWallet
 
 
 class Base(DeclarativeBase):
@@ -41,21 +42,27 @@ class Visit(Base):
 folder = tempfile.TemporaryDirectory()
 url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{Path(folder.name, 'casino.db')}"
 engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+sessions = sessionmaker(engine)
 Base.metadata.create_all(engine)
-with Session(engine) as session, session.begin():
+with sessions.begin() as session:
     session.add(Player(id="player-1", balance=Decimal("10.00")))
+    session.add(Visit(id=1, player_id="player-1"))
 
 call = WithdrawCall(player_id="player-1", bet_id="bet-1", amount_cents=250)
 players = TableAccounts(table="players", key="id", balance="balance", unit="units")
 
-with SqlLedger(url, accounts=players) as ledger:
+visit_ids = iter([1, 2, 3])
 
-    def place_bet(visit_id: int) -> None:
-        with Session(engine) as session, session.begin():
-            outcome = ledger.apply(call, connection=session)
-            session.add(Visit(id=visit_id, player_id=call.player_id))
-            session.flush()  # The second statement. If it fails, so does the bet.
-            print("applied" if outcome.applied else "known", outcome.reply().balance)
+
+def add_visit(call: WebhookCall, outcome: Outcome, session: Session) -> None:
+    """Run in the transaction of the call: if it fails, so does the bet."""
+    session.add(Visit(id=next(visit_ids), player_id=call.player_id))
+    session.flush()
+    print("applied" if outcome.applied else "known")
+
+
+with SqlLedger(url, accounts=players) as ledger:
+    wallet = JoinedWallet(ledger, sessions.begin, add_visit)  # sessions.begin commits; sessions alone would not.
 
     def show() -> None:
         with Session(engine) as session:
@@ -69,15 +76,13 @@ with SqlLedger(url, accounts=players) as ledger:
                 ledger.bet("bet-1") is not None,
             )
 
-    with Session(engine) as session, session.begin():
-        session.add(Visit(id=1, player_id="player-1"))
     try:
-        place_bet(visit_id=1)  # There is a visit 1 already.
+        wallet.withdraw(call)  # There is a visit 1 already.
     except IntegrityError as failed:
         print(type(failed).__name__)
     show()
-    place_bet(visit_id=2)
-    place_bet(visit_id=3)  # The service repeats its call: no second debit.
+    wallet.withdraw(call)
+    wallet.withdraw(call)  # The service repeats its call: no second debit.
     show()
 engine.dispose()
 folder.cleanup()
@@ -85,6 +90,6 @@ folder.cleanup()
 # Prints:
 # IntegrityError
 # balance 10.00 visits 1 bet False
-# applied 7.50
-# known 7.50
+# applied
+# known
 # balance 7.50 visits 3 bet True

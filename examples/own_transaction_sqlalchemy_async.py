@@ -13,11 +13,12 @@ from pathlib import Path
 
 from sqlalchemy import Numeric, String, func, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from game_operator.ledger import AsyncSqlLedger, TableAccounts
-from game_operator.models.webhooks import WithdrawCall
+from game_operator.ledger import AsyncSqlLedger, Outcome, TableAccounts
+from game_operator.models.webhooks import WebhookCall, WithdrawCall
+from game_operator.wallet import AsyncJoinedWallet
 
 
 class Base(DeclarativeBase):
@@ -44,6 +45,16 @@ call = WithdrawCall(player_id="player-1", bet_id="bet-1", amount_cents=250)
 players = TableAccounts(table="players", key="id", balance="balance", unit="units")
 
 
+visit_ids = iter([1, 2, 3])
+
+
+async def add_visit(call: WebhookCall, outcome: Outcome, session: AsyncSession) -> None:
+    """Run in the transaction of the call: if it fails, so does the bet."""
+    session.add(Visit(id=next(visit_ids), player_id=call.player_id))
+    await session.flush()
+    print("applied" if outcome.applied else "known")
+
+
 async def main(url: str) -> None:
     driver_url = url.replace("sqlite://", "sqlite+aiosqlite://").replace("postgresql://", "postgresql+asyncpg://")
     engine = create_async_engine(driver_url)
@@ -55,13 +66,7 @@ async def main(url: str) -> None:
         session.add(Visit(id=1, player_id="player-1"))
 
     async with AsyncSqlLedger(url, accounts=players) as ledger:
-
-        async def place_bet(visit_id: int) -> None:
-            async with sessions.begin() as session:
-                outcome = await ledger.apply(call, connection=session)
-                session.add(Visit(id=visit_id, player_id=call.player_id))
-                await session.flush()  # The second statement. If it fails, so does the bet.
-                print("applied" if outcome.applied else "known", outcome.reply().balance)
+        wallet = AsyncJoinedWallet(ledger, sessions.begin, add_visit)
 
         async def show() -> None:
             async with sessions() as session:
@@ -70,12 +75,12 @@ async def main(url: str) -> None:
                 print("balance", balance, "visits", visits, "bet", await ledger.bet("bet-1") is not None)
 
         try:
-            await place_bet(visit_id=1)  # There is a visit 1 already.
+            await wallet.withdraw(call)  # There is a visit 1 already.
         except IntegrityError as failed:
             print(type(failed).__name__)
         await show()
-        await place_bet(visit_id=2)
-        await place_bet(visit_id=3)  # The service repeats its call: no second debit.
+        await wallet.withdraw(call)
+        await wallet.withdraw(call)  # The service repeats its call: no second debit.
         await show()
     await engine.dispose()
 
@@ -86,6 +91,6 @@ with tempfile.TemporaryDirectory() as folder:
 # Prints:
 # IntegrityError
 # balance 10.00 visits 1 bet False
-# applied 7.50
-# known 7.50
+# applied
+# known
 # balance 7.50 visits 3 bet True

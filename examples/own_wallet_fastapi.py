@@ -8,9 +8,10 @@ Besides game-operator[serve] it needs the package fastapi.
 import socket
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,45 +20,42 @@ import uvicorn
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from fastapi import FastAPI
 
-from game_operator import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
+from game_operator import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.caller import WebhookCaller
-from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.ledger import Outcome, SqlLedger, TableAccounts
+from game_operator.wallet import JoinedWallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 
 PLAYERS = TableAccounts(table="players", key="id", balance="cents", unit="cents")
 
 
-class CasinoWallet:
-    """The four calls, each in one transaction with a row of our own."""
+def connect(file: Path) -> sqlite3.Connection:
+    """Return a connection of its own, without transactions that Python begins."""
+    return sqlite3.connect(file, isolation_level=None)
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.ledger = SqlLedger(f"sqlite:///{file}", accounts=PLAYERS)
 
-    def connect(self) -> sqlite3.Connection:
-        """Return a connection of its own, without transactions that Python begins."""
-        return sqlite3.connect(self.file, isolation_level=None)
+@contextmanager
+def transaction(file: Path) -> Iterator[sqlite3.Connection]:
+    """Open a transaction; it is committed when it is left, and rolled back when something raises."""
+    with closing(connect(file)) as connection, connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
 
-    def answer(self, call: WebhookCall) -> Reply:
-        """Answer any of the four; what raises is SYSTEM_ERROR, and the call comes again."""
-        with closing(self.connect()) as connection:  # What is not committed is rolled back by closing it.
-            connection.execute("BEGIN IMMEDIATE")
-            outcome = self.ledger.apply(call, connection=connection)
-            if outcome.applied and isinstance(call, WithdrawCall):
-                connection.execute("UPDATE players SET bets = bets + 1 WHERE id = ?", (call.player_id,))
-            connection.execute("COMMIT")  # Whatever the outcome: a refusal is stored too.
-        return outcome.reply()
 
-    withdraw = deposit = rollback = player_balance = answer
+def count_bets(call: WebhookCall, outcome: Outcome, connection: sqlite3.Connection) -> None:
+    """Run in the transaction of each call; what it raises is SYSTEM_ERROR, and the call comes again."""
+    if outcome.applied and isinstance(call, WithdrawCall):
+        connection.execute("UPDATE players SET bets = bets + 1 WHERE id = ?", (call.player_id,))
 
 
 def application(file: Path, service_key: RSAPublicKey) -> FastAPI:
     """Return the back end over the database in *file*."""
-    wallet = CasinoWallet(file)
+    ledger = SqlLedger(f"sqlite:///{file}", accounts=PLAYERS)
+    wallet = JoinedWallet(ledger, partial(transaction, file), count_bets)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with wallet.ledger:
+        with ledger:
             yield
 
     app = FastAPI(lifespan=lifespan)
@@ -66,7 +64,7 @@ def application(file: Path, service_key: RSAPublicKey) -> FastAPI:
 
     @app.get("/players/{player_id}")
     def player(player_id: str) -> dict[str, int]:
-        with closing(wallet.connect()) as connection:
+        with closing(connect(file)) as connection:
             query = "SELECT cents, bets FROM players WHERE id = ?"
             cents, bets = connection.execute(query, (player_id,)).fetchone()
         return {"cents": cents, "bets": bets}

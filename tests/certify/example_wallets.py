@@ -9,7 +9,7 @@ one in a process of its own and prints what is wrong, for Django can be set up o
 import logging
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,9 +23,8 @@ from anyio.from_thread import start_blocking_portal
 
 from game_operator.certify import Report, certify_in_process
 from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.sandbox.wallets import answer_of, asgi_wallet, wsgi_wallet
-from game_operator.wallet import Wallet
+from game_operator.wallet import AsyncJoinedWallet, JoinedWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.certify.harness import RUN_ID, service_key, service_signer
 
@@ -163,12 +162,7 @@ def _sqlalchemy(url: str) -> Opened:
             session.add_all([example.Player(id=each, balance=Decimal("100.00")) for each in ("p1", "p2")])
         players = TableAccounts(table="players", key="id", balance="balance", unit="units")
         with SqlLedger(example.url, accounts=players) as ledger:
-
-            def answer(call: WebhookCall) -> Reply:
-                with sessions() as session, session.begin():
-                    return ledger.apply(call, connection=session).reply()
-
-            yield ExampleWallet(_received(_Answering(answer)), only="B D02")
+            yield ExampleWallet(_received(JoinedWallet(ledger, example.sessions.begin)), only="B D02")
         example.engine.dispose()
 
 
@@ -179,12 +173,8 @@ def _django_transaction(_: str) -> Opened:
             example.Player.objects.create(id=each, balance=Decimal("100.00"))
         players = TableAccounts(table="players", key="id", balance="balance", unit="units")
         with SqlLedger(example.url, accounts=players) as ledger:
-
-            def answer(call: WebhookCall) -> Reply:
-                with example.transaction.atomic():
-                    return ledger.apply(call, connection=example.connection).reply()
-
-            yield ExampleWallet(_received(_Answering(answer)), only="B D02")
+            durable = partial(example.transaction.atomic, durable=True)
+            yield ExampleWallet(_received(JoinedWallet(ledger, durable)), only="B D02")
         example.connection.close()
 
 
@@ -197,12 +187,8 @@ def _psycopg(url: str) -> Opened:
         connection.execute("INSERT INTO players VALUES (7, 10000), (8, 10000)")
     players = TableAccounts(table="players", key="id", balance="balance_cents", unit="cents")
     with SqlLedger(url, accounts=players) as ledger:
-
-        def answer(call: WebhookCall) -> Reply:
-            with psycopg.connect(url) as connection:
-                return ledger.apply(call, connection=connection).reply()
-
-        yield ExampleWallet(_received(_Answering(answer)), ("7", "8"), only="B D02")
+        wallet = JoinedWallet(ledger, lambda: psycopg.connect(url))
+        yield ExampleWallet(_received(wallet), ("7", "8"), only="B D02")
 
 
 @contextmanager
@@ -225,13 +211,7 @@ def _sqlalchemy_async(_: str) -> Opened:
             return await example.AsyncSqlLedger(url, accounts=players).__aenter__()
 
         ledger = portal.call(opened)
-
-        async def answer(call: WebhookCall) -> Reply:
-            async with sessions.begin() as session:
-                reply: Reply = (await ledger.apply(call, connection=session)).reply()
-                return reply
-
-        receiver, handler = _receiver(), _Awaited(answer)
+        receiver, handler = _receiver(), AsyncJoinedWallet(ledger, sessions.begin)
 
         def deliver(path: str, headers: Any, body: bytes) -> Any:
             return portal.call(partial(receiver.handle_async, path, headers, body, handler))
@@ -239,30 +219,6 @@ def _sqlalchemy_async(_: str) -> Opened:
         yield ExampleWallet(deliver, only="B D02")
         portal.call(ledger.close)
         portal.call(engine.dispose)
-
-
-class _Answering:
-    """A handler that answers all four calls alike."""
-
-    def __init__(self, answer: Callable[[WebhookCall], Reply]) -> None:
-        self._answer = answer
-
-    def withdraw(self, call: WebhookCall) -> Reply:
-        return self._answer(call)
-
-    deposit = rollback = player_balance = withdraw
-
-
-class _Awaited:
-    """The same, awaited."""
-
-    def __init__(self, answer: Callable[[WebhookCall], Awaitable[Reply]]) -> None:
-        self._answer = answer
-
-    async def withdraw(self, call: WebhookCall) -> Reply:
-        return await self._answer(call)
-
-    deposit = rollback = player_balance = withdraw
 
 
 def _receiver() -> WebhookReceiver:
