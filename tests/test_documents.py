@@ -98,7 +98,7 @@ def test_the_readmes_own_wallet_answers_calls_in_parallel(
     monkeypatch.chdir(tmp_path)
     receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
     names: dict[str, Any] = {"receiver": receiver, "asgi_app": asgi_app}
-    exec(_block("python", "class CasinoWallet"), names)
+    exec(_block("python", "JoinedWallet("), names)
 
     async def send(call: WebhookCall) -> str | None:
         body = encode_call(call)
@@ -120,7 +120,7 @@ def test_the_readmes_own_wallet_answers_calls_in_parallel(
         # It began with 95.00 and one bet, which the block itself has placed.
         assert ledger.balance("ann") == 9_500 - 16 * 100 + 8 * 10
         assert [ledger.bet(bet.bet_id).state for bet in bets] == ["CLOSED"] * 8 + ["OPEN"] * 8
-    with names["closing"](names["connect"]()) as casino:
+    with names["transaction"]() as casino:
         assert casino.execute("SELECT bets FROM players").fetchall() == [(17,)]
 
 

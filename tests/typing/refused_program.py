@@ -7,6 +7,8 @@ file without them.
 
 # ruff: noqa: B018
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from pathlib import Path
 
@@ -25,6 +27,10 @@ from game_operator import (
     RoundNotFound,
     SessionTokenBuilder,
 )
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
+from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
+
+Transaction = Callable[[], AbstractContextManager[object]]
 
 
 class NoSigner:
@@ -93,6 +99,14 @@ async def sync_and_async_are_two(client: OperatorClient, other: AsyncOperatorCli
         pass
     with other:  # type: ignore[attr-defined]
         pass
+
+
+def each_wallet_has_its_own_kind_of_ledger(ledger: SqlLedger, other: AsyncSqlLedger, opens: Transaction) -> None:
+    """A ledger in memory has no transaction to join, and one that is awaited needs a wallet that awaits."""
+    JoinedWallet(other, opens)  # type: ignore[arg-type]
+    JoinedWallet(MemoryLedger(), opens)  # type: ignore[arg-type]
+    JoinedWallet(ledger, opens, confirm="once")  # type: ignore[arg-type]
+    AsyncJoinedWallet(other, opens)  # type: ignore[arg-type]
 
 
 def misspelt_names_are_seen() -> None:

@@ -4,8 +4,10 @@ A typed program over the whole public surface: it is checked, strictly, and neve
 Whoever changes what a name takes or gives back sees it here first.
 """
 
+import sqlite3
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -57,6 +59,10 @@ from game_operator import (
     UnexpectedResponseError,
     launch_url,
 )
+from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger
+from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
+from game_operator.webhooks import AsyncWebhookHandler, KeepsAnomalies, WebhookHandler
 
 #: A program's own names for what a look-up may answer.
 Lookup = OpenBet | ClosedBet | RolledBackBet | BetNotFound
@@ -306,3 +312,63 @@ def money() -> Cents:
     plain: int = cents
     assert_type(game_operator.__version__, str)
     return Cents(plain + 1)
+
+
+@contextmanager
+def transaction() -> Iterator[sqlite3.Connection]:
+    """Open a transaction."""
+    yield sqlite3.connect("casino.db")
+
+
+@asynccontextmanager
+async def own_transaction() -> AsyncIterator[object]:
+    """Open a transaction of some driver of asyncio."""
+    yield object()
+
+
+def after(call: WebhookCall, outcome: Outcome, connection: sqlite3.Connection) -> None:
+    """Run statements of the user's own."""
+    assert_type(outcome.applied, bool)
+    connection.execute("SELECT 1", (call.player_id,))
+
+
+async def after_awaited(_call: WebhookCall, _outcome: Outcome, _connection: object) -> None:
+    """Run statements of the user's own, awaited."""
+
+
+class BareHandler:
+    """A handler that keeps no anomalies, as users have written before there was a Protocol for it."""
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        """Answer."""
+        raise NotImplementedError(call)
+
+    def deposit(self, call: DepositCall) -> Reply:
+        """Answer."""
+        raise NotImplementedError(call)
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        """Answer."""
+        raise NotImplementedError(call)
+
+    def player_balance(self, call: BalanceCall) -> Reply:
+        """Answer."""
+        raise NotImplementedError(call)
+
+
+class KeepingHandler(BareHandler):
+    """One that keeps them, with argument names of its own."""
+
+    def keep_anomaly(self, path: str, why: str, raw: bytes) -> None:
+        """Keep the body."""
+
+
+def every_handler(ledger: SqlLedger, other: AsyncSqlLedger) -> list[KeepsAnomalies]:
+    """Wallets and the user's own."""
+    joined = JoinedWallet(ledger, transaction, after, source="live", confirm="always")
+    awaited = AsyncJoinedWallet(other, own_transaction, after_awaited, confirm="first")
+    handlers: list[WebhookHandler] = [Wallet(ledger), joined, BareHandler(), KeepingHandler()]
+    awaited_handlers: list[AsyncWebhookHandler] = [AsyncWallet(other), awaited]
+    assert_type(joined.ledger, SqlLedger)
+    ledger.keep_anomaly("deposit", "unreadable", b"{", connection=handlers)
+    return [Wallet(ledger), joined, KeepingHandler(), awaited, AsyncWallet(other)] if awaited_handlers else []
