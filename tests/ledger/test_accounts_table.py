@@ -1,9 +1,10 @@
 """Balances in a table of the operator's own: types, units, ids, and money that is conserved."""
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import pytest
 
 from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
+from game_operator.ledger.dialects import table_problems
 from game_operator.ledger.sqlite import path_of
+from game_operator.ledger.survey import survey
 from game_operator.ledger.table_columns import KeyColumn, balance_after, cents_of
 from game_operator.wallet import Wallet
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
@@ -72,7 +75,10 @@ def _table(**more: Any) -> TableAccounts:
         pytest.param("numeric", "units", "19.9999", "15.0099", "16.1599", id="units finer than a cent"),
         pytest.param("bigint", "micros", "19990000", "15000000", "16150000", id="micros in a bigint"),
         pytest.param("bigint", "micros", "19999999", "15009999", "16159999", id="micros finer than a cent"),
-        pytest.param("numeric(20, 6)", "micros", "19999999", "15009999", "16159999", id="micros in a numeric"),
+        pytest.param("numeric(20, 0)", "micros", "19999999", "15009999", "16159999", id="micros in a numeric"),
+        pytest.param("numeric", "micros", "19999999", "15009999", "16159999", id="micros in a numeric of any scale"),
+        pytest.param("numeric", "cents", "1999", "1500", "1615", id="cents in a numeric of any scale"),
+        pytest.param("numeric(20, 6)", "units", "19.999999", "15.009999", "16.159999", id="units with six decimals"),
     ],
 )
 def test_units_are_lossless_both_ways(
@@ -211,6 +217,134 @@ def test_a_table_may_be_called_as_a_part_of_our_statements(url: str, run: Run, t
 
 _PRIMARY = "id varchar(9) PRIMARY KEY"
 
+_WHOLE = {"cents": "1999", "micros": "19990000"}
+_DECIMAL = {"units": "19.99"}
+_ANY = _DECIMAL | _WHOLE
+
+
+@pytest.mark.parametrize(
+    ("declared", "fitting"),
+    [
+        pytest.param("smallint", _WHOLE, id="smallint"),
+        pytest.param("integer", _WHOLE, id="integer"),
+        pytest.param("bigint", _WHOLE, id="bigint"),
+        pytest.param("numeric(12, 0)", _WHOLE, id="numeric without decimals"),
+        pytest.param("numeric(12)", _WHOLE, id="numeric with a precision alone"),
+        pytest.param("decimal( 12 , 0 )", _WHOLE, id="decimal with spaces"),
+        pytest.param("numeric(12, 1)", {}, id="one decimal"),
+        pytest.param("numeric(12, 2)", _DECIMAL, id="two decimals"),
+        pytest.param("decimal(14, 2)", _DECIMAL, id="decimal"),
+        pytest.param("numeric(18, 6)", _DECIMAL, id="six decimals"),
+        pytest.param("numeric", _ANY, id="numeric"),
+        pytest.param("decimal", _ANY, id="decimal of any scale"),
+        pytest.param("numeric(12, -2)", {}, id="rounded to hundreds"),
+    ],
+)
+def test_a_unit_fits_what_the_column_declares(url: str, run: Run, declared: str, fitting: dict[str, str]) -> None:
+    """Cents in a column with two decimals would move a hundred times the money; the error says what fits."""
+    run(f"CREATE TABLE players (id varchar(9) PRIMARY KEY, balance {declared})")
+    fits = " or ".join(f'unit="{unit}"' for unit in fitting)
+    advice = re.escape(f"What fits is {fits}.") if fits else "No unit fits"
+    kind = declared.partition("(")[0].replace("decimal", "(numeric|decimal)")
+    for unit in ("units", "cents", "micros"):
+        if unit not in fitting:
+            with pytest.raises(SchemaError, match=rf'(?i)players\.balance is {kind}.* says unit="{unit}".*{advice}'):
+                SqlLedger(url, accounts=_table(unit=unit))
+        elif declared != "smallint" or unit == "cents":  # 32,767 micros are three cents.
+            run("DELETE FROM players")
+            run(f"INSERT INTO players VALUES ('p1', {fitting[unit]})")
+            with SqlLedger(url, accounts=_table(unit=unit)) as ledger:
+                assert ledger.apply(withdraw(f"in {unit}", amount_cents=50)).balance_cents == 1949
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("declared", "unit", "fits"),
+    [
+        pytest.param("TEXT", "cents", True, id="cents in a text"),
+        pytest.param("TEXT", "units", True, id="units in a text"),
+        pytest.param("VARCHAR(20)", "units", True, id="the length of a text is no scale"),
+        pytest.param("VARCHAR(20)", "cents", True, id="nor for cents"),
+        pytest.param("DECIMAL(12,2)", None, False, id="no unit"),
+        pytest.param("INTEGER(12, 2)", None, False, id="no unit, and decimals in a type of integers"),
+        pytest.param("INTEGER(11)", None, True, id="the width of an integer"),
+        pytest.param("UNSIGNED BIG INT", "cents", True, id="a type of integers"),
+        pytest.param("DECTEXT(12,2)", "cents", False, id="decimals in a type of texts"),
+    ],
+)
+def test_what_sqlites_types_declare(url: str, run: Run, declared: str, unit: Any, fits: bool) -> None:
+    """SQLite takes any words for a type, and reads none of the numbers in it: we do."""
+    run(f"CREATE TABLE players (id TEXT PRIMARY KEY, balance {declared})")
+    with nullcontext() if fits else pytest.raises(SchemaError, match=re.escape(declared)):
+        SqlLedger(url, accounts=_table(unit=unit)).close()
+
+
+@pytest.mark.parametrize("unit", ["cents", "micros"])
+@pytest.mark.parametrize("place", [1, 1000, 1001])
+def test_decimals_among_the_first_rows_are_refused_on_opening(url: str, run: Run, unit: str, place: int) -> None:
+    """Where the type does not say what a balance counts, a thousand rows may: on both sides of that limit."""
+    run("CREATE TABLE players (id integer PRIMARY KEY, balance numeric)")
+    for first in range(1, 1002, 100):
+        rows = ((number, "102.50" if number == place else "102") for number in range(first, min(first + 100, 1002)))
+        run(f"INSERT INTO players VALUES {', '.join(f'({number}, {balance})' for number, balance in rows)}")
+    if place <= 1000:
+        found = (
+            r"players\.balance is numeric, and one of its first 1000 rows holds .*102\.50?.*What fits is unit=.units."
+        )
+        with pytest.raises(SchemaError, match=f"(?i){found}"):
+            SqlLedger(url, accounts=_table(unit=unit))
+        return
+    with SqlLedger(url, accounts=_table(unit=unit)) as ledger:
+        assert ledger.apply(ask_balance("1")).code is None
+        with pytest.raises(LedgerError, match=rf'102\.50?.* and unit="{unit}" has no decimals'):
+            ledger.apply(withdraw(player_id="1001", amount_cents=1))
+        assert ledger.bet("b1") is None
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_decimals_that_are_zeros_are_decimals(url: str, run: Run) -> None:
+    """PostgreSQL keeps how many decimals were written: 102.00 is an amount in units."""
+    run("CREATE TABLE players (id text PRIMARY KEY, balance numeric)")
+    with SqlLedger(url, accounts=_table()) as ledger:
+        run("INSERT INTO players VALUES ('p1', 102.00)")
+        with pytest.raises(LedgerError, match="has no decimals"):
+            ledger.apply(withdraw(amount_cents=50))
+    with pytest.raises(SchemaError, match=r"holds '102\.00'"):
+        SqlLedger(url, accounts=_table())
+    run("UPDATE players SET balance = trim_scale(balance)")
+    with SqlLedger(url, accounts=_table()) as ledger:
+        assert ledger.balance("p1") == 102
+
+
+def test_whole_numbers_of_an_undeclared_column_look_like_cents(url: str, run: Run) -> None:
+    """Nobody can know: docs/own-transaction.md says so."""
+    run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric)")
+    run("INSERT INTO players VALUES ('p1', 102)")
+    with SqlLedger(url, accounts=_table(unit="cents")) as ledger:
+        assert ledger.balance("p1") == 102
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_decimals_in_a_column_of_integers_are_refused(url: str, run: Run) -> None:
+    """SQLite keeps 10.5 in an INTEGER as it is."""
+    run("CREATE TABLE players (id TEXT PRIMARY KEY, balance INTEGER)")
+    run("INSERT INTO players VALUES ('p1', 10.5)")
+    with pytest.raises(SchemaError, match=r"first 1000 rows holds 10\.5"):
+        SqlLedger(url, accounts=_table(unit=None))
+
+
+def test_all_reasons_are_known_before_a_ledger_is_opened(url: str, run: Run) -> None:
+    """A survey of a running installation reads, raises nothing, and lists every reason at once."""
+    run("CREATE TABLE players (id varchar(9), balance numeric(12, 2))")
+    kind: Any = "sqlite" if url.startswith("sqlite") else "postgres"
+    unique, unit = survey(url, lambda: table_problems(kind, _table()))
+    assert "unique by itself" in unique
+    assert "no decimals" in unit
+    assert survey(url, lambda: table_problems(kind, _table(table="nobody")))[0].startswith("There is no table nobody")
+    run("ALTER TABLE players RENAME TO old_players")
+    run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric(12, 2))")
+    assert survey(url, lambda: table_problems(kind, _table(unit="units"))) == []
+
 
 @pytest.mark.parametrize(
     ("columns", "unit", "problem"),
@@ -238,11 +372,11 @@ def test_a_table_that_cannot_hold_money_is_refused_on_opening(
 
 
 def test_a_table_that_is_none_is_refused(url: str, run: Run) -> None:
-    """A table that does not exist, and a view."""
+    """A table that does not exist, and a view that cannot be updated."""
     with pytest.raises(SchemaError, match="There is no table players"):
         SqlLedger(url, accounts=_table())
     run("CREATE VIEW players AS SELECT 'p1' AS id, 1000 AS balance")
-    with pytest.raises(SchemaError, match="There is no table players"):
+    with pytest.raises(SchemaError, match="players is a view"):
         SqlLedger(url, accounts=_table())
 
 
@@ -306,11 +440,14 @@ def test_domains_are_what_they_are_made_of(url: str, run: Run) -> None:
     """A domain over numeric(12, 2) is as good as that."""
     run("CREATE DOMAIN purse AS numeric(12, 2) CHECK (VALUE >= 0)")
     run("CREATE DOMAIN name AS varchar(20)")
-    run("CREATE TABLE players (id public.name PRIMARY KEY, balance purse)")
+    run("CREATE DOMAIN bonus AS purse DEFAULT 0")
+    run("CREATE TABLE players (id public.name PRIMARY KEY, balance bonus)")
     run("INSERT INTO players VALUES ('p1', 10)")
     with SqlLedger(url, accounts=_table(unit="units")) as ledger:
         assert ledger.apply(withdraw()).balance_cents == 500
     assert _stored(run) == 5
+    with pytest.raises(SchemaError, match=r"balance is bonus, which is numeric\(12,2\), which keeps 2 decimals"):
+        SqlLedger(url, accounts=_table(unit="cents"))
 
 
 def test_a_balance_that_cannot_be_read_is_our_own_failure(url: str, run: Run) -> None:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, TypeVar
 
+from game_operator.ledger.accounts import AccountsSpec, account_asked_for
 from game_operator.ledger.address import is_postgres
 from game_operator.ledger.anomalies import Anomalies, AnomalyRecord, keep_anomaly, retried
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
@@ -50,6 +51,7 @@ class SqlAdmin(ABC):
     _url: str
     _prefix: str
     _joiner: Joiner
+    _accounts: AccountsSpec
 
     @abstractmethod
     def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
@@ -131,14 +133,17 @@ class SqlAdmin(ABC):
         """Return all that is known of a bet; it reads whole tables, so it is for people."""
         return self._survey(lambda: self._tables.histories.of_bet(bet_id, source))
 
-    def account_history(self, player_id: str, *, most: int = 50) -> AccountHistory:
+    def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """
         Return an account, its *most* latest movements and open bets; it reads whole tables, so it is for people.
+
+        Where the key of accounts has several columns, it takes their values, or the account as a bet names it.
 
         Raises:
             AccountNotFoundError: There is no such account.
         """
-        return self._survey(lambda: self._tables.histories.of_account(player_id, most))
+        account = account_asked_for(player_id, self._accounts)
+        return self._survey(lambda: self._tables.histories.of_account(account, most))
 
     def verify(self) -> BooksReport:
         """Check the books from one snapshot, while calls go on; what is wrong is in the report and never raised."""
@@ -174,6 +179,7 @@ class AsyncSqlAdmin(ABC):
     _url: str
     _prefix: str
     _joiner: Joiner
+    _accounts: AccountsSpec
 
     @abstractmethod
     async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
@@ -236,9 +242,10 @@ class AsyncSqlAdmin(ABC):
         """Return all that is known of a bet, as ``SqlLedger.history`` does."""
         return await self._survey(lambda: self._tables.histories.of_bet(bet_id, source))
 
-    async def account_history(self, player_id: str, *, most: int = 50) -> AccountHistory:
+    async def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """Return an account with its movements, as ``SqlLedger.account_history`` does."""
-        return await self._survey(lambda: self._tables.histories.of_account(player_id, most))
+        account = account_asked_for(player_id, self._accounts)
+        return await self._survey(lambda: self._tables.histories.of_account(account, most))
 
     async def verify(self) -> BooksReport:
         """Check the books, as ``SqlLedger.verify`` does."""

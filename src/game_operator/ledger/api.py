@@ -47,7 +47,8 @@ class BetRecord(NamedTuple):
     Attributes:
         bet_id: Its id within the source.
         player_id: Who placed it, or who was named by the rollback that came first.
-        account: The account that was debited; its winnings and its refund go there.
+        account: The account that was debited; its winnings and its refund go there. Where the key of accounts has
+            several columns, it is the JSON array of their values.
         instance_id, game, round_id: As the withdraw told; the round also as deposit or rollback told (spec §6).
         wager_cents: What was debited; 0 for a TOMBSTONE, what was asked for a DECLINED bet.
         won_cents: What was credited; None unless CLOSED.
@@ -173,8 +174,9 @@ def watched(outcome: Outcome, has_failed: Callable[[], bool]) -> Outcome:
 
 #: Asked about a withdraw that is about to debit: a code that refuses it, or None.
 MayBet: TypeAlias = Callable[[WithdrawCall, Account], Any]
-#: The account of a withdraw, claim or player-balance, when it is not the player's own id.
-AccountOf: TypeAlias = Callable[[WithdrawCall | DepositCall | BalanceCall], str]
+#: The account of a withdraw, claim or player-balance, when it is not the player's own id: a text, or as many texts as
+#: the key of a TableAccounts has columns.
+AccountOf: TypeAlias = Callable[[WithdrawCall | DepositCall | BalanceCall], str | tuple[str, ...]]
 #: The operator's own statements, run with the connection in the transaction of a call.
 Within: TypeAlias = Callable[[MovingCall, Outcome, Any], Any]
 

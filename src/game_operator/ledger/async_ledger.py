@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.accounts import AccountsSpec
+from game_operator.ledger.accounts import AccountsSpec, account_asked_for
 from game_operator.ledger.address import is_postgres, unknown_database
 from game_operator.ledger.admin import AsyncSqlAdmin
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
@@ -208,9 +208,10 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         check_own(self._accounts, "adjust")
         return await self._write(lambda dialect: adjust(player_id, amount, reference, dialect))
 
-    async def balance(self, player_id: str) -> Cents:
-        """Return the balance in cents; raise AccountNotFoundError if there is no such account."""
-        return await self._read(lambda: balance_of(player_id, self._fit.accounts))
+    async def balance(self, player_id: str | tuple[str, ...]) -> Cents:
+        """Return the balance in cents, as ``SqlLedger.balance`` does."""
+        account = account_asked_for(player_id, self._accounts)
+        return await self._read(lambda: balance_of(account, self._fit.accounts))
 
     async def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import LedgerError, shown
+from game_operator.ledger.accounts import account_of_parts
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
 from game_operator.ledger.decide import Decision, asks_may_bet, decide, identity_of
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall
@@ -67,16 +68,17 @@ def posting(account: str, delta_cents: int, source: str, operation: str, tx_id: 
 
 @dataclass(slots=True)
 class Needs:
-    """The keys of the rows that a batch may touch, all in one source."""
+    """The keys of the rows that a batch may touch, all in one source; an account's key has *key_parts* parts."""
 
     source: str
+    key_parts: int = field(default=1, kw_only=True)
     bets: set[str] = field(default_factory=set)
     calls: set[tuple[str, str]] = field(default_factory=set)
     accounts: set[str] = field(default_factory=set)
 
     def add(self, call: WebhookCall, terms: Terms) -> None:
         """Add what *call* may touch; whatever ``account_of`` raises passes through."""
-        self.accounts.add(named_account(call, terms))
+        self.accounts.add(named_account(call, terms, self.key_parts))
         if isinstance(call, BalanceCall):
             return
         if not (isinstance(call, DepositCall) and call.is_claim):
@@ -88,17 +90,34 @@ class Needs:
             self.calls.add(("withdraw", tx_id))
 
 
-def named_account(call: WebhookCall, terms: Terms) -> str:
+def named_account(call: WebhookCall, terms: Terms, key_parts: int = 1) -> str:
     """Return the account of the player that *call* names. Deposits of bets and rollbacks are bound by their bet."""
-    if terms.account_of is None or isinstance(call, RollbackCall):
-        return call.player_id
-    if isinstance(call, DepositCall) and not call.is_claim:
-        return call.player_id
-    key: object = terms.account_of(call)
+    if isinstance(call, RollbackCall) or (isinstance(call, DepositCall) and not call.is_claim):
+        return call.player_id if key_parts == 1 else _player_alone(call.player_id)
+    if terms.account_of is not None:
+        return _checked_account(terms.account_of(call), key_parts)
+    if key_parts > 1:
+        raise LedgerError(
+            f"The key of an account has {key_parts} columns, and the call names a player alone: pass account_of=, "
+            f"which answers a tuple of {key_parts} texts. Nothing was stored."
+        )
+    return call.player_id
+
+
+def _checked_account(key: object, key_parts: int) -> str:
+    parts: tuple[object, ...] = key if isinstance(key, tuple) and key_parts > 1 else (key,)
+    texts = [part for part in parts if isinstance(part, str) and not problem_of_id(part, 256)]
     # Taken for an unknown player, it would refuse the bet for good.
-    if not isinstance(key, str) or problem_of_id(key, 256):
-        raise LedgerError(f"account_of answered {shown(key)}; it must answer the key of an account, a text")
-    return key
+    if not len(texts) == len(parts) == key_parts:
+        wanted = "a text" if key_parts == 1 else f"a tuple of {key_parts} texts"
+        raise LedgerError(f"account_of answered {shown(key)}; it must answer the key of an account, {wanted}")
+    return texts[0] if key_parts == 1 else account_of_parts(texts)
+
+
+def _player_alone(player_id: str) -> str:
+    """Return an account that does not exist, for a player whose accounts all have further parts in their keys."""
+    # A player may be called like the JSON array of somebody's key. An array of one is never an account.
+    return account_of_parts([player_id]) if player_id.startswith("[") else player_id
 
 
 @dataclass(slots=True)
@@ -121,10 +140,11 @@ class Changes:
 class Book:
     """The rows of one source, and what has become of them."""
 
-    __slots__ = ("accounts", "bets", "calls", "changes", "source")
+    __slots__ = ("accounts", "bets", "calls", "changes", "key_parts", "source")
 
-    def __init__(self, source: str = "") -> None:
+    def __init__(self, source: str = "", *, key_parts: int = 1) -> None:
         self.source = source
+        self.key_parts = key_parts
         self.accounts: dict[str, Account] = {}
         self.bets: dict[str, BetRecord] = {}
         self.calls: dict[tuple[str, str], CallRecord] = {}
@@ -140,12 +160,12 @@ class Book:
             known = self.calls.get(("deposit", call.tx_id))
             # Not by another player's: nobody is told somebody else's balance.
             is_own = known is not None and known.player_id == call.player_id
-            return known.account if known is not None and is_own else named_account(call, terms)
+            return known.account if known is not None and is_own else named_account(call, terms, self.key_parts)
         bet = None if isinstance(call, BalanceCall) else self.bets.get(call.bet_id or "")
         # A tombstone was left by a rollback, of which no account is known for sure.
         if bet is not None and bet.player_id == call.player_id and bet.state is not BetState.TOMBSTONE:
             return bet.account
-        return named_account(call, terms)
+        return named_account(call, terms, self.key_parts)
 
     def asks_may_bet(self, call: WebhookCall, terms: Terms) -> Account | None:
         """Return the account with which the operator is to be asked about *call*, or None if there is no question."""

@@ -9,13 +9,21 @@ from game_operator.ledger.elsewhere import Elsewhere, is_marked, mark
 from game_operator.ledger.object_accounts import ObjectPostgresAccounts, ObjectSqliteAccounts
 from game_operator.ledger.own_accounts import OwnPostgresAccounts, OwnSqliteAccounts
 from game_operator.ledger.postgres import PostgresAccounts, PostgresDialect
-from game_operator.ledger.postgres_table_accounts import postgres_table_accounts
+from game_operator.ledger.postgres_table_accounts import (
+    postgres_table_accounts,
+    postgres_table_look,
+    postgres_table_meddlers,
+)
 from game_operator.ledger.script import Step
 from game_operator.ledger.sqlite import SqliteAccounts, SqliteDialect
-from game_operator.ledger.sqlite_table_accounts import sqlite_table_accounts
+from game_operator.ledger.sqlite_table_accounts import (
+    sqlite_table_accounts,
+    sqlite_table_look,
+    sqlite_table_meddlers,
+)
 
 __all__ = ["AnyDialect", "Kind", "check_accounts", "check_own", "dialect_for", "fitted", "has_own_accounts"]
-__all__ += ["set_based"]
+__all__ += ["set_based", "table_meddlers", "table_problems"]
 
 Kind: TypeAlias = Literal["sqlite", "postgres"]
 AnyDialect: TypeAlias = SqliteDialect | PostgresDialect
@@ -89,3 +97,20 @@ def _for_postgres(prefix: str, accounts: AccountsSpec) -> Generator[Step, Any, P
     if isinstance(accounts, TableAccounts):
         return (yield from postgres_table_accounts(prefix, accounts))
     return None if accounts is None else ObjectPostgresAccounts(prefix, accounts)
+
+
+def table_problems(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
+    """Return why opening a ledger with *accounts* is refused, nothing if it is not; it only executes and reads."""
+    if kind == "sqlite":
+        return (yield from sqlite_table_look(accounts)).problems
+    return (yield from postgres_table_look(accounts)).problems
+
+
+def table_meddlers(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
+    """
+    Return what could change an update of the ledger's, so that the call is refused: triggers, rules, row policies.
+
+    Most are harmless: only one that changes the balance is a LedgerError. It only executes statements that read.
+    """
+    look = sqlite_table_meddlers if kind == "sqlite" else postgres_table_meddlers
+    return (yield from look(accounts))

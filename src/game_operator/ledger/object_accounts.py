@@ -20,6 +20,7 @@ class _ObjectAccounts:
     """What both databases share: the object's methods, and what they may answer."""
 
     unknown = _UNKNOWN
+    key_parts = 1
 
     def __init__(self, accounts: Accounts | AsyncAccounts) -> None:
         self._accounts = accounts
@@ -94,6 +95,10 @@ class ObjectPostgresAccounts(_ObjectAccounts):
     def rows(self, changes: Changes, was: Mapping[str, Account]) -> dict[str, list[Any]]:  # noqa: ARG002 - as others do
         """Return the rows to write, as many as each of ``parts`` must change."""
         return {"clocks": [(key, at) for key, _, at in changes.accounts.values()]}
+
+    def stored(self, statement: Execute, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, Rows]:  # noqa: ARG002 - as others do
+        """Perform the statement with ``parts`` and return its rows."""
+        return (yield statement)  # type: ignore[no-any-return]  # Drivers send rows back.
 
     def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
         """Move the accounts."""

@@ -16,6 +16,7 @@ class OwnSqliteAccounts:
     """Our own accounts in SQLite; the write lock of the file is ours."""
 
     unknown: ClassVar = "Open it with open_account() first."
+    key_parts: ClassVar = 1
 
     def __init__(self, prefix: str) -> None:
         # S608: the prefix was checked; all else is a parameter.
@@ -52,6 +53,7 @@ class OwnPostgresAccounts:
     """Our own accounts in PostgreSQL, locked in sorted order."""
 
     unknown: ClassVar = OwnSqliteAccounts.unknown
+    key_parts: ClassVar = 1
 
     def __init__(self, prefix: str) -> None:
         self._lock = (
@@ -83,6 +85,10 @@ class OwnPostgresAccounts:
             "new_accounts": list(changes.new_accounts.values()),
             "accounts": [(*account, was[account.key].balance_cents) for account in changes.accounts.values()],
         }
+
+    def stored(self, statement: Execute, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, Rows]:  # noqa: ARG002 - as others do
+        """Perform the statement with ``parts`` and return its rows."""
+        return (yield statement)  # type: ignore[no-any-return]  # Drivers send rows back.
 
     def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:  # noqa: ARG002 - as others do
         """Do what cannot be done by ``parts``: nothing."""

@@ -38,6 +38,10 @@ class PostgresAccounts(Protocol):
         """What to do about an account that does not exist."""
 
     @property
+    def key_parts(self) -> int:
+        """How many parts the key of an account has."""
+
+    @property
     def parts(self) -> Mapping[str, str]:
         """The statements that write the rows of ``rows``, for the one statement that stores a batch."""
 
@@ -48,6 +52,9 @@ class PostgresAccounts(Protocol):
 
     def rows(self, changes: Changes, was: Mapping[str, Account]) -> Mapping[str, list[Any]]:
         """Return the rows to write, as many as each of ``parts`` must change."""
+
+    def stored(self, statement: Execute, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, Rows]:
+        """Perform the statement with ``parts``, make sure that balances moved as they should, and return its rows."""
 
     def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
         """Do what cannot be done by ``parts``."""
@@ -61,6 +68,7 @@ class PostgresDialect:
 
     def __init__(self, prefix: str, *, accounts: PostgresAccounts | None = None) -> None:
         self.accounts = accounts or OwnPostgresAccounts(prefix)
+        self.key_parts = self.accounts.key_parts
         # S608: the prefix was checked; all else is a parameter.
         self._bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ANY({KEYS})"  # noqa: S608
         self._calls = (
@@ -111,7 +119,8 @@ class PostgresDialect:
             parts = ", ".join(f'"stored.{name}" AS ({self._parts[name]} RETURNING 1)' for name in present)
             counts = ", ".join(f'(SELECT count(*) FROM "stored.{name}")' for name in present)  # noqa: S608
             sql = f"WITH {parts} SELECT {counts}{self.beside}"
-            stored = yield Execute(sql, [json.dumps(rows[name]) for name in present])
+            statement = Execute(sql, [json.dumps(rows[name]) for name in present])
+            stored = yield from self.accounts.stored(statement, changes, was)
             if list(stored[0][: len(present)]) != [len(rows[name]) for name in present]:
                 raise ConflictError
         yield from self.accounts.after_store(changes, was)

@@ -118,7 +118,7 @@ class Loaded(NamedTuple):
 
 
 class Dialect(Protocol):
-    """How one kind of database loads and stores."""
+    """How one kind of database loads and stores; one whose accounts have keys of several parts has ``key_parts``."""
 
     def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
         """Lock the accounts, then read bets and calls: rows of a locked account stand still."""
@@ -171,7 +171,7 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Generator[Step, Any,
     An item whose operator's callable raises fails alone: nothing of it is written.
     """
     source = items[0].terms.source
-    needs, failed = _needs_of(items, source)
+    needs, failed = _needs_of(items, source, getattr(dialect, "key_parts", 1))
     book, clock_millis = yield from _loaded_book(items, failed, needs, dialect)
     was = dict(book.accounts)
     results: list[Result] = []
@@ -185,8 +185,8 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Generator[Step, Any,
     return results
 
 
-def _needs_of(items: Sequence[Item], source: str) -> tuple[Needs, dict[int, Exception]]:
-    needs, failed = Needs(source), {}
+def _needs_of(items: Sequence[Item], source: str, key_parts: int) -> tuple[Needs, dict[int, Exception]]:
+    needs, failed = Needs(source, key_parts=key_parts), {}
     for index, item in enumerate(items):
         try:
             needs.add(item.call, item.terms)
@@ -203,7 +203,7 @@ def _loaded_book(
     read_again = False
     for _ in range(_MOST_LOADS):
         loaded = yield from dialect.load(needs)
-        book = _book_of(needs.source, loaded)
+        book = _book_of(needs, loaded)
         if not read_again and _is_torn(book, needs):
             read_again = True
             continue
@@ -232,8 +232,8 @@ def _is_torn(book: Book, needs: Needs) -> bool:
     )
 
 
-def _book_of(source: str, loaded: Loaded) -> Book:
-    book = Book(source)
+def _book_of(needs: Needs, loaded: Loaded) -> Book:
+    book = Book(needs.source, key_parts=needs.key_parts)
     book.accounts = {account.key: account for account in loaded.accounts}
     book.bets = {bet.bet_id: bet for bet in loaded.bets}
     book.calls = {(call.operation, call.tx_id): call for call in loaded.calls}

@@ -8,7 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.accounts import AccountsSpec
+from game_operator.ledger.accounts import AccountsSpec, account_asked_for
 from game_operator.ledger.address import is_postgres, unknown_database
 from game_operator.ledger.admin import SqlAdmin
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
@@ -165,9 +165,14 @@ class SqlLedger(SqlAdmin):
         check_own(self._accounts, "adjust")
         return self._write(lambda: adjust(player_id, amount, reference, self._fit))
 
-    def balance(self, player_id: str) -> Cents:
-        """Return the balance in cents; raise AccountNotFoundError if there is no such account."""
-        return self._read(lambda: balance_of(player_id, self._fit.accounts))
+    def balance(self, player_id: str | tuple[str, ...]) -> Cents:
+        """
+        Return the balance in cents; raise AccountNotFoundError if there is no such account.
+
+        Where the key of accounts has several columns, it takes their values, or the account as a bet names it.
+        """
+        account = account_asked_for(player_id, self._accounts)
+        return self._read(lambda: balance_of(account, self._fit.accounts))
 
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""

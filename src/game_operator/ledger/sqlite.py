@@ -67,6 +67,10 @@ class SqliteAccounts(Protocol):
     def unknown(self) -> str:
         """What to do about an account that does not exist."""
 
+    @property
+    def key_parts(self) -> int:
+        """How many parts the key of an account has."""
+
     def load(self, keys: Set[str]) -> Generator[Step, Any, list[Account]]:
         """Return those of the accounts that exist; the write lock is ours."""
 
@@ -83,6 +87,7 @@ class SqliteDialect:
     def __init__(self, prefix: str, clock_millis: Callable[[], int], *, accounts: SqliteAccounts | None = None) -> None:
         self._clock_millis = clock_millis
         self.accounts = accounts or OwnSqliteAccounts(prefix)
+        self.key_parts = self.accounts.key_parts
         # S608: the prefix was checked; all else is a parameter.
         bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id "  # noqa: S608
         calls = f"SELECT {CALL_COLUMNS} FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id "  # noqa: S608

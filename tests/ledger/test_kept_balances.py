@@ -1,0 +1,268 @@
+"""An update of the operator's balance that did not happen as it was written: nothing of the call may be committed."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.errors import LedgerError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
+from game_operator.ledger.dialects import table_meddlers
+from game_operator.ledger.sqlite import path_of
+from game_operator.ledger.survey import survey
+from tests.support.callers import KINDS, CallerKind
+from tests.support.calls import deposit, withdraw
+from tests.support.postgres import PostgresServer
+
+PLAYERS = TableAccounts(table="players", key="id", balance="balance", unit="units")
+
+Run = Callable[[str], list[Any]]
+
+_MAKE = (
+    "CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric(12, 4) NOT NULL)",
+    "INSERT INTO players VALUES ('p1', 10.0050), ('p2', 10)",
+)
+
+_FUNCTION = "CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} END $$"
+_TRIGGER = "CREATE TRIGGER meddle {when} UPDATE ON players FOR EACH ROW {condition} EXECUTE FUNCTION meddle()"
+
+
+def _trigger(body: str, *, when: str = "BEFORE", condition: str = "") -> list[str]:
+    return [_FUNCTION.format(body=body), _TRIGGER.format(when=when, condition=condition)]
+
+
+_PUT_BACK = _trigger("NEW.balance := OLD.balance; RETURN NEW;")
+_SQLITE = "CREATE TRIGGER meddle AFTER UPDATE ON players BEGIN UPDATE players SET balance = {0} WHERE id = NEW.id; END"
+_SQLITE_PUT_BACK = [_SQLITE.format("OLD.balance")]
+
+_RULE_TO_SHADOW = (
+    "CREATE RULE meddle AS ON UPDATE TO players DO INSTEAD "
+    "UPDATE shadow SET balance = NEW.balance WHERE shadow.id = OLD.id RETURNING shadow.*"
+)
+
+_MEDDLING = [
+    pytest.param("postgres", _PUT_BACK, id="a trigger before it puts the balance back"),
+    pytest.param("postgres", _trigger("RETURN NULL;"), id="a trigger before it drops the update"),
+    pytest.param(
+        "postgres",
+        _trigger(
+            "UPDATE players SET balance = OLD.balance WHERE id = NEW.id; RETURN NULL;",
+            when="AFTER",
+            condition="WHEN (pg_trigger_depth() = 0)",
+        ),
+        id="a trigger after it puts the balance back",
+    ),
+    pytest.param(
+        "postgres", _trigger("NEW.balance := trunc(NEW.balance, 2); RETURN NEW;"), id="a trigger takes half a cent"
+    ),
+    pytest.param(
+        "postgres",
+        _trigger("DELETE FROM players WHERE id = NEW.id; RETURN NULL;", when="AFTER"),
+        id="a trigger deletes the row",
+    ),
+    pytest.param("postgres", ["CREATE RULE meddle AS ON UPDATE TO players DO INSTEAD NOTHING"], id="a rule instead"),
+    pytest.param(
+        "postgres",
+        [
+            "CREATE TABLE journal (balance numeric)",
+            "CREATE RULE meddle AS ON UPDATE TO players DO ALSO INSERT INTO journal VALUES (NEW.balance)",
+        ],
+        id="a rule as well, which one statement cannot have",
+    ),
+    pytest.param(
+        "postgres",
+        [
+            "CREATE TABLE shadow (id varchar(9), balance numeric(12, 4))",
+            "INSERT INTO shadow SELECT * FROM players",
+            _RULE_TO_SHADOW,
+        ],
+        id="a rule writes to another table",
+    ),
+    pytest.param("sqlite", _SQLITE_PUT_BACK, id="sqlite: a trigger after it puts the balance back"),
+    pytest.param(
+        "sqlite",
+        ["CREATE TRIGGER meddle BEFORE UPDATE ON players BEGIN SELECT RAISE(IGNORE); END"],
+        id="sqlite: a trigger before it drops the update",
+    ),
+    pytest.param(
+        "sqlite",
+        [_SQLITE.format("round(NEW.balance, 2)")],
+        id="sqlite: a trigger takes half a cent",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def postgres_module_url(postgres: PostgresServer) -> Iterator[str]:
+    """One database for this module, emptied before each test."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """Make the operator's table in a database of a kind, and return its address."""
+
+    def made(database: str) -> str:
+        if database == "sqlite":
+            url = f"sqlite:///{tmp_path / 'wallet.db'}"
+        else:
+            url = request.getfixturevalue("postgres_module_url")
+            _run(url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+        _run(url, *_MAKE)
+        return url
+
+    return made
+
+
+def _run(url: str, *statements: str) -> list[Any]:
+    """Run the operator's own statements; return the rows of the last."""
+    connect: Any = sqlite3.connect if url.startswith("sqlite") else psycopg.connect
+    address = path_of(url) if url.startswith("sqlite") else url
+    with closing(connect(address)) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement)
+        rows = cursor.fetchall() if cursor.description else []
+        connection.commit()
+        return list(rows)
+
+
+def _nothing_is_kept(url: str) -> None:
+    tables = ("calls", "bets", "postings", "anomalies", "clocks")
+    assert {name: _run(url, f"SELECT count(*) FROM game_operator_{name}")[0][0] for name in tables} == dict.fromkeys(
+        tables, 0
+    )
+    assert float(_run(url, "SELECT balance FROM players WHERE id = 'p1'")[0][0]) == 10.005
+
+
+@pytest.mark.parametrize(("database", "meddling"), _MEDDLING)
+def test_a_balance_that_did_not_move_as_written_commits_nothing(
+    make: Callable[[str], str], database: str, meddling: list[str]
+) -> None:
+    """SUCCESS would be a bet without money, or money without a bet; once the cause is gone the repeat is applied."""
+    url = make(database)
+    with SqlLedger(url, accounts=PLAYERS, patience_seconds=0.5) as ledger:
+        _run(url, *meddling)
+        with pytest.raises(LedgerError, match=r"players.*Nothing was kept") as raised:
+            ledger.apply(withdraw(amount_cents=250))
+        assert type(raised.value) is LedgerError  # Not LedgerUnavailableError: to wait would change nothing.
+        _nothing_is_kept(url)
+        kind = "RULE" if "RULE meddle" in meddling[-1] else "TRIGGER"
+        _run(url, f"DROP {kind} meddle" + ("" if database == "sqlite" else " ON players"))
+        assert ledger.apply(withdraw(amount_cents=250)).balance_cents == 750
+
+
+def test_row_policies(make: Callable[[str], str]) -> None:
+    """A policy that forbids the update is an error; a player who may be seen and not updated is not unknown."""
+    url = make("postgres")
+    SqlLedger(url, accounts=PLAYERS).close()
+    _run(
+        url,
+        "DROP ROLE IF EXISTS wallet_role",
+        "CREATE ROLE wallet_role LOGIN",
+        "GRANT ALL ON ALL TABLES IN SCHEMA public TO wallet_role",
+        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO wallet_role",
+        "GRANT USAGE ON SCHEMA public TO wallet_role",
+        "ALTER TABLE players ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY seen ON players FOR SELECT USING (id <> 'p2')",
+        "CREATE POLICY kept ON players FOR UPDATE USING (true) WITH CHECK (balance >= 10)",
+    )
+    with SqlLedger(url.replace("user=postgres", "user=wallet_role"), accounts=PLAYERS) as ledger:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ledger.apply(withdraw(amount_cents=250))
+        _run(url, "DROP POLICY kept ON players", "CREATE POLICY kept ON players FOR UPDATE USING (false)")
+        with pytest.raises(LedgerError, match=r"row policy of players lets .* read the account 'p1' and not update"):
+            ledger.apply(withdraw(amount_cents=250))
+        _nothing_is_kept(url)
+        _run(url, "DROP POLICY kept ON players", "CREATE POLICY kept ON players FOR UPDATE USING (true)")
+        assert ledger.apply(withdraw(amount_cents=250)).balance_cents == 750
+        # What may not be seen is unknown.
+        assert ledger.apply(withdraw("b2", player_id="p2")).code == "PLAYER_NOT_FOUND"
+
+
+def test_only_calls_whose_balance_is_changed_fail(make: Callable[[str], str]) -> None:
+    """In one batch with others, and for this player only; a call that moves nothing is answered."""
+    url = make("postgres")
+    with SqlLedger(url, accounts=PLAYERS) as ledger:
+        assert ledger.apply(withdraw("open", amount_cents=1)).applied
+        _run(url, *_trigger("NEW.balance := OLD.balance; RETURN NEW;", condition="WHEN (NEW.id = 'p1')"))
+
+        def bet(number: int) -> bool:
+            try:
+                return ledger.apply(withdraw(f"b{number}", player_id=f"p{1 + number % 2}", amount_cents=1)).applied
+            except LedgerError:
+                return False
+
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(bet, range(40))) == [number % 2 == 1 for number in range(40)]
+        assert ledger.apply(deposit("open", amount_cents=0)).applied  # A loss.
+        balances = [float(row[0]) for row in _run(url, "SELECT balance FROM players ORDER BY id")]
+        assert balances == pytest.approx([9.995, 9.8])
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_a_trigger_that_only_takes_notes_is_fine(make: Callable[[str], str], database: str) -> None:
+    """An audit of the operator's is no reason to refuse, but a survey names what could be one."""
+    url = make(database)
+    _run(url, "CREATE TABLE audit (balance numeric)")
+    if database == "sqlite":
+        _run(url, "CREATE TRIGGER meddle AFTER UPDATE ON players BEGIN INSERT INTO audit VALUES (NEW.balance); END")
+    else:
+        _run(url, *_trigger("INSERT INTO audit VALUES (NEW.balance); RETURN NEW;"))
+    with SqlLedger(url, accounts=PLAYERS) as ledger:
+        assert ledger.apply(withdraw(amount_cents=250)).balance_cents == 750
+        assert ledger.apply(deposit(amount_cents=300)).balance_cents == 1050
+    kind: Any = database
+    assert survey(url, lambda: table_meddlers(kind, PLAYERS)) == ["the trigger meddle of players"]
+    assert len(_run(url, "SELECT * FROM audit")) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_in_the_callers_transaction_too(make: Callable[[str], str], kind: CallerKind) -> None:
+    """Over every kind of connection: the call is undone, and the caller's transaction goes on."""
+    url = make(kind.database)
+    with kind.open(url, accounts=PLAYERS) as caller:
+        _run(url, *(_SQLITE_PUT_BACK if kind.database == "sqlite" else _PUT_BACK), "CREATE TABLE notes (note text)")
+        caller.begin()
+        with pytest.raises(LedgerError, match="Nothing was kept"):
+            caller.apply(withdraw(amount_cents=250))
+        caller.execute("INSERT INTO notes VALUES ('mine')")
+        caller.commit()
+    _nothing_is_kept(url)
+    assert len(_run(url, "SELECT * FROM notes")) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+async def test_the_ledger_of_asyncio_reads_it_again_too(make: Callable[[str], str], database: str) -> None:
+    """The same check, awaited."""
+    url = make(database)
+    _run(url, *(_SQLITE_PUT_BACK if database == "sqlite" else _PUT_BACK))
+    async with AsyncSqlLedger(url, accounts=PLAYERS) as ledger:
+        with pytest.raises(LedgerError, match="Nothing was kept"):
+            await ledger.apply(withdraw(amount_cents=250))
+    _nothing_is_kept(url)
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_what_may_bet_moves_in_the_callers_transaction_is_not_lost(make: Callable[[str], str], database: str) -> None:
+    """A balance that was moved behind the ledger's back, between its look and its update, is refused."""
+    url = make(database)
+    kind = next(kind for kind in KINDS if kind.database == database)
+    with kind.open(url, accounts=PLAYERS) as caller:
+
+        def bonus(call: Any, account: Any) -> None:
+            caller.execute("UPDATE players SET balance = balance + 5 WHERE id = 'p1'")
+
+        caller.begin()
+        with pytest.raises(LedgerError, match="may_bet moved it"):
+            caller.apply(withdraw(amount_cents=250), Terms(may_bet=bonus))
+        caller.rollback()
+    _nothing_is_kept(url)
