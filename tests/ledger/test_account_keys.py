@@ -222,7 +222,7 @@ def test_the_vectors_come_back_from_the_tables(ledger: SqlLedger, url: str) -> N
         player, currency = vector["parts"]
         if (player, currency) != ("p1", "EUR"):
             _run(url, "INSERT INTO wallets VALUES (?, ?, 10)", player, currency)
-        terms = Terms(account_of=lambda call, currency=currency: (call.player_id, currency))
+        terms = Terms(account_of=lambda _call, key=(player, currency): key)  # type: ignore[misc]
         assert _apply(ledger, withdraw(f"b{number}", player_id=player), terms).balance_cents == 500
         assert ledger.balance((player, currency)) == 500
         stored = _run(url, "SELECT account FROM game_operator_bets WHERE bet_id = ?", f"b{number}")[0][0]
