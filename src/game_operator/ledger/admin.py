@@ -3,11 +3,12 @@
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from game_operator.ledger.accounts import AccountsSpec, account_asked_for
 from game_operator.ledger.address import is_postgres
@@ -18,7 +19,7 @@ from game_operator.ledger.joined import Joiner
 from game_operator.ledger.outside import Adjustment, adjustment
 from game_operator.ledger.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
 from game_operator.ledger.script import Dialect, Step
-from game_operator.ledger.survey import has_own_snapshot, survey
+from game_operator.ledger.survey import Listing, has_own_snapshot, survey
 from game_operator.ledger.verify import BooksReport, Verify
 from game_operator.models.webhooks import WebhookCall
 
@@ -27,6 +28,18 @@ __all__ = ["AsyncSqlAdmin", "SqlAdmin", "adjusted", "old_bets"]
 T = TypeVar("T")
 
 _PAGE = 100
+
+
+class _Read(Protocol):
+    """Runs a script that reads one page of a list."""
+
+    def __call__(self, script: Callable[[], Generator[Step, Any, T]], /) -> T: ...
+
+
+class _AsyncRead(Protocol):
+    """The same, awaited."""
+
+    def __call__(self, script: Callable[[], Generator[Step, Any, T]], /) -> Awaitable[T]: ...
 
 
 class _Tables:
@@ -77,6 +90,16 @@ class SqlAdmin(ABC):
     def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         return survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
 
+    @contextmanager
+    def _listing(self) -> Iterator[_Read]:
+        """Yield what reads the pages of a list: beside the ledger's own connection, so that calls do not wait."""
+        if not has_own_snapshot(self._url):
+            yield self._read
+            return
+        self._read(_nothing)  # The ledger must be open, and outside its own transactions.
+        with closing(Listing(self._url)) as listing:
+            yield listing.read
+
     def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None) -> None:
         """
         Keep a genuine call that was refused before it was a call; the same body again is counted.
@@ -101,9 +124,10 @@ class SqlAdmin(ABC):
         """
         page = partial(self._tables.anomalies.page, source, resolved, since_millis)
         after = 0
-        while records := self._read(partial(page, after, _PAGE)):
-            yield from records
-            after = records[-1].id
+        with self._listing() as read:
+            while records := read(partial(page, after, _PAGE)):
+                yield from records
+                after = records[-1].id
 
     def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
         """
@@ -203,6 +227,20 @@ class AsyncSqlAdmin(ABC):
         await self._read(_nothing)  # It makes the tables, should nobody have done so yet.
         return await asyncio.to_thread(survey, self._url, script)
 
+    @asynccontextmanager
+    async def _listing(self) -> AsyncIterator[_AsyncRead]:
+        """Yield what reads the pages of a list, in a thread beside the event loop."""
+        if not has_own_snapshot(self._url):
+            yield self._read
+            return
+        await self._read(_nothing)  # As above; and the ledger must be open, and outside its own transactions.
+        with closing(Listing(self._url)) as listing:
+
+            async def read(script: Callable[[], Generator[Step, Any, T]], /) -> T:
+                return await asyncio.to_thread(listing.read, script)
+
+            yield read
+
     async def keep_anomaly(
         self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None
     ) -> None:
@@ -219,10 +257,11 @@ class AsyncSqlAdmin(ABC):
         """Yield the anomalies, as ``SqlLedger.anomalies`` does."""
         page = partial(self._tables.anomalies.page, source, resolved, since_millis)
         after = 0
-        while records := await self._read(partial(page, after, _PAGE)):
-            for record in records:
-                yield record
-            after = records[-1].id
+        async with self._listing() as read:
+            while records := await read(partial(page, after, _PAGE)):
+                for record in records:
+                    yield record
+                after = records[-1].id
 
     async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
         """Apply the call of an anomaly again, as ``SqlLedger.retry`` does."""

@@ -8,6 +8,7 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, RetryRefusedError
 from game_operator.ledger.api import Terms
 from game_operator.ledger.book import Anomaly, Changes, Item, Needs
+from game_operator.ledger.queries import OF_SOURCE
 from game_operator.ledger.script import Dialect, Execute, Step
 from game_operator.protocol.webhook import read_call
 
@@ -73,7 +74,7 @@ class Anomalies:
             conditions.append(f"resolved_at_millis IS {'NOT ' if resolved else ''}NULL")
         more: list[Any] = [*parameters]
         if source is not None:
-            conditions.append("source = ?")
+            conditions.append(OF_SOURCE)
             more.append(source)
         rows = yield Execute(f"{self._select}{' AND '.join(conditions)} ORDER BY id LIMIT ?", (*more, most))
         return list(map(record_of, rows))

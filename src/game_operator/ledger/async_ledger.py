@@ -222,15 +222,16 @@ class AsyncSqlLedger(AsyncSqlAdmin):
     ) -> AsyncIterator[BetRecord]:
         """Yield the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
         after: BetRecord | None = None
-        while True:
-            page = await self._read(
-                lambda: self._queries.bets(since_millis, until_millis, source, after, _PAGE)  # noqa: B023 - run at once
-            )
-            for bet in page:
-                yield bet
-            if len(page) < _PAGE:
-                return
-            after = page[-1]
+        async with self._listing() as read:
+            while True:
+                page = await read(
+                    lambda: self._queries.bets(since_millis, until_millis, source, after, _PAGE)  # noqa: B023 - run at once
+                )
+                for bet in page:
+                    yield bet
+                if len(page) < _PAGE:
+                    return
+                after = page[-1]
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         done: Mapping[int, Outcome] = {}

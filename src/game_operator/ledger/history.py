@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from game_operator.errors import AccountNotFoundError, shown
 from game_operator.ledger.anomalies import AnomalyRecord, record_of
 from game_operator.ledger.api import BetRecord, CallRecord
+from game_operator.ledger.queries import OF_SOURCE
 from game_operator.ledger.rows import BET_COLUMNS, CALL_COLUMNS, bet_of
 from game_operator.ledger.script import Execute, Step
 
@@ -114,7 +115,7 @@ def bets_before(
     if only_open:
         conditions.append("state = 'OPEN'")
     if source is not None:
-        conditions.append("source = ?")
+        conditions.append(OF_SOURCE)
         more.append(source)
     sql = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {' AND '.join(conditions)} "  # noqa: S608 - a checked prefix
     rows = yield Execute(f"{sql}ORDER BY opened_at_millis, bet_id LIMIT ?", (*parameters, *more, most))

@@ -183,12 +183,13 @@ class SqlLedger(SqlAdmin):
     ) -> Iterator[BetRecord]:
         """Yield the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
         after: BetRecord | None = None
-        while True:
-            page = self._read(lambda: self._queries.bets(since_millis, until_millis, source, after, _PAGE))  # noqa: B023 - run at once
-            yield from page
-            if len(page) < _PAGE:
-                return
-            after = page[-1]
+        with self._listing() as read:
+            while True:
+                page = read(lambda: self._queries.bets(since_millis, until_millis, source, after, _PAGE))  # noqa: B023 - run at once
+                yield from page
+                if len(page) < _PAGE:
+                    return
+                after = page[-1]
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():

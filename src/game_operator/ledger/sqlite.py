@@ -51,6 +51,9 @@ _LONG_HELD = 0.25
 _MANY_ROWS = 16
 
 
+#: Behind a long reader the WAL grows. Once it can be begun anew, it is cut to this.
+_MOST_WAL_BYTES = 64 * 1024 * 1024
+
 _IN_MEMORY = ":memory:"
 #: Connections of a parent that was in the middle of a transaction when we were forked.
 _NEVER_CLOSED: list[sqlite3.Connection] = []
@@ -256,6 +259,7 @@ class SqliteStore:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA cache_size = -65536")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute(f"PRAGMA journal_size_limit = {_MOST_WAL_BYTES}")
         connection.execute("BEGIN IMMEDIATE")
         try:
             self._migrate(connection, migrate)

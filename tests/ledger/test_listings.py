@@ -1,0 +1,226 @@
+"""Lists of bets and anomalies: page by page along an index, beside the ledger's own connection (docs/ledger.md)."""
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.errors import LedgerError, LedgerUnavailableError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
+from game_operator.ledger.anomalies import Anomalies
+from game_operator.ledger.history import bets_before
+from game_operator.ledger.queries import Queries
+from game_operator.ledger.script import Execute, Step
+from game_operator.ledger.survey import Listing
+from tests.support.calls import deposit, withdraw
+from tests.support.postgres import PostgresServer
+from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run
+
+_MEGABYTE = 1024 * 1024
+
+
+def filled(url: str, bets: int) -> None:
+    """Make a ledger with so many bets, three in each millisecond, and as many anomalies."""
+    SqlLedger(url).close()
+    series = "WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < CAST(? AS bigint)) "
+    names = "bet_id, player_id, account, wager_cents, state, opened_at_millis, action, source"
+    row = "SELECT 'b' || i, 'p1', 'p1', 1, 'OPEN', 1000 + i / 3, 'BET', '' FROM numbers"
+    run(url, f"{series}INSERT INTO {{p}}bets ({names}) {row}", bets)
+
+
+PAGES: dict[str, Callable[[], Generator[Step, Any, Any]]] = {
+    "bets()": lambda: Queries(DEFAULT_PREFIX).bets(None, None, "", None, 100),
+    "bets(), the next page": lambda: Queries(DEFAULT_PREFIX).bets(1010, 5000, "", None, 100),
+    "ledger bets --source": lambda: bets_before(DEFAULT_PREFIX, 1 << 62, 50, only_open=False, source=""),
+    "anomalies(source=)": lambda: Anomalies(DEFAULT_PREFIX).page("", False, 0, 0, 100),
+}
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_sorts_no_table(database_url: str, page: str, analyzed: bool) -> None:
+    """Whether the database has statistics or not, a page is read along the order it is asked for."""
+    filled(database_url, 3_000)
+    if analyzed:
+        run(database_url, "ANALYZE")
+    with contextlib.closing(Listing(database_url)) as listing:
+        step = next(PAGES[page]())
+        assert isinstance(step, Execute)
+        explain = "EXPLAIN QUERY PLAN" if is_sqlite(database_url) else "EXPLAIN"
+
+        def script() -> Generator[Step, Any, list[Any]]:
+            rows: list[Any] = yield Execute(f"{explain} {step.sql}", step.parameters)
+            return rows
+
+        plan = " / ".join(str(row[-1]) for row in listing.read(script))
+    assert "bets_opened" in plan or "PRIMARY KEY" in plan or "anomalies_pkey" in plan, plan
+    # What has the same millisecond is sorted, and no more.
+    for whole in ("TEMP B-TREE FOR ORDER BY", "Seq Scan", "Bitmap"):
+        assert whole not in plan, plan
+    assert plan.count("Sort  (") == plan.count("Incremental Sort  ("), plan
+
+
+def connections(url: str) -> int:
+    """Return how many connections this process has to the SQLite file of *url*."""
+    # Each has the log open once; the file itself stays open for as long as another connection has a lock on it.
+    links = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    return links.count(os.path.realpath(f"{path_in(url)}-wal"))
+
+
+def test_a_list_has_a_connection_for_as_long_as_it_is_read(sqlite_url: str) -> None:
+    """One beside the ledger's, given up at the end and when the reader goes."""
+    filled(sqlite_url, 2_500)
+    with SqlLedger(sqlite_url) as ledger:
+        before = connections(sqlite_url)
+        bets = ledger.bets()
+        assert next(bets).bet_id == "b1"
+        assert connections(sqlite_url) == before + 1
+        assert len(list(bets)) == 2_499
+        assert connections(sqlite_url) == before
+        gone = ledger.bets()
+        next(gone)
+        del gone
+        assert connections(sqlite_url) == before
+
+
+def test_pages_follow_one_another(database_url: str) -> None:
+    """Every bet once and in order, those of the same millisecond too; what comes meanwhile is seen."""
+    filled(database_url, 2_500)
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        found = []
+        for bet in ledger.bets():
+            found.append(bet.bet_id)
+            if len(found) == 1:
+                ledger.apply(withdraw("late"))
+    assert len(found) == len(set(found)) == 2_501
+    assert found[-1] == "late"
+
+
+def test_a_memory_database_is_read_over_its_one_connection() -> None:
+    """Nobody else could see it."""
+    with SqlLedger("sqlite:///:memory:") as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b1"))
+        ledger.apply(deposit("early"))
+        assert [bet.bet_id for bet in ledger.bets()] == ["b1"]
+        assert [record.bet_id for record in ledger.anomalies()] == ["early"]
+
+
+def test_a_ledger_that_is_closed_lists_nothing(database_url: str) -> None:
+    """As it answers nothing else."""
+    ledger = SqlLedger(database_url)
+    ledger.close()
+    for listed in (ledger.bets, ledger.anomalies):
+        with pytest.raises(LedgerUnavailableError, match="is closed"):
+            next(iter(listed()))
+
+
+def test_within_a_transaction_nothing_is_listed(sqlite_url: str) -> None:
+    """It would not see what the transaction has written."""
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        with pytest.raises(LedgerError, match="run in a transaction of this ledger"):
+            ledger.apply(withdraw("b1"), terms=Terms(within=lambda *_: list(ledger.bets())))
+
+
+@contextlib.contextmanager
+def locked(url: str, table: str) -> Iterator[None]:
+    """Let nobody read *table* meanwhile."""
+    with psycopg.connect(url) as postgres:
+        postgres.execute(f"LOCK TABLE {DEFAULT_PREFIX}{table} IN ACCESS EXCLUSIVE MODE".encode())
+        yield
+
+
+@pytest.mark.parametrize("table", ["bets", "anomalies"])
+def test_calls_do_not_wait_for_a_page(postgres_url: str, table: str) -> None:
+    """While a page takes its time, the ledger answers."""
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b1"))
+        ledger.apply(deposit("early"))
+        listed = ledger.bets if table == "bets" else ledger.anomalies
+        with ThreadPoolExecutor(1) as threads:
+            with locked(postgres_url, table):
+                page = threads.submit(lambda: list(listed()))
+                assert ledger.balance("p1") == 9_500
+                assert not page.done()
+            assert len(page.result()) == 1
+
+
+class Counting(ThreadPoolExecutor):
+    """Threads that count what they are given."""
+
+    given = 0
+
+    def submit(self, *args, **more):  # type: ignore[no-untyped-def]  # As the base class has it.
+        self.given += 1
+        return super().submit(*args, **more)
+
+
+def test_the_event_loop_does_not_wait_for_a_page(database_url: str) -> None:
+    """A thread reads each."""
+    filled(database_url, 1_500)
+
+    async def play() -> tuple[int, int]:
+        threads = Counting(2)
+        asyncio.get_running_loop().set_default_executor(threads)
+        async with AsyncSqlLedger(database_url) as ledger:
+            threads.given = 0
+            return len([bet async for bet in ledger.bets()]), threads.given
+
+    assert asyncio.run(play()) == (1_500, 2)
+
+
+def test_a_cancelled_list_leaves_no_connection(postgres_url: str, postgres: PostgresServer) -> None:
+    """Nor does the event loop wait for the page under way."""
+
+    async def play() -> None:
+        async with AsyncSqlLedger(postgres_url) as ledger:
+            await ledger.open_account("p1", Decimal(100))
+            with locked(postgres_url, "bets"):
+                listing = ledger.bets()
+                task = asyncio.ensure_future(anext(listing, None))
+                done, _ = await asyncio.wait([task], timeout=0.05)
+                assert not done
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                assert await ledger.balance("p1") == 10_000
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+    asyncio.run(play())
+    with psycopg.connect(postgres.url) as server:
+        named = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
+        # A server process is gone a moment after its connection.
+        for _ in range(200):
+            left = server.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", [named]).fetchone()
+            if left == (0,):
+                break
+            threading.Event().wait(0.01)
+        assert left == (0,)
+
+
+def test_the_log_does_not_stay_as_large_as_a_long_reader_made_it(sqlite_url: str) -> None:
+    """Once nobody reads any more, SQLite's -wal file is cut to 64 MiB."""
+    wal = Path(f"{path_in(sqlite_url)}-wal")
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        with contextlib.closing(sqlite3.connect(path_in(sqlite_url), isolation_level=None)) as reader:
+            run(sqlite_url, "CREATE TABLE bulk (bytes)")
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM bulk").fetchone()
+            run(sqlite_url, "INSERT INTO bulk VALUES (zeroblob(?))", 80 * _MEGABYTE)
+            assert wal.stat().st_size > 80 * _MEGABYTE
+        for number in range(2):  # One writes the log back, the next begins it anew.
+            ledger.apply(withdraw(f"b{number}"))
+        assert wal.stat().st_size <= 64 * _MEGABYTE
