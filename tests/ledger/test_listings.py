@@ -16,7 +16,7 @@ import pytest
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
-from game_operator.ledger.anomalies import Anomalies
+from game_operator.ledger.anomalies import Anomalies, Wanted
 from game_operator.ledger.history import bets_before
 from game_operator.ledger.queries import Queries
 from game_operator.ledger.script import Execute, Step
@@ -41,7 +41,7 @@ PAGES: dict[str, Callable[[], Generator[Step, Any, Any]]] = {
     "bets()": lambda: Queries(DEFAULT_PREFIX).bets(None, None, "", None, 100),
     "bets(), the next page": lambda: Queries(DEFAULT_PREFIX).bets(1010, 5000, "", None, 100),
     "ledger bets --source": lambda: bets_before(DEFAULT_PREFIX, 1 << 62, 50, only_open=False, source=""),
-    "anomalies(source=)": lambda: Anomalies(DEFAULT_PREFIX).page("", False, 0, 0, 100),
+    "anomalies(source=)": lambda: Anomalies(DEFAULT_PREFIX).page(Wanted(source=""), 0, 100),
 }
 
 

@@ -1,16 +1,28 @@
-"""The database that a command works on, and what is said of one that it cannot work on."""
+"""The database that a command works on, the table of balances in it, and what is said of one that will not do."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from game_operator.errors import ConfigurationError, SchemaError, shown
 
+if TYPE_CHECKING:
+    from game_operator.ledger import TableAccounts
+
 __all__ = ["DATABASE", "PREFIX", "TablePrefix", "TablesMissingError", "address_of", "check_folder", "file_of"]
+__all__ += [
+    "AccountsBalance",
+    "AccountsKey",
+    "AccountsTable",
+    "AccountsUnit",
+    "accounts_in",
+    "check_elsewhere",
+    "columns_in",
+]
 __all__ += ["tables_missing"]
 
 #: Where the database's address may stand: on a command line everybody on the machine could read its password.
@@ -18,6 +30,31 @@ DATABASE = "GAME_OPERATOR_DATABASE_URL"
 PREFIX = "game_operator_"
 
 TablePrefix = Annotated[str, typer.Option(metavar="TEXT", help="How the names of the tables begin.")]
+
+_ACCOUNTS = "Balances in a table of your own"
+AccountsTable = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TABLE",
+        help="The table that holds the balances, perhaps with its schema, if the ledger does not.",
+        rich_help_panel=_ACCOUNTS,
+    ),
+]
+AccountsKey = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Its column with the player's id; of a key of two columns both, as player_id,currency.",
+        rich_help_panel=_ACCOUNTS,
+    ),
+]
+AccountsBalance = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Its column with the balance.", rich_help_panel=_ACCOUNTS)
+]
+AccountsUnit = Annotated[
+    str | None,
+    typer.Option(metavar="cents|units|micros", help="What the balance counts; else cents.", rich_help_panel=_ACCOUNTS),
+]
 
 _BEFORE_STATEMENTS = "Run these statements:\n\n"
 
@@ -75,3 +112,52 @@ def tables_missing(prefix: str, advice: str) -> Iterator[None]:
 def missing(prefix: str, advice: str) -> str:
     """Return the sentence on tables that are not there."""
     return f"There are no tables {prefix}* in this database. Is --table-prefix right? {advice}"
+
+
+def columns_in(key: list[str] | None) -> tuple[str, ...]:
+    """Return the columns that ``--accounts-key`` names."""
+    return tuple(name.strip() for each in key or () for name in each.split(","))
+
+
+def accounts_in(
+    table: str | None, key: list[str] | None, balance: str | None, unit: str | None
+) -> "TableAccounts | None":
+    """
+    Return where the options ``--accounts-…`` say that balances are; None without any of them.
+
+    Raises:
+        ConfigurationError: One is missing, or cannot be a name.
+    """
+    needed = {"--accounts-table": table, "--accounts-key": key, "--accounts-balance": balance}
+    missing = [option for option, value in needed.items() if not value]
+    if len(missing) == len(needed) and unit is None:
+        return None
+    if missing:
+        raise ConfigurationError(
+            f"There is no {' and no '.join(missing)}. Balances in a table of yours need all three: {', '.join(needed)}."
+        )
+    from game_operator.ledger import TableAccounts
+
+    names = columns_in(key)
+    columns: Any = names[0] if len(names) == 1 else names  # Any: one column, or several.
+    values: Any = {"table": table, "key": columns, "balance": balance, "unit": unit}  # Any: texts, checked there.
+    return TableAccounts(**values)
+
+
+def check_elsewhere(address: str, prefix: str, accounts: "TableAccounts | None") -> None:
+    """
+    Raise ConfigurationError if *accounts* are given for a ledger whose balances are its own.
+
+    Opened with them, it would take note of them, and the wallet that serves from it would refuse its calls.
+    """
+    if accounts is None:
+        return
+    from game_operator.ledger.admin import are_balances_elsewhere
+    from game_operator.ledger.sql_ledger import SqlLedger
+
+    with SqlLedger(address, migrate=False, table_prefix=prefix) as ledger:
+        if not are_balances_elsewhere(ledger):
+            raise ConfigurationError(
+                f"No wallet has served the ledger {prefix}* from {accounts.table} yet: its balances are its own. Is "
+                "--table-prefix right? Else leave --accounts-table out, or begin with `game-operator serve`."
+            )

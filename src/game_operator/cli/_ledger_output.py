@@ -180,7 +180,7 @@ def show_account(account: "AccountHistory", *, as_json: bool) -> None:
         [
             ("account", account.account),
             ("balance", held),
-            ("moved at", when(account.at_millis)),
+            ("moved at", when(account.at_millis) if account.at_millis else "never, by a call"),
             ("open bets", bets),
         ]
     )

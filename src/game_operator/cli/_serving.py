@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from game_operator.cli._stopping import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.errors import AccountNotFoundError, ConfigurationError, shown
+from game_operator.ledger.accounts import TableAccounts
 from game_operator.ledger.address import shown_address
 from game_operator.ledger.async_ledger import AsyncSqlLedger
 from game_operator.wallet import AsyncWallet
@@ -47,6 +48,7 @@ class Plan:
     table_prefix: str
     access_log: bool
     stop_with_stdin: bool
+    accounts: TableAccounts | None = None
 
 
 def serve_until_stopped(plan: Plan, announce: Callable[[str, str], object]) -> None:
@@ -59,7 +61,9 @@ def serve_until_stopped(plan: Plan, announce: Callable[[str, str], object]) -> N
     """
     _check_extra()
     with _logging(plan.access_log), _listener(plan.host, plan.port) as listener:
-        ledger = AsyncSqlLedger(plan.database, migrate=plan.migrate, table_prefix=plan.table_prefix)
+        ledger = AsyncSqlLedger(
+            plan.database, accounts=plan.accounts, migrate=plan.migrate, table_prefix=plan.table_prefix
+        )
         wallet = AsyncWallet(ledger, profile=plan.receiver.profile, source=plan.source)
         application = asgi_app(plan.receiver, wallet, prefix=plan.prefix)
         config = _config(application, plan)

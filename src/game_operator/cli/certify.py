@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from game_operator.cli._database import PREFIX
 from game_operator.cli._failures import ExitCode, StoppedError
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import error_console, visible, write_document
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from game_operator.certify.report import Report
     from game_operator.certify.supplies import Supplies
     from game_operator.certify.verdicts import Verdict
+    from game_operator.cli._certify_clean_up import LeftAnomalies
 
 __all__ = ["certify"]
 
@@ -129,6 +131,20 @@ def certify(
         int | None,
         typer.Option(min=1, metavar="N", help="How many random operations are tried.", rich_help_panel=_MORE),
     ] = None,
+    clean_up: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEDGER_URL",
+            help="The wallet's ledger, if it is one of ours: the anomalies that this run leaves there are resolved.",
+            rich_help_panel=_REPORTS,
+        ),
+    ] = None,
+    table_prefix: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT", help="With --clean-up: how the names of its tables begin.", rich_help_panel=_REPORTS
+        ),
+    ] = PREFIX,
     json_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report as JSON.", rich_help_panel=_REPORTS)
     ] = None,
@@ -164,6 +180,7 @@ def certify(
     files = {option: path for option, path in asked.items() if path is not None}
     check_files(files, (service_key, old_key, retired_key, profile, ca))
     check_extra(files)
+    left = None if clean_up is None else _left_in(clean_up, table_prefix)
     run_id = f"certify-{secrets.token_hex(4)}"
     from game_operator.certify.certifying import certify as certify_wallet
 
@@ -191,7 +208,7 @@ def certify(
                 stopping=stop,
             )
         stop.is_played = True
-        code = _ended(report, files, as_json=as_json)
+        code = _ended(report, files, left, as_json=as_json)
     if report.was_stopped:
         raise StoppedError(stop.number)
     return code
@@ -272,19 +289,28 @@ def _progress() -> "Iterator[Callable[[Verdict, int], object] | None]":
         yield show
 
 
-def _ended(report: "Report", files: "dict[str, Path]", *, as_json: bool) -> int:
+def _left_in(ledger: str, table_prefix: str) -> "LeftAnomalies":
+    from game_operator.cli._certify_clean_up import LeftAnomalies
+
+    return LeftAnomalies(ledger, table_prefix)
+
+
+def _ended(report: "Report", files: "dict[str, Path]", left: "LeftAnomalies | None", *, as_json: bool) -> int:
     """Write the files, tell what came of it, and return the exit code."""
     from game_operator.certify.page import is_fine
     from game_operator.cli._certify_files import write_reports
     from game_operator.cli._certify_report import tell_report
 
     written = write_reports(report, files)
+    if not as_json:
+        tell_report(report, written)
+    resolved = {} if left is None else left.resolved(report.run_id, as_json=as_json)
     if as_json:
         from game_operator.certify.as_json import document
 
-        write_document(document(report))
-    else:
-        tell_report(report, written)
+        write_document(document(report) | resolved)
     if not is_fine(report):
         return ExitCode.SAID_NO
+    if left is not None and left.failed:
+        return ExitCode.UNREACHABLE
     return ExitCode.FINE if written.keys() == files.keys() else ExitCode.UNWRITABLE

@@ -4,14 +4,30 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.cli._database import DATABASE, PREFIX, TablePrefix, address_of, check_folder, file_of, tables_missing
+from game_operator.cli._anomalies import Chosen, retried_or_not, tell_retries, tell_retry
+from game_operator.cli._database import (
+    DATABASE,
+    PREFIX,
+    AccountsBalance,
+    AccountsKey,
+    AccountsTable,
+    AccountsUnit,
+    TablePrefix,
+    accounts_in,
+    address_of,
+    check_elsewhere,
+    check_folder,
+    file_of,
+    tables_missing,
+)
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._ledger_output import (
     anomaly_document,
@@ -29,13 +45,11 @@ from game_operator.cli._ledger_output import (
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import say, show_details, waiting, write_document
 from game_operator.cli.profile import read_profile
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import AccountNotFoundError, ConfigurationError, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
-    from game_operator.ledger import (
-        SqlLedger,
-    )
+    from game_operator.ledger import AccountHistory, SqlLedger, TableAccounts
 
 __all__ = ["ledgers"]
 
@@ -81,9 +95,48 @@ def _age(text: str) -> timedelta:
     return timedelta(milliseconds=int(match[1]) * _MILLIS[match[2]])
 
 
-AnomalyId = Annotated[
-    int, typer.Argument(parser=_anomaly_id, metavar="ID", help="The anomaly's number, as `anomalies` lists it.")
+def _moment(text: str | int) -> int:
+    """Return a time in Unix milliseconds: an age, which is so long ago, or a date with or without a time, in UTC."""
+    if isinstance(text, int):  # The default was read already.
+        return text
+    if _AGE.fullmatch(text):
+        return time.time_ns() // 1_000_000 - _age(text) // timedelta(milliseconds=1)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        problem = f"{text!r} is not a time: write 2d, 12h or 30m for so long ago, or 2026-11-22T12:00 in UTC."
+        raise typer.BadParameter(problem) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+
+
+AnomalyIds = Annotated[
+    list[int] | None,
+    typer.Argument(parser=_anomaly_id, metavar="[ID]…", help="Numbers of anomalies, as `anomalies` lists them."),
 ]
+OfSource = Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")]
+Kind = Annotated[
+    list[str] | None, typer.Option(metavar="KIND", help="Those of this kind; several with a comma, or more than once.")
+]
+Since = Annotated[
+    int | None,
+    typer.Option(parser=_moment, metavar="TIME", help="Those that came then or later: 2h, 3d, 2026-11-22T12:00 (UTC)."),
+]
+Until = Annotated[int | None, typer.Option(parser=_moment, metavar="TIME", help="Those that came before that.")]
+OfPlayer = Annotated[
+    str | None, typer.Option("--player", "--player-id", metavar="ID", help="Those that name a player.")
+]
+IdPrefix = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Those whose bet or transaction id begins with this.")
+]
+AllMatching = Annotated[
+    bool, typer.Option("--all-matching", help="In place of IDs: all that wait and match the options above.")
+]
+Expect = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="With --all-matching: how many there must be, or nothing is done."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="With --all-matching: however many there are, without a question.")]
 
 
 @ledgers.command("open", context_settings=_WITH_NEGATIVE_AMOUNTS)
@@ -136,6 +189,10 @@ def show(
     source: Source = "",
     database: Database = None,
     table_prefix: TablePrefix = PREFIX,
+    accounts_table: AccountsTable = None,
+    accounts_key: AccountsKey = None,
+    accounts_balance: AccountsBalance = None,
+    accounts_unit: AccountsUnit = None,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -145,9 +202,10 @@ def show(
     """
     if (bet_id is None) == (player is None):
         raise typer.BadParameter("Name a bet, or pass --player for an account: one of the two.")
-    with _ledger(database, table_prefix) as ledger:
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
+    with _ledger(database, table_prefix, accounts=accounts) as ledger:
         if player is not None:
-            account = ledger.account_history(player, most=most)
+            account = _account(ledger, player, most, accounts)
             show_account(account, as_json=as_json)
             return ExitCode.FINE
         assert bet_id is not None
@@ -167,6 +225,10 @@ def bets(
     source: Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")] = None,
     database: Database = None,
     table_prefix: TablePrefix = PREFIX,
+    accounts_table: AccountsTable = None,
+    accounts_key: AccountsKey = None,
+    accounts_balance: AccountsBalance = None,
+    accounts_unit: AccountsUnit = None,
     as_json: AsJson = False,
 ) -> None:
     """List bets, the oldest first. One that stays open for long is worth a question to the provider."""
@@ -174,7 +236,8 @@ def bets(
 
     now_millis = time.time_ns() // 1_000_000
     before_millis = 1 << 62 if older_than is None else now_millis - older_than // timedelta(milliseconds=1)
-    with _ledger(database, table_prefix) as ledger:
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
+    with _ledger(database, table_prefix, accounts=accounts) as ledger:
         found = old_bets(ledger, before_millis, limit + 1, only_open=only_open, source=source)
     listed, more = found[:limit], len(found) > limit
     if as_json:
@@ -205,78 +268,136 @@ def verify(database: Database = None, table_prefix: TablePrefix = PREFIX, as_jso
 
 @ledgers.command()
 def anomalies(
-    source: Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")] = None,
+    source: OfSource = None,
     every: Annotated[bool, typer.Option("--all", help="Those that are resolved as well.")] = False,
+    kind: Kind = None,
+    since: Since = None,
+    until: Until = None,
+    player: OfPlayer = None,
+    id_prefix: IdPrefix = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="How many, the oldest; else all.")] = None,
     bodies: Annotated[bool, typer.Option("--bodies", help="With the body of each.")] = False,
     database: Database = None,
     table_prefix: TablePrefix = PREFIX,
     as_json: AsJson = False,
 ) -> None:
     """List what somebody should look at: refused deposits and rollbacks, conflicts, calls that cannot be read."""
+    wanted = _wanted(source, kind, since, until, player, id_prefix) | {"resolved": None if every else False}
     with _ledger(database, table_prefix) as ledger:
-        records = list(ledger.anomalies(source=source, resolved=None if every else False))
+        found = list(islice(ledger.anomalies(**wanted), limit and limit + 1))
+    records, more = found[:limit], limit is not None and len(found) > limit
     if as_json:
-        write_document({"anomalies": [anomaly_document(record) for record in records]})
+        document = {"anomalies": [anomaly_document(record) for record in records]}
+        write_document(document if limit is None else document | {"more": more})
     elif records:
         show_anomalies(records, every=every, bodies=bodies)
     else:
         say("There are no anomalies." if every else "There is nothing to look at.")
+    if more and not as_json:
+        say(f"There are more than these {limit}: pass --limit.")
 
 
 @ledgers.command()
 def retry(
-    anomaly_id: AnomalyId,
+    anomaly_ids: AnomalyIds = None,
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE", help="How its body is read, as TOML; the wallet's own profile.")
     ] = None,
     accept_foreign: Annotated[
-        bool, typer.Option("--accept-foreign", help="Also if it names an instance that is not yours.")
+        bool,
+        typer.Option("--accept-foreign", help="Also if it names an instance that is not yours. With IDs alone."),
     ] = False,
+    all_matching: AllMatching = False,
+    source: OfSource = None,
+    kind: Kind = None,
+    since: Since = None,
+    until: Until = None,
+    player: OfPlayer = None,
+    id_prefix: IdPrefix = None,
+    expect: Expect = None,
+    yes: Yes = False,
     database: Database = None,
     table_prefix: TablePrefix = PREFIX,
+    accounts_table: AccountsTable = None,
+    accounts_key: AccountsKey = None,
+    accounts_balance: AccountsBalance = None,
+    accounts_unit: AccountsUnit = None,
     as_json: AsJson = False,
 ) -> int:
     """
     Apply the deposit or rollback of an anomaly again, by the same rules; nothing is ever moved twice.
 
-    Answered SUCCESS, the anomaly is resolved. The exit code is 1 if it is refused again.
+    Answered SUCCESS, the anomaly is resolved. The exit code is 1 if one is refused again, or cannot be retried.
     """
     from game_operator.ledger import Terms
 
-    rules = read_profile(profile)
-    with _ledger(database, table_prefix) as ledger:
-        outcome = ledger.retry(anomaly_id, Terms(rules=rules), accept_foreign=accept_foreign)
-    balance = None if outcome.balance_cents is None else amount_from_cents(outcome.balance_cents)
-    if as_json:
-        write_document(
-            {
-                "id": anomaly_id,
-                "resolved": not outcome.refused,
-                "code": outcome.code,
-                "applied": outcome.applied,
-                "replayed": outcome.replayed,
-                "balance": balance,
-            }
-        )
-    elif outcome.refused:
-        say(f"Refused again with {outcome.code}: nothing was moved, and the anomaly stays.")
-    else:
-        did = "It was carried out" if outcome.applied else "It was carried out before, and nothing was moved now"
-        say(f"{did}; the balance is {balance}. The anomaly is resolved.")
-    return ExitCode.SAID_NO if outcome.refused else ExitCode.FINE
+    if accept_foreign and all_matching:
+        raise typer.BadParameter("--accept-foreign pays calls of strangers, so it takes IDs, and no --all-matching.")
+    filters = _wanted(source, kind, since, until, player, id_prefix)
+    chosen = Chosen(anomaly_ids, filters, all_matching=all_matching, expect=expect, yes=yes)
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
+    terms = Terms(rules=read_profile(profile))
+    with _ledger(database, table_prefix, accounts=accounts) as ledger:
+        if (one := chosen.one) is not None:
+            outcome = ledger.retry(one, terms, accept_foreign=accept_foreign)
+            tell_retry(one, outcome, as_json=as_json)
+            return ExitCode.SAID_NO if outcome.refused else ExitCode.FINE
+        ids = chosen.ids_in(ledger, "Retry", as_json=as_json)
+        retried = [retried_or_not(ledger, each, terms, accept_foreign=accept_foreign) for each in ids]
+    tell_retries(retried, as_json=as_json)
+    return ExitCode.FINE if all(each["resolved"] for each in retried) else ExitCode.SAID_NO
 
 
 @ledgers.command()
 def resolve(
-    anomaly_id: AnomalyId, database: Database = None, table_prefix: TablePrefix = PREFIX, as_json: AsJson = False
+    anomaly_ids: AnomalyIds = None,
+    all_matching: AllMatching = False,
+    source: OfSource = None,
+    kind: Kind = None,
+    since: Since = None,
+    until: Until = None,
+    player: OfPlayer = None,
+    id_prefix: IdPrefix = None,
+    expect: Expect = None,
+    yes: Yes = False,
+    database: Database = None,
+    table_prefix: TablePrefix = PREFIX,
+    as_json: AsJson = False,
 ) -> None:
-    """Mark an anomaly as looked after, without applying anything."""
+    """Mark anomalies as looked after, without applying anything."""
+    from game_operator.ledger.admin import resolve_anomalies
+
+    filters = _wanted(source, kind, since, until, player, id_prefix)
+    chosen = Chosen(anomaly_ids, filters, all_matching=all_matching, expect=expect, yes=yes)
     with _ledger(database, table_prefix) as ledger:
-        ledger.resolve(anomaly_id)
+        ids = chosen.ids_in(ledger, "Resolve", as_json=as_json)
+        resolve_anomalies(ledger, ids)
     if as_json:
-        write_document({"id": anomaly_id, "resolved": True})
+        write_document({"id": chosen.one, "resolved": True} if chosen.one is not None else {"resolved": ids})
+    elif chosen.one is not None:
+        say(f"The anomaly {chosen.one} is resolved.")
     else:
-        say(f"The anomaly {anomaly_id} is resolved.")
+        say(f"Resolved: {len(ids)}.")
+
+
+def _wanted(
+    source: str | None,
+    kinds: list[str] | None,
+    since: int | None,
+    until: int | None,
+    player: str | None,
+    id_prefix: str | None,
+) -> dict[str, Any]:
+    """Return what the options ask ``anomalies`` for: those that were given alone."""
+    wanted = {
+        "source": source,
+        "kind": [kind for each in kinds for kind in each.replace(",", " ").split()] if kinds else None,
+        "since_millis": since,
+        "until_millis": until,
+        "player_id": player,
+        "id_prefix": id_prefix,
+    }
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
 @ledgers.command()
@@ -297,14 +418,31 @@ def prune(
     show_details((name, f"{getattr(report, name)} {what}") for name, what in names.items())
 
 
+def _account(ledger: "SqlLedger", player: str, most: int, accounts: "TableAccounts | None") -> "AccountHistory":
+    """Return the history of an account, with its balance out of *accounts*, where it may never have moved."""
+    if accounts is None:
+        return ledger.account_history(player, most=most)
+    from game_operator.ledger import AccountHistory
+
+    balance_cents = ledger.balance(player)
+    try:
+        history = ledger.account_history(player, most=most)
+    except AccountNotFoundError:
+        history = AccountHistory(player, None, 0, (), ())
+    return history._replace(balance_cents=balance_cents)
+
+
 @contextmanager
-def _ledger(database: str | None, prefix: str, *, make: bool = False) -> "Iterator[SqlLedger]":
+def _ledger(
+    database: str | None, prefix: str, *, make: bool = False, accounts: "TableAccounts | None" = None
+) -> "Iterator[SqlLedger]":
     address = address_of(database)
     _check_there(address, make=make)
     from game_operator.ledger import SqlLedger
 
     with tables_missing(prefix, _NO_TABLES):
-        ledger = SqlLedger(address, migrate=make, table_prefix=prefix)
+        check_elsewhere(address, prefix, accounts)
+        ledger = SqlLedger(address, accounts=accounts, migrate=make, table_prefix=prefix)
     with ledger:
         yield ledger
 

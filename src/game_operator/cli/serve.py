@@ -9,10 +9,16 @@ import typer
 from game_operator.cli._database import (
     DATABASE,
     PREFIX,
+    AccountsBalance,
+    AccountsKey,
+    AccountsTable,
+    AccountsUnit,
     TablePrefix,
     TablesMissingError,
+    accounts_in,
     address_of,
     check_folder,
+    columns_in,
     file_of,
     tables_missing,
 )
@@ -98,6 +104,10 @@ def serve(
         bool, typer.Option("--migrate/--no-migrate", help="Make missing tables, or say which statements would.")
     ] = True,
     table_prefix: TablePrefix = PREFIX,
+    accounts_table: AccountsTable = None,
+    accounts_key: AccountsKey = None,
+    accounts_balance: AccountsBalance = None,
+    accounts_unit: AccountsUnit = None,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log a line for every call.")] = False,
     stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
@@ -110,11 +120,15 @@ def serve(
     """
     rules = read_profile(profile)
     receiver = _receiver(rules, instances, _authenticator(service_key, allow_ip, trusted_proxy, accept_unsigned, host))
+    _check_key(accounts_key)
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
     address = address_of(database)
     check_folder(address)
     from game_operator.cli._serving import Plan, serve_until_stopped
 
-    plan = Plan(address, receiver, source, host, port, prefix, migrate, table_prefix, access_log, stop_with_stdin)
+    plan = Plan(
+        address, receiver, source, host, port, prefix, migrate, table_prefix, access_log, stop_with_stdin, accounts
+    )
     if accept_unsigned:
         _warn()
     try:
@@ -128,6 +142,16 @@ def serve(
     if not as_json:
         say("The wallet has stopped.", error=True)
     return ExitCode.FINE
+
+
+def _check_key(key: list[str] | None) -> None:
+    """Raise ConfigurationError for a key of several columns: a call names a player, and a program says the rest."""
+    if len(names := columns_in(key)) > 1:
+        raise ConfigurationError(
+            f"--accounts-key names {len(names)} columns, and serve cannot know the account of a call: it names a "
+            "player alone. Serve such a table from a program, whose account_of returns the values of all columns "
+            "(docs/own-transaction.md)."
+        )
 
 
 def _check_file(plan: "Plan") -> None:

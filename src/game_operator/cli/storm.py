@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli._database import DATABASE, PREFIX, TablePrefix, file_of
+from game_operator.cli._database import (
+    DATABASE,
+    PREFIX,
+    AccountsBalance,
+    AccountsKey,
+    AccountsTable,
+    AccountsUnit,
+    TablePrefix,
+    accounts_in,
+    check_elsewhere,
+    file_of,
+)
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import error_console, say
@@ -19,6 +30,7 @@ from game_operator.errors import ConfigurationError, LedgerError, TransportError
 from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
+    from game_operator.ledger import TableAccounts
     from game_operator.sandbox.books import Books
     from game_operator.sandbox.faults import FaultPlan
     from game_operator.sandbox.service_keys import ServiceKeys
@@ -52,7 +64,7 @@ def storm(
         typer.Option(
             metavar="FILE",
             help="In place of a ledger: players who hold money, an id on each line; the audit compares replies and "
-            "balances.",
+            "balances. With --accounts-table, beside the ledger.",
             rich_help_panel=_PLAYERS_PANEL,
         ),
     ] = None,
@@ -63,6 +75,10 @@ def storm(
     source: Annotated[
         str, typer.Option(help="The source that the wallet keeps bets under.", rich_help_panel=_PLAYERS_PANEL)
     ] = "",
+    accounts_table: AccountsTable = None,
+    accounts_key: AccountsKey = None,
+    accounts_balance: AccountsBalance = None,
+    accounts_unit: AccountsUnit = None,
     bets: Annotated[int, typer.Option(min=1, help="How many bets.", rich_help_panel=_PLAN)] = _BETS,
     faults: Annotated[
         str,
@@ -113,7 +129,8 @@ def storm(
 
     traced = None if replay is None else read_trace(replay)
     keys = _keys(service_key, old_key)
-    books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout)
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
+    books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout, accounts)
     if traced and ids and set(ids) != set(traced.head.opening):
         raise ConfigurationError(
             "--players-file names other players than the trace has. Pass the file it was made with."
@@ -179,6 +196,7 @@ def _books(
     source: str,
     profile: Path | None,
     timeout: float,
+    accounts: "TableAccounts | None",
 ) -> "tuple[Books, tuple[str, ...]]":
     """Return who opens and audits the players, and who they are; nobody yet if they are to be opened."""
     from game_operator.cli._database import address_of, check_folder
@@ -187,9 +205,14 @@ def _books(
         from game_operator.sandbox.books import LedgerBooks, PlayersBooks, read_players
     except ImportError as missing:
         raise ConfigurationError(str(missing)) from None
-    if ledger is not None and players_file is not None:
+    if accounts is not None and players_file is None:
+        raise ConfigurationError(
+            f"Nobody could play: a storm opens no accounts in {accounts.table}, which is yours. Pass --players-file "
+            "FILE with ids of players who hold money there."
+        )
+    if ledger is not None and players_file is not None and accounts is None:
         raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
-    if players_file is not None:
+    if players_file is not None and accounts is None:
         ids = tuple(read_players(players_file))
         return PlayersBooks(wallet, keys.current, profile=read_profile(profile), timeout=timeout), ids
     try:
@@ -204,7 +227,9 @@ def _books(
     # Opening it would make an empty one.
     if file is not None and not file.exists():
         raise ConfigurationError(f"There is no file {shown(str(file))}. Pass the ledger that the wallet serves from.")
-    return LedgerBooks(address, table_prefix=table_prefix, source=source), ()
+    check_elsewhere(address, table_prefix, accounts)
+    ids = () if players_file is None else tuple(read_players(players_file))
+    return LedgerBooks(address, table_prefix=table_prefix, source=source, accounts=accounts), ids
 
 
 def _head(

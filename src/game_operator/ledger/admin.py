@@ -3,7 +3,7 @@
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import timedelta
 from decimal import Decimal
@@ -12,8 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 from game_operator.ledger.accounts import AccountsSpec, account_asked_for
 from game_operator.ledger.address import is_postgres
-from game_operator.ledger.anomalies import Anomalies, AnomalyRecord, keep_anomaly, retried
+from game_operator.ledger.anomalies import Anomalies, AnomalyRecord, Wanted, keep_anomaly, retried
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
+from game_operator.ledger.elsewhere import is_marked
 from game_operator.ledger.history import AccountHistory, BetHistory, Histories, bets_before
 from game_operator.ledger.joined import Joiner
 from game_operator.ledger.outside import Adjustment, adjustment
@@ -23,7 +24,7 @@ from game_operator.ledger.survey import Listing, has_own_snapshot, survey
 from game_operator.ledger.verify import BooksReport, Verify
 from game_operator.models.webhooks import WebhookCall
 
-__all__ = ["AsyncSqlAdmin", "SqlAdmin", "adjusted", "old_bets"]
+__all__ = ["AsyncSqlAdmin", "SqlAdmin", "adjusted", "are_balances_elsewhere", "old_bets", "resolve_anomalies"]
 
 T = TypeVar("T")
 
@@ -112,7 +113,15 @@ class SqlAdmin(ABC):
             self._write(lambda: keep_anomaly(operation, kind, body, source, self._dialect))
 
     def anomalies(
-        self, *, source: str | None = None, resolved: bool | None = False, since_millis: int = 0
+        self,
+        *,
+        source: str | None = None,
+        resolved: bool | None = False,
+        since_millis: int = 0,
+        until_millis: int | None = None,
+        kind: str | Collection[str] | None = None,
+        player_id: str | None = None,
+        id_prefix: str | None = None,
     ) -> Iterator[AnomalyRecord]:
         """
         Yield the anomalies, oldest first.
@@ -120,13 +129,19 @@ class SqlAdmin(ABC):
         Args:
             source: Those of one source; None for all.
             resolved: Those to be looked at (False), those resolved (True), or both (None).
-            since_millis: Those that came at this time or later.
+            since_millis: Those that came at this time or later, the last time at least.
+            until_millis: Those that came before this time, the first time at least; None for no end.
+            kind: Those of a kind, or of one of several; None for all.
+            player_id: Those that name this player. Of a call that could not be read, the body is looked through.
+            id_prefix: Those whose bet id or transaction id begins with this text; or a text in a body that could
+                not be read.
         """
-        page = partial(self._tables.anomalies.page, source, resolved, since_millis)
+        wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
+        page = partial(self._tables.anomalies.page, wanted)
         after = 0
         with self._listing() as read:
             while records := read(partial(page, after, _PAGE)):
-                yield from records
+                yield from filter(wanted.admits, records)
                 after = records[-1].id
 
     def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
@@ -151,7 +166,7 @@ class SqlAdmin(ABC):
     def resolve(self, anomaly_id: int) -> None:
         """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
         self._read(lambda: self._tables.anomalies.one(anomaly_id))
-        self._write(lambda: self._tables.anomalies.resolve(anomaly_id, self._dialect))
+        self._write(lambda: self._tables.anomalies.resolve([anomaly_id], self._dialect))
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet; it reads whole tables, so it is for people."""
@@ -252,14 +267,23 @@ class AsyncSqlAdmin(ABC):
         await (self._write(script) if connection is None else self._joiner.run_async(script, connection))
 
     async def anomalies(
-        self, *, source: str | None = None, resolved: bool | None = False, since_millis: int = 0
+        self,
+        *,
+        source: str | None = None,
+        resolved: bool | None = False,
+        since_millis: int = 0,
+        until_millis: int | None = None,
+        kind: str | Collection[str] | None = None,
+        player_id: str | None = None,
+        id_prefix: str | None = None,
     ) -> AsyncIterator[AnomalyRecord]:
         """Yield the anomalies, as ``SqlLedger.anomalies`` does."""
-        page = partial(self._tables.anomalies.page, source, resolved, since_millis)
+        wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
+        page = partial(self._tables.anomalies.page, wanted)
         after = 0
         async with self._listing() as read:
             while records := await read(partial(page, after, _PAGE)):
-                for record in records:
+                for record in filter(wanted.admits, records):
                     yield record
                 after = records[-1].id
 
@@ -275,7 +299,7 @@ class AsyncSqlAdmin(ABC):
     async def resolve(self, anomaly_id: int) -> None:
         """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
         await self._read(lambda: self._tables.anomalies.one(anomaly_id))
-        await self._write(lambda dialect: self._tables.anomalies.resolve(anomaly_id, dialect))
+        await self._write(lambda dialect: self._tables.anomalies.resolve([anomaly_id], dialect))
 
     async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet, as ``SqlLedger.history`` does."""
@@ -305,6 +329,28 @@ class AsyncSqlAdmin(ABC):
 def adjusted(ledger: SqlAdmin, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:
     """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and tell whether it was moved now."""
     return ledger._write(lambda: adjustment(player_id, amount, reference, ledger._dialect))
+
+
+def resolve_anomalies(ledger: SqlAdmin, ids: Sequence[int]) -> None:
+    """Mark anomalies as looked after; none, and RetryRefusedError, if there is one that does not exist."""
+    anomalies = ledger._tables.anomalies
+
+    def check() -> Generator[Step, Any, None]:
+        for each in ids:
+            yield from anomalies.one(each)
+
+    ledger._read(check)
+    for start in range(0, len(ids), _PAGE):
+        ledger._write(partial(_resolved, ledger, ids[start : start + _PAGE]))
+
+
+def _resolved(ledger: SqlAdmin, ids: Sequence[int]) -> Generator[Step, Any, None]:
+    yield from ledger._tables.anomalies.resolve(ids, ledger._dialect)
+
+
+def are_balances_elsewhere(ledger: SqlAdmin) -> bool:
+    """Return whether a ledger was opened here whose balances are in the operator's own table."""
+    return ledger._read(lambda: is_marked(ledger._prefix))
 
 
 def old_bets(

@@ -1,6 +1,7 @@
 """Anomalies: what a person should look at, each kept once with the body it came in, and applied again on request."""
 
-from collections.abc import Generator
+import json
+from collections.abc import Collection, Generator, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from game_operator.ledger.queries import OF_SOURCE
 from game_operator.ledger.script import Dialect, Execute, Step
 from game_operator.protocol.webhook import read_call
 
-__all__ = ["Anomalies", "AnomalyRecord", "keep_anomaly", "retried"]
+__all__ = ["Anomalies", "AnomalyRecord", "Wanted", "keep_anomaly", "retried"]
 
 #: What can be applied again: money that may be owed. A late withdraw would debit for a bet that was never played.
 _RETRIED = frozenset({"deposit", "rollback"})
@@ -50,6 +51,53 @@ class AnomalyRecord(NamedTuple):
     resolved_at_millis: int | None
 
 
+class Wanted(NamedTuple):
+    """Which anomalies are asked for, as ``SqlLedger.anomalies`` has it."""
+
+    source: str | None = None
+    resolved: bool | None = False
+    since_millis: int = 0
+    until_millis: int | None = None
+    kind: str | Collection[str] | None = None
+    player_id: str | None = None
+    id_prefix: str | None = None
+
+    def conditions(self) -> list[tuple[str, tuple[object, ...]]]:
+        """Return what the rows must meet, and the parameters of each condition."""
+        kinds = [self.kind] if isinstance(self.kind, str) else list(self.kind or ())
+        prefix = self.id_prefix or ""
+        begins = "substr({0}, 1, ?) = ?"
+        of_prefix = f"({begins.format('bet_id')} OR {begins.format('tx_id')} OR {_NAMELESS})"
+        every: dict[str, tuple[object, ...] | None] = {
+            "last_at_millis >= ?": (self.since_millis,),
+            "first_at_millis < ?": None if self.until_millis is None else (self.until_millis,),
+            "resolved_at_millis IS NOT NULL": () if self.resolved is True else None,
+            "resolved_at_millis IS NULL": () if self.resolved is False else None,
+            OF_SOURCE: None if self.source is None else (self.source,),
+            f"kind IN ({', '.join('?' * len(kinds)) or 'NULL'})": None if self.kind is None else tuple(kinds),
+            f"(player_id = ? OR {_NAMELESS})": None if self.player_id is None else (self.player_id,),
+            of_prefix: (len(prefix), prefix) * 2 if prefix else None,
+        }
+        return [(condition, values) for condition, values in every.items() if values is not None]
+
+    def admits(self, record: AnomalyRecord) -> bool:
+        """Return whether a record is wanted that meets the conditions: one that was no call is asked for its body."""
+        if (record.player_id, record.bet_id, record.tx_id) != (None, None, None):
+            return True
+        named = self.player_id is None or _names(record.body, self.player_id, '"')
+        return named and (not self.id_prefix or _names(record.body, self.id_prefix))
+
+
+#: What was refused before it was a call: it names nobody but in its body.
+_NAMELESS = "(player_id IS NULL AND bet_id IS NULL AND tx_id IS NULL)"
+
+
+def _names(body: bytes, value: str, end: str = "") -> bool:
+    """Return whether a text in *body* begins with *value*, whatever its field is called; with *end* it is all of it."""
+    spellings = (json.dumps(value, ensure_ascii=ascii_only)[:-1] for ascii_only in (True, False))
+    return any(f"{spelling}{end}".encode() in body for spelling in spellings)
+
+
 def record_of(row: Any) -> AnomalyRecord:
     """Return the anomaly in a row of its columns; some drivers give a body as a memoryview."""
     return AnomalyRecord._make([*row[:8], bytes(row[8]), *row[9:]])
@@ -65,18 +113,12 @@ class Anomalies:
             f"UPDATE {prefix}anomalies SET resolved_at_millis = ? WHERE id = ? AND resolved_at_millis IS NULL"  # noqa: S608
         )
 
-    def page(
-        self, source: str | None, resolved: bool | None, since_millis: int, after: int, most: int
-    ) -> Generator[Step, Any, list[AnomalyRecord]]:
-        """Return at most *most* anomalies with ids above *after*, those that came at *since_millis* or later."""
-        conditions, parameters = ["id > ?", "last_at_millis >= ?"], [after, since_millis]
-        if resolved is not None:
-            conditions.append(f"resolved_at_millis IS {'NOT ' if resolved else ''}NULL")
-        more: list[Any] = [*parameters]
-        if source is not None:
-            conditions.append(OF_SOURCE)
-            more.append(source)
-        rows = yield Execute(f"{self._select}{' AND '.join(conditions)} ORDER BY id LIMIT ?", (*more, most))
+    def page(self, wanted: Wanted, after: int, most: int) -> Generator[Step, Any, list[AnomalyRecord]]:
+        """Return at most *most* anomalies with ids above *after* that meet the conditions of *wanted*."""
+        conditions = [("id > ?", (after,)), *wanted.conditions()]
+        where = " AND ".join(condition for condition, _ in conditions)
+        parameters = [value for _, values in conditions for value in values]
+        rows = yield Execute(f"{self._select}{where} ORDER BY id LIMIT ?", (*parameters, most))
         return list(map(record_of, rows))
 
     def one(self, anomaly_id: int) -> Generator[Step, Any, AnomalyRecord]:
@@ -88,10 +130,10 @@ class Anomalies:
             raise RetryRefusedError(f"There is no anomaly {anomaly_id}. List them with anomalies().")
         return record_of(rows[0])
 
-    def resolve(self, anomaly_id: int, dialect: Dialect) -> Generator[Step, Any, None]:
-        """Mark an anomaly as resolved now, unless it is already."""
+    def resolve(self, ids: Iterable[int], dialect: Dialect) -> Generator[Step, Any, None]:
+        """Mark anomalies as resolved now, unless they are already."""
         loaded = yield from dialect.load(Needs(""))
-        yield Execute(self._resolve, [(loaded.clock_millis, anomaly_id)], many=True)
+        yield Execute(self._resolve, [(loaded.clock_millis, each) for each in ids], many=True)
 
 
 def keep_anomaly(operation: str, kind: str, body: bytes, source: str, dialect: Dialect) -> Generator[Step, Any, None]:

@@ -28,7 +28,8 @@ class Elsewhere:
         raise ConfigurationError(
             f"The balances of the ledger {self._prefix}* are in a table of the operator's own, and it was opened "
             "without accounts=: no account of it can be opened, read or moved. Nothing was moved. Pass the accounts= "
-            "that your wallet passes, in a program of yours; the command line cannot."
+            "that your wallet passes; on the command line, --accounts-table and its companions to a command that has "
+            "them. Open and adjust accounts in the table itself."
         )
 
     def move(self, connection: object, account: str, _delta_cents: int) -> NoReturn:

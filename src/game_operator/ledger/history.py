@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from game_operator.errors import AccountNotFoundError, shown
 from game_operator.ledger.anomalies import AnomalyRecord, record_of
 from game_operator.ledger.api import BetRecord, CallRecord
+from game_operator.ledger.elsewhere import is_marked
 from game_operator.ledger.queries import OF_SOURCE
 from game_operator.ledger.rows import BET_COLUMNS, CALL_COLUMNS, bet_of
 from game_operator.ledger.script import Execute, Step
@@ -79,6 +80,7 @@ class Histories:
     """Scripts that read histories from the tables with a prefix."""
 
     def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
         self._sql = {name: text.format(p=prefix) for name, text in _STATEMENTS.items()}
 
     def of_bet(self, bet_id: str, source: str) -> Generator[Step, Any, BetHistory]:
@@ -98,7 +100,10 @@ class Histories:
         """Return the history of an account; raise AccountNotFoundError if there is none."""
         rows = yield Execute(self._sql["account"], (account, account))
         if not rows:
-            raise AccountNotFoundError(f"There is no account {shown(account)}. Open it with open_account() first.")
+            advice = "Open it with open_account() first."
+            if (yield from is_marked(self._prefix)):
+                advice = "Balances are in a table of the operator's own, and no call has moved that account yet."
+            raise AccountNotFoundError(f"There is no account {shown(account)}. {advice}")
         movements = yield Execute(self._sql["movements_of_account"], (account, account, most))
         bets = yield Execute(self._sql["open_bets"], (account, most))
         latest = tuple(Movement(*row) for row in reversed(movements))

@@ -16,6 +16,8 @@ from game_operator.errors import (
     DeliveryInDoubtError,
     shown,
 )
+from game_operator.ledger.accounts import TableAccounts
+from game_operator.ledger.api import BetRecord
 from game_operator.ledger.sql_ledger import SqlLedger
 from game_operator.models.webhooks import BalanceCall, problem_of_id
 from game_operator.money import amount_from_cents
@@ -39,14 +41,33 @@ class Books(Protocol):
 
 
 class LedgerBooks:
-    """Opens fresh players in a ledger of ours, and reads their bets there; the wallet under test serves from it too."""
+    """
+    Opens fresh players in a ledger of ours, and reads their bets there; the wallet under test serves from it too.
 
-    def __init__(self, url: str, *, table_prefix: str = "game_operator_", source: str = "") -> None:
-        self._url, self._prefix, self._source = url, table_prefix, source
+    With *accounts* the balances are in a table of the operator's, where nobody is opened: the players are there.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        table_prefix: str = "game_operator_",
+        source: str = "",
+        accounts: TableAccounts | None = None,
+    ) -> None:
+        self._url, self._prefix, self._source, self._accounts = url, table_prefix, source, accounts
+        self._older: frozenset[str] = frozenset()
 
     def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
-        """Open the players with the balances of *opening*; raise ConfigurationError if one is there already."""
+        """
+        Open the players with the balances of *opening*, and return what they have.
+
+        Raises:
+            ConfigurationError: One is there already; or with *accounts*, one is not.
+        """
         with closing(self._ledger()) as ledger:
+            if self._accounts is not None:
+                return self._found(ledger, opening)
             for player_id, cents in opening.items():
                 try:
                     ledger.open_account(player_id, Decimal(amount_from_cents(cents)))
@@ -62,12 +83,30 @@ class LedgerBooks:
         players = frozenset(player_ids)
         with closing(self._ledger()) as ledger:
             balances = {player_id: _balance_in(ledger, player_id) for player_id in players}
-            bets = {bet.bet_id: bet for bet in ledger.bets(source=self._source) if bet.player_id in players}
+            bets = self._bets(ledger, players)
             report = ledger.verify()
         return Closing(balances, bets, tuple(finding.detail for finding in report.findings))
 
+    def _found(self, ledger: SqlLedger, players: Iterable[str]) -> Mapping[str, int]:
+        balances = {}
+        for player_id in players:
+            balance = _balance_in(ledger, player_id)
+            if balance is None:
+                raise ConfigurationError(
+                    f"There is no player {shown(player_id)} in the table of balances. Insert the row, or take the "
+                    "player out of the file."
+                )
+            balances[player_id] = balance
+        # They may have played before.
+        self._older = frozenset(self._bets(ledger, frozenset(balances)))
+        return balances
+
+    def _bets(self, ledger: SqlLedger, players: frozenset[str]) -> dict[str, BetRecord]:
+        kept = ledger.bets(source=self._source)
+        return {bet.bet_id: bet for bet in kept if bet.player_id in players and bet.bet_id not in self._older}
+
     def _ledger(self) -> SqlLedger:
-        return SqlLedger(self._url, migrate=False, table_prefix=self._prefix)
+        return SqlLedger(self._url, accounts=self._accounts, migrate=False, table_prefix=self._prefix)
 
 
 def _balance_in(ledger: SqlLedger, player_id: str) -> int | None:

@@ -1,0 +1,231 @@
+"""`game-operator ledger anomalies|resolve|retry` for many at once, and `certify --clean-up`."""
+
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator.cli import _anomalies
+from game_operator.ledger import SqlLedger
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import encode_call, read_call
+from tests.cli.certified import served
+from tests.cli.support import Run
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.raw_sql import run as run_sql
+
+EARLY = ("a-1", "a-2", "b-1")
+FOREIGN = encode_call(claim("claim-9", player_id="p2", bet_id="a-9", instance_id="theirs"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """
+    A ledger of each kind, named by the environment.
+
+    Three early deposits (1, 2, 3), whose withdraws have come since; an early rollback (4), a stranger's claim (5) and
+    a body that cannot be read (6).
+    """
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    monkeypatch.setenv("GAME_OPERATOR_DATABASE_URL", url)
+    calls: list[WebhookCall] = [deposit(bet_id, player_id="p2" if bet_id == "a-2" else "p1") for bet_id in EARLY]
+    calls += [rollback("c-1", tx_id="withdraw:bet:c-1")]
+    calls += [withdraw(bet_id, player_id="p2" if bet_id == "a-2" else "p1") for bet_id in EARLY]
+    with SqlLedger(url) as ledger:
+        for player_id in ("p1", "p2"):
+            ledger.open_account(player_id, Decimal(100))
+        for call in calls:
+            ledger.apply(read_call(call.operation, encode_call(call), Profile()))
+        ledger.keep_anomaly("deposit", "foreign_instance", FOREIGN)
+        ledger.keep_anomaly("deposit", "unreadable", b'{"player":"p1","bet":"a-8"')
+    return url
+
+
+def waiting(url: str) -> list[int]:
+    """Return the numbers of the anomalies that are not resolved."""
+    with SqlLedger(url) as ledger:
+        return [record.id for record in ledger.anomalies()]
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        pytest.param((), [1, 2, 3, 4, 5, 6], id="all"),
+        pytest.param(("--kind", "early_deposit"), [1, 2, 3], id="a kind"),
+        pytest.param(("--kind", "early_rollback,unreadable"), [4, 6], id="two kinds"),
+        pytest.param(("--kind", "early_rollback", "--kind", "unreadable"), [4, 6], id="a kind more than once"),
+        pytest.param(("--kind", "nothing_of_the_kind"), [], id="an unknown kind"),
+        pytest.param(("--player", "p2"), [2, 5], id="a player, in a body that was refused too"),
+        pytest.param(("--player", "p"), [], id="no player of that name"),
+        pytest.param(("--id-prefix", "a-"), [1, 2, 5, 6], id="ids that begin so"),
+        pytest.param(("--id-prefix", "deposit:bet:b"), [3], id="transactions that begin so"),
+        pytest.param(("--id-prefix", "A-"), [], id="as they are written"),
+        pytest.param(("--id-prefix", "_-"), [], id="no wildcards"),
+        pytest.param(("--player", "p1", "--id-prefix", "a-", "--kind", "early_deposit"), [1], id="several"),
+        pytest.param(("--since", "1h"), [2, 3, 4, 5, 6], id="of the last hour"),
+        pytest.param(("--until", "1h"), [1], id="before"),
+        pytest.param(("--since", "2001-09-09T01:46:39Z", "--until", "2001-09-09T01:46:41"), [1], id="in UTC"),
+        pytest.param(("--until", "2001-09-09 03:46:40+02:00"), [], id="with its own zone, and not at the end"),
+        pytest.param(("--source", "other"), [], id="another source"),
+    ],
+)
+def test_which_are_listed(run: Run, database: str, options: tuple[str, ...], ids: list[int]) -> None:
+    """Those that all options let through."""
+    then = 1_000_000_000_000
+    run_sql(database, "UPDATE {p}anomalies SET first_at_millis = ?, last_at_millis = ? WHERE id = 1", then, then)
+    assert [each["id"] for each in run("ledger", "anomalies", *options, "--json").document["anomalies"]] == ids
+
+
+def test_the_first_ones(run: Run, database: str) -> None:
+    """--limit, and word of the rest."""
+    document = run("ledger", "anomalies", "--limit", 2, "--json").document
+    assert ([each["id"] for each in document["anomalies"]], document["more"]) == ([1, 2], True)
+    assert run("ledger", "anomalies", "--limit", 6, "--json").document["more"] is False
+    assert run("ledger", "anomalies", "--limit", 5).out.endswith("There are more than these 5: pass --limit.\n")
+
+
+def test_several_are_resolved(run: Run, database: str) -> None:
+    """By their numbers: each, or none of them."""
+    told = run("ledger", "resolve", 4, 99, 6)
+    assert (told.code, waiting(database)) == (1, [1, 2, 3, 4, 5, 6])
+    assert run("ledger", "resolve", 4, 6, 4).out == "Resolved: 2.\n"
+    assert run("ledger", "resolve", 1, 2, "--json").document == {"resolved": [1, 2]}
+    assert waiting(database) == [3, 5]
+
+
+def test_all_that_match_are_resolved(run: Run, database: str) -> None:
+    """Once somebody agrees to how many there are."""
+    matching = ("ledger", "resolve", "--all-matching", "--kind", "early_deposit")
+    asked = run(*matching)
+    assert (asked.code, asked.out) == (2, "")
+    assert "3 anomalies match. Nothing was done: pass --expect 3" in asked.err
+    wrong = run(*matching, "--expect", 2, "--json")
+    assert (wrong.code, wrong.error["exit_code"]) == (2, 2)
+    assert wrong.error["message"].startswith("3 anomalies match, and 2 were expected. Nothing was done")
+    assert waiting(database) == [1, 2, 3, 4, 5, 6]
+    assert run(*matching, "--expect", 3, "--json").document == {"resolved": [1, 2, 3]}
+    assert run("ledger", "resolve", "--all-matching", "--yes").out == "Resolved: 3.\n"
+    assert run("ledger", "resolve", "--all-matching", "--json").document == {"resolved": []}
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", []), ("n", [1, 2, 3, 4, 5, 6])])
+def test_a_person_is_asked(
+    run: Run, database: str, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[int]
+) -> None:
+    """At a terminal."""
+    questions: list[str] = []
+    monkeypatch.setattr(_anomalies, "_is_person", lambda: True)
+
+    def confirm(text: str, **_: object) -> bool:
+        questions.append(text)
+        return answer == "y"
+
+    monkeypatch.setattr("typer.confirm", confirm)
+    run("ledger", "resolve", "--all-matching")
+    assert (questions, waiting(database)) == (["Resolve 6 anomalies?"], left)
+
+
+def test_several_are_retried(run: Run, database: str) -> None:
+    """Each for itself: what cannot be retried says why, and the others are paid."""
+    document = run("ledger", "retry", 1, 5, 6, "--json").document["retried"]
+    assert document[0] == {
+        "id": 1,
+        "resolved": True,
+        "code": None,
+        "applied": True,
+        "replayed": False,
+        "balance": 102.5,
+    }
+    assert [each["resolved"] for each in document] == [True, False, False]
+    assert "names a game instance" in document[1]["error"]
+    told = run("ledger", "retry", 3, 6)
+    assert (told.code, told.out.splitlines()[0]) == (1, "3: It was carried out.")
+    assert told.out.splitlines()[-1] == "Resolved: 1 of 2."
+
+
+def test_all_that_match_are_retried_and_no_stranger_is_paid(run: Run, database: str) -> None:
+    """--accept-foreign takes numbers alone."""
+    refused = run("ledger", "retry", "--all-matching", "--accept-foreign", "--yes")
+    assert refused.code == 2
+    assert "--accept-foreign pays calls of strangers" in " ".join(refused.err.split())
+    assert waiting(database) == [1, 2, 3, 4, 5, 6]
+    told = run("ledger", "retry", "--all-matching", "--yes", "--json")
+    assert told.code == 1
+    assert {each["id"]: each["resolved"] for each in told.document["retried"]} == {
+        1: True,
+        2: True,
+        3: True,
+        4: False,
+        5: False,
+        6: False,
+    }
+    with SqlLedger(database) as ledger:
+        assert (ledger.balance("p1"), ledger.balance("p2")) == (10_000 + 2 * 750, 10_000 + 750)
+    assert run("ledger", "retry", 5, "--accept-foreign").code == 0
+    with SqlLedger(database) as ledger:
+        assert ledger.balance("p2") == 10_000 + 750 + 300
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        pytest.param(("resolve",), "Name anomalies by their IDs, or pass --all-matching", id="nothing"),
+        pytest.param(("retry", "1", "--all-matching"), "one of the two", id="both"),
+        pytest.param(("resolve", "1", "--kind", "unreadable"), "go with --all-matching", id="a filter beside IDs"),
+        pytest.param(("retry", "1", "--yes"), "go with --all-matching", id="yes to nothing"),
+        pytest.param(("anomalies", "--since", "yesterday"), "is not a time", id="no time"),
+    ],
+)
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_what_is_refused(run: Run, database: str, args: tuple[str, ...], problem: str) -> None:
+    """As a slip at the command line, with nothing done."""
+    told = run("ledger", *args)
+    assert (told.code, told.out, waiting(database)) == (2, "", [1, 2, 3, 4, 5, 6])
+    assert problem in " ".join(told.err.split())
+
+
+# --- certify --clean-up ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_resolves_what_it_left_and_nothing_else(
+    run: Run, tmp_path: Path, private_key: RSAPrivateKey, private_pem: bytes
+) -> None:
+    """By its ids; what others left before or meanwhile stays, of the same players and kinds."""
+    service = tmp_path / "service.pem"
+    with served(tmp_path, private_key) as app:
+        service.touch(0o600)
+        service.write_bytes(private_pem)
+        early = deposit("real-1", player_id="ann")
+        app.ledger.apply(read_call("deposit", encode_call(early), Profile()))
+        app.ledger.keep_anomaly("deposit", "unreadable", b"{")
+        args = (app.url, "--service-key", service, "--player", "ann", "--other-player", "bob", "--only", "B,C,E")
+        began = time.time_ns() // 1_000_000
+        first = run("certify", *args, "--clean-up", app.database, "--json").document
+        left = list(app.ledger.anomalies())
+        resolved = list(app.ledger.anomalies(resolved=True))
+    assert first["clean_up"] == {"resolved": len(resolved), "problem": ""}
+    assert len(resolved) > 5
+    assert all(record.first_at_millis >= began for record in resolved)
+    assert [(record.kind, record.bet_id) for record in left] == [("early_deposit", "real-1"), ("unreadable", None)]
+
+
+def test_a_ledger_that_is_not_there_is_told_before_anything_is_sent(
+    run: Run, tmp_path: Path, private_key: RSAPrivateKey
+) -> None:
+    """And no report gets lost."""
+    service = tmp_path / "service.pem"
+    with served(tmp_path, private_key) as app:
+        args = (app.url, "--service-key", service, "--player", "ann", "--other-player", "bob")
+        for options, problem in (
+            (("--clean-up", f"sqlite:///{tmp_path / 'nope.db'}"), "There is no file"),
+            (("--clean-up", app.database, "--table-prefix", "other_"), "There are no tables other_*"),
+        ):
+            told = run("certify", *args, *options)
+            assert (told.code, told.out) == (2, "")
+            assert problem in told.err
+        assert app.heads == []

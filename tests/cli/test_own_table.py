@@ -1,0 +1,203 @@
+"""`serve`, `ledger show|bets|retry` and `storm`, where balances are in a table of the operator's."""
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import BalanceCall, DepositCall, WithdrawCall
+from game_operator.caller import WebhookCaller
+from game_operator.cli._keys import KeyFiles, write_pair
+from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import encode_call, read_call
+from tests.cli.support import Run, said, started
+from tests.support.raw_sql import rows
+from tests.support.raw_sql import run as run_sql
+
+_OPTIONS = (
+    "--accounts-table",
+    "players",
+    "--accounts-key",
+    "id",
+    "--accounts-balance",
+    "balance",
+    "--accounts-unit",
+    "cents",
+)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
+    """The service's key pair."""
+    return write_pair(tmp_path_factory.mktemp("service") / "service.pem", bits=2048)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database of each kind with the operator's table, named by the environment."""
+    url = f"sqlite:///{tmp_path / 'casino.db'}"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    run_sql(url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint NOT NULL)")
+    run_sql(url, "INSERT INTO players VALUES ('ann', 10000), ('bob', 20000)")
+    monkeypatch.setenv("GAME_OPERATOR_DATABASE_URL", url)
+    return url
+
+
+def applied(url: str, *calls: WebhookCall) -> list[int]:
+    """Apply *calls*, as the operator's wallet does; return the numbers of the anomalies."""
+    with SqlLedger(url, accounts=TableAccounts(table="players", key="id", balance="balance")) as ledger:
+        for call in calls:
+            ledger.apply(read_call(call.operation, encode_call(call), Profile()))
+        return [record.id for record in ledger.anomalies()]
+
+
+def balance(url: str, player_id: str = "ann") -> int:
+    """Return what the operator's table says, in cents."""
+    return int(rows(url, "SELECT balance FROM players WHERE id = ?", player_id)[0][0])
+
+
+BET = WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500)
+WIN = DepositCall(player_id="ann", bet_id="b1", amount_cents=1250)
+
+
+def test_it_is_served(database: str, keys: KeyFiles) -> None:
+    """Calls move the operator's rows, and no account of the ledger's own comes to be."""
+    args = ("--port", "0", "--json", "--database", database, "--service-key", str(keys.public), *_OPTIONS)
+    with started("serve", *args) as process:
+        try:
+            assert process.stdout is not None
+            with WebhookCaller(json.loads(process.stdout.readline())["url"], keys.private) as service:
+                for call, after in ((BET, "95.00"), (WIN, "107.50"), (BalanceCall(player_id="bob"), "200.00")):
+                    delivery = service.send(call)
+                    assert delivery.reply is not None
+                    assert (delivery.reply.code, delivery.reply.balance) == (None, Decimal(after))
+        finally:
+            process.kill()
+            process.communicate()
+    assert balance(database) == 10_750
+    assert rows(database, "SELECT count(*) FROM {p}accounts") == [(0,)]
+
+
+def test_an_account_is_shown_with_its_balance(run: Run, database: str) -> None:
+    """Out of the table, also of a player who never moved; a stranger is not there, and nobody is told to open one."""
+    applied(database, BET)
+    facts = said(run("ledger", "show", "--player", "ann", *_OPTIONS).out)
+    assert (facts["balance"], facts["open bets"]) == ("95.00", "b1")
+    bob = run("ledger", "show", "--player", "bob", *_OPTIONS, "--json").document
+    assert (bob["balance_cents"], bob["at_millis"], bob["movements"]) == (20_000, 0, [])
+    assert said(run("ledger", "show", "--player", "bob", *_OPTIONS).out)["moved at"] == "never, by a call"
+    stranger = run("ledger", "show", "--player", "eve", *_OPTIONS)
+    assert (stranger.code, stranger.err) == (1, "Error: There is no account 'eve'. There is no such row in players.\n")
+    assert "OPEN" in run("ledger", "bets", *_OPTIONS).out
+    assert "OPEN" in run("ledger", "show", "b1", *_OPTIONS).out
+
+
+def test_without_the_options_nobody_is_told_to_open_an_account(run: Run, database: str) -> None:
+    """`ledger open` cannot open one in the operator's table."""
+    applied(database, BET)
+    assert said(run("ledger", "show", "--player", "ann").out)["balance"] == "in your own table"
+    told = run("ledger", "show", "--player", "bob")
+    assert told.code == 1
+    assert "ledger open" not in told.err
+    assert told.err == (
+        "Error: There is no account 'bob'. Balances are in a table of the operator's own, and no call has moved that "
+        "account yet.\n"
+    )
+
+
+def test_an_anomaly_is_retried(run: Run, database: str) -> None:
+    """It pays into the table; without the options it is refused, and the options are named."""
+    (early,) = applied(database, WIN, BET)
+    refused = run("ledger", "retry", early)
+    assert refused.code == 2
+    assert "--accounts-table" in refused.err
+    assert balance(database) == 9_500
+    assert run("ledger", "retry", early, *_OPTIONS, "--json").document["balance"] == 107.5
+    assert balance(database) == 10_750
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        pytest.param(_OPTIONS[:2], "There is no --accounts-key and no --accounts-balance.", id="a table alone"),
+        pytest.param(_OPTIONS[2:], "There is no --accounts-table.", id="no table"),
+        pytest.param(("--accounts-unit", "cents"), "There is no --accounts-table", id="a unit alone"),
+        pytest.param((*_OPTIONS[:-1], "pennies"), "unit must be one of cents, units, micros", id="another unit"),
+        pytest.param(("--accounts-table", "players;", *_OPTIONS[2:]), "'players;'", id="not a name"),
+        pytest.param(("--accounts-table", "gamers", *_OPTIONS[2:]), "no table gamers", id="another table"),
+    ],
+)
+def test_options_that_do_not_fit(run: Run, database: str, options: tuple[str, ...], problem: str) -> None:
+    """A half of them is no table."""
+    applied(database)
+    told = run("ledger", "show", "--player", "ann", *options)
+    assert (told.code, told.out) == (1 if "gamers" in options else 2, "")
+    assert problem in " ".join(told.err.split())
+
+
+def test_a_ledger_with_balances_of_its_own_takes_no_note_of_the_options(run: Run, database: str) -> None:
+    """A slip at the command line would else stop the wallet that serves from it."""
+    with SqlLedger(database) as ledger:
+        ledger.open_account("ann", Decimal(5))
+    told = run("ledger", "show", "--player", "ann", *_OPTIONS)
+    assert told.code == 2
+    assert "its balances are its own" in told.err
+    with SqlLedger(database) as ledger:
+        assert ledger.balance("ann") == 500
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_key_of_two_columns_is_not_served(run: Run, database: str, keys: KeyFiles) -> None:
+    """A call names a player, and no currency."""
+    key = ("--accounts-key", "id,currency")
+    args = ("--database", database, "--service-key", keys.public, "--port", 0)
+    told = run("serve", *args, *_OPTIONS[:2], *key, *_OPTIONS[4:])
+    assert told.code == 2
+    assert "--accounts-key names 2 columns, and serve cannot know the account of a call" in told.err
+
+
+@pytest.fixture
+def wallet(database: str, keys: KeyFiles) -> Iterator[str]:
+    """Where `serve` answers for the operator's table."""
+    args = ("--port", "0", "--json", "--database", database, "--service-key", str(keys.public), *_OPTIONS)
+    with started("serve", *args) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def test_a_storm_is_audited(
+    run: Run,
+    wallet: str,
+    database: str,
+    keys: KeyFiles,
+    tmp_path: Path,
+    private_key: RSAPrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every bet of players who are there already, and who have played before; nobody is opened."""
+    monkeypatch.chdir(tmp_path)
+    applied(database, BET, WIN)
+    players = tmp_path / "players.txt"
+    players.write_text("ann\nbob\n")
+    common = ("--wallet", wallet, "--service-key", keys.private, "--ledger", database, "--bets", 60, "--seed", 5)
+    nobody = run("storm", *common, *_OPTIONS)
+    assert (nobody.code, nobody.out) == (2, "")
+    assert "a storm opens no accounts in players, which is yours. Pass --players-file FILE" in nobody.err
+    told = run("storm", *common, "--players-file", players, *_OPTIONS, "--json")
+    assert (told.code, told.document["passed"], told.document["differences"]) == (0, True, [])
+    assert rows(database, "SELECT count(*) FROM {p}bets")[0][0] > 30
+    players.write_text("ann\neve\n")
+    stranger = run("storm", *common, "--players-file", players, *_OPTIONS)
+    assert stranger.code == 2
+    assert "There is no player 'eve' in the table of balances." in stranger.err
