@@ -1,11 +1,20 @@
 """Addresses of databases: what libpq is given, and what a message may show of one. A password is never shown."""
 
 import re
+from importlib import import_module
 from urllib.parse import unquote
 
 from game_operator.errors import ConfigurationError, shown
 
-__all__ = ["address_of", "is_postgres", "shown_address", "unknown_database", "unreadable", "without_password"]
+__all__ = [
+    "address_of",
+    "check_psycopg",
+    "is_postgres",
+    "shown_address",
+    "unknown_database",
+    "unreadable",
+    "without_password",
+]
 
 _SECRET_PARAMETER = re.compile(r"([?&](?:ssl)?password=)([^&]*)", re.IGNORECASE)
 _HIDDEN = "***"
@@ -16,6 +25,16 @@ _SECRET_SIGNS = frozenset(":@=? ")
 def is_postgres(url: str) -> bool:
     """Return whether *url* names a PostgreSQL database; SQLAlchemy's spelling names the driver too."""
     return url.partition("://")[0].partition("+")[0] in ("postgresql", "postgres")
+
+
+def check_psycopg() -> None:
+    """
+    Load what speaks to PostgreSQL, before the first call needs it.
+
+    Raises:
+        ConfigurationError: It is not installed; the message names the extra.
+    """
+    import_module("game_operator.ledger.postgres_store")
 
 
 def address_of(url: str) -> str:

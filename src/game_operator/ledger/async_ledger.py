@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts import AccountsSpec, account_asked_for
-from game_operator.ledger.address import is_postgres, unknown_database
+from game_operator.ledger.address import check_psycopg, is_postgres, unknown_database
 from game_operator.ledger.admin import AsyncSqlAdmin
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
@@ -116,6 +116,9 @@ class AsyncSqlLedger(AsyncSqlAdmin):
 
     The database is opened by ``async with``, or by the first call. ``may_bet`` and ``within`` may be async, on SQLite
     they may not.
+
+    Raises:
+        ConfigurationError: The prefix cannot be used, or the database is PostgreSQL and psycopg is not installed.
     """
 
     def __init__(
@@ -132,6 +135,8 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         self._url, self._prefix, self._migrate = url, prefix, migrate
         self._patience_seconds, self._clock_millis = patience_seconds, never_back(clock_millis)
         check_accounts(accounts)
+        if is_postgres(url):
+            check_psycopg()
         self._accounts = accounts
         self._joiner = Joiner(prefix, accounts, self._clock_millis)
         self._store: _Store | None = None

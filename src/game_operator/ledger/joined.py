@@ -39,7 +39,7 @@ from game_operator.ledger.script import (
 )
 from game_operator.ledger.sql_text import DURABLE
 
-__all__ = ["AsyncHeld", "Held", "Joiner", "asks_to_repeat"]
+__all__ = ["AsyncHeld", "Held", "Joiner", "TablesNotReadyError", "asks_to_repeat"]
 
 T = TypeVar("T")
 
@@ -107,12 +107,22 @@ class AsyncHeld(NamedTuple):
             _raise_broken(failed)
 
 
+class TablesNotReadyError(SchemaError):
+    """The tables are missing or old where a call joins. Catch it as ``SchemaError``."""
+
+
 class Joiner:
-    """Applies calls of one ledger in transactions of its callers."""
+    """
+    Applies calls of one ledger in transactions of its callers.
+
+    Attributes:
+        make_tables: A script that makes the tables where a call did not find them; None where that is the caller's.
+    """
 
     def __init__(self, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]) -> None:
         self._prefix, self._accounts, self._clock_millis = prefix, accounts, clock_millis
         self._dialects: dict[Kind, AnyDialect] = {}
+        self.make_tables: Callable[[Kind], Generator[Step, Any, None]] | None = None
 
     def apply(self, item: Item, connection: Any) -> Outcome:
         """Apply *item* with *connection*, whose transaction is open."""
@@ -146,7 +156,7 @@ class Joiner:
     def _run(self, caller: Caller, attempt: Attempt[T], point: _Savepoint) -> T:
         caller.enter()
         try:
-            return drive(_joined(attempt, caller.kind, point), lambda step: self._perform(caller, step))
+            return drive(self._joined(attempt, caller.kind, point), lambda step: self._perform(caller, step))
         except Exception:  # The script was told, and has undone what it did.
             raise
         except BaseException:  # Ctrl-C in the middle; the script was not told.
@@ -157,7 +167,7 @@ class Joiner:
     async def _run_async(self, caller: AsyncCaller, attempt: Attempt[T], point: _Savepoint) -> T:
         await caller.enter()
         try:
-            script = _joined(attempt, caller.kind, point)
+            script = self._joined(attempt, caller.kind, point)
             return await drive_async(script, lambda step: self._perform_async(caller, step))
         except Exception:  # The script was told, and has undone what it did.
             raise
@@ -165,6 +175,16 @@ class Joiner:
             with contextlib.suppress(Exception), anyio.move_on_after(_ROLLBACK_SECONDS, shield=True):
                 await caller.execute(*point.back[:2])
             raise
+
+    def _joined(self, attempt: Attempt[T], kind: Kind, point: _Savepoint) -> Generator[Step, Any, T]:
+        try:
+            return (yield from _settled(attempt, kind, point))
+        except TablesNotReadyError:
+            if self.make_tables is None:
+                raise
+            self._dialects.clear()
+            yield from _saved(self.make_tables(kind), _APPLY)
+        return (yield from _settled(attempt, kind, point))
 
     def _attempt(self, item: Item, kind: Kind) -> Generator[Step, Any, Outcome]:
         dialect = yield from self._begun(kind)
@@ -196,7 +216,7 @@ class Joiner:
         if known is None:
             rows: Rows = yield Execute(f"SELECT value FROM {self._prefix}meta WHERE name = 'version'", ())  # noqa: S608
             if not rows or check_version(int(rows[0][0]), self._prefix) != VERSION:
-                raise SchemaError(
+                raise TablesNotReadyError(
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
             known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis)
@@ -246,7 +266,7 @@ class Joiner:
         # The driver's own words: SQLAlchemy adds the statement, which names our tables whatever is missing.
         told = str(getattr(failed, "orig", failed))
         if (_UNDEFINED_TABLE in states or "no such table" in told) and self._prefix in told:
-            raise SchemaError(
+            raise TablesNotReadyError(
                 f"The tables {self._prefix}* are not in the database of connection=. Open a ledger on that database "
                 "once, which makes them, or run the statements that SqlLedger(url, migrate=False) tells."
             ) from failed
@@ -257,7 +277,7 @@ def asks_to_repeat(failed: BaseException) -> bool:
     return not _AGAIN.isdisjoint(sqlstates(failed))
 
 
-def _joined(attempt: Attempt[T], kind: Kind, point: _Savepoint) -> Generator[Step, Any, T]:
+def _settled(attempt: Attempt[T], kind: Kind, point: _Savepoint) -> Generator[Step, Any, T]:
     for _ in range(_MOST_CONFLICTS):
         with contextlib.suppress(ConflictError):
             return (yield from _saved(attempt(kind), point))

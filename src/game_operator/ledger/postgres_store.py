@@ -28,7 +28,8 @@ try:
     from game_operator.ledger.prepared import Prepared
 except ImportError as missing:
     raise ConfigurationError(
-        'PostgreSQL needs the extra "postgres": pip install "game-operator[postgres]"'
+        "The ledger's own connection to PostgreSQL needs psycopg 3, also where your application uses asyncpg or "
+        'psycopg2. Install the extra "postgres": pip install "game-operator[postgres]"'
     ) from missing
 
 __all__ = ["AsyncPostgresStore", "PostgresStore", "for_psycopg", "migration"]
@@ -263,11 +264,15 @@ class PostgresStore(_Lender):
             self._drop()
             return {}
 
+    def rest(self) -> None:
+        """Close the connection until it is needed again."""
+        if self._pid == os.getpid():
+            self._drop()
+
     def close(self) -> None:
         """Close the connection."""
         self._closed = True
-        if self._pid == os.getpid():
-            self._drop()
+        self.rest()
 
     def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         connection = self._mine()

@@ -1,19 +1,22 @@
 """The ledger in a database, for threads: SQLite or PostgreSQL, by its address."""
 
+import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from game_operator.errors import LedgerUnavailableError
+from game_operator.errors import LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.accounts import AccountsSpec, account_asked_for
-from game_operator.ledger.address import is_postgres, unknown_database
+from game_operator.ledger.address import check_psycopg, is_postgres, unknown_database
 from game_operator.ledger.admin import SqlAdmin
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
 from game_operator.ledger.clock import never_back
+from game_operator.ledger.connections import sqlstates
 from game_operator.ledger.dialects import (
     AnyDialect,
     Kind,
@@ -23,15 +26,16 @@ from game_operator.ledger.dialects import (
     has_own_accounts,
     set_based,
 )
+from game_operator.ledger.django_settings import address_in_django, kind_in_django, sqlite_file_in_django
 from game_operator.ledger.forks import told_of_forks
 from game_operator.ledger.joined import Joiner
 from game_operator.ledger.nested import Transactions
 from game_operator.ledger.outside import adjust, open_account
 from game_operator.ledger.queries import Queries, balance_of
 from game_operator.ledger.queues import CommitQueue, merged, waited_too_long
-from game_operator.ledger.schema import check_prefix
-from game_operator.ledger.script import ConflictError, Dialect, Result, apply_items
-from game_operator.ledger.sqlite import SqliteStore, path_of
+from game_operator.ledger.schema import check_prefix, ddl, stored_version
+from game_operator.ledger.script import ConflictError, Dialect, Execute, Result, Rows, Step, apply_items
+from game_operator.ledger.sqlite import SqliteStore, path_of, statements_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_CONFLICTS = 10
+_UNDEFINED_TABLE = "42P01"
 _PAGE = 1_000
 
 
@@ -78,19 +83,65 @@ class SqlLedger(SqlAdmin):
         patience_seconds: float = 5.0,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._url, self._prefix = url, (prefix := check_prefix(table_prefix))
+        self._url = url
+        self._keep(accounts, migrate, table_prefix, patience_seconds, clock_millis)
+        self._open()
+
+    @classmethod
+    def from_django(
+        cls,
+        alias: str = "default",
+        *,
+        accounts: AccountsSpec = None,
+        migrate: bool = True,
+        table_prefix: str = "game_operator_",
+        patience_seconds: float = 5.0,
+        clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> "SqlLedger":
+        """
+        Return a ledger in Django's database *alias*, PostgreSQL or SQLite, by its entry in ``DATABASES``.
+
+        It may be made when modules are imported: it connects when it is first used, and follows Django to the test
+        database. Each piece of work has a connection, which is closed after it, so that Django can drop that database.
+        What it costs to connect is spared by calls that join: ``apply(call, connection=django.db.connection)``, which
+        make the tables where they are missing. Everything else is as for ``SqlLedger``.
+
+        Raises:
+            ConfigurationError: Django's settings cannot be used, have no such database, or one of another kind.
+        """
+        return _DjangoLedger(
+            alias,
+            accounts=accounts,
+            migrate=migrate,
+            table_prefix=table_prefix,
+            patience_seconds=patience_seconds,
+            clock_millis=clock_millis,
+        )
+
+    def _keep(
+        self,
+        accounts: AccountsSpec,
+        migrate: bool,
+        table_prefix: str,
+        patience_seconds: float,
+        clock_millis: Callable[[], int],
+    ) -> None:
+        self._prefix = prefix = check_prefix(table_prefix)
         check_accounts(accounts)
-        self._accounts = accounts
-        clock_millis = never_back(clock_millis)
-        self._joiner = Joiner(prefix, accounts, clock_millis)
-        self._store = _store(url, prefix, migrate, patience_seconds, clock_millis)
+        self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
+        self._clock_millis = never_back(clock_millis)
+        self._joiner = Joiner(prefix, accounts, self._clock_millis)
         self._queries = Queries(prefix)
-        self._fit = self._fitted(prefix, clock_millis)
         self._transactions = Transactions()
         # PostgreSQL ends a transaction in which nothing happens after six times our patience.
         self._longest_seconds = max(30.0, 8 * patience_seconds)
         self._make_queue()
         told_of_forks(self)
+
+    def _open(self) -> None:
+        """Connect, make or migrate the tables, and look at the accounts."""
+        self._store = _store(self._url, self._prefix, self._migrate, self._patience_seconds, self._clock_millis)
+        self._fit = self._fitted(self._prefix, self._clock_millis)
 
     def _make_queue(self) -> None:
         self._mutex = RLock()
@@ -236,6 +287,126 @@ class SqlLedger(SqlAdmin):
         self._transactions.check()
         with self._alone(), self._transactions.entered():
             return self._store.read(script)
+
+
+class _DjangoLedger(SqlLedger):
+    """A SqlLedger in a database of Django's, with a connection for each piece of work."""
+
+    def __init__(
+        self,
+        alias: str,
+        *,
+        accounts: AccountsSpec,
+        migrate: bool,
+        table_prefix: str,
+        patience_seconds: float,
+        clock_millis: Callable[[], int],
+    ) -> None:
+        self._alias = alias
+        self._database: object = None
+        self._is_closed = False
+        self._keep(accounts, migrate, table_prefix, patience_seconds, clock_millis)
+        self._joiner.make_tables = self._make_tables if migrate else None
+        if kind_in_django(alias) == "postgres":
+            check_psycopg()
+
+    @property
+    def _url(self) -> str:  # type: ignore[override]  # Django says where it is, and only when it is asked.
+        return address_in_django(self._alias)
+
+    def close(self) -> None:
+        """Close the ledger: it answers nothing any more."""
+        self._transactions.check()
+        with self._mutex:
+            self._is_closed = True
+            self._forget()
+
+    def _make_queue(self) -> None:
+        super()._make_queue()
+        self._depth = 0
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Use a connection alone, to the database that Django uses now; the outermost use closes it."""
+        with super()._alone():
+            self._depth += 1
+            try:
+                if self._depth == 1:
+                    self._turn()
+                yield
+            except Exception as failed:
+                if _UNDEFINED_TABLE in sqlstates(failed):  # Another database has come under this name.
+                    self._forget()
+                raise
+            finally:
+                self._depth -= 1
+                if not self._depth and self._database is not None:
+                    self._store.rest()
+
+    def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        with self._alone():  # It makes the tables, should nobody have done so yet.
+            pass
+        return super()._survey(script)
+
+    def _turn(self) -> None:
+        if self._is_closed:
+            raise LedgerUnavailableError("The ledger is closed. Open another, or close it later.")
+        if self._database is not None and self._database != self._database_now():
+            self._forget()
+        if self._database is None:
+            self._open()
+            self._database = self._database_now()
+
+    def _database_now(self) -> object:
+        """Return what tells Django's database from another: the address, and of SQLite the file itself."""
+        url = self._url
+        try:
+            file = os.stat(path_of(url)) if url.startswith("sqlite:") else None  # noqa: PTH116 - beside its other use
+        except OSError:
+            return url, None
+        return url, file and (file.st_dev, file.st_ino)
+
+    def _forget(self) -> None:
+        if self._database is not None:
+            self._database = None
+            self._store.close()
+
+    def _make_tables(self, kind: Kind) -> Generator[Step, Any, None]:
+        """
+        Make the tables that a call did not find.
+
+        In PostgreSQL a connection of ours commits them. SQLite has one writer, which is the caller, so they are made in
+        the caller's transaction: in a TestCase they are gone with it, and made again by the next.
+        """
+        if kind == "postgres":
+            with self._mutex:
+                self._forget()
+            with self._alone():
+                return
+        rows: Rows = yield Execute("PRAGMA database_list", ())
+        if not _is_file(next((row[2] for row in rows if row[1] == "main"), ""), sqlite_file_in_django(self._alias)):
+            raise SchemaError(
+                f"The tables {self._prefix}* are not in the database of connection=, and it is not Django's "
+                f"{shown(self._alias)}. Pass django.db.connections[{self._alias!r}]."
+            )
+        version = yield from _version_in_sqlite(self._prefix)
+        for statement in statements_of(ddl("sqlite", self._prefix, after=version)):
+            yield Execute(statement, ())
+
+
+def _is_file(open_file: str, expected: Path | None) -> bool:
+    """Return whether SQLite has opened *expected*; it calls what is in memory by no name."""
+    if expected is None or not open_file:
+        return expected is None and not open_file
+    return Path(open_file).resolve() == expected.resolve()
+
+
+def _version_in_sqlite(prefix: str) -> Generator[Step, Any, int]:
+    meta = f"{prefix}meta"
+    rows: Rows = yield Execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (meta,))
+    if not rows:
+        return 0
+    return (yield from stored_version(prefix))
 
 
 def _store(

@@ -35,7 +35,7 @@ from game_operator.ledger.schema import VERSION, check_version, ddl
 from game_operator.ledger.script import ConflictError, Execute, Loaded, Step, Together, answered, drive
 from game_operator.ledger.sql_text import IN_LIST, one_or_many
 
-__all__ = ["BusyError", "SqliteAccounts", "SqliteDialect", "SqliteStore", "path_of"]
+__all__ = ["BusyError", "SqliteAccounts", "SqliteDialect", "SqliteStore", "path_of", "statements_of"]
 
 T = TypeVar("T")
 
@@ -276,7 +276,7 @@ class SqliteStore:
         text = ddl("sqlite", self._prefix, after=version)
         if not migrate:
             raise SchemaError(f"The tables {self._prefix}* are missing or old. Run these statements:\n\n{text}")
-        for statement in _statements(text):
+        for statement in statements_of(text):
             connection.execute(statement)
 
     def _stored_version(self, connection: sqlite3.Connection) -> int | None:
@@ -387,6 +387,11 @@ class SqliteStore:
         """Return nothing: here the long way has no round trips to save."""
         return {}
 
+    def rest(self) -> None:
+        """Close the connection until it is needed again."""
+        with self._busy:
+            self._discard()
+
     def close(self) -> None:
         """Close the connection."""
         with self._busy:
@@ -494,7 +499,7 @@ class SqliteStore:
         ) from failed
 
 
-def _statements(text: str) -> Iterable[str]:
+def statements_of(text: str) -> Iterable[str]:
     """Split a script into its statements; a trigger's body holds semicolons of its own."""
     buffer = ""
     for line in text.splitlines(keepends=True):
