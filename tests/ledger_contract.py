@@ -42,6 +42,7 @@ class World:
         self.source = f"source-{number}"
         self.p1, self.p2, self.p3 = (f"{name}-{number}" for name in ("p1", "p2", "p3"))
         self.opened: dict[str, int] = {}
+        self.ledger.add_source(self.source)
         self.terms = Terms(source=self.source)
         self.open(self.p1, OPENING_CENTS)
         self.open(self.p2, OPENING_CENTS)
@@ -732,6 +733,7 @@ class LedgerContract(_Worlds):
         """The same ids of another source are another bet and another call."""
         elsewhere = replace(world.terms, source=world.source + "-test")
         world.withdraw()
+        world.ledger.add_source(elsewhere.source)
         other = world.apply(withdraw("b1", world.p1), elsewhere)
         assert (other.applied, other.balance_cents) == (True, 9_000)
         assert world.apply(rollback("b1", world.p1), elsewhere).balance_cents == 9_500
@@ -864,6 +866,7 @@ class LedgerContract(_Worlds):
 def _same_as_in_memory(world: World, random: Random, steps: int) -> None:
     """Apply *steps* random calls of a small hostile world to this ledger and to one in memory; hold them alike."""
     twin = MemoryLedger({world.p1: OPENING_CENTS, world.p2: OPENING_CENTS})
+    twin.add_source(world.source)
     profiles = [
         Profile(),
         Profile(unknown_rollback="success"),

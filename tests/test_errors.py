@@ -41,6 +41,7 @@ from game_operator.errors import (
     TransactionRequiredError,
     TransportError,
     UnexpectedResponseError,
+    UnknownSourceError,
     WebhookError,
     WebhookSignatureError,
     one_line,
@@ -75,6 +76,7 @@ TREE = {
     "AdjustmentRefusedError": "LedgerError",
     "RetryRefusedError": "LedgerError",
     "SchemaError": "LedgerError",
+    "UnknownSourceError": "LedgerError",
     "TransactionRequiredError": "LedgerError",
     "LedgerUnavailableError": "LedgerError",
 }
@@ -100,6 +102,7 @@ ERRORS: list[GameOperatorError] = [
     AdjustmentRefusedError("below zero. Take less."),
     RetryRefusedError("the anomaly 7 is resolved. Look at its bet."),
     SchemaError("the tables are newer. Install a newer version."),
+    UnknownSourceError("the source is unknown. Add it."),
     TransactionRequiredError("no transaction is open. Begin one."),
     LedgerUnavailableError("the database is locked. Repeat the call."),
     TransportError("reset", attempts=2, elapsed_seconds=1.5, timed_out=True),

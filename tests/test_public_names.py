@@ -39,6 +39,7 @@ ERRORS = [
     "TransactionRequiredError",
     "TransportError",
     "UnexpectedResponseError",
+    "UnknownSourceError",
     "WebhookError",
     "WebhookSignatureError",
 ]

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         TransactionRequiredError,
         TransportError,
         UnexpectedResponseError,
+        UnknownSourceError,
         WebhookError,
         WebhookSignatureError,
     )
@@ -127,6 +128,7 @@ __all__ = [
     "TransactionRequiredError",
     "TransportError",
     "UnexpectedResponseError",
+    "UnknownSourceError",
     "WebhookCall",
     "WebhookError",
     "WebhookErrorCode",

@@ -28,6 +28,7 @@ Every error this package raises, in one tree.
         ├── AccountExistsError            the account is open already
         ├── AdjustmentRefusedError        the adjustment would go below zero, or its reference is taken
         ├── RetryRefusedError             the anomaly is none that can be applied again
+        ├── UnknownSourceError            the call's source is not among those that the ledger knows
         ├── SchemaError                   the tables are missing, newer than this program, or not as they should be
         ├── TransactionRequiredError      connection= without an open transaction
         └── LedgerUnavailableError        the database is down, locked or full: repeat the call
@@ -69,6 +70,7 @@ __all__ = [
     "TransactionRequiredError",
     "TransportError",
     "UnexpectedResponseError",
+    "UnknownSourceError",
     "WebhookError",
     "WebhookSignatureError",
 ]
@@ -156,6 +158,10 @@ class AdjustmentRefusedError(LedgerError):
 
 class RetryRefusedError(LedgerError):
     """There is no such anomaly, or its call cannot be applied again; the message says why, and what to do instead."""
+
+
+class UnknownSourceError(LedgerError):
+    """The ledger does not know the source of a call; the message says how to add it, and nothing was moved."""
 
 
 class SchemaError(LedgerError):

@@ -79,7 +79,8 @@ class Wallet(_Handler):
     Args:
         ledger: The ledger.
         profile: What is assumed about repeats, late and early calls (docs/decisions/0014).
-        source: A name for service and environment; calls and bets of different sources never meet.
+        source: A name for service and environment; calls and bets of different sources never meet. The ledger takes
+            the first it meets, and a further one after ``add_source``.
         may_bet: ``may_bet(call, account)`` is asked about a withdraw that is about to debit, while the account is
             locked: it answers a code that refuses it for good (PLAYER_BLOCKED, LIMIT_EXCEEDED, your own) or None.
         account_of: Maps a withdraw, claim or player-balance to the key of an account; the player's id by default. A bet
@@ -89,6 +90,7 @@ class Wallet(_Handler):
 
     Raises:
         TypeError: The ledger is awaited: an AsyncWallet is for it.
+        UnknownSourceError: The ledger knows other sources, and not this one.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Wallet(_Handler):
         within: Within | None = None,
     ) -> None:
         _check_kind(ledger, awaited=False)
+        _check_source(ledger, source)
         self.ledger = ledger
         self.terms = _terms(profile, source, may_bet, account_of, within)
 
@@ -121,6 +124,8 @@ class AsyncWallet(_AsyncHandler):
 
     Raises:
         TypeError: The ledger is not awaited: a Wallet is for it.
+        UnknownSourceError: The ledger is open and knows other sources, and not this one; if it is not open yet, it
+            raises this when it is opened.
     """
 
     def __init__(
@@ -134,6 +139,7 @@ class AsyncWallet(_AsyncHandler):
         within: Within | None = None,
     ) -> None:
         _check_kind(ledger, awaited=True)
+        _check_source(ledger, source)
         self.ledger = ledger
         self.terms = _terms(profile, source, may_bet, account_of, within)
 
@@ -171,6 +177,7 @@ class JoinedWallet(_Handler):
     Raises:
         TypeError: The ledger is not a SqlLedger, or *transaction* or *after* cannot be called.
         ConfigurationError: *confirm* is none of the three.
+        UnknownSourceError: As for a Wallet.
     """
 
     def __init__(
@@ -190,6 +197,7 @@ class JoinedWallet(_Handler):
         self.ledger = ledger
         self.terms = _terms(profile, source, may_bet, account_of)
         self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm)
+        _check_source(ledger, source)
 
     def _applied(self, call: WebhookCall) -> Outcome:
         return self._block.apply(call)
@@ -227,6 +235,7 @@ class AsyncJoinedWallet(_AsyncHandler):
         self.ledger = ledger
         self.terms = _terms(profile, source, may_bet, account_of)
         self._block = AsyncJoinedBlock(ledger, transaction, after, self.terms, confirm)
+        _check_source(ledger, source)
 
     def _applied(self, call: WebhookCall) -> Awaitable[Outcome]:
         return self._block.apply(call)
@@ -256,3 +265,10 @@ def _check_kind(ledger: Any, *, awaited: bool) -> None:
     if inspect.iscoroutinefunction(ledger.apply) is not awaited:
         kind, other = ("is not awaited", "Wallet") if awaited else ("is awaited", "AsyncWallet")
         raise TypeError(f"the ledger {type(ledger).__name__} {kind}: give it to {other}")
+
+
+def _check_source(ledger: Any, source: str) -> None:
+    """Raise UnknownSourceError before the first call comes, where the ledger can tell."""
+    check: Any = getattr(ledger, "check_source", None)
+    if check is not None:
+        check(source)

@@ -46,6 +46,7 @@ def play(url: str, *calls: WebhookCall, source: str = "") -> None:
     with SqlLedger(url) as ledger:
         ledger.open_account("p1", Decimal(100))
         for call in calls:
+            ledger.add_source(source)
             ledger.apply(with_body(call), terms=Terms(source=source))
 
 

@@ -210,6 +210,7 @@ def test_the_history_of_a_bet(database_url: str) -> None:
             deposit("b1", amount_cents=1),
         ):
             ledger.apply(with_body(call), terms=TERMS)
+        ledger.add_source("t")
         ledger.apply(with_body(withdraw("b1", "p2")), terms=replace(TERMS, source="t"))
         history = ledger.history("b1", source="s")
         assert history.bet == ledger.bet("b1", source="s")

@@ -362,8 +362,20 @@ def test_posting(cents: int, expected: Posting) -> None:
 # --- the script over a book -------------------------------------------------------------------------------------------
 
 
+class _AnySource:
+    """Takes calls of every source."""
+
+    def knows(self, source: str) -> bool:
+        return True
+
+    def settle(self, source: str) -> Any:
+        raise AssertionError(f"{source} is known")
+
+
 class _Rows:
     """A database that keeps its rows in a book, and counts how often it was read."""
+
+    sources = _AnySource()
 
     def __init__(self, book: Book) -> None:
         self.book = book

@@ -108,6 +108,7 @@ def test_anomalies_are_kept_once_for_each_body() -> None:
     ledger = MemoryLedger({"p1": 1_000})
     for body in (b"1", b"1", b"2"):
         ledger.apply(deposit(body=body))
+    ledger.add_source("s")
     ledger.apply(deposit(body=b"1"), terms=Terms(source="s"))
     assert [(each.kind, each.body) for each in ledger.anomalies] == [
         ("early_deposit", b"1"),
@@ -207,4 +208,5 @@ def test_rules_belong_to_the_call() -> None:
     ledger = MemoryLedger({"p1": 1_000})
     lenient = Terms(rules=Profile(unknown_rollback="success"), source="lenient")
     assert ledger.apply(rollback()).code == "BET_NOT_FOUND"
+    ledger.add_source("lenient")
     assert ledger.apply(rollback(), terms=lenient).code is None

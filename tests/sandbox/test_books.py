@@ -51,6 +51,7 @@ def test_bets_of_one_source(url: str) -> None:
     with closing(SqlLedger(url)) as ledger:
         for source in ("", "live"):
             call = WithdrawCall(player_id="p1", bet_id=f"b{source}", amount_cents=1)
+            ledger.add_source(source)
             ledger.apply(call, terms=Terms(source=source))
     for source in ("", "live"):
         bets = LedgerBooks(url, source=source).close(["p1"]).bets

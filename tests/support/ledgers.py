@@ -48,6 +48,9 @@ class AnyLedger(ABC):
     def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> int: ...
 
     @abstractmethod
+    def add_source(self, name: str) -> None: ...
+
+    @abstractmethod
     def balance(self, player_id: str) -> int: ...
 
     @abstractmethod
@@ -101,6 +104,9 @@ class InMemory(AnyLedger):
 
     def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> int:
         return self.ledger.adjust(player_id, amount, reference=reference)
+
+    def add_source(self, name: str) -> None:
+        self.ledger.add_source(name)
 
     def balance(self, player_id: str) -> int:
         return self.ledger.balance(player_id)
@@ -187,6 +193,9 @@ class InDatabase(AnyLedger):
     def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> int:
         return self.ledger.adjust(player_id, amount, reference=reference)
 
+    def add_source(self, name: str) -> None:
+        self.ledger.add_source(name)
+
     def balance(self, player_id: str) -> int:
         return self.ledger.balance(player_id)
 
@@ -261,6 +270,9 @@ class AsyncInDatabase(AnyLedger):
 
     def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> int:
         return self.run(self.ledger.adjust(player_id, amount, reference=reference))
+
+    def add_source(self, name: str) -> None:
+        self.run(self.ledger.add_source(name))
 
     def balance(self, player_id: str) -> int:
         return self.run(self.ledger.balance(player_id))

@@ -45,7 +45,7 @@ from game_operator.cli._ledger_output import (
 from game_operator.cli._options import AsJson
 from game_operator.cli._output import say, show_details, waiting, write_document
 from game_operator.cli.profile import read_profile
-from game_operator.errors import AccountNotFoundError, ConfigurationError, shown
+from game_operator.errors import AccountNotFoundError, ConfigurationError, one_line, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
@@ -71,6 +71,10 @@ _AMOUNT = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,2})?")
 _NUMBER = re.compile(r"[0-9]{1,30}")
 _AGE = re.compile(r"([0-9]{1,6})([dhms])")
 _MILLIS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
+#: How long a migration waits for locks.
+_PATIENCE_SECONDS = 60.0
+#: As far as open bets are counted.
+_MOST_BETS = 1_000
 _NO_TABLES = "`game-operator ledger open` makes them; `game-operator serve --no-migrate` prints the statements."
 
 
@@ -403,13 +407,24 @@ def _wanted(
 @ledgers.command()
 def prune(
     days: Annotated[int, typer.Option(min=90, metavar="DAYS", help="Drop the details of what is older.")] = 90,
+    now: Annotated[
+        datetime | None,
+        typer.Option(
+            parser=_moment, metavar="TIME", help="What time it is, such as 2026-11-22T12:00, in UTC; else the clock's."
+        ),
+    ] = None,
     database: Database = None,
     table_prefix: TablePrefix = PREFIX,
     as_json: AsJson = False,
 ) -> None:
-    """Drop old bodies and replies, and fold old postings; what tells a call from a new one stays for ever."""
+    """
+    Drop old bodies and replies, and fold old postings; what tells a call from a new one stays for ever.
+
+    It refuses where the clock and the newest posting cannot both be right: look at the clock, and pass --now.
+    """
+    now_millis = None if now is None else int(now.timestamp() * 1000)
     with _ledger(database, table_prefix) as ledger, waiting("Pruning …"):
-        report = ledger.prune(timedelta(days=days))
+        report = ledger.prune(timedelta(days=days), now_millis=now_millis)
     if as_json:
         write_document(report._asdict())
         return
@@ -432,9 +447,110 @@ def _account(ledger: "SqlLedger", player: str, most: int, accounts: "TableAccoun
     return history._replace(balance_cents=balance_cents)
 
 
+@ledgers.command("correct-time")
+def correct_time(
+    player: Player, database: Database = None, table_prefix: TablePrefix = PREFIX, as_json: AsJson = False
+) -> None:
+    """
+    Bring back the time of an account that a wrong clock has left in the future.
+
+    Set the clock right and start the wallet's processes anew first, or the next call leaves it there again.
+    """
+    with _ledger(database, table_prefix) as ledger:
+        done = ledger.correct_time(player)
+    if as_json:
+        write_document(done._asdict())
+    else:
+        say(f"{player} had moved last at {when(done.from_millis)} UTC; it says {when(done.to_millis)} now.")
+
+
+@ledgers.command()
+def sources(database: Database = None, table_prefix: TablePrefix = PREFIX, as_json: AsJson = False) -> None:
+    """List the services and environments whose calls the ledger takes, with their open bets."""
+    from game_operator.ledger.admin import sources_of
+
+    with _ledger(database, table_prefix) as ledger:
+        found = sources_of(ledger)
+    if as_json:
+        write_document({"sources": [source._asdict() for source in found]})
+    elif found:
+        show_details((_named(source.name), f"{source.origin}, {_open(source.open_bets)}") for source in found)
+    else:
+        say("The ledger knows no source yet: the first withdraw, deposit or rollback registers its own.")
+
+
+@ledgers.command("add-source")
+def add_source(
+    name: Annotated[str, typer.Argument(metavar="NAME", help='A service or environment; "" is a name, too.')],
+    database: Database = None,
+    table_prefix: TablePrefix = PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """
+    Take calls of a further source, for good.
+
+    Not for a new name of a service that has open bets: their deposits and rollbacks would not find them.
+    """
+    from game_operator.ledger.admin import sources_of
+    from game_operator.ledger.sources import check_source_name
+
+    try:
+        check_source_name(name)
+    except ValueError as wrong:
+        raise typer.BadParameter(f"{wrong}.") from None
+    with _ledger(database, table_prefix) as ledger:
+        others = [source for source in sources_of(ledger) if source.name != name]
+        ledger.add_source(name)
+    if as_json:
+        write_document({"added": name, "others": [source._asdict() for source in others]})
+        return
+    say(f"The ledger takes calls of {_named(name)}.")
+    for source in others:
+        if source.open_bets:
+            say(
+                f"{_named(source.name)} has {_open(source.open_bets)}. If {_named(name)} is a new name for it, they "
+                "are stranded: let the wallet keep the old name until they are settled."
+            )
+
+
+@ledgers.command()
+def migrate(
+    back: Annotated[
+        bool, typer.Option("--back", help="Undo the latest migration, to start programs of the version before again.")
+    ] = False,
+    database: Database = None,
+    table_prefix: TablePrefix = PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """Migrate the tables to this program's version, while older programs go on; or undo that."""
+    from game_operator.ledger.admin import migrated_back
+    from game_operator.ledger.schema import VERSION
+
+    with _ledger(database, table_prefix, migrate=not back, patience_seconds=_PATIENCE_SECONDS) as ledger:
+        version = migrated_back(ledger) if back else VERSION
+    if as_json:
+        write_document({"version": version})
+    else:
+        say(f"The tables {table_prefix}* have version {version}.")
+
+
+def _named(source: str) -> str:
+    return one_line(source) if source else '""'
+
+
+def _open(bets: int) -> str:
+    return "1 open bet" if bets == 1 else f"{bets} open bets" if bets < _MOST_BETS else f"{bets} open bets or more"
+
+
 @contextmanager
 def _ledger(
-    database: str | None, prefix: str, *, make: bool = False, accounts: "TableAccounts | None" = None
+    database: str | None,
+    prefix: str,
+    *,
+    make: bool = False,
+    migrate: bool = False,
+    patience_seconds: float = 5.0,
+    accounts: "TableAccounts | None" = None,
 ) -> "Iterator[SqlLedger]":
     address = address_of(database)
     _check_there(address, make=make)
@@ -442,7 +558,13 @@ def _ledger(
 
     with tables_missing(prefix, _NO_TABLES):
         check_elsewhere(address, prefix, accounts)
-        ledger = SqlLedger(address, accounts=accounts, migrate=make, table_prefix=prefix)
+        ledger = SqlLedger(
+            address,
+            accounts=accounts,
+            migrate=make or migrate,
+            table_prefix=prefix,
+            patience_seconds=patience_seconds,
+        )
     with ledger:
         yield ledger
 

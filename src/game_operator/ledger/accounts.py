@@ -69,7 +69,8 @@ class TableAccounts:
         unit: What the balance counts: ``cents``, ``units`` (of the currency) or ``micros`` (millionths of a unit).
             None is cents, in a column of integers; of another column the unit must be told. Columns with decimals
             hold units, columns without hold cents or micros.
-        shared: Whether ledgers with other table prefixes move the balances of this table too.
+        shared: Whether ledgers with other table prefixes move these balances too. A call that reaches two ledgers moves
+            money twice, so a second ledger is refused without it.
 
     Raises:
         ConfigurationError: A name, the key or the unit is invalid.

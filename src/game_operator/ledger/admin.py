@@ -17,14 +17,25 @@ from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.elsewhere import is_marked
 from game_operator.ledger.history import AccountHistory, BetHistory, Histories, bets_before
 from game_operator.ledger.joined import Joiner
-from game_operator.ledger.outside import Adjustment, adjustment
+from game_operator.ledger.outside import Adjustment, TimeCorrection, adjustment, correct_time
 from game_operator.ledger.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
+from game_operator.ledger.schema import back
 from game_operator.ledger.script import Dialect, Step
+from game_operator.ledger.sources import SourceDetails, source_details
 from game_operator.ledger.survey import Listing, has_own_snapshot, survey
 from game_operator.ledger.verify import BooksReport, Verify
 from game_operator.models.webhooks import WebhookCall
 
-__all__ = ["AsyncSqlAdmin", "SqlAdmin", "adjusted", "are_balances_elsewhere", "old_bets", "resolve_anomalies"]
+__all__ = [
+    "AsyncSqlAdmin",
+    "SqlAdmin",
+    "adjusted",
+    "are_balances_elsewhere",
+    "migrated_back",
+    "old_bets",
+    "resolve_anomalies",
+    "sources_of",
+]
 
 T = TypeVar("T")
 
@@ -188,6 +199,20 @@ class SqlAdmin(ABC):
         """Check the books from one snapshot, while calls go on; what is wrong is in the report and never raised."""
         return self._survey(self._tables.verify.report)
 
+    def correct_time(self, player_id: str) -> TimeCorrection:
+        """
+        Bring the time of an account that a wrong clock has left in the future back to now.
+
+        Until then every movement of it would be one millisecond later than the one before, for as long as the clock
+        was ahead. Set the clock right first, and start the processes anew. What was posted stays as it is; the
+        correction is noted, so that ``verify`` finds nothing wrong.
+
+        Raises:
+            AccountNotFoundError: There is no such account.
+            LedgerError: Its time is not in the future.
+        """
+        return self._write(lambda: correct_time(player_id, self._prefix, self._dialect))
+
     def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
         """
         Drop old details: bodies and replies of calls, and postings folded into one for each account.
@@ -201,6 +226,8 @@ class SqlAdmin(ABC):
 
         Raises:
             TypeError, ValueError: *older_than* is none, or under 90 days.
+            LedgerError: The newest posting is more than a day later than now; or more than 30 days earlier, and
+                *now_millis* is not given. Then a clock is likely to be wrong.
         """
         age, run = age_millis(older_than), self._tables.prune()
         for work in self._write(lambda: run.begin(age, now_millis, self._dialect)):
@@ -314,6 +341,10 @@ class AsyncSqlAdmin(ABC):
         """Check the books, as ``SqlLedger.verify`` does."""
         return await self._survey(self._tables.verify.report)
 
+    async def correct_time(self, player_id: str) -> TimeCorrection:
+        """Bring the time of an account back, as ``SqlLedger.correct_time`` does."""
+        return await self._write(lambda dialect: correct_time(player_id, self._prefix, dialect))
+
     async def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
         """Drop old details, as ``SqlLedger.prune`` does."""
         age, run = age_millis(older_than), self._tables.prune()
@@ -351,6 +382,16 @@ def _resolved(ledger: SqlAdmin, ids: Sequence[int]) -> Generator[Step, Any, None
 def are_balances_elsewhere(ledger: SqlAdmin) -> bool:
     """Return whether a ledger was opened here whose balances are in the operator's own table."""
     return ledger._read(lambda: is_marked(ledger._prefix))
+
+
+def sources_of(ledger: SqlAdmin, most_bets: int = 1_000) -> list[SourceDetails]:
+    """Return the sources that the ledger knows, with how many bets of each are OPEN."""
+    return ledger._survey(lambda: source_details(ledger._prefix, most_bets))
+
+
+def migrated_back(ledger: SqlAdmin) -> int:
+    """Undo the latest migration of the tables; return the version they have then."""
+    return ledger._write(lambda: back(ledger._prefix))
 
 
 def old_bets(

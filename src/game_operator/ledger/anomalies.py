@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, RetryRefusedError
 from game_operator.ledger.api import Terms
-from game_operator.ledger.book import Anomaly, Changes, Item, Needs
+from game_operator.ledger.book import Anomaly, Book, Changes, Item, Needs
 from game_operator.ledger.queries import OF_SOURCE
+from game_operator.ledger.schema import check_writer
 from game_operator.ledger.script import Dialect, Execute, Step
+from game_operator.models.webhooks import WebhookCall
 from game_operator.protocol.webhook import read_call
 
-__all__ = ["Anomalies", "AnomalyRecord", "Wanted", "keep_anomaly", "retried"]
+__all__ = ["Anomalies", "AnomalyRecord", "Wanted", "keep_anomaly", "retried", "store_anomaly", "unknown_source"]
 
 #: What can be applied again: money that may be owed. A late withdraw would debit for a bet that was never played.
 _RETRIED = frozenset({"deposit", "rollback"})
@@ -107,6 +109,7 @@ class Anomalies:
     """Scripts that read and resolve the anomalies in the tables with a prefix."""
 
     def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
         # S608: the prefix was checked; all else is a parameter.
         self._select = f"SELECT {', '.join(AnomalyRecord._fields)} FROM {prefix}anomalies WHERE "  # noqa: S608
         self._resolve = (
@@ -132,16 +135,29 @@ class Anomalies:
 
     def resolve(self, ids: Iterable[int], dialect: Dialect) -> Generator[Step, Any, None]:
         """Mark anomalies as resolved now, unless they are already."""
+        yield from check_writer(self._prefix)
         loaded = yield from dialect.load(Needs(""))
         yield Execute(self._resolve, [(loaded.clock_millis, each) for each in ids], many=True)
 
 
 def keep_anomaly(operation: str, kind: str, body: bytes, source: str, dialect: Dialect) -> Generator[Step, Any, None]:
     """Keep a genuine call that was refused before it was a call; the same body again is counted."""
-    loaded = yield from dialect.load(Needs(source))
     code = WebhookErrorCode.INVALID_REQUEST.value
-    anomaly = Anomaly(kind, code, operation, None, None, None, body, loaded.clock_millis)
-    yield from dialect.store(source, Changes(anomalies=[anomaly]), was={})
+    yield from store_anomaly(Anomaly(kind, code, operation, None, None, None, body, 0), source, dialect)
+
+
+def store_anomaly(anomaly: Anomaly, source: str, dialect: Dialect) -> Generator[Step, Any, None]:
+    """Store *anomaly* with the time it is now; the same body again is counted."""
+    loaded = yield from dialect.load(Needs(source))
+    at_now = anomaly._replace(at_millis=loaded.clock_millis)
+    yield from dialect.store(source, Changes(anomalies=[at_now]), was={})
+
+
+def unknown_source(call: WebhookCall, terms: Terms) -> Anomaly | None:
+    """Return what is kept of a call whose source the ledger does not know; None of a withdraw."""
+    book = Book(terms.source)
+    book.note_unknown_source(call, terms, 0)
+    return next(iter(book.changes.anomalies), None)
 
 
 def retried(record: AnomalyRecord, terms: Terms, *, accept_foreign: bool) -> Item:

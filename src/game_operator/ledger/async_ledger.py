@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from game_operator.errors import LedgerUnavailableError
+from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts import AccountsSpec, account_asked_for
 from game_operator.ledger.address import check_psycopg, is_postgres, unknown_database
 from game_operator.ledger.admin import AsyncSqlAdmin
+from game_operator.ledger.anomalies import store_anomaly, unknown_source
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
 from game_operator.ledger.clock import never_back
@@ -33,6 +34,7 @@ from game_operator.ledger.queries import Queries, balance_of
 from game_operator.ledger.queues import AsyncCommitQueue, merged
 from game_operator.ledger.schema import check_prefix
 from game_operator.ledger.script import ConflictError, Dialect, Result, Step, apply_items
+from game_operator.ledger.sources import check_source_name, refusal
 from game_operator.ledger.sqlite import BusyError, SqliteStore, path_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
@@ -142,6 +144,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         self._store: _Store | None = None
         self._closed = False
         self._fitting: AnyDialect | None = None
+        self._expected: set[str] = set()
         self._queries = Queries(prefix)
         self._transactions = Transactions()
         self._make_queue()
@@ -194,14 +197,28 @@ class AsyncSqlLedger(AsyncSqlAdmin):
             TransactionRequiredError: *connection* has no open transaction.
             SchemaError: The tables are not in the database of *connection*.
             TypeError: *connection* is none that we know.
-            LedgerError: It is called from within a transaction of this ledger, without its *connection*.
+            UnknownSourceError: The ledger knows other sources, and not that of *terms*.
+            LedgerError: It is called from within a transaction of this ledger, without its *connection*; or another
+                transaction registers the first source at this moment, and a repeat will find it.
         """
         if connection is not None:
-            return await self._joiner.apply_async(Item(call, terms), connection)
+            try:
+                return await self._joiner.apply_async(Item(call, terms), connection)
+            except UnknownSourceError:
+                await self._keep_unknown(call, terms)
+                raise
         self._transactions.check()
         # What within runs belongs to its caller: it sees the caller's context variables.
         context = contextvars.copy_context() if terms.within is not None else None
         return await self._queue.submit(Item(call, terms, context))
+
+    async def _keep_unknown(self, call: WebhookCall, terms: Terms) -> None:
+        """Keep a joined deposit or rollback of an unknown source, as ``SqlLedger`` does."""
+        anomaly = unknown_source(call, terms)
+        if anomaly is None or not is_postgres(self._url) or self._mutex.locked():
+            return
+        with contextlib.suppress(LedgerError):
+            await self._write(lambda dialect: store_anomaly(anomaly, terms.source, dialect))
 
     async def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
         """Open an account, as ``SqlLedger.open_account`` does."""
@@ -217,6 +234,32 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         """Return the balance in cents, as ``SqlLedger.balance`` does."""
         account = account_asked_for(player_id, self._accounts)
         return await self._read(lambda: balance_of(account, self._fit.accounts))
+
+    async def sources(self) -> list[str]:
+        """Return the sources whose calls are taken, the oldest first."""
+        return await self._read(lambda: self._fit.sources.load())
+
+    async def add_source(self, name: str) -> None:
+        """Take calls of a further source, as ``SqlLedger.add_source`` does."""
+        check_source_name(name)
+        await self._write(lambda dialect: self._fit.sources.add(name, dialect))
+        self._fit.sources.known.add(name)
+
+    def check_source(self, source: str) -> None:
+        """
+        Raise UnknownSourceError if calls of *source* would be refused; an AsyncWallet asks when it is made.
+
+        A ledger that is not open yet asks when it is opened. One that is open goes by what it knew then: ``sources``
+        reads again what was added since.
+        """
+        if self._fitting is not None:
+            self._check_known(source)
+        self._expected.add(source)
+
+    def _check_known(self, source: str) -> None:
+        known = self._fit.sources.known
+        if known and source not in known:
+            raise refusal(source, known)
 
     async def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""
@@ -243,7 +286,8 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         if self._accounts is None:
             async with self._mutex:
                 store = await self._opened()
-                done = await store.express(items) if has_own_accounts(self._fit) else {}
+                is_known = self._fit.sources.knows(items[0].terms.source)
+                done = await store.express(items) if is_known and has_own_accounts(self._fit) else {}
         rest = [item for index, item in enumerate(items) if index not in done]
         others = await self._write(lambda dialect: apply_items(rest, dialect)) if rest else []
         return merged(len(items), done, others)
@@ -280,6 +324,8 @@ class AsyncSqlLedger(AsyncSqlAdmin):
             store = await self._open()
             try:
                 self._fitting = await self._fitted(store)
+                for source in self._expected:
+                    self._check_known(source)
             except BaseException:  # A cancelled task, too, leaves no connection behind.
                 await store.close()
                 raise

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import LedgerError, shown
@@ -21,9 +21,12 @@ from game_operator.money import Cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, problem_of_id
 
-__all__ = ["Anomaly", "Book", "Changes", "Item", "Needs", "Posting", "posting"]
+__all__ = ["UNKNOWN_SOURCE", "Anomaly", "Book", "Changes", "Item", "Needs", "Posting", "posting"]
 
 _LOG = logging.getLogger("game_operator.ledger")
+
+#: The kind of a deposit or rollback whose source the ledger does not know.
+UNKNOWN_SOURCE: Final = "unknown_source"
 
 
 class Item(NamedTuple):
@@ -196,6 +199,14 @@ class Book:
             replayed=decision.replayed,
             anomaly=decision.anomaly,
         )
+
+    def note_unknown_source(self, call: WebhookCall, terms: Terms, clock_millis: int) -> None:
+        """Note a deposit or rollback that was refused because the ledger does not know its source."""
+        if isinstance(call, DepositCall | RollbackCall):
+            operation, tx_id = identity_of(call, None, terms.rules)
+            named = (operation, tx_id, call.bet_id, call.player_id)
+            code = WebhookErrorCode.SYSTEM_ERROR.value
+            self.changes.anomalies.append(Anomaly(UNKNOWN_SOURCE, code, *named, _body_of(call), clock_millis))
 
     def _decide(self, call: WebhookCall, terms: Terms, clock_millis: int, refusal: str | None) -> Decision:
         key = self.account_key(call, terms)

@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.accounts import AccountsSpec, TableAccounts
+from game_operator.ledger.balance_tables import claim
 from game_operator.ledger.elsewhere import Elsewhere, is_marked, mark
 from game_operator.ledger.object_accounts import ObjectPostgresAccounts, ObjectSqliteAccounts
 from game_operator.ledger.own_accounts import OwnPostgresAccounts, OwnSqliteAccounts
@@ -62,10 +63,17 @@ def has_own_accounts(dialect: AnyDialect) -> bool:
 def fitted(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
 ) -> Generator[Step, Any, AnyDialect]:
-    """Return ``dialect_for`` these, and leave the mark that balances are elsewhere if *accounts* are the operator's."""
+    """
+    Return ``dialect_for`` these, which knows the ledger's sources.
+
+    If *accounts* are the operator's, the mark is left that balances are elsewhere.
+    """
     dialect = yield from dialect_for(kind, prefix, accounts, clock_millis)
+    yield from dialect.sources.load()
     if accounts is not None:
         yield from mark(prefix)
+    if isinstance(accounts, TableAccounts):
+        yield from claim(kind, prefix, accounts)
     return dialect
 
 

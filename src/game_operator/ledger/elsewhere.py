@@ -52,7 +52,7 @@ def mark(prefix: str) -> Generator[Step, Any, None]:
     """
     if (yield from is_marked(prefix)):
         return
-    statement = f"INSERT INTO {prefix}meta VALUES ('{_NAME}', 1) ON CONFLICT (name) DO NOTHING"  # noqa: S608
+    statement = f"INSERT INTO {prefix}meta (name, value) VALUES ('{_NAME}', 1) ON CONFLICT (name) DO NOTHING"  # noqa: S608
     try:
         yield Execute(statement, ())
     except Exception as failed:
@@ -74,5 +74,6 @@ def mark_joined(prefix: str, kind: Literal["sqlite", "postgres"]) -> Generator[S
     if (yield from is_marked(prefix)):
         return True
     alone = f" WHERE pg_try_advisory_xact_lock(hashtext('{prefix}{_NAME}'))" if kind == "postgres" else " WHERE true"
-    yield Execute(f"INSERT INTO {prefix}meta SELECT '{_NAME}', 1{alone} ON CONFLICT (name) DO NOTHING", ())
+    insert = f"INSERT INTO {prefix}meta (name, value)"
+    yield Execute(f"{insert} SELECT '{_NAME}', 1{alone} ON CONFLICT (name) DO NOTHING", ())
     return False

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from game_operator.codes import BetState
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.book import Item
+from game_operator.ledger.rows import BET_COLUMNS, CALL_ROW
+from game_operator.ledger.schema import OLDEST_WRITER, VERSION
 from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
 from game_operator.money import Cents
 
@@ -125,6 +127,11 @@ _FIELDS = (
 )
 
 
+def _may_write(prefix: str) -> str:
+    """Return the condition that no newer program has shut out those of our version; then nothing is taken here."""
+    return f"coalesce(({OLDEST_WRITER.format(prefix=prefix)}), 0) <= {VERSION}"
+
+
 def _sql(prefix: str, clock: str) -> str:
     fields = ", ".join(f"{form.format(f'(row ->> {index})')} AS {name}" for index, (name, form) in enumerate(_FIELDS))
     # S608: made of our own texts and a checked prefix; all else is a parameter.
@@ -134,7 +141,7 @@ WITH item AS MATERIALIZED (
 ), locked AS MATERIALIZED (
     SELECT account, balance_cents, at_millis, {clock} AS clock FROM (
         SELECT account, balance_cents, at_millis FROM {prefix}accounts
-        WHERE account = ANY(ARRAY(SELECT account FROM item)) ORDER BY account FOR UPDATE
+        WHERE account = ANY(ARRAY(SELECT account FROM item)) AND {_may_write(prefix)} ORDER BY account FOR UPDATE
     ) AS each
 ), able AS MATERIALIZED (
     SELECT item.*, locked.balance_cents AS before_cents,
@@ -170,11 +177,11 @@ WITH item AS MATERIALIZED (
     ) AS total
     WHERE kept.account = total.account
 ), called AS (
-    INSERT INTO {prefix}calls
+    INSERT INTO {prefix}calls ({CALL_ROW})
     SELECT $2, operation, tx_id, account, account, bet_id, action, amount_cents, NULL, balance_cents, at_millis, NULL
     FROM done ORDER BY tx_id
 ), placed AS (
-    INSERT INTO {prefix}bets
+    INSERT INTO {prefix}bets ({BET_COLUMNS})
     SELECT bet_id, account, account, instance_id, game, round_id, amount_cents, NULL, state, at_millis, NULL, action,
         tx_id, NULL, digest, $2
     FROM done WHERE operation = 'withdraw' ORDER BY bet_id
@@ -201,7 +208,7 @@ def _lone_withdraw(prefix: str, clock: str) -> str:
     cents = "CAST(CAST($7 AS text) AS bigint)"
     return f"""
 WITH locked AS MATERIALIZED (
-    SELECT account FROM {prefix}accounts WHERE account = $3 FOR UPDATE
+    SELECT account FROM {prefix}accounts WHERE account = $3 AND {_may_write(prefix)} FOR UPDATE
 ), moved AS (
     UPDATE {prefix}accounts AS kept
     SET balance_cents = kept.balance_cents - {cents}, at_millis = greatest({clock}, kept.at_millis + 1)
@@ -213,10 +220,10 @@ WITH locked AS MATERIALIZED (
         AND (SELECT 1 FROM {prefix}bets AS seen WHERE seen.bet_id = $6 AND seen.source = $2) IS NULL
     RETURNING kept.account, kept.balance_cents, kept.at_millis
 ), called AS (
-    INSERT INTO {prefix}calls
+    INSERT INTO {prefix}calls ({CALL_ROW})
     SELECT $2, 'withdraw', $4, account, account, $6, $5, {cents}, NULL, balance_cents, at_millis, NULL FROM moved
 ), placed AS (
-    INSERT INTO {prefix}bets
+    INSERT INTO {prefix}bets ({BET_COLUMNS})
     SELECT $6, account, account, $8, $9, $10, {cents}, NULL, $11, at_millis, NULL, $5, $4, NULL, decode($12, 'hex'), $2
     FROM moved
 ), posted AS (

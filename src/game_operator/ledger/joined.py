@@ -9,9 +9,17 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import anyio
 
-from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, TransactionRequiredError
-from game_operator.ledger.accounts import AccountsSpec
+from game_operator.errors import (
+    LedgerError,
+    LedgerUnavailableError,
+    SchemaError,
+    TransactionRequiredError,
+    UnknownSourceError,
+)
+from game_operator.ledger.accounts import AccountsSpec, TableAccounts
+from game_operator.ledger.anomalies import store_anomaly, unknown_source
 from game_operator.ledger.api import Outcome, watched
+from game_operator.ledger.balance_tables import claim_joined
 from game_operator.ledger.book import Item
 from game_operator.ledger.connections import (
     AsyncCaller,
@@ -24,7 +32,7 @@ from game_operator.ledger.connections import (
 from game_operator.ledger.dialects import AnyDialect, Kind, dialect_for
 from game_operator.ledger.elsewhere import mark_joined
 from game_operator.ledger.postgres import PostgresDialect
-from game_operator.ledger.schema import VERSION, check_version
+from game_operator.ledger.schema import VERSION
 from game_operator.ledger.script import (
     ConflictError,
     Execute,
@@ -38,6 +46,7 @@ from game_operator.ledger.script import (
     drive_async,
 )
 from game_operator.ledger.sql_text import DURABLE
+from game_operator.ledger.sqlite import SqliteDialect
 
 __all__ = ["AsyncHeld", "Held", "Joiner", "TablesNotReadyError", "asks_to_repeat"]
 
@@ -127,12 +136,12 @@ class Joiner:
     def apply(self, item: Item, connection: Any) -> Outcome:
         """Apply *item* with *connection*, whose transaction is open."""
         caller = caller_of(connection)
-        return _watched(self._run(caller, lambda kind: self._attempt(item, kind), _APPLY), caller)
+        return _watched(self._run(caller, lambda kind: self._attempt(item, kind), _APPLY, item), caller)
 
     async def apply_async(self, item: Item, connection: Any) -> Outcome:
         """Apply *item* with *connection* of asyncio, whose transaction is open."""
         caller = await async_caller_of(connection)
-        return _watched(await self._run_async(caller, lambda kind: self._attempt(item, kind), _APPLY), caller)
+        return _watched(await self._run_async(caller, lambda kind: self._attempt(item, kind), _APPLY, item), caller)
 
     def hold(self, item: Item, connection: Any) -> Held:
         """Apply *item* as ``apply`` does, and hold its savepoint until it is released."""
@@ -153,10 +162,10 @@ class Joiner:
         caller = await async_caller_of(connection)
         return await self._run_async(caller, lambda kind: self._stored(script, kind), _APPLY)
 
-    def _run(self, caller: Caller, attempt: Attempt[T], point: _Savepoint) -> T:
+    def _run(self, caller: Caller, attempt: Attempt[T], point: _Savepoint, item: Item | None = None) -> T:
         caller.enter()
         try:
-            return drive(self._joined(attempt, caller.kind, point), lambda step: self._perform(caller, step))
+            return drive(self._joined(attempt, caller.kind, point, item), lambda step: self._perform(caller, step))
         except Exception:  # The script was told, and has undone what it did.
             raise
         except BaseException:  # Ctrl-C in the middle; the script was not told.
@@ -164,10 +173,12 @@ class Joiner:
                 caller.execute(*point.back[:2])
             raise
 
-    async def _run_async(self, caller: AsyncCaller, attempt: Attempt[T], point: _Savepoint) -> T:
+    async def _run_async(
+        self, caller: AsyncCaller, attempt: Attempt[T], point: _Savepoint, item: Item | None = None
+    ) -> T:
         await caller.enter()
         try:
-            script = self._joined(attempt, caller.kind, point)
+            script = self._joined(attempt, caller.kind, point, item)
             return await drive_async(script, lambda step: self._perform_async(caller, step))
         except Exception:  # The script was told, and has undone what it did.
             raise
@@ -176,15 +187,25 @@ class Joiner:
                 await caller.execute(*point.back[:2])
             raise
 
-    def _joined(self, attempt: Attempt[T], kind: Kind, point: _Savepoint) -> Generator[Step, Any, T]:
+    def _joined(self, attempt: Attempt[T], kind: Kind, point: _Savepoint, item: Item | None) -> Generator[Step, Any, T]:
         try:
             return (yield from _settled(attempt, kind, point))
+        except UnknownSourceError:
+            if kind == "sqlite" and item is not None:  # No other connection can write while this one does.
+                yield from self._keep_unknown(item)
+            raise
         except TablesNotReadyError:
             if self.make_tables is None:
                 raise
             self._dialects.clear()
             yield from _saved(self.make_tables(kind), _APPLY)
         return (yield from _settled(attempt, kind, point))
+
+    def _keep_unknown(self, item: Item) -> Generator[Step, Any, None]:
+        """Keep a deposit or rollback of an unknown source, should the caller commit all the same."""
+        anomaly = unknown_source(item.call, item.terms)
+        if anomaly is not None:
+            yield from store_anomaly(anomaly, item.terms.source, SqliteDialect(self._prefix, self._clock_millis))
 
     def _attempt(self, item: Item, kind: Kind) -> Generator[Step, Any, Outcome]:
         dialect = yield from self._begun(kind)
@@ -215,11 +236,15 @@ class Joiner:
         known = self._dialects.get(kind)
         if known is None:
             rows: Rows = yield Execute(f"SELECT value FROM {self._prefix}meta WHERE name = 'version'", ())  # noqa: S608
-            if not rows or check_version(int(rows[0][0]), self._prefix) != VERSION:
+            if not rows or int(rows[0][0]) < VERSION:
                 raise TablesNotReadyError(
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
+            # Should they be newer, this program may have run before; whether it may go on, each write asks.
             known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis)
+            known.sources.joined = True
+            if isinstance(self._accounts, TableAccounts):
+                yield from claim_joined(kind, self._prefix, self._accounts)
             if isinstance(known, PostgresDialect):
                 known.beside = f", {DURABLE}"
             # Until it is known to be committed, the mark is left anew.

@@ -9,12 +9,13 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, suppress
 from random import uniform
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, shown
+from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, UnknownSourceError, shown
 from game_operator.ledger.address import is_postgres
+from game_operator.ledger.anomalies import store_anomaly, unknown_source
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_ledger import AsyncSqlLedger
 from game_operator.ledger.book import Item
@@ -83,7 +84,11 @@ class JoinedBlock:
 
     def apply(self, call: WebhookCall) -> Outcome:
         """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
-        outcome = self._repeated(lambda connection: self._applied(call, connection))
+        try:
+            outcome = self._repeated(lambda connection: self._applied(call, connection))
+        except UnknownSourceError:
+            self._keep_unknown(call)
+            raise
         if not isinstance(call, BalanceCall) and self._settings.is_doubted(outcome):
             self._find(call)
             self._settings.found(outcome)
@@ -126,6 +131,14 @@ class JoinedBlock:
         held.release()
         return held.outcome
 
+    def _keep_unknown(self, call: WebhookCall) -> None:
+        """Keep what was refused and may be owed; the operator's transaction has ended, and its locks with it."""
+        terms, ledger = self._settings.terms, self._ledger
+        anomaly = unknown_source(call, terms)
+        if anomaly is not None:
+            with suppress(LedgerError):
+                ledger._write(lambda: store_anomaly(anomaly, terms.source, ledger._dialect))
+
     def _find(self, call: MovingCall) -> None:
         for nap in _naps():
             if self._ledger._read(lambda: self._ledger._queries.stands(call, self._settings.terms.source)):
@@ -153,7 +166,11 @@ class AsyncJoinedBlock:
 
     async def apply(self, call: WebhookCall) -> Outcome:
         """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
-        outcome = await self._repeated(lambda connection: self._applied(call, connection))
+        try:
+            outcome = await self._repeated(lambda connection: self._applied(call, connection))
+        except UnknownSourceError:
+            await self._keep_unknown(call)
+            raise
         if not isinstance(call, BalanceCall) and self._settings.is_doubted(outcome):
             await self._find(call)
             self._settings.found(outcome)
@@ -197,6 +214,13 @@ class AsyncJoinedBlock:
                 await answer
         await held.release()
         return held.outcome
+
+    async def _keep_unknown(self, call: WebhookCall) -> None:
+        terms = self._settings.terms
+        anomaly = unknown_source(call, terms)
+        if anomaly is not None:
+            with suppress(LedgerError):
+                await self._ledger._write(lambda dialect: store_anomaly(anomaly, terms.source, dialect))
 
     async def _find(self, call: MovingCall) -> None:
         for nap in _naps():

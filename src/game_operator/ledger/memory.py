@@ -7,18 +7,37 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import AccountNotFoundError, shown
+from game_operator.errors import AccountNotFoundError, LedgerError, shown
 from game_operator.ledger.api import DEFAULT_TERMS, Account, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Anomaly, Book, Changes, Item, Needs, Posting
 from game_operator.ledger.nested import Transactions
 from game_operator.ledger.outside import adjust, open_account
 from game_operator.ledger.script import Loaded, Step, answered, apply_items, drive
+from game_operator.ledger.sources import check_source_name, refusal
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
 __all__ = ["MemoryLedger"]
 
 T = TypeVar("T")
+
+
+class _Sources:
+    """The sources whose calls are taken; the first is registered with its first call, unless that is undone."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.pending: list[str] = []
+
+    def knows(self, source: str) -> bool:
+        return source in self.names
+
+    def settle(self, source: str) -> Generator[Step, Any, LedgerError | None]:
+        yield from ()
+        if self.names:
+            return refusal(source, self.names)
+        self.pending = [source]
+        return None
 
 
 class _Tables:
@@ -30,6 +49,7 @@ class _Tables:
         self.postings: list[Posting] = []
         self.anomalies: dict[tuple[str, str, str, bytes], Anomaly] = {}
         self.pending: list[tuple[str, Changes]] = []
+        self.sources = _Sources()
         self.now_millis = clock_millis
 
     def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
@@ -48,6 +68,7 @@ class _Tables:
 
     def commit(self) -> None:
         """Make what was stored visible."""
+        self.sources.names += self.sources.pending
         for source, changes in self.pending:
             book = self.books.setdefault(source, Book(source))
             self.accounts |= changes.new_accounts | changes.accounts
@@ -152,6 +173,25 @@ class MemoryLedger:
             raise result
         return result
 
+    def sources(self) -> list[str]:
+        """Return the sources whose calls are taken, the oldest first."""
+        with self._lock:
+            return list(self._tables.sources.names)
+
+    def add_source(self, name: str) -> None:
+        """Take calls of a further source, as ``SqlLedger.add_source`` does."""
+        check_source_name(name)
+        self._transactions.check()
+        with self._lock:
+            if name not in self._tables.sources.names:
+                self._tables.sources.names.append(name)
+
+    def check_source(self, source: str) -> None:
+        """Raise UnknownSourceError if calls of *source* would be refused."""
+        names = self.sources()
+        if names and source not in names:
+            raise refusal(source, names)
+
     def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "") -> None:
         """Keep a genuine call that never became one, for somebody to look at."""
         code = WebhookErrorCode.INVALID_REQUEST.value
@@ -180,6 +220,7 @@ class MemoryLedger:
                 self._tables.commit()
             finally:
                 self._tables.pending.clear()
+                self._tables.sources.pending.clear()
             return result
 
 

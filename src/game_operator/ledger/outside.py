@@ -4,16 +4,32 @@ from collections.abc import Generator
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from game_operator.errors import AccountExistsError, AccountNotFoundError, AdjustmentRefusedError, shown
+from game_operator.errors import AccountExistsError, AccountNotFoundError, AdjustmentRefusedError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, CallRecord
 from game_operator.ledger.book import Changes, Needs, posting
-from game_operator.ledger.script import Dialect, Step
+from game_operator.ledger.schema import check_writer
+from game_operator.ledger.script import Dialect, Execute, Step
 from game_operator.money import Cents, amount_from_cents, cents_from_amount
 from game_operator.protocol.webhook import problem_of_id
 
-__all__ = ["Adjustment", "adjust", "adjustment", "checked_account", "open_account"]
+__all__ = ["Adjustment", "TimeCorrection", "adjust", "adjustment", "checked_account", "correct_time", "open_account"]
 
 _MOST: Final = amount_from_cents(MAX_BALANCE_CENTS)
+
+
+class TimeCorrection(NamedTuple):
+    """
+    An account whose time was brought back.
+
+    Attributes:
+        account: Its key.
+        from_millis: When it had moved last, by a clock that was ahead.
+        to_millis: What was put in its place: the time it is.
+    """
+
+    account: str
+    from_millis: int
+    to_millis: int
 
 
 class Adjustment(NamedTuple):
@@ -77,6 +93,37 @@ def adjustment(player_id: str, amount: Decimal, reference: str, dialect: Dialect
     moved = Account(key, balance_cents, max(loaded.clock_millis, account.at_millis + 1))
     yield from dialect.store("", _changes(moved, "adjust", reference, "ADJUST", cents), was={key: account})
     return Adjustment(Cents(balance_cents), applied=True)
+
+
+def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Generator[Step, Any, TimeCorrection]:
+    """
+    Bring the time of an account that lies in the future back to the clock's, and note it for ``verify``.
+
+    Nothing of what was posted is changed: what is noted is that postings up to the last one may be later than those
+    that follow.
+    """
+    key = checked_account(player_id)
+    yield from check_writer(prefix)
+    loaded = yield from dialect.load(Needs("", accounts={key}))
+    account = next((each for each in loaded.accounts if each.key == key), None)
+    if account is None:
+        raise AccountNotFoundError(f"There is no account {shown(key)}.")
+    now_millis = loaded.clock_millis
+    if account.at_millis <= now_millis:
+        raise LedgerError(
+            f"The account {shown(key)} moved last at {account.at_millis}, and it is {now_millis} by this clock, both "
+            "in Unix milliseconds: its time is not in the future, and nothing was changed."
+        )
+    # S608: the prefix was checked; all else is a parameter.
+    last = yield Execute(f"SELECT COALESCE(MAX(id), 0) FROM {prefix}postings", ())  # noqa: S608
+    yield Execute(
+        f"INSERT INTO {prefix}corrections (account, last_posting_id, from_millis, to_millis) VALUES (?, ?, ?, ?) "  # noqa: S608
+        "ON CONFLICT (account, last_posting_id) DO UPDATE SET to_millis = excluded.to_millis",
+        (key, last[0][0], account.at_millis, now_millis),
+    )
+    for table in ("accounts", "clocks"):
+        yield Execute(f"UPDATE {prefix}{table} SET at_millis = ? WHERE account = ?", (now_millis, key))  # noqa: S608
+    return TimeCorrection(key, account.at_millis, now_millis)
 
 
 def _repeated(known: CallRecord, key: str, cents: int, reference: str, account: Account) -> Cents:

@@ -22,7 +22,9 @@ class OwnSqliteAccounts:
         # S608: the prefix was checked; all else is a parameter.
         select = f"SELECT account, balance_cents, at_millis FROM {prefix}accounts WHERE account "  # noqa: S608
         self._one, self._many = select + "= ?", select + IN_LIST
-        self._insert = f"INSERT INTO {prefix}accounts VALUES (?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608
+        self._insert = (
+            f"INSERT INTO {prefix}accounts (account, balance_cents, at_millis) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608
+        )
         self._update = (
             f"UPDATE {prefix}accounts SET balance_cents = ?, at_millis = ? WHERE account = ? AND balance_cents = ?"  # noqa: S608
         )
@@ -64,8 +66,8 @@ class OwnPostgresAccounts:
         self._balance = f"SELECT balance_cents FROM {prefix}accounts WHERE account = ?"  # noqa: S608
         #: The statements that write the rows of ``rows``, for the one statement that stores a batch.
         self.parts = {
-            "new_accounts": f"INSERT INTO {prefix}accounts SELECT {json_columns('tbb')} FROM {JSON_ROWS} "  # noqa: S608
-            "ON CONFLICT DO NOTHING",
+            "new_accounts": f"INSERT INTO {prefix}accounts (account, balance_cents, at_millis) "  # noqa: S608
+            f"SELECT {json_columns('tbb')} FROM {JSON_ROWS} ON CONFLICT DO NOTHING",
             "accounts": (
                 f"UPDATE {prefix}accounts SET balance_cents = {json_column(1, 'b')}, at_millis = {json_column(2, 'b')} "  # noqa: S608
                 f"FROM {JSON_ROWS} WHERE account = {json_column(0, 't')} AND balance_cents = {json_column(3, 'b')}"

@@ -18,13 +18,16 @@ from game_operator.ledger.own_accounts import OwnPostgresAccounts
 from game_operator.ledger.rows import (
     BET_COLUMNS,
     CALL_COLUMNS,
+    CALL_ROW,
     anomaly_rows,
     bet_of,
     bet_rows,
     call_rows,
     changed_bet_rows,
 )
-from game_operator.ledger.script import ConflictError, Execute, Loaded, Rows, Step
+from game_operator.ledger.schema import OLDEST_WRITER, refuse_writer
+from game_operator.ledger.script import ConflictError, Execute, Loaded, Rows, Step, Together
+from game_operator.ledger.sources import Sources
 from game_operator.ledger.sql_text import CLOCK, JSON_ROWS, KEYS, json_column, json_columns
 
 __all__ = ["PostgresAccounts", "PostgresDialect"]
@@ -79,11 +82,14 @@ class PostgresDialect:
         self.express = Express(prefix, CLOCK)
         #: Further columns of the statement that stores, each with a comma before it.
         self.beside = ""
+        self.sources = Sources("postgres", prefix)
+        self._prefix = prefix
+        self._oldest_writer = f"({OLDEST_WRITER.format(prefix=prefix)})"
         self._upsert_anomalies = (
             f"INSERT INTO {prefix}anomalies AS kept (source, kind, code, operation, tx_id, bet_id, player_id, body, "  # noqa: S608
             "digest, first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
             "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = kept.seen + 1, code = excluded.code, "
-            "last_at_millis = excluded.last_at_millis"
+            f"last_at_millis = excluded.last_at_millis RETURNING {self._oldest_writer}"
         )
 
     def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
@@ -118,15 +124,17 @@ class PostgresDialect:
             # A dot, for the operator's own table could have any other name, and would be taken for one of these.
             parts = ", ".join(f'"stored.{name}" AS ({self._parts[name]} RETURNING 1)' for name in present)
             counts = ", ".join(f'(SELECT count(*) FROM "stored.{name}")' for name in present)  # noqa: S608
-            sql = f"WITH {parts} SELECT {counts}{self.beside}"
+            sql = f"WITH {parts} SELECT {self._oldest_writer}, {counts}{self.beside}"
             statement = Execute(sql, [json.dumps(rows[name]) for name in present])
             stored = yield from self.accounts.stored(statement, changes, was)
-            if list(stored[0][: len(present)]) != [len(rows[name]) for name in present]:
+            refuse_writer(stored[0][0], self._prefix)
+            if list(stored[0][1 : 1 + len(present)]) != [len(rows[name]) for name in present]:
                 raise ConflictError
         yield from self.accounts.after_store(changes, was)
         if changes.anomalies:
             in_order = sorted(anomaly_rows(changes.anomalies, source), key=lambda row: (row[1], row[3], row[8]))
-            yield Execute(self._upsert_anomalies, in_order, many=True)
+            upserted = yield Together(tuple(Execute(self._upsert_anomalies, row) for row in in_order))
+            refuse_writer(upserted[0][0][0], self._prefix)
 
 
 def _by_operation(calls: Iterable[tuple[str, str]]) -> Iterable[tuple[str, list[str]]]:
@@ -144,10 +152,10 @@ def _hexed(row: tuple[Any, ...], index: int) -> tuple[Any, ...]:
 def _parts(prefix: str) -> dict[str, str]:
     """Return the statement for each list of rows; the rows come as one JSON text, an array of arrays."""
     return {
-        "calls": f"INSERT INTO {prefix}calls SELECT {json_columns('tttttttbtbbx')} FROM {JSON_ROWS} "  # noqa: S608
+        "calls": f"INSERT INTO {prefix}calls ({CALL_ROW}) SELECT {json_columns('tttttttbtbbx')} FROM {JSON_ROWS} "  # noqa: S608
         "ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING",
-        "new_bets": f"INSERT INTO {prefix}bets SELECT {json_columns('ttttttbbtbbtttxt')} FROM {JSON_ROWS} "  # noqa: S608
-        "ORDER BY 1 ON CONFLICT DO NOTHING",
+        "new_bets": f"INSERT INTO {prefix}bets ({BET_COLUMNS}) SELECT {json_columns('ttttttbbtbbtttxt')} "  # noqa: S608
+        f"FROM {JSON_ROWS} ORDER BY 1 ON CONFLICT DO NOTHING",
         "changed_bets": (
             f"UPDATE {prefix}bets SET state = {json_column(0, 't')}, won_cents = {json_column(1, 'b')}, "  # noqa: S608
             f"settled_at_millis = {json_column(2, 'b')}, deposit_tx_id = {json_column(3, 't')}, "

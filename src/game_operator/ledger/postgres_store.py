@@ -134,6 +134,8 @@ def migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
 
 def _migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
     _check_encoding((yield Execute("SELECT current_setting('server_encoding')", ())))
+    # Who waits for a lock makes all others wait behind: we give up soon, and come again.
+    yield Execute("SET LOCAL lock_timeout = '1s'", ())
     yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
     found = yield Execute("SELECT to_regclass(?) IS NOT NULL", (f"{prefix}meta",))
     stored = None
@@ -141,13 +143,39 @@ def _migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
         rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = ?", ("version",))  # noqa: S608 - a checked prefix
         stored = rows[0][0] if rows else None
     version = check_version(stored, prefix)
-    if version == VERSION:
-        return
-    text = ddl("postgres", prefix, after=version)
-    if not migrate:
-        raise SchemaError(f"The tables {prefix}* are missing or old. Run these statements:\n\n{text}")
+    if version != VERSION:
+        text = ddl("postgres", prefix, after=version)
+        if not migrate:
+            raise SchemaError(f"The tables {prefix}* are missing or old. Run these statements:\n\n{text}")
+        yield from _migrated(text)
+    yield from _check_grants(prefix)
+
+
+def _migrated(text: str) -> Generator[Step, Any, None]:
+    # One table is for ledgers of all prefixes, which may be opened for the first time at once.
+    yield Execute("SELECT pg_advisory_xact_lock(hashtext('game_operator_balance_tables'))", ())
+    # Whole tables are read, unlike by calls.
+    yield Execute("SET LOCAL statement_timeout = 0", ())
+    yield Execute("SET LOCAL enable_seqscan = on", ())
     for statement in _statements(text):
         yield Execute(statement, ())
+
+
+def _check_grants(prefix: str) -> Generator[Step, Any, None]:
+    """Raise SchemaError if who may write the ledger's calls may not write the tables that version 2 added."""
+    names = [f"{prefix}sources", f"{prefix}corrections", "game_operator_balance_tables"]
+    rows = yield Execute(
+        "SELECT name, quote_ident(current_user) FROM unnest(CAST(? AS text[])) AS name "
+        "WHERE NOT has_table_privilege(name, 'SELECT') OR (has_table_privilege(?, 'INSERT') "
+        "AND NOT (has_table_privilege(name, 'INSERT') AND has_table_privilege(name, 'UPDATE')))",
+        (names, f"{prefix}calls"),
+    )
+    if rows:
+        missing = ", ".join(row[0] for row in rows)
+        raise SchemaError(
+            f"The ledger's user may not read and write tables that a migration added. Let their owner run: "
+            f"GRANT SELECT, INSERT, UPDATE ON {missing} TO {rows[0][1]};"
+        )
 
 
 def _statements(text: str) -> Iterator[str]:

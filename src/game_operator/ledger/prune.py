@@ -7,10 +7,11 @@ claim would otherwise be paid again. The work is done in many small transactions
 
 from collections.abc import Callable, Generator
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from game_operator.errors import shown
+from game_operator.errors import LedgerError, shown
 from game_operator.ledger.book import Needs, posting
+from game_operator.ledger.schema import check_writer
 from game_operator.ledger.script import Dialect, Execute, Step
 
 __all__ = ["LEAST_AGE", "PAUSE_SECONDS", "Prune", "PruneReport", "Work", "age_millis"]
@@ -24,6 +25,8 @@ _BATCH = 1_000
 #: How many rows one statement inserts.
 _ROWS = 100
 _VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
+_MOST_AHEAD = timedelta(days=1)
+_MOST_BEHIND = timedelta(days=30)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -63,6 +66,10 @@ def age_millis(older_than: timedelta | int) -> int:
     return millis
 
 
+#: Given a position, returns how much it dropped and the next position.
+Batch: TypeAlias = Callable[[Any], Generator[Step, Any, tuple[int, Any]]]
+
+
 class Work(NamedTuple):
     """
     One kind of batch: *batch*, given a position, returns how much it dropped and the next position.
@@ -72,7 +79,7 @@ class Work(NamedTuple):
 
     name: str
     start: Any
-    batch: Callable[[Any], Generator[Step, Any, tuple[int, Any]]]
+    batch: Batch
 
 
 class Prune:
@@ -85,6 +92,7 @@ class Prune:
     def __init__(self, prefix: str, *, identity: str) -> None:
         """*identity* is the columns of the primary key of calls, in the key's order."""
         with_table = ", ".join(f"c.{column}" for column in identity.split(", "))
+        self._prefix = prefix
         parts = {"p": prefix, "identity": identity, "c_identity": with_table}
         self._sql = {name: text.format(**parts) for name, text in _STATEMENTS.items()}
         self._last_posting = 0
@@ -102,8 +110,13 @@ class Prune:
 
     def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Generator[Step, Any, list[Work]]:
         """Note how far this run goes, before anything is dropped, so that what is missing is never a riddle."""
+        yield from check_writer(self._prefix)
+        is_given = now_millis is not None
         if now_millis is None:
             now_millis = (yield from dialect.load(Needs(""))).clock_millis
+        newest = yield Execute(self._sql["newest"], ())
+        if newest:
+            _check_clock(newest[0][0], now_millis, is_given=is_given)
         self._before = now_millis - age
         if self._before <= 0:
             return []
@@ -111,10 +124,19 @@ class Prune:
         first, last = (yield Execute(self._sql["bounds"], ()))[0]
         self._last_posting = last or 0
         return [
-            Work("postings", (first or 1) - 1, self._fold),
-            Work("calls", ("", "", ""), self._drop_replies),
-            Work("anomalies", 0, self._drop_bodies),
+            Work("postings", (first or 1) - 1, self._fenced(self._fold)),
+            Work("calls", ("", "", ""), self._fenced(self._drop_replies)),
+            Work("anomalies", 0, self._fenced(self._drop_bodies)),
         ]
+
+    def _fenced(self, batch: Batch) -> Batch:
+        """Return *batch*, which does nothing once a newer program has shut out those of our version."""
+
+        def checked(position: Any) -> Generator[Step, Any, tuple[int, Any]]:
+            yield from check_writer(self._prefix)
+            return (yield from batch(position))
+
+        return checked
 
     def _fold(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
         """Fold what is old among the next postings."""
@@ -135,7 +157,9 @@ class Prune:
         sums: dict[str, tuple[int, int, int]] = {}
         for number, account, cents, at_millis in taken:
             last, total, latest = sums.get(account, (0, 0, 0))
-            sums[account] = (max(last, number), total + cents, max(latest, at_millis))
+            # The last one's time, even if those before are later: the account's time was brought back in between.
+            last, latest = max((last, latest), (number, at_millis))
+            sums[account] = (last, total + cents, latest)
         # It takes the number of the last one folded, so that an account's postings stay in the order of their times.
         rows = [
             (number, *posting(account, cents, "", "carry", account, at_millis))
@@ -166,6 +190,23 @@ class Prune:
         return len(rows), rows[-1][0] if len(rows) == _BATCH else None
 
 
+def _check_clock(newest_millis: int, now_millis: int, *, is_given: bool) -> None:
+    """Raise LedgerError if the newest posting and the clock cannot both be right: what is new would pass for old."""
+    ahead = timedelta(milliseconds=newest_millis - now_millis)
+    if ahead > _MOST_AHEAD:
+        raise LedgerError(
+            f"The newest posting is {ahead.days} days later than the time it is here, so a clock is wrong. Nothing was "
+            "pruned. Set the clock right; bring accounts that a wrong clock has left in the future back with "
+            "`game-operator ledger correct-time`, and prune again."
+        )
+    if -ahead > _MOST_BEHIND and not is_given:
+        raise LedgerError(
+            f"The newest posting is {-ahead.days} days old by the clock here: either there was no call for so long, or "
+            "the clock is ahead, and postings of today would pass for old ones. Nothing was pruned. Look at the clock; "
+            "if it is right, say so with now_millis, or `game-operator ledger prune --now`."
+        )
+
+
 _ROW = """id, COALESCE(to_account, from_account), CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END,
     at_millis"""
 
@@ -177,10 +218,18 @@ _OLD = """FROM {p}postings WHERE id > ? AND id <= ? AND at_millis < ? AND EXISTS
         AND (b.state IS NULL OR b.state <> 'OPEN')
 )"""
 
+_IS_CORRECTED = """EXISTS (
+    SELECT 1 FROM {p}corrections AS c
+    WHERE c.account = COALESCE({p}postings.to_account, {p}postings.from_account) AND c.last_posting_id >= {p}postings.id
+)"""
+
 # S608: our own texts and a checked prefix.
 _STATEMENTS = {
-    "note": "INSERT INTO {p}meta AS kept VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value "
-    "WHERE kept.value < excluded.value",
+    "note": "INSERT INTO {p}meta AS kept (name, value) VALUES (?, ?) ON CONFLICT (name) "
+    "DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value",
+    # Of an account whose time was brought back, what was posted before says nothing.
+    "newest": f"SELECT at_millis FROM {{p}}postings WHERE operation <> 'carry' AND NOT {_IS_CORRECTED} "  # noqa: S608
+    "ORDER BY id DESC LIMIT 1",
     "bounds": "SELECT MIN(id), MAX(id) FROM {p}postings",
     "any_old": f"SELECT 1 {_OLD} LIMIT 1",
     "take_old": f"DELETE {_OLD} RETURNING {_ROW}",

@@ -11,6 +11,7 @@ from game_operator.ledger.book import Anomaly, Changes
 __all__ = [
     "BET_COLUMNS",
     "CALL_COLUMNS",
+    "CALL_ROW",
     "anomaly_rows",
     "bet_of",
     "bet_rows",
@@ -20,6 +21,8 @@ __all__ = [
 
 BET_COLUMNS = ", ".join(BetRecord._fields)
 CALL_COLUMNS = ", ".join(CallRecord._fields)
+#: The columns of ``call_rows``.
+CALL_ROW = f"source, {CALL_COLUMNS}, body"
 
 _STATES = dict(BetState.__members__)
 

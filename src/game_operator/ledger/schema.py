@@ -8,10 +8,14 @@ from typing import Any
 from game_operator.errors import ConfigurationError, SchemaError, shown
 from game_operator.ledger.script import Execute, Step
 
-__all__ = ["VERSION", "check_prefix", "check_version", "ddl"]
+__all__ = ["OLDEST_WRITER", "VERSION", "back", "check_prefix", "check_version", "check_writer", "ddl", "stored_version"]
+__all__ += ["refuse_writer"]
 
 #: The version of the tables that this program reads and writes.
-VERSION = 1
+VERSION = 2
+
+#: The question for the oldest version whose programs may still write; NULL in tables of version 1.
+OLDEST_WRITER = "SELECT value FROM {prefix}meta WHERE name = 'oldest_writer'"
 
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,30}")
 
@@ -42,9 +46,48 @@ def check_version(version: int | None, prefix: str) -> int:
     if version is not None and version > VERSION:
         raise SchemaError(
             f"The tables {prefix}* have version {version}, and this program knows version {VERSION}. "
-            "A newer program has migrated them: upgrade this one, and do not run the two side by side."
+            "A newer program has migrated them: upgrade this one. Programs that ran before go on."
         )
     return version or 0
+
+
+def refuse_writer(oldest: int | None, prefix: str) -> None:
+    """Raise SchemaError if programs of this version may not write any more; *oldest* answers OLDEST_WRITER."""
+    if oldest is not None and oldest > VERSION:
+        raise SchemaError(
+            f"The tables {prefix}* were migrated while this program ran: programs older than version {oldest} may not "
+            f"write any more, and this one has version {VERSION}. Nothing was written: upgrade it and repeat the call."
+        )
+
+
+def check_writer(prefix: str) -> Generator[Step, Any, None]:
+    """Raise SchemaError if programs of this version may not write any more."""
+    rows = yield Execute(OLDEST_WRITER.format(prefix=prefix), ())
+    refuse_writer(int(rows[0][0]) if rows else None, prefix)
+
+
+def back(prefix: str) -> Generator[Step, Any, int]:
+    """
+    Undo the latest migration, so that programs of the version before can be started again; return that version.
+
+    The tables it added stay, with what is known: programs of the version before do not look at them, and going
+    forward again finds all of it.
+
+    Raises:
+        SchemaError: The migration is not one that only adds tables, or there is none to undo.
+    """
+    version = yield from stored_version(prefix)
+    rows = yield Execute(OLDEST_WRITER.format(prefix=prefix), ())
+    oldest = int(rows[0][0]) if rows else version
+    if version != VERSION or oldest >= version:
+        raise SchemaError(
+            f"The tables {prefix}* have version {version}, and programs older than version {oldest} cannot work with "
+            "them: there is no way back. Restore a backup, or stay with this version."
+        )
+    if version == 2:  # Version 1 knows of no such row.
+        yield Execute(f"DELETE FROM {prefix}meta WHERE name = 'oldest_writer'", ())  # noqa: S608 - a checked prefix
+    yield Execute(f"UPDATE {prefix}meta SET value = {version - 1} WHERE name = 'version'", ())  # noqa: S608
+    return version - 1
 
 
 def stored_version(prefix: str) -> Generator[Step, Any, int]:

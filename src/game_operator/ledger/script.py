@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from game_operator.errors import LedgerError, shown
+from game_operator.errors import LedgerError, UnknownSourceError, shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
 from game_operator.ledger.book import Book, Changes, Item, Needs
 from game_operator.models.webhooks import MovingCall, WithdrawCall
@@ -117,8 +117,22 @@ class Loaded(NamedTuple):
     clock_millis: int
 
 
+class KnownSources(Protocol):
+    """The sources whose calls are taken."""
+
+    def knows(self, source: str) -> bool:
+        """Return whether calls of *source* are taken, as far as is known without looking."""
+
+    def settle(self, source: str) -> Generator[Step, Any, LedgerError | None]:
+        """Register *source* if it is the first; return the error if its calls are refused."""
+
+
 class Dialect(Protocol):
     """How one kind of database loads and stores; one whose accounts have keys of several parts has ``key_parts``."""
+
+    @property
+    def sources(self) -> KnownSources:
+        """The sources whose calls are taken."""
 
     def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
         """Lock the accounts, then read bets and calls: rows of a locked account stand still."""
@@ -168,12 +182,19 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Generator[Step, Any,
     """
     Apply *items*, all of one source, one after another; return an outcome or an exception for each.
 
-    An item whose operator's callable raises fails alone: nothing of it is written.
+    An item whose operator's callable raises fails alone: nothing of it is written. Of an unknown source, every call
+    but player-balance is refused; deposits and rollbacks are kept as anomalies.
     """
     source = items[0].terms.source
-    needs, failed = _needs_of(items, source, getattr(dialect, "key_parts", 1))
+    refused: LedgerError | None = None
+    if not dialect.sources.knows(source) and any(item.call.operation != "player-balance" for item in items):
+        refused = yield from dialect.sources.settle(source)
+    needs, failed = _needs_of(items, Needs(source, key_parts=getattr(dialect, "key_parts", 1)), refused)
     book, clock_millis = yield from _loaded_book(items, failed, needs, dialect)
     was = dict(book.accounts)
+    if isinstance(refused, UnknownSourceError):
+        for item in items:
+            book.note_unknown_source(item.call, item.terms, clock_millis)
     results: list[Result] = []
     for index, item in enumerate(items):
         results.append(failed.get(index) or (yield from apply_item(book, item, clock_millis)))
@@ -185,9 +206,12 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Generator[Step, Any,
     return results
 
 
-def _needs_of(items: Sequence[Item], source: str, key_parts: int) -> tuple[Needs, dict[int, Exception]]:
-    needs, failed = Needs(source, key_parts=key_parts), {}
+def _needs_of(items: Sequence[Item], needs: Needs, refused: LedgerError | None) -> tuple[Needs, dict[int, Exception]]:
+    failed: dict[int, Exception] = {}
     for index, item in enumerate(items):
+        if refused is not None and item.call.operation != "player-balance":
+            failed[index] = refused
+            continue
         try:
             needs.add(item.call, item.terms)
         except Exception as raised:  # The operator's account_of: this item fails, the others do not.

@@ -3,16 +3,17 @@
 import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from game_operator.errors import LedgerUnavailableError, SchemaError, shown
+from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, UnknownSourceError, shown
 from game_operator.ledger.accounts import AccountsSpec, account_asked_for
 from game_operator.ledger.address import check_psycopg, is_postgres, unknown_database
 from game_operator.ledger.admin import SqlAdmin
+from game_operator.ledger.anomalies import store_anomaly, unknown_source
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.book import Item
 from game_operator.ledger.clock import never_back
@@ -35,6 +36,7 @@ from game_operator.ledger.queries import Queries, balance_of
 from game_operator.ledger.queues import CommitQueue, merged, waited_too_long
 from game_operator.ledger.schema import check_prefix, ddl, stored_version
 from game_operator.ledger.script import ConflictError, Dialect, Execute, Result, Rows, Step, apply_items
+from game_operator.ledger.sources import check_source_name, refusal
 from game_operator.ledger.sqlite import SqliteStore, path_of, statements_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
@@ -183,12 +185,30 @@ class SqlLedger(SqlAdmin):
             TransactionRequiredError: *connection* has no open transaction.
             SchemaError: The tables are not in the database of *connection*.
             TypeError: *connection* is none that we know.
-            LedgerError: It is called from within a transaction of this ledger, without its *connection*.
+            UnknownSourceError: The ledger knows other sources, and not that of *terms*.
+            LedgerError: It is called from within a transaction of this ledger, without its *connection*; or another
+                transaction registers the first source at this moment, and a repeat will find it.
         """
         if connection is not None:
-            return self._joiner.apply(Item(call, terms), connection)
+            try:
+                return self._joiner.apply(Item(call, terms), connection)
+            except UnknownSourceError:
+                self._keep_unknown(call, terms)
+                raise
         self._transactions.check()
         return self._queue.submit(Item(call, terms))
+
+    def _keep_unknown(self, call: WebhookCall, terms: Terms) -> None:
+        """Keep a joined deposit or rollback of an unknown source, unless we would wait for its caller."""
+        anomaly = unknown_source(call, terms)
+        # A thread that holds our connection may wait for a row that this caller has locked.
+        if anomaly is None or not is_postgres(self._url) or not self._mutex.acquire(blocking=False):
+            return
+        try:
+            with suppress(LedgerError):
+                self._write(lambda: store_anomaly(anomaly, terms.source, self._fit))
+        finally:
+            self._mutex.release()
 
     def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
         """
@@ -225,6 +245,33 @@ class SqlLedger(SqlAdmin):
         account = account_asked_for(player_id, self._accounts)
         return self._read(lambda: balance_of(account, self._fit.accounts))
 
+    def sources(self) -> list[str]:
+        """Return the sources whose calls are taken, the oldest first."""
+        return self._read(lambda: self._fit.sources.load())
+
+    def add_source(self, name: str) -> None:
+        """
+        Take calls of a further source; a known one stays as it is. Sources are never removed.
+
+        The same bet under two sources is two bets: add a service or an environment, never a new name for an old one,
+        whose open bets would be stranded.
+
+        Raises:
+            TypeError, ValueError: *name* is not a text, or longer than 256 characters, or holds U+0000.
+        """
+        check_source_name(name)
+        self._write(lambda: self._fit.sources.add(name, self._fit))
+        self._fit.sources.known.add(name)
+
+    def check_source(self, source: str) -> None:
+        """Raise UnknownSourceError if calls of *source* would be refused; a Wallet asks when it is made."""
+        if self._fit.sources.knows(source):
+            return
+        with suppress(LedgerUnavailableError):  # Each call asks again.
+            names = self.sources()
+            if names and source not in names:
+                raise refusal(source, names)
+
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""
         return self._read(lambda: self._queries.bet(bet_id, source))
@@ -244,7 +291,8 @@ class SqlLedger(SqlAdmin):
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():
-            done = self._store.express(items) if has_own_accounts(self._fit) else {}
+            is_known = self._fit.sources.knows(items[0].terms.source)
+            done = self._store.express(items) if is_known and has_own_accounts(self._fit) else {}
             rest = [item for index, item in enumerate(items) if index not in done]
             others = self._write(lambda: apply_items(rest, self._fit)) if rest else []
         return merged(len(items), done, others)
@@ -347,6 +395,11 @@ class _DjangoLedger(SqlLedger):
         with self._alone():  # It makes the tables, should nobody have done so yet.
             pass
         return super()._survey(script)
+
+    def check_source(self, source: str) -> None:
+        """Leave the source to the first call, unless a connection was needed before: there may be no database yet."""
+        if self._database is not None:
+            super().check_source(source)
 
     def _turn(self) -> None:
         if self._is_closed:

@@ -25,14 +25,16 @@ from game_operator.ledger.own_accounts import OwnSqliteAccounts
 from game_operator.ledger.rows import (
     BET_COLUMNS,
     CALL_COLUMNS,
+    CALL_ROW,
     anomaly_rows,
     bet_of,
     bet_rows,
     call_rows,
     changed_bet_rows,
 )
-from game_operator.ledger.schema import VERSION, check_version, ddl
+from game_operator.ledger.schema import OLDEST_WRITER, VERSION, check_version, ddl, refuse_writer
 from game_operator.ledger.script import ConflictError, Execute, Loaded, Step, Together, answered, drive
+from game_operator.ledger.sources import Sources
 from game_operator.ledger.sql_text import IN_LIST, one_or_many
 
 __all__ = ["BusyError", "SqliteAccounts", "SqliteDialect", "SqliteStore", "path_of", "statements_of"]
@@ -91,13 +93,16 @@ class SqliteDialect:
         self._clock_millis = clock_millis
         self.accounts = accounts or OwnSqliteAccounts(prefix)
         self.key_parts = self.accounts.key_parts
+        self.sources = Sources("sqlite", prefix)
+        self._prefix = prefix
+        self._oldest_writer = Execute(OLDEST_WRITER.format(prefix=prefix), ())
         # S608: the prefix was checked; all else is a parameter.
         bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id "  # noqa: S608
         calls = f"SELECT {CALL_COLUMNS} FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id "  # noqa: S608
         self._bet, self._bets = bets + "= ?", bets + IN_LIST
         self._call, self._calls = calls + "= ?", calls + IN_LIST
-        self._insert_calls = _insert(prefix, "calls", 12)
-        self._insert_bets = _insert(prefix, "bets", 16)
+        self._insert_calls = _insert(prefix, "calls", CALL_ROW)
+        self._insert_bets = _insert(prefix, "bets", BET_COLUMNS)
         self._update_bets = (
             f"UPDATE {prefix}bets SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ? "  # noqa: S608
             "WHERE source = ? AND bet_id = ? AND (state IN ('OPEN', 'SPENT') "
@@ -126,6 +131,8 @@ class SqliteDialect:
 
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
         """Write what changed; ConflictError if any of it is there already."""
+        oldest = yield self._oldest_writer
+        refuse_writer(oldest[0][0] if oldest else None, self._prefix)
         if changes.calls:
             yield from _write(self._insert_calls, call_rows(changes, source))
         if changes.new_bets:
@@ -139,8 +146,9 @@ class SqliteDialect:
             yield Execute(self._upsert_anomalies, anomaly_rows(changes.anomalies, source), many=True)
 
 
-def _insert(prefix: str, table: str, columns: int) -> str:
-    return f"INSERT INTO {prefix}{table} VALUES ({', '.join('?' * columns)}) ON CONFLICT DO NOTHING"  # noqa: S608
+def _insert(prefix: str, table: str, columns: str) -> str:
+    values = ", ".join("?" * len(columns.split(", ")))
+    return f"INSERT INTO {prefix}{table} ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING"  # noqa: S608
 
 
 def _by_operation(calls: Iterable[tuple[str, str]]) -> Iterable[tuple[str, set[str]]]:
@@ -234,7 +242,7 @@ class SqliteStore:
             name, timeout=0, isolation_level=None, check_same_thread=False, uri=name != self._path
         )
         try:
-            self._set_up(connection, migrate)
+            self._set_up(connection, migrate, is_first=create)
         except BaseException:
             connection.close()
             raise
@@ -253,7 +261,7 @@ class SqliteStore:
             ) from failed
         return found.st_dev, found.st_ino
 
-    def _set_up(self, connection: sqlite3.Connection, migrate: bool) -> None:
+    def _set_up(self, connection: sqlite3.Connection, migrate: bool, *, is_first: bool) -> None:
         connection.execute(f"PRAGMA busy_timeout = {int(self._patience_seconds * 1000)}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -262,15 +270,19 @@ class SqliteStore:
         connection.execute(f"PRAGMA journal_size_limit = {_MOST_WAL_BYTES}")
         connection.execute("BEGIN IMMEDIATE")
         try:
-            self._migrate(connection, migrate)
+            self._migrate(connection, migrate, is_first=is_first)
         except BaseException:
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
         connection.execute("PRAGMA busy_timeout = 0")
 
-    def _migrate(self, connection: sqlite3.Connection, migrate: bool) -> None:
-        version = check_version(self._stored_version(connection), self._prefix)
+    def _migrate(self, connection: sqlite3.Connection, migrate: bool, *, is_first: bool) -> None:
+        stored = self._stored_version(connection)
+        if not is_first and stored is not None and stored > VERSION:
+            # This process has been running since before the migration; whether it may go on, each write asks.
+            return
+        version = check_version(stored, self._prefix)
         if version == VERSION:
             return
         text = ddl("sqlite", self._prefix, after=version)

@@ -317,8 +317,11 @@ _QUESTIONS = {
             SELECT account, 1 AS known, 1 AS owned, {_high("balance_cents")} AS high, {_low("balance_cents")} AS low,
                 CAST(NULL AS bigint) AS posted_at, at_millis AS moved_at FROM {{prefix}}accounts
             UNION ALL SELECT account, 1, 0, 0, 0, NULL, at_millis FROM {{prefix}}clocks
-            UNION ALL SELECT {_ACCOUNT}, 0, 0, {_high(f"-({_DELTA})")}, {_low(f"-({_DELTA})")}, at_millis, NULL
-            FROM {{prefix}}postings
+            UNION ALL SELECT {_ACCOUNT}, 0, 0, {_high(f"-({_DELTA})")}, {_low(f"-({_DELTA})")},
+                CASE WHEN corrected.last_id >= id THEN NULL ELSE at_millis END, NULL
+            FROM {{prefix}}postings LEFT JOIN (
+                SELECT account AS name, MAX(last_posting_id) AS last_id FROM {{prefix}}corrections GROUP BY account
+            ) AS corrected ON corrected.name = {_ACCOUNT}
         ) AS side GROUP BY account
         HAVING SUM(known) = 0 OR (SUM(owned) > 0 AND SUM(high) * {_HALF} + SUM(low) <> 0)
             OR MAX(posted_at) > MAX(moved_at)
@@ -347,9 +350,13 @@ _QUESTIONS = {
     "times": f"""
         SELECT account, id, at_millis, before FROM (
             SELECT {_ACCOUNT} AS account, id, at_millis,
-                LAG(at_millis) OVER (PARTITION BY {_ACCOUNT} ORDER BY id) AS before
+                LAG(at_millis) OVER (PARTITION BY {_ACCOUNT} ORDER BY id) AS before,
+                LAG(id) OVER (PARTITION BY {_ACCOUNT} ORDER BY id) AS before_id
             FROM {{prefix}}postings
-        ) AS ordered WHERE before >= at_millis LIMIT ?""",  # noqa: S608
+        ) AS ordered WHERE before >= at_millis AND NOT EXISTS (
+            SELECT 1 FROM {{prefix}}corrections AS kept WHERE kept.account = ordered.account
+                AND kept.last_posting_id >= before_id AND kept.last_posting_id < id
+        ) LIMIT ?""",  # noqa: S608
     "any_carried": "SELECT tx_id FROM {prefix}postings WHERE operation = 'carry' LIMIT ?",
     "carried": f"""
         SELECT account, SUM(high), SUM(low) FROM (

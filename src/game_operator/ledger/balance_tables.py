@@ -1,0 +1,130 @@
+"""
+Which ledger moves the balances in a table of the operator's: one, unless they say that they share it.
+
+Two ledgers do not know each other's calls: the same bet debits through each, and both books are sound. So a ledger with
+a TableAccounts notes its prefix beside that table's name and id, in a table that all ledgers of a database share.
+"""
+
+import logging
+from collections.abc import Generator
+from typing import Any, Literal, NamedTuple
+
+from game_operator.errors import LedgerError, SchemaError
+from game_operator.ledger.accounts import TableAccounts
+from game_operator.ledger.script import Execute, Rows, Step
+from game_operator.ledger.sources import stands_alone
+
+__all__ = ["base_tables", "claim", "claim_joined", "owner_of"]
+
+_LOG = logging.getLogger("game_operator.ledger")
+_CLAIMS = "game_operator_balance_tables"
+
+# A view is known by the tables that it selects from.
+_BASE_TABLES = """
+WITH RECURSIVE based (id) AS (
+    SELECT CAST(to_regclass(?) AS oid)
+    UNION
+    SELECT uses.refobjid FROM based
+    JOIN pg_rewrite AS rule ON rule.ev_class = based.id AND rule.ev_type = '1'
+    JOIN pg_depend AS uses ON uses.objid = rule.oid AND uses.classid = CAST('pg_rewrite' AS regclass)
+        AND uses.refclassid = CAST('pg_class' AS regclass) AND uses.refobjid <> based.id
+)
+SELECT CAST(class.oid AS bigint), quote_ident(space.nspname) || '.' || quote_ident(class.relname)
+FROM based JOIN pg_class AS class ON class.oid = based.id AND class.relkind IN ('r', 'p')
+JOIN pg_namespace AS space ON space.oid = class.relnamespace ORDER BY 1
+"""
+
+
+class _Table(NamedTuple):
+    id: int
+    name: str
+
+
+def base_tables(kind: Literal["sqlite", "postgres"], accounts: TableAccounts) -> Generator[Step, Any, list[_Table]]:
+    """Return the tables that hold the balances of *accounts*; read only."""
+    if kind == "sqlite":
+        return [_Table(0, accounts.table.lower().removeprefix("main."))]
+    rows: Rows = yield Execute(_BASE_TABLES, (accounts.quoted_table,))
+    return [_Table(*row) for row in rows]
+
+
+def owner_of(kind: Literal["sqlite", "postgres"], table: _Table) -> Generator[Step, Any, str | None]:
+    """Return the prefix of the ledger that moves the balances in *table*, or None; read only, tables of version 2."""
+    if kind == "sqlite":
+        rows: Rows = yield Execute(f"SELECT prefix FROM {_CLAIMS} WHERE name = ?", (table.name,))  # noqa: S608
+        return rows[0][0] if rows else None
+    # A dump that is restored gives tables other ids: a row of this id counts if its name is not another table's now.
+    rows = yield Execute(
+        f"SELECT prefix FROM {_CLAIMS} WHERE name = ? "  # noqa: S608 - our own names
+        "OR (id = ? AND coalesce(CAST(CAST(to_regclass(name) AS oid) AS bigint), id) = id) ORDER BY name <> ?",
+        (table.name, table.id, table.name),
+    )
+    return rows[0][0] if rows else None
+
+
+def claim(kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
+    """
+    Note that the ledger with *prefix* moves the balances of *accounts*.
+
+    Raises:
+        SchemaError: Another ledger does, and *accounts* are not shared.
+    """
+    for table in (yield from base_tables(kind, accounts)):
+        owner = yield from owner_of(kind, table)
+        if owner is None and (yield from _may_insert(kind)):
+            insert = f"INSERT INTO {_CLAIMS} (name, id, prefix) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608
+            yield Execute(insert, (table.name, table.id, prefix))
+            owner = yield from owner_of(kind, table)
+            if owner == prefix:  # Should it share one, it is another that comes later.
+                yield Execute(f"UPDATE {prefix}meta SET value = 0 WHERE name = 'balances_shared'", ())  # noqa: S608
+        yield from _check_owner(owner, table, prefix, accounts)
+
+
+def claim_joined(
+    kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccounts
+) -> Generator[Step, Any, None]:
+    """Do the same in a transaction of the caller's, without waiting for anybody."""
+    for table in (yield from base_tables(kind, accounts)):
+        owner = yield from owner_of(kind, table)
+        if owner is None:
+            topic = f"{_CLAIMS} {table.id}"
+            if kind == "postgres" and not (yield from stands_alone(topic, prefix)):
+                raise LedgerError(
+                    f"Another ledger is about to move the balances in {table.name}, in a transaction that is open. "
+                    "Nothing was moved: repeat the call."
+                )
+            alone = "true" if kind == "sqlite" else "pg_try_advisory_xact_lock(hashtext(?), 1)"
+            yield Execute(
+                f"INSERT INTO {_CLAIMS} (name, id, prefix) "
+                f"SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS text) WHERE {alone} ON CONFLICT DO NOTHING",
+                (table.name, table.id, prefix, *(() if kind == "sqlite" else (topic,))),
+            )
+            owner = yield from owner_of(kind, table)
+        yield from _check_owner(owner, table, prefix, accounts)
+
+
+def _may_insert(kind: Literal["sqlite", "postgres"]) -> Generator[Step, Any, bool]:
+    """Return whether this user may claim; one who may only read moves nothing."""
+    if kind == "sqlite":
+        return True
+    rows: Rows = yield Execute("SELECT has_table_privilege(?, 'INSERT')", (_CLAIMS,))
+    return bool(rows[0][0])
+
+
+def _check_owner(owner: str | None, table: _Table, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
+    if owner in (None, prefix) or accounts.shared:
+        return
+    told = f"The balances in {table.name} are moved by the ledger with the table prefix {owner} already"
+    shared: Rows = yield Execute(f"SELECT 1 FROM {prefix}meta WHERE name = 'balances_shared' AND value = 1", ())  # noqa: S608
+    if shared:
+        _LOG.warning(
+            "%s, and by that with %s too: a call that comes through both moves money twice. If that is right, pass "
+            "TableAccounts(shared=True).",
+            told,
+            prefix,
+        )
+        return
+    raise SchemaError(
+        f"{told}, and this one has {prefix}: a call that comes through both would move money twice. Pass "
+        f"table_prefix={owner!r}; or TableAccounts(shared=True) if two services really share these balances."
+    )
