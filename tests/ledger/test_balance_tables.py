@@ -1,0 +1,189 @@
+"""A table of the operator's balances is moved by one ledger, unless several say that they share it."""
+
+import logging
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.errors import AccountNotFoundError, LedgerError, SchemaError
+from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.ledger.balance_tables import base_tables
+from game_operator.ledger.script import drive
+from game_operator.ledger.sqlite import path_of
+from tests.support.calls import withdraw
+from tests.support.raw_sql import is_sqlite, rows, run
+
+TABLE = TableAccounts(table="players", key="id", balance="balance")
+OWNED = r"are moved by the ledger with the table prefix game_operator_ already.*table_prefix='game_operator_'"
+
+
+@pytest.fixture
+def url(database_url: str) -> str:
+    """A database with a player who has 100.00."""
+    run(database_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    run(database_url, "INSERT INTO players VALUES ('p1', 10000)")
+    return database_url
+
+
+def balance(url: str) -> int:
+    """Return what the player has."""
+    return int(rows(url, "SELECT balance FROM players")[0][0])
+
+
+def connected(url: str) -> Any:
+    """Return a connection of the operator's with a transaction open."""
+    connection: Any = sqlite3.connect(path_of(url), isolation_level=None) if is_sqlite(url) else psycopg.connect(url)
+    if is_sqlite(url):
+        connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+def test_a_second_prefix_moves_nothing(url: str) -> None:
+    """The issue's own case: 100.00 became 85.00 when the call of one prefix came through another."""
+    with SqlLedger(url, accounts=TABLE) as ledger:
+        assert ledger.apply(withdraw("b1", amount_cents=750)).balance_cents == 9_250
+    with pytest.raises(SchemaError, match=OWNED):
+        SqlLedger(url, accounts=TABLE, table_prefix="other_")
+    with SqlLedger(url, accounts=TABLE) as ledger:  # The first prefix goes on, as often as it opens.
+        assert ledger.apply(withdraw("b1", amount_cents=750)).replayed
+    assert balance(url) == 9_250
+
+
+def test_shared_balances(url: str) -> None:
+    """Two services that share their players' money say so; one of another name without saying so is refused still."""
+    shared = replace(TABLE, shared=True)
+    with SqlLedger(url, accounts=TABLE), SqlLedger(url, accounts=shared, table_prefix="other_") as other:
+        assert other.apply(withdraw("b1")).balance_cents == 9_500
+    with pytest.raises(SchemaError, match=OWNED):
+        SqlLedger(url, accounts=TABLE, table_prefix="third_")
+
+
+def test_ledgers_that_shared_one_before(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Which moved balances of one table in version 1: a warning, for they may be right. One alone is not warned."""
+    with SqlLedger(url, accounts=TABLE), SqlLedger(url, accounts=replace(TABLE, shared=True), table_prefix="other_"):
+        pass
+    run(url, "DELETE FROM game_operator_balance_tables")
+    for prefix in ("game_operator_", "other_"):  # As a migration from version 1 leaves them.
+        run(url, f"UPDATE {prefix}meta SET value = 1 WHERE name = 'version'")
+        run(url, f"DELETE FROM {prefix}meta WHERE name = 'oldest_writer'")
+    with caplog.at_level(logging.WARNING, "game_operator.ledger"):
+        SqlLedger(url, accounts=TABLE).close()
+        assert caplog.messages == []
+        with SqlLedger(url, accounts=TABLE, table_prefix="other_") as other:
+            assert other.apply(withdraw("b1")).balance_cents == 9_500
+    assert "by that with other_ too" in caplog.text
+
+
+def test_joined_a_second_prefix_moves_nothing(url: str) -> None:
+    """Where a ledger only joins, its first call looks."""
+    with SqlLedger(url, accounts=TABLE), SqlLedger(url, table_prefix="other_"):
+        pass
+    other = SqlLedger(url, table_prefix="other_")
+    other._joiner._accounts = TABLE  # As an AsyncSqlLedger has it that was never open.
+    with closing(connected(url)) as connection, pytest.raises(SchemaError, match=OWNED):
+        other.apply(withdraw("b1"), connection=connection)
+    other.close()
+    assert balance(url) == 10_000
+
+
+def test_two_that_join_at_once(postgres_url: str) -> None:
+    """Neither waits for the other; the second repeats until the first is known."""
+    run(postgres_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    run(postgres_url, "INSERT INTO players VALUES ('p1', 10000), ('p2', 10000)")
+    ledgers = [SqlLedger(postgres_url, table_prefix=prefix) for prefix in ("one_", "two_")]
+    one, two = ledgers
+    for ledger in ledgers:
+        ledger._joiner._accounts = TABLE
+    with psycopg.connect(postgres_url) as first, psycopg.connect(postgres_url) as second:
+        one.apply(withdraw("b1"), connection=first)
+        second.execute("SET lock_timeout = '2s'")
+        with pytest.raises(LedgerError, match=r"about to move the balances in public.players.*repeat the call"):
+            two.apply(withdraw("b1", "p2"), connection=second)
+        first.commit()
+        with pytest.raises(SchemaError, match="prefix one_ already"):
+            two.apply(withdraw("b1", "p2"), connection=second)
+    for ledger in ledgers:
+        ledger.close()
+    assert rows(postgres_url, "SELECT id, balance FROM players ORDER BY id") == [("p1", 9_500), ("p2", 10_000)]
+
+
+@pytest.mark.parametrize("table", ["Players", "main.players"])
+def test_one_table_in_sqlite(sqlite_url: str, table: str) -> None:
+    """It is known by its name, however that is written."""
+    run(sqlite_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    SqlLedger(sqlite_url, accounts=TABLE).close()
+    with pytest.raises(SchemaError, match=OWNED):
+        SqlLedger(sqlite_url, accounts=replace(TABLE, table=table), table_prefix="other_")
+
+
+@pytest.mark.parametrize(
+    ("then", "table", "refused"),
+    [
+        pytest.param([], "public.players", True, id="with its schema"),
+        pytest.param(["ALTER TABLE players RENAME TO people"], "people", True, id="renamed"),
+        pytest.param(
+            ["ALTER TABLE players RENAME TO before", "CREATE TABLE players (LIKE before INCLUDING ALL)"],
+            "players",
+            True,
+            id="replaced by one of the same name, as a restored dump has it",
+        ),
+        pytest.param(
+            [
+                "ALTER TABLE players RENAME TO shop",
+                "CREATE TABLE players (LIKE shop INCLUDING ALL)",
+                "UPDATE game_operator_balance_tables SET id = CAST(CAST('players' AS regclass) AS oid)",
+            ],
+            "shop",
+            False,
+            id="another table",
+        ),
+        pytest.param(
+            ["CREATE SCHEMA shop", "CREATE TABLE shop.players (LIKE players INCLUDING ALL)"],
+            "shop.players",
+            False,
+            id="of the same name in another schema",
+        ),
+        pytest.param(
+            [
+                "CREATE TABLE shop (LIKE players INCLUDING ALL)",
+                "UPDATE game_operator_balance_tables SET id = CAST(CAST('shop' AS regclass) AS oid)",
+            ],
+            "shop",
+            False,
+            id="one that has the id of the other since a dump was restored",
+        ),
+    ],
+)
+def test_one_table_in_postgres(postgres_url: str, then: list[str], table: str, refused: bool) -> None:
+    """It is known by its id and by its name."""
+    run(postgres_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    SqlLedger(postgres_url, accounts=TABLE).close()
+    for statement in then:
+        run(postgres_url, statement)
+    accounts = replace(TABLE, table=table)
+    if refused:
+        with pytest.raises(SchemaError, match=OWNED):
+            SqlLedger(postgres_url, accounts=accounts, table_prefix="other_")
+        return
+    opened = SqlLedger(postgres_url, accounts=accounts, table_prefix="other_")
+    with opened as other, pytest.raises(AccountNotFoundError):
+        other.balance("nobody")
+
+
+def test_a_view_is_known_by_its_table(postgres_url: str) -> None:
+    """Through a view of a view, too."""
+    run(postgres_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    run(postgres_url, "CREATE VIEW seen AS SELECT * FROM players WHERE balance > 0")
+    run(postgres_url, "CREATE VIEW again AS SELECT * FROM seen")
+    with psycopg.connect(postgres_url) as connection:
+
+        def perform(step: Any) -> Any:
+            return connection.execute(step.sql.replace("?", "%s"), step.parameters).fetchall()
+
+        named = [drive(base_tables("postgres", replace(TABLE, table=name)), perform) for name in ("players", "again")]
+    assert named[0] == named[1]
+    assert [name for _, name in named[0]] == ["public.players"]

@@ -1,0 +1,320 @@
+"""The services and environments that a ledger takes calls from: the first registers itself, no other does."""
+
+import sqlite3
+import threading
+from contextlib import ExitStack, closing
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+
+from game_operator.errors import LedgerError, UnknownSourceError
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, Terms
+from game_operator.ledger.sqlite import path_of
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from game_operator.wallet import AsyncWallet, Wallet
+from game_operator.webhooks import AcceptUnsigned, WebhookReceiver
+from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+from tests.support.raw_sql import is_sqlite, rows, run
+
+OTHER = Terms(source="other")
+REFUSED = r"does not know the source 'other'; it knows ''.*ledger add-source other"
+MOVING = [
+    pytest.param(withdraw("b1"), [], id="a withdraw"),
+    pytest.param(deposit("b1"), [("unknown_source", "deposit", "deposit:bet:b1", "b1")], id="a deposit"),
+    pytest.param(claim("c1"), [("unknown_source", "deposit", "c1", None)], id="a claim"),
+    pytest.param(rollback("b1"), [("unknown_source", "rollback", "withdraw:bet:b1", "b1")], id="a rollback"),
+]
+
+
+def connected(url: str) -> Any:
+    """Return a connection of the operator's, which begins a transaction by itself."""
+    return sqlite3.connect(path_of(url), isolation_level="IMMEDIATE") if is_sqlite(url) else psycopg.connect(url)
+
+
+def begin(connection: Any) -> Any:
+    """Begin a transaction on a connection of the operator's."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+@pytest.mark.parametrize(("call", "kept"), MOVING)
+def test_another_source_moves_nothing(
+    database_url: str, call: WebhookCall, kept: list[tuple[str, str, str, str | None]]
+) -> None:
+    """The issue's own case: a bet of 5.00 that came through a second source was debited again."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        assert ledger.apply(withdraw("b1")).balance_cents == 9_500
+    with SqlLedger(database_url) as ledger:
+        for _ in range(2):
+            with pytest.raises(UnknownSourceError, match=REFUSED):
+                ledger.apply(call, terms=OTHER)
+        assert ledger.balance("p1") == 9_500
+        assert ledger.bet("b1", source="other") is None
+        records = [(each.kind, each.operation, each.tx_id, each.bet_id) for each in ledger.anomalies(source="other")]
+        assert records == kept
+        assert {each.seen for each in ledger.anomalies()} <= {2}
+        assert ledger.apply(deposit("b1")).balance_cents == 10_750
+        assert ledger.verify().sound
+
+
+@pytest.mark.parametrize("first", [param.values[0] for param in MOVING], ids=[str(param.id) for param in MOVING])
+def test_the_first_call_registers_its_source(database_url: str, first: WebhookCall) -> None:
+    """Whatever becomes of it; looking, opening and adjusting register nothing, and are refused in no source."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.adjust("p1", Decimal(1), reference="r")
+        ledger.keep_anomaly("deposit", "unreadable", b"{", source="any")
+        assert ledger.apply(ask_balance(), terms=OTHER).balance_cents == 10_100
+        assert (ledger.bet("b1", source="x"), list(ledger.bets(source="x")), ledger.sources()) == (None, [], [])
+        ledger.apply(first, terms=OTHER)
+        assert ledger.sources() == ["other"]
+        with pytest.raises(UnknownSourceError, match="add-source ''"):
+            ledger.apply(withdraw("b2"))
+        assert ledger.apply(ask_balance()).code is None
+        ledger.adjust("p1", Decimal(1), reference="r2")
+
+
+def test_sources_that_were_added(database_url: str) -> None:
+    """Another process sees it with its next call; adding it again changes nothing, and no name is ever lost."""
+    with SqlLedger(database_url) as ledger, SqlLedger(database_url) as other:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b1"))
+        with pytest.raises(UnknownSourceError):
+            other.apply(withdraw("b1"), terms=OTHER)
+        for _ in range(2):
+            ledger.add_source("other")
+        assert other.apply(withdraw("b1"), terms=OTHER).balance_cents == 9_000
+        assert ledger.sources() == other.sources() == ["", "other"]
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [(5, TypeError), (" ", ValueError), ("a\0", ValueError), ("a" * 257, ValueError), ("\ud800", ValueError)],
+)
+def test_names_that_are_none(name: Any, error: type[Exception]) -> None:
+    """A source is a text that every database keeps as it is; the empty one is a name, and so is the longest."""
+    for ledger in (MemoryLedger(), SqlLedger("sqlite:///:memory:")):
+        with ledger:
+            with pytest.raises(error, match="source"):
+                ledger.add_source(name)
+            for fine in ("", "a" * 256):
+                ledger.add_source(fine)
+            assert ledger.sources() == ["", "a" * 256]
+
+
+def test_what_was_undone_registers_nothing(sqlite_url: str) -> None:
+    """A call that its within fails takes its source along."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no")
+
+    memory = MemoryLedger({"p1": 10_000})
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for each in (memory, ledger):
+            with pytest.raises(RuntimeError):
+                each.apply(withdraw("b1"), terms=Terms(source="other", within=fail))
+            assert each.sources() == []
+            each.apply(withdraw("b1"))
+            assert each.sources() == [""]
+
+
+# --- in the caller's transaction --------------------------------------------------------------------------------------
+
+
+def test_joined_the_caller_decides(database_url: str) -> None:
+    """Registered with the caller's commit, not before; rolled back, the next source is the first."""
+    with SqlLedger(database_url) as ledger, closing(connected(database_url)) as connection:
+        ledger.open_account("p1", Decimal(100))
+        begin(connection)
+        ledger.apply(withdraw("b1"), terms=OTHER, connection=connection)
+        ledger.apply(deposit("b1"), terms=OTHER, connection=connection)
+        connection.rollback()
+        assert ledger.sources() == []
+        ledger.apply(withdraw("b1"))
+        begin(connection)
+        with pytest.raises(UnknownSourceError, match=REFUSED):
+            ledger.apply(withdraw("b1"), terms=OTHER, connection=connection)
+        connection.rollback()
+        begin(connection)
+        assert ledger.apply(deposit("b1"), connection=connection).balance_cents == 10_750
+        connection.commit()
+        assert (ledger.sources(), ledger.balance("p1")) == ([""], 10_750)
+
+
+def test_joined_a_refused_deposit_is_kept(database_url: str) -> None:
+    """On PostgreSQL in any case; in an SQLite file, where nobody else can write then, with the caller's commit."""
+    with SqlLedger(database_url) as ledger, closing(connected(database_url)) as connection:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b1"))
+        begin(connection)
+        with pytest.raises(UnknownSourceError):
+            ledger.apply(deposit("b1"), terms=OTHER, connection=connection)
+        connection.commit() if is_sqlite(database_url) else connection.rollback()
+        assert [(each.kind, each.source) for each in ledger.anomalies()] == [("unknown_source", "other")]
+        assert ledger.balance("p1") == 9_500
+
+
+def test_joined_nobody_waits_for_a_stranger(postgres_url: str) -> None:
+    """Two that begin at once with one source both go on; one with another source repeats, then finds it refused."""
+    with SqlLedger(postgres_url) as ledger:
+        for player in ("p1", "p2", "p3"):
+            ledger.open_account(player, Decimal(100))
+        with ExitStack() as stack:
+            one, two, three = (stack.enter_context(psycopg.connect(postgres_url)) for _ in range(3))
+            for connection in (one, two, three):
+                connection.execute("SET lock_timeout = '2s'")
+            ledger.apply(withdraw("b1"), connection=one)
+            ledger.apply(withdraw("b2", "p2"), connection=two)
+            with pytest.raises(LedgerError, match=r"another transaction registers.*repeat"):
+                ledger.apply(withdraw("b3", "p3"), terms=OTHER, connection=three)
+            with pytest.raises(LedgerError, match=r"another transaction registers.*repeat"):
+                ledger.apply(withdraw("b3", "p3"), terms=OTHER)
+            one.rollback()  # It was the one that registered.
+            two.commit()
+            with pytest.raises(UnknownSourceError, match="it knows ''"):
+                ledger.apply(withdraw("b3", "p3"), terms=OTHER)
+        assert (ledger.sources(), ledger.balance("p2"), ledger.balance("p3")) == ([""], 9_500, 10_000)
+        assert ledger.verify().sound
+
+
+def test_two_processes_that_begin_at_once(database_url: str) -> None:
+    """With a source each: one of them is registered, and only its calls are answered."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+    barrier = threading.Barrier(4)
+    answered: list[str] = []
+
+    def play(number: int) -> None:
+        source = f"s{number % 2}"
+        with SqlLedger(database_url) as each:
+            barrier.wait()
+            for bet in range(3):
+                try:
+                    each.apply(withdraw(f"b{number}-{bet}"), terms=Terms(source=source))
+                    answered.append(source)
+                except LedgerError:
+                    pass
+
+    threads = [threading.Thread(target=play, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with SqlLedger(database_url) as ledger:
+        assert ledger.balance("p1") == 10_000 - 500 * len(answered)
+        assert {bet_source for (bet_source,) in rows(database_url, "SELECT source FROM {p}bets")} == set(answered)
+        assert ledger.sources() == sorted(set(answered))
+        assert len(set(answered)) == 1
+
+
+# --- wallets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def played(request: pytest.FixtureRequest) -> Any:
+    """A ledger that knows the source ""."""
+    if request.param == "memory":
+        ledger: Any = MemoryLedger({"p1": 10_000})
+    else:
+        ledger = SqlLedger(request.getfixturevalue(f"{request.param}_url"))
+        ledger.open_account("p1", Decimal(100))
+    with ledger:
+        ledger.apply(withdraw("b1"))
+        yield ledger
+
+
+def test_a_wallet_says_it_before_traffic(played: Any) -> None:
+    """With a source that the ledger does not know, it is not made; after add_source it is."""
+    with pytest.raises(UnknownSourceError, match=REFUSED):
+        Wallet(played, source="other")
+    played.add_source("other")
+    Wallet(played, source="other").withdraw(withdraw("b1"))
+    assert played.balance("p1") == 9_000
+
+
+def test_a_wallet_without_a_ledger_that_can_tell() -> None:
+    """A Ledger of somebody's own need not know of sources."""
+
+    class Own:
+        def apply(self, call: WebhookCall, *, terms: Terms) -> Any: ...
+
+    ledger: Any = Own()
+    assert Wallet(ledger, source="any").terms.source == "any"
+
+
+def test_the_receiver_answers_system_error(sqlite_url: str) -> None:
+    """Which the service repeats; the body is kept as it came in."""
+    body = b'{"player_id":"p1","amount":5,"action_id":"b1","action":{"type":"BET"}}'
+    with pytest.warns(UserWarning, match="signature"):
+        receiver = WebhookReceiver(authenticator=AcceptUnsigned(), profile=Profile())
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        wallet = Wallet(ledger, source="other")  # Nobody was there before.
+        ledger.apply(withdraw("b1"))
+        reply = receiver.handle("/deposit", {}, body, wallet)
+        assert b"SYSTEM_ERROR" in reply.body
+        assert [(each.kind, each.body) for each in ledger.anomalies()] == [("unknown_source", body)]
+
+
+def test_an_async_wallet_says_it_when_the_ledger_opens(database_url: str) -> None:
+    """Made before the ledger is open, the ledger does not open; made later, the wallet is not made."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b1"))
+
+    async def check() -> None:
+        unopened = AsyncSqlLedger(database_url)
+        AsyncWallet(unopened, source="other")
+        with pytest.raises(UnknownSourceError, match=REFUSED):
+            async with unopened:
+                pass
+        async with AsyncSqlLedger(database_url) as opened:
+            with pytest.raises(UnknownSourceError, match=REFUSED):
+                AsyncWallet(opened, source="other")
+            with pytest.raises(UnknownSourceError, match=REFUSED):
+                await opened.apply(deposit("b1"), terms=OTHER)
+            assert [each.kind async for each in opened.anomalies()] == ["unknown_source"]
+            await opened.add_source("other")
+            wallet = AsyncWallet(opened, source="other")
+            assert (await wallet.withdraw(withdraw("b1"))).balance_cents == 9_000
+            assert await opened.sources() == ["", "other"]
+
+    anyio.run(check)
+
+
+def test_calls_of_a_program_of_version_1(database_url: str) -> None:
+    """It knows of no sources, and may have stored calls after the migration: what is there counts, not who asks."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b1"))
+        run(database_url, "DELETE FROM {p}sources")
+    with SqlLedger(database_url) as ledger:
+        with pytest.raises(UnknownSourceError, match=REFUSED):
+            ledger.apply(withdraw("b1"), terms=OTHER)
+        assert ledger.sources() == [""]
+        assert rows(database_url, "SELECT origin FROM {p}sources") == [("found",)]
+
+
+@pytest.mark.parametrize("apply", [1, 2], ids=["the first call", "the second"])
+def test_no_further_statement_once_a_source_is_known(
+    database_url: str, apply: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process reads its sources when it opens: after that, no call asks."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b0"))
+    with SqlLedger(database_url) as ledger:
+
+        def asked(*_: object) -> Any:
+            raise AssertionError("it was known")
+
+        monkeypatch.setattr(type(ledger._fit.sources), "settle", asked)
+        for number in range(apply):
+            assert ledger.apply(withdraw(f"b{number + 1}")).applied

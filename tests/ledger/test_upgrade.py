@@ -1,0 +1,253 @@
+"""
+Programs of different versions on one database: those that ran before a migration go on, and a breaking one stops them.
+
+Version 1 is what stands in sql/*_0001.sql, which never changes, and the statements below, as its program sent them.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from decimal import Decimal
+from importlib.resources import files
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+
+from game_operator.errors import LedgerUnavailableError, SchemaError, UnknownSourceError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
+from game_operator.ledger.admin import migrated_back
+from game_operator.ledger.schema import VERSION
+from game_operator.ledger.sqlite import path_of
+from tests.support.calls import deposit, withdraw
+from tests.support.raw_sql import is_sqlite, rows, run
+
+DIGESTS = {
+    "postgres": "73f20b71bec1634cd204d9325538700a73f224f1892e8bf3b41e960317772a2b",
+    "sqlite": "f92d8826911089a4e7be93220c93c56cba30dd6d87a3dece082dbe78ff39dced",
+}
+#: A withdraw of 5.00 by version 1: the rows of three tables, in the order of their columns.
+OLD_CALL = "INSERT INTO {p}calls VALUES (?, 'withdraw', ?, 'p1', 'p1', ?, 'BET', 500, NULL, ?, ?, NULL)"
+OLD_BET = (
+    "INSERT INTO {p}bets VALUES (?, 'p1', 'p1', NULL, NULL, NULL, 500, NULL, 'OPEN', ?, NULL, 'BET', ?, NULL, NULL, ?)"
+)
+OLD_POSTING = (
+    "INSERT INTO {p}postings (from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
+    "VALUES ('p1', NULL, 500, ?, 'withdraw', ?, ?)"
+)
+OLD_MOVE = "UPDATE {p}accounts SET balance_cents = balance_cents - 500, at_millis = at_millis + 1 WHERE account = 'p1'"
+
+
+def old_tables(url: str) -> None:
+    """Make the tables of version 1, with an account that has 100.00."""
+    kind = "sqlite" if is_sqlite(url) else "postgres"
+    text = (files("game_operator.ledger") / "sql" / f"{kind}_0001.sql").read_text()
+    assert hashlib.sha256(text.encode()).hexdigest() == DIGESTS[kind]
+    text = text.replace("{prefix}", "game_operator_")
+    if is_sqlite(url):
+        with closing(sqlite3.connect(path_of(url))) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(text)
+    else:
+        run(url, text)
+    run(url, "INSERT INTO {p}accounts VALUES ('p1', 10000, 1)")
+    run(url, "INSERT INTO {p}calls VALUES ('', 'open', 'p1', 'p1', 'p1', NULL, 'OPEN', 10000, NULL, 10000, 1, NULL)")
+    run(
+        url,
+        "INSERT INTO {p}postings (from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
+        "VALUES (NULL, 'p1', 10000, '', 'open', 'p1', 1)",
+    )
+
+
+def old_withdraw(url: str, bet_id: str, source: str = "") -> None:
+    """Withdraw 5.00 as a program of version 1 does that has been running since before the migration."""
+    run(url, OLD_MOVE)
+    ((cents, at_millis),) = rows(url, "SELECT balance_cents, at_millis FROM {p}accounts WHERE account = 'p1'")
+    run(url, OLD_CALL, source, f"withdraw:bet:{bet_id}", bet_id, cents, at_millis)
+    run(url, OLD_BET, bet_id, at_millis, f"withdraw:bet:{bet_id}", source)
+    run(url, OLD_POSTING, source, f"withdraw:bet:{bet_id}", at_millis)
+
+
+@pytest.mark.parametrize("held", [[], [""], ["live", "test"]], ids=["none", "the default", "two"])
+def test_a_migration_registers_what_it_finds(database_url: str, held: list[str]) -> None:
+    """Whatever the sources of the calls are: none of them is refused afterwards, and no other is taken."""
+    old_tables(database_url)
+    for source in held:
+        old_withdraw(database_url, "b1", source)
+    with SqlLedger(database_url) as ledger:
+        assert ledger.sources() == held
+        for source in held:
+            assert ledger.apply(withdraw("b1"), terms=Terms(source=source)).replayed
+            assert ledger.apply(deposit("b1"), terms=Terms(source=source)).applied
+        if held:
+            with pytest.raises(UnknownSourceError):
+                ledger.apply(withdraw("b1"), terms=Terms(source="new"))
+        assert ledger.verify().sound
+        assert ledger.balance("p1") == 10_000 + 750 * len(held)
+
+
+def test_programs_of_version_1_go_on(database_url: str) -> None:
+    """A rolling deploy: the new program migrates, both serve the same bets, and the books are sound."""
+    old_tables(database_url)
+    old_withdraw(database_url, "b0")
+    with SqlLedger(database_url) as new:
+        for number in range(1, 4):
+            old_withdraw(database_url, f"b{number}")
+            assert new.apply(withdraw(f"b{number}")).replayed
+            assert new.apply(deposit(f"b{number}")).applied
+            assert new.apply(withdraw(f"c{number}")).applied
+        assert new.verify().findings == ()
+        assert new.balance("p1") == 10_000 - 7 * 500 + 3 * 1_250
+
+
+def test_the_way_back(database_url: str) -> None:
+    """Version 1 is started again while this program runs, which goes on; then forward again, with what was known."""
+    old_tables(database_url)
+    with SqlLedger(database_url) as ledger:
+        ledger.apply(withdraw("b1"))
+        ledger.add_source("other")
+        assert migrated_back(ledger) == VERSION - 1 == 1
+        assert rows(database_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(1,)]
+        assert ledger.apply(withdraw("b2")).applied
+    with pytest.raises(SchemaError, match="missing or old"):
+        SqlLedger(database_url, migrate=False)
+    old_withdraw(database_url, "b3")
+    with SqlLedger(database_url) as ledger:
+        assert ledger.sources() == ["", "other"]
+        assert ledger.apply(deposit("b3")).applied
+        assert ledger.verify().sound
+
+
+def test_no_way_back_from_a_breaking_migration(database_url: str) -> None:
+    """Where programs of the version before cannot write, they must not be started either."""
+    with SqlLedger(database_url) as ledger:
+        run(database_url, "UPDATE {p}meta SET value = ? WHERE name = 'oldest_writer'", VERSION)
+        with pytest.raises(SchemaError, match="there is no way back"):
+            migrated_back(ledger)
+
+
+# --- the fence --------------------------------------------------------------------------------------------------------
+
+WRITING: dict[str, Callable[[SqlLedger, Any], object]] = {
+    "a withdraw": lambda ledger, _: ledger.apply(withdraw("b2")),
+    "a deposit": lambda ledger, _: ledger.apply(deposit("b1")),
+    "an early deposit": lambda ledger, _: ledger.apply(deposit("b9")),
+    "a withdraw with within": lambda ledger, _: ledger.apply(withdraw("b2"), terms=Terms(within=lambda *_: None)),
+    "a joined withdraw": lambda ledger, connection: ledger.apply(withdraw("b2"), connection=connection),
+    "opening": lambda ledger, _: ledger.open_account("p2"),
+    "adjusting": lambda ledger, _: ledger.adjust("p1", Decimal(1), reference="r"),
+    "an anomaly": lambda ledger, _: ledger.keep_anomaly("deposit", "unreadable", b"{"),
+    "resolving": lambda ledger, _: ledger.resolve(1),
+    "adding a source": lambda ledger, _: ledger.add_source("new"),
+    "correcting the time": lambda ledger, _: ledger.correct_time("p1"),
+    "pruning": lambda ledger, _: ledger.prune(90 * 86_400_000, now_millis=4_102_444_800_000),
+}
+
+
+def content(url: str) -> list[Any]:
+    """Return all rows."""
+    names = ("accounts", "anomalies", "bets", "calls", "corrections", "postings", "sources")
+    return [rows(url, f"SELECT * FROM {{p}}{name} ORDER BY 1, 2") for name in names]
+
+
+@pytest.mark.parametrize("writing", WRITING)
+def test_a_breaking_migration_stops_writing(database_url: str, writing: str) -> None:
+    """A program that was running writes nothing from then on; after one that only adds, it goes on."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b1"))
+        ledger.keep_anomaly("deposit", "unreadable", b"[")
+        run(database_url, "UPDATE {p}meta SET value = ? WHERE name = 'version'", VERSION + 1)
+        ledger.apply(withdraw("b0"))  # Added to only.
+        run(database_url, "UPDATE {p}meta SET value = ? WHERE name = 'oldest_writer'", VERSION + 1)
+        before = content(database_url)
+        connection: Any
+        if is_sqlite(database_url):
+            connection = sqlite3.connect(path_of(database_url), isolation_level=None)
+        else:
+            connection = psycopg.connect(database_url)
+        with closing(connection):
+            if writing == "a joined withdraw" and is_sqlite(database_url):
+                connection.execute("BEGIN IMMEDIATE")
+            with pytest.raises(SchemaError, match=f"older than version {VERSION + 1} may not.*upgrade it"):
+                WRITING[writing](ledger, connection)
+            if not is_sqlite(database_url):
+                connection.rollback()
+        assert content(database_url) == before
+        assert ledger.balance("p1") == 9_000
+
+
+def test_a_breaking_migration_stops_an_awaited_ledger(database_url: str) -> None:
+    """And those that are waiting in the same commit."""
+
+    async def check() -> None:
+        async with AsyncSqlLedger(database_url) as ledger:
+            await ledger.open_account("p1", Decimal(100))
+            await ledger.apply(withdraw("b1"))
+            run(database_url, "UPDATE {p}meta SET value = ? WHERE name = 'oldest_writer'", VERSION + 1)
+            before = content(database_url)
+            refused: list[str] = []
+
+            async def one(bet_id: str) -> None:
+                try:
+                    await ledger.apply(withdraw(bet_id))
+                except SchemaError as fenced:
+                    refused.append(str(fenced))
+
+            async with anyio.create_task_group() as tasks:
+                for number in range(5):
+                    tasks.start_soon(one, f"c{number}")
+            assert len(refused) == 5
+            assert content(database_url) == before
+
+    anyio.run(check)
+
+
+def test_a_breaking_migration_stops_the_operators_own_table(database_url: str) -> None:
+    """Their balance stays as it is."""
+    run(database_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    run(database_url, "INSERT INTO players VALUES ('p1', 10000)")
+    accounts = TableAccounts(table="players", key="id", balance="balance")
+    with SqlLedger(database_url, accounts=accounts) as ledger:
+        ledger.apply(withdraw("b1"))
+        run(database_url, "UPDATE {p}meta SET value = ? WHERE name = 'oldest_writer'", VERSION + 1)
+        with pytest.raises(SchemaError, match="may not write any more"):
+            ledger.apply(withdraw("b2"))
+    assert rows(database_url, "SELECT balance FROM players") == [(9_500,)]
+
+
+# --- rights and locks -------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_grant_is_told(postgres_url: str) -> None:
+    """Tables that a migration added are nobody's but their owner's: the line that grants them is in the error."""
+    old_tables(postgres_url)
+    role = "clerk_" + postgres_url.partition("///")[2].partition("?")[0]
+    run(postgres_url, f"CREATE ROLE {role} LOGIN")
+    run(postgres_url, f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}")
+    url = postgres_url.replace("user=postgres", f"user={role}")
+    try:
+        SqlLedger(postgres_url).close()
+        with pytest.raises(SchemaError, match="Let their owner run: GRANT") as refused:
+            SqlLedger(url, migrate=False)
+        run(postgres_url, str(refused.value).partition("run: ")[2])
+        with SqlLedger(url, migrate=False) as ledger:
+            assert ledger.apply(withdraw("b1")).applied
+    finally:
+        run(postgres_url, f"DROP OWNED BY {role}")
+        run(postgres_url, f"DROP ROLE {role}")
+
+
+def test_a_migration_that_cannot_have_its_locks(postgres_url: str) -> None:
+    """It gives up within its patience and leaves version 1; afterwards it is done."""
+    old_tables(postgres_url)
+    with psycopg.connect(postgres_url) as somebody:
+        somebody.execute("LOCK TABLE game_operator_meta IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(LedgerUnavailableError, match="(lock|statement) timeout"):
+            SqlLedger(postgres_url, patience_seconds=0.1)
+        somebody.rollback()
+    assert rows(postgres_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(1,)]
+    SqlLedger(postgres_url).close()
+    assert rows(postgres_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(2,)]
