@@ -245,7 +245,7 @@ def test_a_migration_that_cannot_have_its_locks(postgres_url: str) -> None:
     old_tables(postgres_url)
     with psycopg.connect(postgres_url) as somebody:
         somebody.execute("LOCK TABLE game_operator_meta IN ACCESS EXCLUSIVE MODE")
-        with pytest.raises(LedgerUnavailableError, match="(lock|statement) timeout"):
+        with pytest.raises(LedgerUnavailableError, match=r"(lock|statement) timeout"):
             SqlLedger(postgres_url, patience_seconds=0.1)
         somebody.rollback()
     assert rows(postgres_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(1,)]

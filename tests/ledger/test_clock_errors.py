@@ -1,0 +1,182 @@
+"""Clocks that were wrong: accounts left in the future, and a prune that would fold what is new."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import anyio
+import pytest
+
+from game_operator.errors import AccountNotFoundError, LedgerError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, admin
+from tests.support.calls import deposit, withdraw
+from tests.support.raw_sql import damage, is_sqlite, rows, run
+
+DAY = 86_400_000
+QUARTER = timedelta(days=90)
+NOW = 1_795_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for us here."""
+    monkeypatch.setattr(admin, "PAUSE_SECONDS", 0.0)
+
+
+def now_of(url: str) -> int:
+    """Return what time it is for a ledger: on SQLite what a test says, on PostgreSQL what the server says."""
+    if is_sqlite(url):
+        return NOW
+    return int(rows(url, "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")[0][0])
+
+
+def opened(url: str, accounts: TableAccounts | None = None) -> SqlLedger:
+    """Return a ledger whose clock is right."""
+    return SqlLedger(url, clock_millis=lambda: NOW, accounts=accounts)
+
+
+def moved(url: str, millis: int) -> None:
+    """Move all that was posted until now by *millis*, as if the clock had been wrong by that."""
+    damage(
+        url,
+        [
+            f"UPDATE {{p}}{table} SET at_millis = at_millis + {millis}"
+            for table in ("postings", "calls", "accounts", "clocks")
+        ],
+    )
+
+
+AHEAD = [pytest.param(DAY + 60_000, True, id="over a day"), pytest.param(DAY - 60_000, False, id="under a day")]
+BEHIND = [pytest.param(31 * DAY, True, id="over 30 days"), pytest.param(29 * DAY, False, id="under 30 days")]
+
+
+@pytest.mark.parametrize(("millis", "refused"), AHEAD)
+def test_prune_refuses_postings_of_the_future(database_url: str, millis: int, refused: bool) -> None:
+    """Some clock is wrong, and nothing tells which: nothing is dropped, whatever time is said to be."""
+    with opened(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b1"))
+        moved(database_url, millis)
+        for now in (None, now_of(database_url)):
+            if refused:
+                with pytest.raises(LedgerError, match=r"1 days later than the time it is here.*correct-time"):
+                    ledger.prune(QUARTER, now_millis=now)
+                assert ledger.verify().pruned_before_millis is None
+            else:
+                assert ledger.prune(QUARTER, now_millis=now).postings == 0
+
+
+@pytest.mark.parametrize(("millis", "refused"), BEHIND)
+def test_prune_refuses_a_clock_that_is_ahead(database_url: str, millis: int, refused: bool) -> None:
+    """Or a ledger that nobody called for so long: somebody says which, with the time it is."""
+    with opened(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        moved(database_url, -millis)
+        if refused:
+            with pytest.raises(LedgerError, match=r"is 31 days old by the clock here.*--now"):
+                ledger.prune(QUARTER)
+        else:
+            assert ledger.prune(QUARTER).postings == 0
+        assert ledger.prune(QUARTER, now_millis=now_of(database_url) + 365 * DAY).postings == 1
+        assert ledger.prune(QUARTER, now_millis=now_of(database_url) + 365 * DAY).postings == 0
+        assert ledger.verify().sound
+
+
+def test_an_account_comes_back_from_the_future(database_url: str) -> None:
+    """Its next movements have the time it is; the books are sound before, between and after, and are pruned."""
+    with opened(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.open_account("p2", Decimal(100))
+        ledger.apply(withdraw("b1"))
+        moved(database_url, 365 * DAY)
+        now = now_of(database_url)
+        assert ledger.apply(withdraw("b2")).at_millis > now + 364 * DAY
+        done = ledger.correct_time("p1")
+        assert (done.account, done.from_millis > now + 364 * DAY, now <= done.to_millis < now + DAY) == (
+            "p1",
+            True,
+            True,
+        )
+        assert ledger.verify().findings == ()
+        outcome = ledger.apply(deposit("b2"))
+        assert now <= outcome.at_millis < now + DAY
+        ledger.apply(withdraw("b3"))
+        assert ledger.verify().findings == ()
+        assert ledger.prune(QUARTER).postings == 0  # What was corrected no longer says that a clock is wrong.
+        assert ledger.prune(QUARTER, now_millis=now + 500 * DAY).postings == 6 - 2  # All but what is open.
+        assert ledger.verify().findings == ()
+        assert ledger.balance("p1") == 10_000 - 3 * 500 + 1_250
+
+
+def test_one_account_is_corrected_alone(database_url: str) -> None:
+    """Another stays where it is, and its postings in the future are still found."""
+    with opened(database_url) as ledger:
+        for player in ("p1", "p2"):
+            ledger.open_account(player, Decimal(100))
+        moved(database_url, 365 * DAY)
+        ledger.correct_time("p1")
+        assert ledger.apply(withdraw("b1")).at_millis < now_of(database_url) + DAY
+        assert ledger.apply(withdraw("b2", "p2")).at_millis > now_of(database_url) + 364 * DAY
+        ledger.correct_time("p2")
+        # Twice, for the clock was wrong once more.
+        ledger.apply(withdraw("b3", "p2"))
+        moved(database_url, 365 * DAY)
+        ledger.correct_time("p2")
+        ledger.apply(withdraw("b4", "p2"))
+        damage(database_url, ["UPDATE {p}accounts SET at_millis = 1 WHERE account = 'p2'"])
+        assert [(each.kind, each.account) for each in ledger.verify().findings] == [("account_too_early", "p2")]
+
+
+@pytest.mark.parametrize("at", ["corrected", "later"])
+def test_a_correction_excuses_nothing_else(database_url: str, at: str) -> None:
+    """A time that goes back among the postings before it, or among those after it, is a finding as ever."""
+    with opened(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for bet in ("b1", "b2"):
+            ledger.apply(withdraw(bet))
+        moved(database_url, 365 * DAY)
+        ledger.correct_time("p1")
+        for bet in ("b3", "b4"):
+            ledger.apply(withdraw(bet))
+        wrong = {"corrected": "withdraw:bet:b1", "later": "withdraw:bet:b3"}[at]
+        damage(database_url, [f"UPDATE {{p}}postings SET at_millis = at_millis + {DAY // 2} WHERE tx_id = '{wrong}'"])
+        kinds = [each.kind for each in ledger.verify().findings]
+        assert kinds == (["time_goes_back"] if at == "corrected" else ["account_too_early", "time_goes_back"])
+
+
+def test_an_account_whose_time_is_right(database_url: str) -> None:
+    """Nothing is changed, and one that is unknown is said to be."""
+    with opened(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        with pytest.raises(LedgerError, match="its time is not in the future, and nothing was changed"):
+            ledger.correct_time("p1")
+        with pytest.raises(AccountNotFoundError):
+            ledger.correct_time("p2")
+    assert rows(database_url, "SELECT * FROM {p}corrections") == []
+
+
+def test_in_the_operators_own_table(database_url: str) -> None:
+    """Where the ledger keeps the time beside their balance."""
+    run(database_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    run(database_url, "INSERT INTO players VALUES ('p1', 10000)")
+    with opened(database_url, TableAccounts(table="players", key="id", balance="balance")) as ledger:
+        ledger.apply(withdraw("b1"))
+        moved(database_url, 365 * DAY)
+        ledger.correct_time("p1")
+        assert ledger.apply(withdraw("b2")).at_millis < now_of(database_url) + DAY
+        assert ledger.verify().findings == ()
+
+
+def test_awaited(database_url: str) -> None:
+    """The same for asyncio."""
+
+    async def check() -> None:
+        async with AsyncSqlLedger(database_url, clock_millis=lambda: NOW) as ledger:
+            await ledger.open_account("p1", Decimal(100))
+            moved(database_url, 365 * DAY)
+            with pytest.raises(LedgerError, match="correct-time"):
+                await ledger.prune(QUARTER)
+            assert (await ledger.correct_time("p1")).account == "p1"
+            assert (await ledger.prune(QUARTER)).postings == 0
+            assert (await ledger.verify()).sound
+
+    anyio.run(check)
