@@ -1,10 +1,12 @@
 #!/bin/sh
 # The control room is tried in a real browser, Debian's Chromium or the one that CHROMIUM names; and the commands that
-# docs/own-wallet.md has for a shell are tried with openssl.
+# docs/own-wallet.md has for a shell are tried with openssl; ledgers are tried behind Debian's PgBouncer.
 set -eu
 missing=""
 command -v "${CHROMIUM:-chromium}" >/dev/null || missing="chromium"
 command -v openssl >/dev/null || missing="$missing openssl"
+# Debian installs it where a user's PATH may not lead.
+PATH="$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$missing pgbouncer"
 if [ -z "$missing" ]; then
     exit 0
 fi

@@ -131,6 +131,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         migrate: bool = True,
         table_prefix: str = "game_operator_",
         patience_seconds: float = 5.0,
+        pooler: bool | None = None,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         prefix = check_prefix(table_prefix)
@@ -140,7 +141,8 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         if is_postgres(url):
             check_psycopg()
         self._accounts = accounts
-        self._joiner = Joiner(prefix, accounts, self._clock_millis)
+        self._joiner = Joiner(prefix, accounts, self._clock_millis, pooler=pooler)
+        self._pooler = pooler
         self._store: _Store | None = None
         self._closed = False
         self._fitting: AnyDialect | None = None
@@ -354,7 +356,9 @@ class AsyncSqlLedger(AsyncSqlAdmin):
     async def _open_postgres(self) -> "AsyncPostgresStore":
         from game_operator.ledger.postgres_store import AsyncPostgresStore, migration
 
-        store = AsyncPostgresStore(self._url, self._prefix, patience_seconds=self._patience_seconds)
+        store = AsyncPostgresStore(
+            self._url, self._prefix, patience_seconds=self._patience_seconds, pooler=self._pooler
+        )
         try:
             await store.run(lambda: migration(self._prefix, self._migrate))
         except BaseException:  # A cancelled task, too, leaves no connection behind.

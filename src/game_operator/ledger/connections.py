@@ -8,8 +8,10 @@ or Django raises it.
 import inspect
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
 
 from game_operator.errors import TransactionRequiredError
 from game_operator.ledger.dialects import Kind
@@ -19,6 +21,10 @@ __all__ = ["AsyncCaller", "Caller", "async_caller_of", "caller_of", "failure_of"
 
 #: The rows of a statement, and how many it changed.
 Done: TypeAlias = tuple[Rows, int]
+
+_PID = "SELECT pg_backend_pid()"
+#: psycopg's connections of callers: whether a pooler is between; None where only one call was seen so far.
+_POOLED: WeakKeyDictionary[Any, bool | None] = WeakKeyDictionary()
 
 _TAKEN = """connection= takes, with a transaction open:
 - SqlLedger: sqlite3.Connection, psycopg.Connection, SQLAlchemy's Connection and Session, django.db.connection
@@ -37,8 +43,12 @@ class Caller(Protocol):
     def original(self) -> Any:
         """What the caller passed."""
 
-    def enter(self) -> None:
-        """Make sure that a transaction is open, and is the caller's to commit; else TransactionRequiredError."""
+    def enter(self, pooler: bool | None = None) -> None:
+        """
+        Make sure that a transaction is open, and is the caller's to commit; else TransactionRequiredError.
+
+        *pooler* says whether a pooler is between it and PostgreSQL; None finds out.
+        """
 
     def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
         """Execute one statement."""
@@ -55,8 +65,12 @@ class AsyncCaller(Protocol):
     def original(self) -> Any:
         """What the caller passed."""
 
-    async def enter(self) -> None:
-        """Make sure that a transaction is open, and is the caller's to commit; else TransactionRequiredError."""
+    async def enter(self, pooler: bool | None = None) -> None:
+        """
+        Make sure that a transaction is open, and is the caller's to commit; else TransactionRequiredError.
+
+        *pooler* says whether a pooler is between it and PostgreSQL; None finds out.
+        """
 
     async def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
         """Execute one statement."""
@@ -70,7 +84,7 @@ class _Sqlite3:
     def __init__(self, connection: Any) -> None:
         self.original = connection
 
-    def enter(self) -> None:
+    def enter(self, pooler: bool | None = None) -> None:  # noqa: ARG002 - for PostgreSQL
         if not self.original.in_transaction:
             raise _required('connection.execute("BEGIN IMMEDIATE") begins one, connection.commit() ends it')
 
@@ -97,13 +111,15 @@ class _Psycopg:
         self.original = connection
         # The caller's own factories may make dicts, or read other placeholders.
         self._cursor = psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row)
+        self._prepare: bool | None = None
 
-    def enter(self) -> None:
+    def enter(self, pooler: bool | None = None) -> None:
         _check_psycopg(self.original)
+        self._prepare = False if _is_pooled(self.original, pooler) else None
 
     def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
         cursor = self._cursor
-        cursor.execute(_placed(sql, "format"), parameters)
+        cursor.execute(_placed(sql, "format"), parameters, prepare=self._prepare)
         try:
             return cursor.fetchall(), cursor.rowcount
         except Exception as failed:
@@ -121,13 +137,15 @@ class _AsyncPsycopg:
 
         self.original = connection
         self._cursor = psycopg.AsyncCursor(connection, row_factory=psycopg.rows.tuple_row)
+        self._prepare: bool | None = None
 
-    async def enter(self) -> None:
+    async def enter(self, pooler: bool | None = None) -> None:
         _check_psycopg(self.original)
+        self._prepare = False if await _is_pooled_async(self.original, pooler) else None
 
     async def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
         cursor = self._cursor
-        await cursor.execute(_placed(sql, "format"), parameters)
+        await cursor.execute(_placed(sql, "format"), parameters, prepare=self._prepare)
         try:
             return await cursor.fetchall(), cursor.rowcount
         except Exception as failed:
@@ -141,13 +159,16 @@ class _Django:
     def __init__(self, connection: Any) -> None:
         self.original = connection
         self.kind = _kind(connection.vendor)
+        self._pooled: Any = None
 
-    def enter(self) -> None:
+    def enter(self, pooler: bool | None = None) -> None:
         if not self.original.in_atomic_block:
             raise _required("with transaction.atomic(): begins one")
+        driver = self.original.connection
+        self._pooled = driver if _is_pooled(driver, pooler) else None
 
     def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
-        with self.original.cursor() as cursor:
+        with _unprepared(self._pooled), self.original.cursor() as cursor:
             cursor.execute(_placed(sql, "format"), parameters)
             return cursor.fetchall() if cursor.description else [], cursor.rowcount
 
@@ -160,15 +181,19 @@ class _SqlAlchemy:
         self._connection = connection
         self.kind = _kind(connection.dialect.name)
         self._paramstyle = connection.dialect.paramstyle
+        self._pooled: Any = None
 
-    def enter(self) -> None:
+    def enter(self, pooler: bool | None = None) -> None:
         if not self._connection.in_transaction():
             raise _required("with engine.begin() as connection: or with connection.begin(): begins one")
         if self.kind == "sqlite" and _sqlite_must_begin(self._connection):
             self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+        driver = self._connection.connection.driver_connection
+        self._pooled = driver if _is_pooled(driver, pooler) else None
 
     def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
-        result = self._connection.exec_driver_sql(_placed(sql, self._paramstyle), tuple(parameters))
+        with _unprepared(self._pooled):
+            result = self._connection.exec_driver_sql(_placed(sql, self._paramstyle), tuple(parameters))
         return result.fetchall() if result.returns_rows else [], result.rowcount
 
 
@@ -180,15 +205,19 @@ class _AsyncSqlAlchemy:
         self._connection = connection
         self.kind = _kind(connection.dialect.name)
         self._paramstyle = connection.dialect.paramstyle
+        self._pooled: Any = None
 
-    async def enter(self) -> None:
+    async def enter(self, pooler: bool | None = None) -> None:
         if not self._connection.in_transaction():
             raise _required("async with engine.begin() as connection: or async with connection.begin(): begins one")
         if self.kind == "sqlite" and _sqlite_must_begin(self._connection.sync_connection):
             await self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+        driver = self._connection.sync_connection.connection.driver_connection
+        self._pooled = driver if await _is_pooled_async(driver, pooler) else None
 
     async def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
-        result = await self._connection.exec_driver_sql(_placed(sql, self._paramstyle), tuple(parameters))
+        with _unprepared(self._pooled):
+            result = await self._connection.exec_driver_sql(_placed(sql, self._paramstyle), tuple(parameters))
         return result.fetchall() if result.returns_rows else [], result.rowcount
 
 
@@ -256,6 +285,53 @@ async def async_caller_of(connection: Any) -> AsyncCaller:
     made = make(connection)
     caller: AsyncCaller = await made if inspect.isawaitable(made) else made
     return caller
+
+
+def _known_pooled(driver: Any, pooler: bool | None) -> bool | None:
+    """Return whether our statements on the driver's connection must not be prepared by name; None: look."""
+    if getattr(driver, "prepare_threshold", None) is None:
+        return False  # Not psycopg, or it prepares nothing.
+    if pooler is not None:
+        return pooler
+    if driver not in _POOLED:
+        # A connection for one call alone is not worth a look: unprepared is right either way.
+        _POOLED[driver] = None
+        return True
+    return _POOLED[driver]
+
+
+def _is_pooled(driver: Any, pooler: bool | None) -> bool:
+    known = _known_pooled(driver, pooler)
+    if known is None:
+        import psycopg
+
+        cursor = psycopg.Cursor(driver, row_factory=psycopg.rows.scalar_row)
+        known = _POOLED[driver] = cursor.execute(_PID, prepare=False).fetchone() != driver.info.backend_pid
+    return known
+
+
+async def _is_pooled_async(driver: Any, pooler: bool | None) -> bool:
+    known = _known_pooled(driver, pooler)
+    if known is None:
+        import psycopg
+
+        cursor = psycopg.AsyncCursor(driver, row_factory=psycopg.rows.scalar_row)
+        pid = await (await cursor.execute(_PID, prepare=False)).fetchone()
+        known = _POOLED[driver] = pid != driver.info.backend_pid
+    return known
+
+
+@contextmanager
+def _unprepared(driver: Any) -> Iterator[None]:
+    """Let psycopg's *driver* connection prepare nothing for a statement; None has nothing to be kept from it."""
+    if driver is None:
+        yield
+        return
+    before, driver.prepare_threshold = driver.prepare_threshold, None
+    try:
+        yield
+    finally:
+        driver.prepare_threshold = before
 
 
 def sqlstates(failed: BaseException) -> Iterator[str]:

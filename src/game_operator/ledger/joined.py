@@ -31,6 +31,7 @@ from game_operator.ledger.connections import (
 )
 from game_operator.ledger.dialects import AnyDialect, Kind, dialect_for
 from game_operator.ledger.elsewhere import mark_joined
+from game_operator.ledger.identities import Identities
 from game_operator.ledger.postgres import PostgresDialect
 from game_operator.ledger.schema import VERSION
 from game_operator.ledger.script import (
@@ -128,8 +129,11 @@ class Joiner:
         make_tables: A script that makes the tables where a call did not find them; None where that is the caller's.
     """
 
-    def __init__(self, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]) -> None:
+    def __init__(
+        self, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int], *, pooler: bool | None = None
+    ) -> None:
         self._prefix, self._accounts, self._clock_millis = prefix, accounts, clock_millis
+        self._pooler, self._identities = pooler, Identities(prefix)
         self._dialects: dict[Kind, AnyDialect] = {}
         self.make_tables: Callable[[Kind], Generator[Step, Any, None]] | None = None
 
@@ -163,7 +167,7 @@ class Joiner:
         return await self._run_async(caller, lambda kind: self._stored(script, kind), _APPLY)
 
     def _run(self, caller: Caller, attempt: Attempt[T], point: _Savepoint, item: Item | None = None) -> T:
-        caller.enter()
+        caller.enter(self._pooler)
         try:
             return drive(self._joined(attempt, caller.kind, point, item), lambda step: self._perform(caller, step))
         except Exception:  # The script was told, and has undone what it did.
@@ -176,7 +180,7 @@ class Joiner:
     async def _run_async(
         self, caller: AsyncCaller, attempt: Attempt[T], point: _Savepoint, item: Item | None = None
     ) -> T:
-        await caller.enter()
+        await caller.enter(self._pooler)
         try:
             script = self._joined(attempt, caller.kind, point, item)
             return await drive_async(script, lambda step: self._perform_async(caller, step))
@@ -189,7 +193,7 @@ class Joiner:
 
     def _joined(self, attempt: Attempt[T], kind: Kind, point: _Savepoint, item: Item | None) -> Generator[Step, Any, T]:
         try:
-            return (yield from _settled(attempt, kind, point))
+            return (yield from _settled(attempt, kind, point, self._identities))
         except UnknownSourceError:
             if kind == "sqlite" and item is not None:  # No other connection can write while this one does.
                 yield from self._keep_unknown(item)
@@ -199,7 +203,7 @@ class Joiner:
                 raise
             self._dialects.clear()
             yield from _saved(self.make_tables(kind), _APPLY)
-        return (yield from _settled(attempt, kind, point))
+        return (yield from _settled(attempt, kind, point, self._identities))
 
     def _keep_unknown(self, item: Item) -> Generator[Step, Any, None]:
         """Keep a deposit or rollback of an unknown source, should the caller commit all the same."""
@@ -302,10 +306,17 @@ def asks_to_repeat(failed: BaseException) -> bool:
     return not _AGAIN.isdisjoint(sqlstates(failed))
 
 
-def _settled(attempt: Attempt[T], kind: Kind, point: _Savepoint) -> Generator[Step, Any, T]:
+def _settled(attempt: Attempt[T], kind: Kind, point: _Savepoint, identities: Identities) -> Generator[Step, Any, T]:
     for _ in range(_MOST_CONFLICTS):
-        with contextlib.suppress(ConflictError):
+        try:
             return (yield from _saved(attempt(kind), point))
+        except ConflictError:
+            continue
+        except Exception as failed:
+            table = identities.table_of(failed) if kind == "postgres" else None
+            if table is None:
+                raise
+        yield from _saved(identities.advanced(failed_table=table), _APPLY)
     raise LedgerUnavailableError(
         "Other machines kept storing the same call or bet. Nothing of this call was kept: roll back and repeat it."
     )

@@ -8,13 +8,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import lru_cache
 from random import uniform
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger.address import address_of, unreadable
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.book import Item
-from game_operator.ledger.lending import RELEASE, SAVE, broken_by, is_lent
+from game_operator.ledger.identities import Identities
+from game_operator.ledger.lending import SAVE, broken_by, is_lent
 from game_operator.ledger.postgres import PostgresDialect
 from game_operator.ledger.schema import VERSION, check_version, ddl
 from game_operator.ledger.script import Execute, Step, Together, answered, awaited_answer, drive, drive_async
@@ -26,6 +27,7 @@ try:
     from psycopg.rows import tuple_row
 
     from game_operator.ledger.prepared import Prepared
+    from game_operator.ledger.sessions import SEARCH_PATH, Session, greeted
 except ImportError as missing:
     raise ConfigurationError(
         "The ledger's own connection to PostgreSQL needs psycopg 3, also where your application uses asyncpg or "
@@ -94,18 +96,6 @@ def _parameters(address: str, patience_seconds: float) -> dict[str, Any]:  # Any
     chosen = {name: value for name, value in wanted.items() if name not in given}
     # Whatever the database, the user or the environment prefers: an id has one spelling in bytes.
     return chosen | {"client_encoding": "utf8"}
-
-
-def _settings(patience_seconds: float) -> str:
-    """Return what each connection of ours is set to."""
-    millis = max(1, int(patience_seconds * 1000))
-    # All our look-ups are by key. A plan made while a table was small must not scan it once it is large.
-    return (
-        "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; "
-        f"SET plan_cache_mode = force_generic_plan; SET lock_timeout = {millis}; "
-        f"SET statement_timeout = {2 * millis}; SET idle_in_transaction_session_timeout = {6 * millis}; "
-        "SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on; SET timezone = 'UTC'"
-    )
 
 
 def _check_encoding(rows: list[Any]) -> None:
@@ -195,14 +185,6 @@ def _unavailable(failed: BaseException, *, opened: bool) -> LedgerUnavailableErr
     return LedgerUnavailableError(f"The ledger's PostgreSQL cannot be used: {reason}.{doubt}")
 
 
-_SEARCH_PATH: Final = "SELECT quote_literal(current_setting('search_path'))"
-
-
-def _taken_back(rows: list[Any]) -> str:
-    # What PostgreSQL has quoted itself.
-    return f"{RELEASE}; SELECT set_config('search_path', {rows[0][0]}, false)"
-
-
 def _theirs(
     raised: psycopg.Error, connection: "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]"
 ) -> BaseException | None:
@@ -228,12 +210,23 @@ class _Patience:
 
 
 class _Lender:
-    """What both stores know of a connection that they lend."""
+    """What both stores know of their connection, and of lending it."""
 
-    #: Gives up the savepoint, and puts back what later statements of ours rest on; "" until we were first connected.
-    _taken_back: str = ""
+    #: The latest connection's; None until we were first connected.
+    _session: Session | None = None
     #: What the operator's code raised while the connection was well: not a reason to try again.
     _theirs: BaseException | None = None
+
+    @property
+    def _current(self) -> Session:
+        """The session of the connection that is in use."""
+        assert self._session is not None
+        return self._session
+
+    def _raise_if_in_doubt(self) -> None:
+        """Raise LedgerUnavailableError if the server has put the latest commit in doubt."""
+        if self._session is not None:
+            self._session.doubt.check()
 
     def _raise_if_theirs(self, failed: BaseException) -> None:
         theirs, self._theirs = self._theirs, None
@@ -244,8 +237,11 @@ class _Lender:
 class PostgresStore(_Lender):
     """One connection. Not for two threads at a time: whoever uses it holds a lock."""
 
-    def __init__(self, url: str, prefix: str, *, migrate: bool, patience_seconds: float) -> None:
+    def __init__(
+        self, url: str, prefix: str, *, migrate: bool, patience_seconds: float, pooler: bool | None = None
+    ) -> None:
         self.dialect = PostgresDialect(prefix)
+        self._identities, self._pooler = Identities(prefix), pooler
         self._url = _address(url)
         self._patience_seconds = patience_seconds
         self._pid = os.getpid()
@@ -262,7 +258,7 @@ class PostgresStore(_Lender):
 
     def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
-        patience = _Patience(self._patience_seconds, opened=bool(self._taken_back))
+        patience = _Patience(self._patience_seconds, opened=self._session is not None)
         while True:
             try:
                 return self._attempt(script)
@@ -272,6 +268,14 @@ class PostgresStore(_Lender):
             except _GONE as failed:
                 self._raise_if_theirs(failed)
                 self._drop()
+                self._raise_if_in_doubt()
+                nap = patience.nap_after(failed)
+            except psycopg.errors.UniqueViolation as failed:
+                self._raise_if_theirs(failed)
+                table = self._identities.table_of(failed)
+                if table is None:
+                    raise
+                self._advance(table)
                 nap = patience.nap_after(failed)
             time.sleep(nap)
 
@@ -284,13 +288,17 @@ class PostgresStore(_Lender):
             return {}
         try:
             connection = self._mine()
-            assert self._prepared is not None
-            return self.dialect.express.outcomes(connection.wait(self._prepared.execution(statement)))
+            if self._prepared is None:
+                return {}
+            rows = connection.wait(self._prepared.execution(statement))
         except _NOT_EXPRESS:
             return {}
         except _GONE:  # Whether it was committed, the long way finds out.
             self._drop()
+            self._raise_if_in_doubt()
             return {}
+        self._raise_if_in_doubt()
+        return self.dialect.express.outcomes(rows)
 
     def rest(self) -> None:
         """Close the connection until it is needed again."""
@@ -307,12 +315,14 @@ class PostgresStore(_Lender):
         try:
             with self._pipeline:
                 self._pipeline.enter_context(connection.pipeline())
-                connection.execute("BEGIN")
+                for statement in self._current.begin:
+                    connection.execute(statement)
                 result = drive(script(), self._perform)
                 connection.execute("COMMIT")
         except BaseException:
             self._roll_back(connection)
             raise
+        self._raise_if_in_doubt()
         return result
 
     def _mine(self) -> "psycopg.Connection[Any]":
@@ -324,15 +334,22 @@ class PostgresStore(_Lender):
         if self._connection is None or self._connection.closed:
             connection = psycopg.connect(self._url, autocommit=True, **_parameters(self._url, self._patience_seconds))
             try:
-                connection.execute(_settings(self._patience_seconds), prepare=False)
-                self._taken_back = _taken_back(connection.execute(_SEARCH_PATH).fetchall())
+                greeting = greeted(connection, self._patience_seconds, self._identities, pooler=self._pooler)
+                self._session = drive(greeting, lambda step: _unprepared(step, connection))
             except BaseException:
                 connection.close()
                 raise
-            connection.prepare_threshold = 0
             self._connection, self._cursor = connection, connection.cursor()
-            self._prepared = Prepared(self._connection.pgconn)
+            self._prepared = None if self._session.pooled else Prepared(connection.pgconn)
         return self._connection
+
+    def _advance(self, table: str) -> None:
+        """Advance the sequences, because a new id in *table* was taken already."""
+        try:
+            connection = self._mine()
+            drive(self._identities.advanced(failed_table=table), lambda step: _unprepared(step, connection))
+        except _GONE:
+            self._drop()
 
     def _perform(self, step: Step) -> Any:
         connection = self._connection
@@ -352,6 +369,8 @@ class PostgresStore(_Lender):
 
     def _lent(self, step: Step, connection: "psycopg.Connection[Any]") -> Any:
         connection.execute(SAVE)
+        # Behind a pooler each server connection may have its own.
+        path = _rows(connection.execute(SEARCH_PATH))[0][0] if self._current.pooled else None
         # In a pipeline the operator's own statements would tell neither how many rows they met, nor what failed.
         self._pipeline.close()
         try:
@@ -359,7 +378,7 @@ class PostgresStore(_Lender):
         finally:
             connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
         try:
-            connection.execute(self._taken_back, prepare=False)
+            connection.execute(self._current.taken_back(path), prepare=False)
         except _BROKEN as failed:
             raise broken_by(step) from failed
         self._pipeline.enter_context(connection.pipeline())
@@ -374,8 +393,10 @@ class PostgresStore(_Lender):
 
     def _roll_back(self, connection: "psycopg.Connection[Any]") -> None:
         try:
-            if not connection.closed:
+            if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
                 connection.execute("ROLLBACK")
+            if not connection.closed:  # What was seen before says nothing of the next commit.
+                self._current.doubt.reason = None
         except psycopg.Error:
             self._drop()
 
@@ -389,8 +410,9 @@ class PostgresStore(_Lender):
 class AsyncPostgresStore(_Lender):
     """One connection of one event loop. Not for two tasks at a time: whoever uses it holds a lock."""
 
-    def __init__(self, url: str, prefix: str, *, patience_seconds: float) -> None:
+    def __init__(self, url: str, prefix: str, *, patience_seconds: float, pooler: bool | None = None) -> None:
         self.dialect = PostgresDialect(prefix)
+        self._identities, self._pooler = Identities(prefix), pooler
         self._url = _address(url)
         self._patience_seconds = patience_seconds
         self._connection: psycopg.AsyncConnection[Any] | None = None
@@ -400,7 +422,7 @@ class AsyncPostgresStore(_Lender):
 
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
-        patience = _Patience(self._patience_seconds, opened=bool(self._taken_back))
+        patience = _Patience(self._patience_seconds, opened=self._session is not None)
         while True:
             try:
                 return await self._attempt(script)
@@ -410,6 +432,14 @@ class AsyncPostgresStore(_Lender):
             except _GONE as failed:
                 self._raise_if_theirs(failed)
                 await self._drop()
+                self._raise_if_in_doubt()
+                nap = patience.nap_after(failed)
+            except psycopg.errors.UniqueViolation as failed:
+                self._raise_if_theirs(failed)
+                table = self._identities.table_of(failed)
+                if table is None:
+                    raise
+                await self._advance(table)
                 nap = patience.nap_after(failed)
             await asyncio.sleep(nap)
 
@@ -422,8 +452,9 @@ class AsyncPostgresStore(_Lender):
             return {}
         try:
             connection = await self._connected()
-            assert self._prepared is not None
-            return self.dialect.express.outcomes(await connection.wait(self._prepared.execution(statement)))
+            if self._prepared is None:
+                return {}
+            rows = await connection.wait(self._prepared.execution(statement))
         except asyncio.CancelledError:
             await self._drop()
             raise
@@ -431,7 +462,10 @@ class AsyncPostgresStore(_Lender):
             return {}
         except _GONE:  # Whether it was committed, the long way finds out.
             await self._drop()
+            self._raise_if_in_doubt()
             return {}
+        self._raise_if_in_doubt()
+        return self.dialect.express.outcomes(rows)
 
     async def close(self) -> None:
         """Close the connection."""
@@ -442,7 +476,8 @@ class AsyncPostgresStore(_Lender):
         try:
             async with self._pipeline:
                 await self._pipeline.enter_async_context(connection.pipeline())
-                await connection.execute("BEGIN")
+                for statement in self._current.begin:
+                    await connection.execute(statement)
                 result = await drive_async(script(), self._perform)
                 await connection.execute("COMMIT")
         except asyncio.CancelledError:
@@ -452,6 +487,7 @@ class AsyncPostgresStore(_Lender):
         except BaseException:
             await self._roll_back(connection)
             raise
+        self._raise_if_in_doubt()
         return result
 
     async def _connected(self) -> "psycopg.AsyncConnection[Any]":
@@ -459,15 +495,26 @@ class AsyncPostgresStore(_Lender):
             parameters = _parameters(self._url, self._patience_seconds)
             connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **parameters)
             try:
-                await connection.execute(_settings(self._patience_seconds), prepare=False)
-                self._taken_back = _taken_back(await (await connection.execute(_SEARCH_PATH)).fetchall())
+                greeting = greeted(connection, self._patience_seconds, self._identities, pooler=self._pooler)
+                self._session = await drive_async(greeting, lambda step: _unprepared_async(step, connection))
             except BaseException:  # A task that is cancelled here must not leave a session behind.
                 await connection.close()
                 raise
-            connection.prepare_threshold = 0
             self._connection, self._cursor = connection, connection.cursor()
-            self._prepared = Prepared(connection.pgconn)
+            self._prepared = None if self._session.pooled else Prepared(connection.pgconn)
         return self._connection
+
+    async def _advance(self, table: str) -> None:
+        """Advance the sequences, because a new id in *table* was taken already."""
+        advance = self._identities.advanced(failed_table=table)
+        try:
+            connection = await self._connected()
+            await drive_async(advance, lambda step: _unprepared_async(step, connection))
+        except asyncio.CancelledError:
+            await self._drop()
+            raise
+        except _GONE:
+            await self._drop()
 
     async def _perform(self, step: Step) -> Any:
         connection = self._connection
@@ -489,6 +536,8 @@ class AsyncPostgresStore(_Lender):
 
     async def _lent(self, step: Step, connection: "psycopg.AsyncConnection[Any]") -> Any:
         await connection.execute(SAVE)
+        # Behind a pooler each server connection may have its own.
+        path = (await _rows_async(await connection.execute(SEARCH_PATH)))[0][0] if self._current.pooled else None
         # In a pipeline the operator's own statements would tell neither how many rows they met, nor what failed.
         await self._pipeline.aclose()
         try:
@@ -496,7 +545,7 @@ class AsyncPostgresStore(_Lender):
         finally:
             connection.row_factory, connection.cursor_factory = tuple_row, psycopg.AsyncCursor
         try:
-            await connection.execute(self._taken_back, prepare=False)
+            await connection.execute(self._current.taken_back(path), prepare=False)
         except _BROKEN as failed:
             raise broken_by(step) from failed
         await self._pipeline.enter_async_context(connection.pipeline())
@@ -511,8 +560,10 @@ class AsyncPostgresStore(_Lender):
 
     async def _roll_back(self, connection: "psycopg.AsyncConnection[Any]") -> None:
         try:
-            if not connection.closed:
+            if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
                 await connection.execute("ROLLBACK")
+            if not connection.closed:  # What was seen before says nothing of the next commit.
+                self._current.doubt.reason = None
         except psycopg.Error:
             await self._drop()
 
@@ -521,6 +572,18 @@ class AsyncPostgresStore(_Lender):
         if connection is not None:
             with contextlib.suppress(psycopg.Error):
                 await connection.close()
+
+
+def _unprepared(step: Step, connection: "psycopg.Connection[Any]") -> list[Any]:
+    """Execute one statement by itself, committed."""
+    assert isinstance(step, Execute)
+    return _rows(connection.execute(for_psycopg(step.sql), step.parameters or None, prepare=False))
+
+
+async def _unprepared_async(step: Step, connection: "psycopg.AsyncConnection[Any]") -> list[Any]:
+    """Execute one statement by itself, committed."""
+    assert isinstance(step, Execute)
+    return await _rows_async(await connection.execute(for_psycopg(step.sql), step.parameters or None, prepare=False))
 
 
 async def _rows_async(cursor: "psycopg.AsyncCursor[Any]") -> list[Any]:

@@ -6,13 +6,13 @@ a lone call costs this process. Here all is text, what is sent and what comes ba
 """
 
 from collections.abc import Generator
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from psycopg import errors, generators
 from psycopg.pq import ExecStatus, Format
 
 from game_operator.ledger.express import Statement
+from game_operator.ledger.sessions import statement_name
 
 __all__ = ["Prepared"]
 
@@ -27,7 +27,6 @@ class Prepared:
     def __init__(self, pgconn: "PGconn") -> None:
         self._pgconn = pgconn
         self._names: dict[str, bytes] = {}
-        self._numbers = count()
 
     def execution(self, statement: Statement) -> "PQGen[list[list[str]]]":
         """Return what the connection is to ``wait`` for: the rows of *statement*, executed alone and committed."""
@@ -41,8 +40,9 @@ class Prepared:
     def _executed(self, statement: Statement) -> "PQGen[list[list[str]]]":
         name = self._names.get(statement.sql)
         if name is None:
-            name = b"game_operator_%d" % next(self._numbers)
-            self._pgconn.send_prepare(name, statement.sql.encode())
+            sql = statement.sql.encode()
+            name = statement_name(sql)
+            self._pgconn.send_prepare(name, sql)
             yield from self._result()
             self._names[statement.sql] = name
         values = [None if text is None else text.encode() for text in statement.parameters]

@@ -67,6 +67,7 @@ class SqlLedger(SqlAdmin):
         migrate: Make or migrate the tables on opening; False raises SchemaError with the statements to run instead.
         table_prefix: How the names of the tables begin.
         patience_seconds: How long a call waits for a database that is down or locked before LedgerUnavailableError.
+        pooler: Whether a pooler such as PgBouncer is between us and PostgreSQL; None finds out at each connect.
 
     Raises:
         ConfigurationError: The address or the prefix cannot be used.
@@ -83,10 +84,11 @@ class SqlLedger(SqlAdmin):
         migrate: bool = True,
         table_prefix: str = "game_operator_",
         patience_seconds: float = 5.0,
+        pooler: bool | None = None,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._url = url
-        self._keep(accounts, migrate, table_prefix, patience_seconds, clock_millis)
+        self._keep(accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis)
         self._open()
 
     @classmethod
@@ -98,6 +100,7 @@ class SqlLedger(SqlAdmin):
         migrate: bool = True,
         table_prefix: str = "game_operator_",
         patience_seconds: float = 5.0,
+        pooler: bool | None = None,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> "SqlLedger":
         """
@@ -117,6 +120,7 @@ class SqlLedger(SqlAdmin):
             migrate=migrate,
             table_prefix=table_prefix,
             patience_seconds=patience_seconds,
+            pooler=pooler,
             clock_millis=clock_millis,
         )
 
@@ -126,13 +130,14 @@ class SqlLedger(SqlAdmin):
         migrate: bool,
         table_prefix: str,
         patience_seconds: float,
+        pooler: bool | None,
         clock_millis: Callable[[], int],
     ) -> None:
         self._prefix = prefix = check_prefix(table_prefix)
         check_accounts(accounts)
         self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
-        self._clock_millis = never_back(clock_millis)
-        self._joiner = Joiner(prefix, accounts, self._clock_millis)
+        self._clock_millis, self._pooler = never_back(clock_millis), pooler
+        self._joiner = Joiner(prefix, accounts, self._clock_millis, pooler=pooler)
         self._queries = Queries(prefix)
         self._transactions = Transactions()
         # PostgreSQL ends a transaction in which nothing happens after six times our patience.
@@ -142,7 +147,9 @@ class SqlLedger(SqlAdmin):
 
     def _open(self) -> None:
         """Connect, make or migrate the tables, and look at the accounts."""
-        self._store = _store(self._url, self._prefix, self._migrate, self._patience_seconds, self._clock_millis)
+        self._store = _store(
+            self._url, self._prefix, self._migrate, self._patience_seconds, self._clock_millis, self._pooler
+        )
         self._fit = self._fitted(self._prefix, self._clock_millis)
 
     def _make_queue(self) -> None:
@@ -348,12 +355,13 @@ class _DjangoLedger(SqlLedger):
         migrate: bool,
         table_prefix: str,
         patience_seconds: float,
+        pooler: bool | None,
         clock_millis: Callable[[], int],
     ) -> None:
         self._alias = alias
         self._database: object = None
         self._is_closed = False
-        self._keep(accounts, migrate, table_prefix, patience_seconds, clock_millis)
+        self._keep(accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis)
         self._joiner.make_tables = self._make_tables if migrate else None
         if kind_in_django(alias) == "postgres":
             check_psycopg()
@@ -463,7 +471,12 @@ def _version_in_sqlite(prefix: str) -> Generator[Step, Any, int]:
 
 
 def _store(
-    url: str, prefix: str, migrate: bool, patience_seconds: float, clock_millis: Callable[[], int]
+    url: str,
+    prefix: str,
+    migrate: bool,
+    patience_seconds: float,
+    clock_millis: Callable[[], int],
+    pooler: bool | None,
 ) -> "SqliteStore | PostgresStore":
     if url.startswith("sqlite:///"):
         return SqliteStore(
@@ -472,5 +485,5 @@ def _store(
     if is_postgres(url):
         from game_operator.ledger.postgres_store import PostgresStore
 
-        return PostgresStore(url, prefix, migrate=migrate, patience_seconds=patience_seconds)
+        return PostgresStore(url, prefix, migrate=migrate, patience_seconds=patience_seconds, pooler=pooler)
     raise unknown_database(url)

@@ -1,0 +1,281 @@
+"""Behind PgBouncer: nothing is lost, no statement is mixed up, and nothing of ours stays on what others use."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
+from tests.support.books import execute, problems, read_books
+from tests.support.callers import KINDS, CallerKind
+from tests.support.calls import ask_balance, deposit, rollback, withdraw
+from tests.support.crowds import in_threads, open_accounts
+from tests.support.pgbouncer import PgBouncer
+from tests.support.postgres import PostgresServer
+from tests.support.traffic import Log, Traffic, deliver, deliver_async, openings, shares
+
+PLAYERS = [f"p{number}" for number in range(6)]
+HUNDRED = Decimal(100)
+OURS = re.compile(r"game_operator_[0-9a-f]{16}_[0-9a-f]{16}")
+
+
+@pytest.fixture(scope="module", params=["transaction", "session"])
+def bouncer(request: pytest.FixtureRequest, postgres: PostgresServer) -> Iterator[PgBouncer]:
+    """A PgBouncer of each mode; with transactions, fewer connections to the server than ledgers use."""
+    size = 2 if request.param == "transaction" else 20
+    with PgBouncer(postgres, pool_mode=request.param, pool_size=size) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def narrow(postgres: PostgresServer) -> Iterator[PgBouncer]:
+    """A PgBouncer with one connection to the server for each database, so that whatever stays there is seen."""
+    with PgBouncer(postgres, pool_size=1) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def wide(postgres: PostgresServer) -> Iterator[PgBouncer]:
+    """A PgBouncer with two connections to the server for each database."""
+    with PgBouncer(postgres, pool_size=2) as started:
+        yield started
+
+
+def test_traffic_of_threads_and_tasks(bouncer: PgBouncer, postgres_url: str) -> None:
+    """Three ledgers of threads and one of tasks at once: each call is answered, and the books are sound."""
+    url = bouncer.url(postgres_url)
+    open_accounts(url, openings(PLAYERS))
+    traffics = [Traffic(seed, PLAYERS, 25, name=f"t{seed}") for seed in range(4)]
+    answers: Log = []
+
+    async def tasks(traffic: Traffic) -> None:
+        async with AsyncSqlLedger(url, patience_seconds=30) as ledger:
+            await asyncio.gather(
+                *(deliver_async(ledger.apply, part, answers) for part in shares(traffic.arrivals(), 4))
+            )
+            await deliver_async(ledger.apply, traffic.in_order(), answers)
+
+    def threads(traffic: Traffic) -> None:
+        with SqlLedger(url, patience_seconds=30) as ledger:
+            answers.extend(in_threads(ledger, shares(traffic.arrivals(), 4)))
+            deliver(ledger.apply, traffic.in_order(), answers)
+
+    with ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(threads, traffic) for traffic in traffics[:3]]
+        done.append(pool.submit(lambda: asyncio.run(tasks(traffics[3]))))
+        for each in done:
+            each.result()
+    stories = [story for traffic in traffics for story in traffic.stories]
+    assert all(answer.definite for answer in answers)
+    assert problems(read_books(postgres_url), stories, answers) == []
+
+
+_LEFT = """
+SELECT 'setting', name FROM pg_settings WHERE source = 'session'
+UNION ALL SELECT 'statement', name FROM pg_prepared_statements
+UNION ALL SELECT 'lock', CAST(objid AS text) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()
+"""
+
+
+def _left_on(url: str) -> list[Any]:
+    """Return what stays on the one connection to the server; PgBouncer sets the client's encoding and times itself."""
+    known = {"client_encoding", "DateStyle", "TimeZone", "application_name", "standard_conforming_strings"}
+    with psycopg.connect(url, autocommit=True, client_encoding="utf8", prepare_threshold=None) as other:
+        return [row for row in other.execute(_LEFT).fetchall() if row[1] not in known]
+
+
+def _within(_call: object, _outcome: object, connection: Any) -> None:
+    connection.execute("SELECT 1")
+
+
+def test_nothing_stays_on_the_server_connection(narrow: PgBouncer, postgres_url: str) -> None:
+    """Opening, calls of all ways, surveys and pruning leave no setting, no statement and no lock to others."""
+    url = narrow.url(postgres_url)
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1")
+        ledger.adjust("p1", HUNDRED, reference="r1")
+        for number in range(7):
+            assert ledger.apply(withdraw(f"b{number}")).applied
+            assert ledger.apply(withdraw(f"w{number}"), terms=Terms(within=_within)).applied
+        ledger.apply(deposit("b0"))
+        ledger.apply(rollback("b1", tx_id="withdraw:bet:b1"))
+        ledger.apply(deposit("unseen"))
+        for _ in range(7):
+            ledger.apply(ask_balance())
+            ledger.history("b0")
+        assert ledger.verify().sound
+        ledger.prune(timedelta(days=90))
+        assert _left_on(url) == []
+    assert _left_on(url) == []
+
+
+@pytest.mark.anyio
+async def test_nothing_stays_on_the_server_connection_of_tasks(narrow: PgBouncer, postgres_url: str) -> None:
+    """The same under asyncio."""
+
+    async def within(_call: object, _outcome: object, connection: Any) -> None:
+        await connection.execute("SELECT 1")
+
+    url = narrow.url(postgres_url)
+    async with AsyncSqlLedger(url) as ledger:
+        await ledger.open_account("p1", HUNDRED)
+        for number in range(7):
+            await ledger.apply(withdraw(f"b{number}"))
+            await ledger.apply(withdraw(f"w{number}"), terms=Terms(within=within))
+        assert (await ledger.verify()).sound
+        assert _left_on(url) == []
+
+
+@pytest.mark.parametrize("through_pooler", [False, True], ids=["direct", "pooled"])
+@pytest.mark.parametrize(
+    ("configured", "expected"), [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")]
+)
+def test_commits_wait_for_the_disk_at_least(
+    narrow: PgBouncer, postgres_url: str, configured: str, expected: str, *, through_pooler: bool
+) -> None:
+    """Whatever role or database prefer: a weaker commit is raised, and a stronger one is not lowered."""
+    database = execute(postgres_url, "SELECT current_database()")[0][0]
+    execute(postgres_url, f"ALTER DATABASE {database} SET synchronous_commit = '{configured}'")
+    seen: list[str] = []
+
+    def within(_call: object, _outcome: object, connection: Any) -> None:
+        seen.append(connection.execute("SHOW synchronous_commit").fetchone()[0])
+
+    with SqlLedger(narrow.url(postgres_url) if through_pooler else postgres_url) as ledger:
+        ledger.open_account("p1", HUNDRED)
+        assert ledger.apply(withdraw(), terms=Terms(within=within)).applied
+    assert seen == [expected]
+
+
+def test_a_setting_of_others_does_not_weaken_a_commit(narrow: PgBouncer, postgres_url: str) -> None:
+    """An application that sets synchronous_commit behind the pooler sets it for whoever comes next, but not for us."""
+    url, seen = narrow.url(postgres_url), list[str]()
+
+    def within(_call: object, _outcome: object, connection: Any) -> None:
+        seen.append(connection.execute("SHOW synchronous_commit").fetchone()[0])
+
+    with SqlLedger(url) as ledger, psycopg.connect(url, autocommit=True) as other:
+        ledger.open_account("p1", HUNDRED)
+        other.execute("SET synchronous_commit = off")
+        assert ledger.apply(withdraw(), terms=Terms(within=within)).applied
+        assert other.execute("SHOW synchronous_commit").fetchone() == ("off",)
+    assert seen == ["on"]
+
+
+def test_the_search_path_is_put_back_after_within(narrow: PgBouncer, postgres_url: str) -> None:
+    """What the operator's statements change of it is undone for ours, and nothing stays behind the transaction."""
+    url = narrow.url(postgres_url)
+
+    def within(_call: object, _outcome: object, connection: Any) -> None:
+        connection.execute("SET LOCAL search_path = elsewhere")
+
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", HUNDRED)
+        assert ledger.apply(withdraw(), terms=Terms(within=within)).applied
+        assert _left_on(url) == []
+
+
+@pytest.mark.parametrize(
+    ("pooler", "through", "expected"),
+    [
+        pytest.param(None, False, False, id="a direct connection is recognised"),
+        pytest.param(None, True, True, id="a pooler is recognised"),
+        pytest.param(True, False, True, id="the operator says that one is there"),
+        pytest.param(False, True, False, id="the operator says that none is there"),
+    ],
+)
+def test_how_a_pooler_is_recognised(
+    narrow: PgBouncer, postgres_url: str, *, pooler: bool | None, through: bool, expected: bool
+) -> None:
+    """By the process id that a connection announces; pooler= decides otherwise. Behind one, nothing is set for long."""
+    url = narrow.url(postgres_url) if through else postgres_url
+    with SqlLedger(url, pooler=pooler) as ledger:
+        connection = ledger._store._connection
+        assert isinstance(connection, psycopg.Connection)
+        kept = connection.execute("SELECT count(*) FROM pg_settings WHERE source = 'session' AND name = 'lock_timeout'")
+        assert kept.fetchone() == (0 if expected else 1,)
+        assert (connection.prepare_threshold is None) == expected
+
+
+def test_names_of_prepared_statements_are_nobody_elses(postgres_url: str) -> None:
+    """Each carries a digest of its text and a random token, psycopg's own too; two connections share none."""
+    names: list[str] = []
+    for opened in range(2):
+        with SqlLedger(postgres_url) as ledger:
+            ledger.open_account(f"p{opened}", HUNDRED)
+            for number in range(3):
+                ledger.apply(withdraw(f"b{opened}-{number}", f"p{opened}"))
+                ledger.apply(ask_balance(f"p{opened}"))
+            connection = ledger._store._connection
+            assert isinstance(connection, psycopg.Connection)
+            found = connection.execute("SELECT name FROM pg_prepared_statements", prepare=False).fetchall()
+            names += [row[0] for row in found]
+    assert len(names) > 8
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not OURS.fullmatch(name)] == []
+
+
+def test_an_unrecognised_pooler_runs_no_statement_of_another_ledger(wide: PgBouncer, postgres_url: str) -> None:
+    """With pooler=False behind one, calls may fail; none is answered SUCCESS that was not stored."""
+    url = wide.url(postgres_url)
+    prefixes = ["one_", "two_"]
+    with ExitStack() as stack:
+        ledgers = [stack.enter_context(SqlLedger(url, pooler=False, table_prefix=each)) for each in prefixes]
+        for ledger in ledgers:
+            ledger.open_account("p1", HUNDRED)
+        applied: list[set[str]] = [set(), set()]
+
+        def play(which: int) -> None:
+            for number in range(60):
+                try:
+                    outcome = ledgers[which].apply(withdraw(f"{prefixes[which]}{number}", amount_cents=1))
+                except Exception:  # That is for whoever said pooler=False.
+                    continue
+                if outcome.applied:
+                    applied[which].add(f"{prefixes[which]}{number}")
+
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(play, which) for which in range(2)]:
+                done.result()
+    for which, prefix in enumerate(prefixes):
+        stored = {row[0] for row in execute(postgres_url, f"SELECT bet_id FROM {prefix}bets")}
+        assert applied[which] <= stored
+        assert all(bet.startswith(prefix) for bet in stored)
+
+
+JOINED = ["psycopg", "psycopg async", "sqlalchemy connection, psycopg", "sqlalchemy async connection, psycopg"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in [*JOINED, "django, postgres"]], ids=str)
+def test_joined_connections(narrow: PgBouncer, postgres_url: str, kind: CallerKind) -> None:
+    """Two callers share one server connection, with their drivers as they come: no name meets another's."""
+    url = narrow.url(postgres_url)
+    open_accounts(url, {"p1": 100_000, "p2": 100_000})
+    with kind.open(url) as one, kind.open(url) as other:
+        for number in range(8):
+            for name, joining in (("p1", one), ("p2", other)):
+                joining.begin()
+                assert joining.apply(withdraw(f"{name}-{number}", name, 100)).applied
+                joining.commit()
+    books = read_books(postgres_url)
+    assert len(books.bets) == 16
+    assert books.accounts == {"p1": 100_000 - 800, "p2": 100_000 - 800}
+    assert problems(books) == []
+
+
+def test_joined_direct_connections_are_prepared_as_their_owner_says(postgres_url: str) -> None:
+    """Speed is kept where no pooler is: what the caller's psycopg would prepare, it prepares."""
+    open_accounts(postgres_url, {"p1": 100_000})
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as mine:
+        for number in range(8):
+            ledger.apply(withdraw(f"b{number}"), connection=mine)
+            mine.commit()
+        assert mine.execute("SELECT count(*) > 3 FROM pg_prepared_statements").fetchone() == (True,)
+        assert mine.prepare_threshold == 5
