@@ -8,13 +8,16 @@ from contextlib import ExitStack
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from tests.support.books import execute, problems, read_books
-from tests.support.callers import KINDS, CallerKind
+from tests.support.callers import KINDS, CallerKind, sqlalchemy_url
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
 from tests.support.crowds import in_threads, open_accounts
 from tests.support.pgbouncer import PgBouncer
@@ -279,3 +282,30 @@ def test_joined_direct_connections_are_prepared_as_their_owner_says(postgres_url
             mine.commit()
         assert mine.execute("SELECT count(*) > 3 FROM pg_prepared_statements").fetchone() == (True,)
         assert mine.prepare_threshold == 5
+
+
+@pytest.mark.anyio
+async def test_joined_connections_of_asyncpg(narrow: PgBouncer, postgres_url: str) -> None:
+    """What SQLAlchemy keeps prepared on asyncpg is refused; with the settings that the error names, it works."""
+    url = narrow.url(postgres_url)
+    open_accounts(url, {"p1": 100_000})
+    ledger = AsyncSqlLedger(url)
+    as_it_comes, as_advised = create_async_engine(sqlalchemy_url(url, "asyncpg")), _advised_engine(url)
+    for number in range(3):
+        async with as_advised.begin() as connection:
+            assert (await ledger.apply(withdraw(f"b{number}"), connection=connection)).applied
+    async with as_it_comes.begin() as connection:
+        assert (await ledger.apply(withdraw("b3"), connection=connection)).applied
+    for _ in range(2):
+        async with as_it_comes.connect() as connection, connection.begin():
+            with pytest.raises(LedgerError, match=r"Nothing was applied.*prepared_statement_cache_size"):
+                await ledger.apply(withdraw("b4"), connection=connection)
+    await as_it_comes.dispose()
+    await as_advised.dispose()
+    assert sorted(read_books(postgres_url).bets) == ["b0", "b1", "b2", "b3"]
+
+
+def _advised_engine(url: str) -> AsyncEngine:
+    names = {"prepared_statement_name_func": lambda: f"__asyncpg_{uuid4()}__"}
+    sizes = {"statement_cache_size": 0, "prepared_statement_cache_size": 0}
+    return create_async_engine(sqlalchemy_url(url, "asyncpg"), connect_args=names | sizes)

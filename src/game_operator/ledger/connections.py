@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
-from game_operator.errors import TransactionRequiredError
+from game_operator.errors import LedgerError, TransactionRequiredError
 from game_operator.ledger.dialects import Kind
 from game_operator.ledger.script import Rows
 
@@ -25,6 +25,13 @@ Done: TypeAlias = tuple[Rows, int]
 _PID = "SELECT pg_backend_pid()"
 #: psycopg's connections of callers: whether a pooler is between; None where only one call was seen so far.
 _POOLED: WeakKeyDictionary[Any, bool | None] = WeakKeyDictionary()
+
+_ASYNCPG = (
+    "connection= leads to a pooler, and SQLAlchemy keeps prepared statements of asyncpg, whose names may lead to "
+    "statements of other connections there. Nothing was applied. Make the engine with connect_args="
+    "{'statement_cache_size': 0, 'prepared_statement_cache_size': 0, 'prepared_statement_name_func': lambda: "
+    "f'__asyncpg_{uuid4()}__'}."
+)
 
 _TAKEN = """connection= takes, with a transaction open:
 - SqlLedger: sqlite3.Connection, psycopg.Connection, SQLAlchemy's Connection and Session, django.db.connection
@@ -212,8 +219,22 @@ class _AsyncSqlAlchemy:
             raise _required("async with engine.begin() as connection: or async with connection.begin(): begins one")
         if self.kind == "sqlite" and _sqlite_must_begin(self._connection.sync_connection):
             await self._connection.exec_driver_sql("BEGIN IMMEDIATE")
-        driver = self._connection.sync_connection.connection.driver_connection
+        pooled = self._connection.sync_connection.connection
+        driver = pooled.driver_connection
         self._pooled = driver if await _is_pooled_async(driver, pooler) else None
+        if getattr(pooled.dbapi_connection, "_prepared_statement_cache", None) is not None:
+            await self._check_asyncpg(driver, pooler)
+
+    async def _check_asyncpg(self, driver: Any, pooler: bool | None) -> None:
+        """Refuse what SQLAlchemy has prepared on asyncpg behind a pooler, where the name leads to any statement."""
+        is_first = pooler is None and driver not in _POOLED
+        pooled = _remembered(driver) if pooler is None else pooler
+        if pooled is None:
+            pid = (await self._connection.exec_driver_sql(_PID)).scalar_one()
+            pooled = _POOLED[driver] = pid != driver.get_server_pid()
+        # The first call on a connection prepares its statements anew, so that each name leads to its own.
+        if pooled and not is_first:
+            raise LedgerError(_ASYNCPG)
 
     async def execute(self, sql: str, parameters: Sequence[Any]) -> Done:
         with _unprepared(self._pooled):
@@ -291,8 +312,11 @@ def _known_pooled(driver: Any, pooler: bool | None) -> bool | None:
     """Return whether our statements on the driver's connection must not be prepared by name; None: look."""
     if getattr(driver, "prepare_threshold", None) is None:
         return False  # Not psycopg, or it prepares nothing.
-    if pooler is not None:
-        return pooler
+    return _remembered(driver) if pooler is None else pooler
+
+
+def _remembered(driver: Any) -> bool | None:
+    """Return whether a pooler is before *driver*, and True on its first call; None: look."""
     if driver not in _POOLED:
         # A connection for one call alone is not worth a look: unprepared is right either way.
         _POOLED[driver] = None
