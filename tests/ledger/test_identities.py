@@ -1,0 +1,188 @@
+"""Sequences that are behind their ids, as after a switchover by logical replication: found and set before they hurt."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.errors import LedgerError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger.identities import Identities
+from tests.support.books import execute, problems, read_books
+from tests.support.callers import KINDS, CallerKind
+from tests.support.calls import deposit, withdraw
+
+TABLES = ["postings", "anomalies"]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The ledgers are for asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture
+def url(postgres_url: str) -> str:
+    """A ledger with forty postings and forty anomalies."""
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal(1000))
+        for number in range(39):
+            ledger.apply(withdraw(f"old-{number}", amount_cents=1))
+        for number in range(40):
+            ledger.keep_anomaly("deposit", "unreadable", b"%d" % number)
+    return postgres_url
+
+
+def _set_back(url: str, value: int = 1) -> None:
+    for table in TABLES:
+        execute(url, f"SELECT setval('game_operator_{table}_id_seq', {value}, false)")
+
+
+def _ids(url: str, table: str) -> list[int]:
+    return [row[0] for row in execute(url, f"SELECT id FROM game_operator_{table} ORDER BY id")]
+
+
+def _use(ledger: SqlLedger) -> None:
+    """Store a posting by the express lane, one the long way, and an anomaly."""
+    assert ledger.apply(withdraw("new")).applied
+    assert ledger.apply(deposit("new", amount_cents=5, round_id="r1")).applied
+    ledger.keep_anomaly("deposit", "unreadable", b"new")
+
+
+def test_a_sequence_set_back_before_we_connect(url: str) -> None:
+    """It is set above the highest id before the first row is stored."""
+    _set_back(url)
+    with SqlLedger(url) as ledger:
+        _use(ledger)
+    assert _ids(url, "postings")[40:] == [1041, 1042]
+    assert _ids(url, "anomalies")[40:] == [1041]
+    assert problems(read_books(url)) == []
+
+
+def test_a_sequence_set_back_while_we_are_connected(url: str) -> None:
+    """The first id that is taken already has the sequences set, and the call is applied."""
+    with SqlLedger(url) as ledger:
+        _set_back(url)
+        _use(ledger)
+    assert min(_ids(url, "postings")[40:]) > 1000
+    assert min(_ids(url, "anomalies")[40:]) > 1000
+    assert problems(read_books(url)) == []
+
+
+@pytest.mark.anyio
+async def test_a_sequence_set_back_under_tasks(url: str) -> None:
+    """The same under asyncio."""
+    async with AsyncSqlLedger(url) as ledger:
+        _set_back(url)
+        assert (await ledger.apply(withdraw("new"))).applied
+        await ledger.keep_anomaly("deposit", "unreadable", b"new")
+    assert min(_ids(url, "postings")[40:]) > 1000
+    assert min(_ids(url, "anomalies")[40:]) > 1000
+
+
+def test_rows_do_not_land_in_holes(url: str) -> None:
+    """Where ``prune`` has left holes nothing collides; the new row comes last all the same."""
+    execute(
+        url,
+        "UPDATE game_operator_meta SET value = 1 WHERE name = 'pruning'; "
+        "DELETE FROM game_operator_postings WHERE id < 30; "
+        "UPDATE game_operator_meta SET value = 0 WHERE name = 'pruning'",
+    )
+    _set_back(url)
+    with SqlLedger(url) as ledger:
+        assert ledger.apply(withdraw("new")).applied
+    assert execute(url, "SELECT tx_id FROM game_operator_postings ORDER BY id DESC LIMIT 1") == [("withdraw:bet:new",)]
+
+
+@pytest.mark.parametrize("value", [41, 5000])
+def test_a_sequence_that_is_not_behind_stays(url: str, value: int) -> None:
+    """Numbers go on where they stood, and a sequence that stands higher is not lowered."""
+    _set_back(url, value)
+    for number in range(2):
+        with SqlLedger(url) as ledger:
+            assert ledger.apply(withdraw(f"new-{number}")).applied
+    assert _ids(url, "postings")[40] >= value
+    assert _ids(url, "postings")[41] > _ids(url, "postings")[40]
+
+
+def test_numbers_go_on_without_a_step(url: str) -> None:
+    """A ledger that is opened again, and nothing else, skips nothing."""
+    for number in range(3):
+        with SqlLedger(url) as ledger:
+            assert ledger.apply(withdraw(f"new-{number}")).applied
+    assert _ids(url, "postings")[40:] == [41, 42, 43]
+
+
+JOINED = ["psycopg", "psycopg async", "sqlalchemy connection, psycopg", "sqlalchemy async connection, asyncpg"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in [*JOINED, "django, postgres"]], ids=str)
+def test_joined_calls(url: str, kind: CallerKind) -> None:
+    """In a caller's transaction the sequence is set and the call applied; the transaction goes on."""
+    with kind.open(url) as joining:
+        _set_back(url)
+        joining.begin()
+        assert joining.apply(withdraw("new")).applied
+        assert joining.scalar("SELECT 1") == 1
+        joining.commit()
+    assert min(_ids(url, "postings")[40:]) > 1000
+    assert problems(read_books(url)) == []
+
+
+@pytest.fixture
+def limited(url: str) -> Iterator[str]:
+    """The same ledger for a role that may use the tables, and not look at their sequences."""
+    execute(url, "CREATE ROLE limited LOGIN")
+    execute(url, "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO limited")
+    yield url.replace("user=postgres", "user=limited")
+    execute(url, "DROP OWNED BY limited")
+    execute(url, "DROP ROLE limited")
+
+
+def test_without_the_right_to_look(url: str, limited: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A warning says so; where an id is taken already, the call fails with an error that names the command."""
+    caplog.set_level("WARNING", "game_operator.ledger")
+    with SqlLedger(limited, migrate=False) as ledger:
+        assert ledger.apply(withdraw("fine")).applied
+        assert "may not look at the sequence public.game_operator_postings_id_seq" in caplog.text
+        _set_back(url)
+        for _ in range(2):
+            with pytest.raises(LedgerError, match=r"SELECT setval\('public.game_operator_postings_id_seq', 1041\)"):
+                ledger.apply(withdraw("new"))
+        assert ledger.bet("new") is None
+    assert [record.levelname for record in caplog.records].count("ERROR") == 1
+
+
+def test_without_the_right_to_set(url: str, limited: str, caplog: pytest.LogCaptureFixture) -> None:
+    """One error for each sequence names the command, before any row is stored; with the right it is set."""
+    caplog.set_level("WARNING", "game_operator.ledger")
+    execute(url, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO limited")
+    _set_back(url)
+    with SqlLedger(limited, migrate=False):
+        pass
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert [
+        f"setval('public.game_operator_{table}_id_seq', 1040)" in text for table, text in zip(TABLES, told, strict=True)
+    ]
+    execute(url, "GRANT UPDATE ON ALL SEQUENCES IN SCHEMA public TO limited")
+    with SqlLedger(limited, migrate=False) as ledger:
+        assert ledger.apply(withdraw("new")).applied
+
+
+def test_whose_violation_it_is(url: str) -> None:
+    """The keys of our own identities, whatever the driver says around them; nobody else's."""
+    identities = Identities("game_operator_")
+    for table in TABLES:
+        assert identities.table_of(_violation(url, f"game_operator_{table}")) == f"game_operator_{table}"
+    assert identities.table_of(_violation(url, "game_operator_meta")) is None
+    assert Identities("other_").table_of(_violation(url, "game_operator_postings")) is None
+
+
+def _violation(url: str, table: str) -> Any:
+    with psycopg.connect(url) as connection:
+        with pytest.raises(psycopg.errors.UniqueViolation) as raised:
+            connection.execute(f"INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM {table}".encode())
+        connection.rollback()
+        return raised.value
