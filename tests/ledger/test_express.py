@@ -30,6 +30,17 @@ def test_what_a_rollback_has_dropped_is_prepared_again(postgres_url: str) -> Non
         assert connection.wait(prepared.execution(statement)) == [["ab"]]
 
 
+def test_a_name_leads_to_no_statement_of_another(postgres_url: str) -> None:
+    """As behind a pooler that we did not recognise: the server connection changes, and another has prepared there."""
+    with psycopg.connect(postgres_url, autocommit=True) as one, psycopg.connect(postgres_url, autocommit=True) as other:
+        theirs, ours = Prepared(one.pgconn), Prepared(other.pgconn)
+        one.wait(theirs.execution(Statement("SELECT 'theirs ' || $1", ["a"])))
+        statement = Statement("SELECT 'ours ' || $1", ["b"])
+        other.wait(ours.execution(statement))
+        ours._pgconn = one.pgconn
+        assert one.wait(ours.execution(statement)) == [["ours b"]]
+
+
 def test_what_the_server_refuses_is_raised_as_psycopg_would(postgres_url: str) -> None:
     """The ledger tells a race lost from a broken server by the class; the connection can be used afterwards."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:

@@ -133,11 +133,12 @@ def test_a_role_that_asks_for_no_warnings(lonely: PostgresServer) -> None:
         _in_doubt(lonely.url, ledger.apply)
 
 
-def test_the_repeat_finds_the_truth(lonely: PostgresServer) -> None:
+@pytest.mark.parametrize("terms", WAYS)
+def test_the_repeat_finds_the_truth(lonely: PostgresServer, terms: Terms) -> None:
     """It waits for the standby as the call did, and is answered once the standby has all that came before."""
     with SqlLedger(lonely.url) as ledger, ThreadPoolExecutor(1) as pool:
-        call = _in_doubt(lonely.url, ledger.apply)
-        repeated = pool.submit(ledger.apply, call)
+        call = _in_doubt(lonely.url, lambda call: ledger.apply(call, terms=terms))
+        repeated = pool.submit(ledger.apply, call, terms=terms)
         _until_waiting(lonely.url)
         _set_standby(lonely, "")
         assert repeated.result().replayed
