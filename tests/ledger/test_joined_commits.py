@@ -13,10 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import psycopg
 import pytest
 from sqlalchemy import create_engine, event, text
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Outcome, SqlLedger, TableAccounts, joined_block
@@ -30,7 +33,23 @@ from tests.support.joined_wallets import WALLETS, of_sqlite3
 from tests.support.postgres import PostgresServer
 from tests.support.webhooks import encoded
 
+
+class _Base(DeclarativeBase):
+    pass
+
+
+class _Visit(_Base):
+    __tablename__ = "visits"
+    id: Mapped[int] = mapped_column(primary_key=True)
+
+
 pytestmark = pytest.mark.filterwarnings("ignore:AcceptUnsigned lets anybody:UserWarning")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Database drivers live on asyncio."""
+    return "asyncio"
 
 
 @pytest.fixture(scope="module")
@@ -360,8 +379,6 @@ async def test_a_manager_of_the_other_kind(sqlite_ledger: SqlLedger, tmp_path: P
     """One that blocks is refused under asyncio, and one that is awaited in a thread."""
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
     awaited, engine = AsyncSqlLedger(url), create_engine(url)
-    from sqlalchemy.ext.asyncio import create_async_engine
-
     anything: Any = engine.begin
     with pytest.raises(TypeError, match="would block the event loop: use JoinedWallet"):
         await AsyncJoinedWallet(awaited, anything).withdraw(withdraw())
@@ -369,6 +386,57 @@ async def test_a_manager_of_the_other_kind(sqlite_ledger: SqlLedger, tmp_path: P
     with pytest.raises(TypeError, match="is for asyncio: use AsyncJoinedWallet"):
         JoinedWallet(sqlite_ledger, anything).withdraw(withdraw())
     await awaited.close()
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_a_flush_of_the_orm_that_fails_and_is_swallowed(
+    database: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """SQLAlchemy itself rolls the transaction back then, on SQLite too; in begin_nested() only the savepoint."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}" if database == "sqlite" else request.getfixturevalue("emptied_url")
+    engine = create_engine(sqlalchemy_url(url, "pysqlite" if database == "sqlite" else "psycopg"))
+    _Base.metadata.create_all(engine)
+    with sessionmaker(engine).begin() as session:
+        session.add(_Visit(id=1))
+
+    def after(call: Any, _outcome: Outcome, session: Session) -> None:
+        with suppress(IntegrityError), session.begin_nested() if call.bet_id == "nested" else nullcontext():
+            session.add(_Visit(id=1))
+            session.flush()
+
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal("10.00"))
+        wallet = JoinedWallet(ledger, sessionmaker(engine).begin, after)
+        with pytest.raises(LedgerError, match="swallowed the error of a flush"):
+            wallet.withdraw(withdraw())
+        assert wallet.withdraw(withdraw("nested")).balance_cents == 500
+        assert ledger.bet("b1") is None
+    engine.dispose()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("driver", ["asyncpg", "aiosqlite"])
+async def test_a_call_that_is_cancelled_leaves_nothing(
+    driver: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """At its budget the receiver cancels a call: the transaction is rolled back, and the repeat is applied."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}" if driver == "aiosqlite" else request.getfixturevalue("emptied_url")
+    engine = create_async_engine(sqlalchemy_url(url, driver))
+    scopes = [anyio.CancelScope()]
+
+    async def after(*_: Any) -> None:
+        if scopes:
+            scopes.pop().cancel()
+            await anyio.sleep_forever()
+
+    async with AsyncSqlLedger(url) as ledger:
+        await ledger.open_account("p1", Decimal("10.00"))
+        wallet = AsyncJoinedWallet(ledger, engine.begin, after)
+        with scopes[0]:
+            await wallet.withdraw(withdraw())
+        assert (await ledger.balance("p1"), await ledger.bet("b1")) == (1000, None)
+        assert (await wallet.withdraw(withdraw())).balance_cents == 500
+    await engine.dispose()
 
 
 @pytest.mark.anyio

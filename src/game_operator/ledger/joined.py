@@ -62,6 +62,8 @@ _ROLLBACK_SECONDS = 5
 _UNDEFINED_TABLE = "42P01"
 _NO_TRANSACTION = "25P01"
 _FAILED_TRANSACTION = "25P02"
+#: Django and SQLAlchemy refuse further statements after one that failed.
+_REFUSED_BY_LIBRARY = frozenset({"TransactionManagementError", "PendingRollbackError"})
 #: PostgreSQL has rolled back, and asks to repeat: serialization failures and deadlocks.
 _AGAIN = frozenset({"40001", "40P01"})
 #: What waits for the disk in SQLite: FULL and EXTRA.
@@ -360,7 +362,7 @@ def _raise_broken(failed: Exception) -> NoReturn:
     """Raise what the operator's own statements have made of the transaction in which a call is held."""
     if asks_to_repeat(failed):
         raise failed
-    if _FAILED_TRANSACTION in sqlstates(failed) or type(failed).__name__ == "TransactionManagementError":  # Django's
+    if _FAILED_TRANSACTION in sqlstates(failed) or type(failed).__name__ in _REFUSED_BY_LIBRARY:
         raise LedgerError(
             "after() swallowed the error of a statement, and a failed statement fails the whole transaction. Nothing "
             "of the call is kept: its repeat is applied afresh. Let the error through, or put a statement that may "
@@ -368,6 +370,7 @@ def _raise_broken(failed: Exception) -> NoReturn:
             "Django."
         ) from failed
     raise LedgerError(
-        "after() has ended the transaction by itself (commit, rollback, executescript), or lost its connection. "
-        "Whether the call was kept is unknown: its repeat finds out. Leave commit and rollback to transaction=."
+        "after() has ended the transaction by itself (commit, rollback, executescript), or swallowed the error of a "
+        "flush, after which SQLAlchemy does, or lost its connection. Whether the call was kept is unknown: its repeat "
+        "finds out. Leave commit and rollback to transaction=, and let errors through."
     ) from failed
