@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -306,6 +307,33 @@ def test_shared_is_a_flag() -> None:
     assert TableAccounts(table="wallets", key="id", balance="balance", shared=True).shared
     with pytest.raises(ConfigurationError, match="shared must be True or False"):
         TableAccounts(table="wallets", key="id", balance="balance", shared="no")  # type: ignore[arg-type]
+
+
+def test_money_is_conserved_under_concurrency(url: str) -> None:
+    """Eight threads on two ledgers, two currencies of one player, and each bet from two threads at once."""
+    with SqlLedger(url, accounts=WALLETS) as one, SqlLedger(url, accounts=WALLETS) as two:
+        wallets = [Wallet(ledger, account_of=_by_currency) for ledger in (one, two)]
+
+        def play(thread: int) -> None:
+            for number in range(12):
+                wallet, player = wallets[(thread + number) % 2], f"p{1 + number % 2}"
+                where = "tokyo" if player == "p1" and number % 3 else None
+                bet = f"bet {thread // 2} {number}"
+                wallet.withdraw(withdraw(bet, player, 10 + number, instance_id=where))
+                wallet.deposit(deposit(bet, player, 20 * (number % 2)))
+
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(play, range(8)))
+    moved = _run(
+        url,
+        "SELECT coalesce(to_account, from_account), "
+        "sum(CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END) "
+        "FROM game_operator_postings GROUP BY 1",
+    )
+    opening = {("p1", "EUR"): 1000, ("p1", "JPY"): 2000, ("p2", "EUR"): 3000}
+    cents = {parts_of_account(account, 2): int(delta) for account, delta in moved}
+    assert _balances(url) == {key: opening[key] + cents[key] for key in opening}
+    assert _run(url, "SELECT count(*) FROM game_operator_bets WHERE state = 'CLOSED'") == [(4 * 12,)]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
