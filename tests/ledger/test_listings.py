@@ -157,6 +157,18 @@ def test_calls_do_not_wait_for_a_page(postgres_url: str, table: str) -> None:
             assert len(page.result()) == 1
 
 
+def test_a_server_may_restart_between_two_pages(postgres_url: str) -> None:
+    """The next page is read over another connection; every bet is there once."""
+    filled(postgres_url, 1_500)
+    with SqlLedger(postgres_url) as ledger:
+        bets = ledger.bets()
+        found = [next(bets).bet_id]
+        others = "pid <> pg_backend_pid() AND datname = current_database()"
+        run(postgres_url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+        found += [bet.bet_id for bet in bets]
+    assert len(found) == len(set(found)) == 1_500
+
+
 class Counting(ThreadPoolExecutor):
     """Threads that count what they are given."""
 

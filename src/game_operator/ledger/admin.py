@@ -398,7 +398,8 @@ def old_bets(
     ledger: SqlAdmin, before_millis: int, most: int, *, only_open: bool, source: str | None
 ) -> list[BetRecord]:
     """Return at most *most* bets that were opened before a time, the oldest first."""
-    return ledger._survey(lambda: bets_before(ledger._prefix, before_millis, most, only_open=only_open, source=source))
+    with ledger._listing() as read:
+        return read(lambda: bets_before(ledger._prefix, before_millis, most, only_open=only_open, source=source))
 
 
 def _nothing() -> Generator[Step, Any, None]:
