@@ -388,3 +388,55 @@ def test_in_a_process_of_its_own(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
     assert command("ledger", "open", "p1", "1.00", "--database", url).out == "p1 holds 1.00.\n"
     assert command("ledger", "verify", **{VARIABLE: url}).code == 0
+
+
+def test_sources(run: Run, database: str) -> None:
+    """The first call's, and those that were added; the open bets of the others are shown, for a rename strands them."""
+    with SqlLedger(database) as ledger:
+        ledger.open_account("p1", Decimal(100))
+    assert run("ledger", "sources").out.startswith("The ledger knows no source yet")
+    with SqlLedger(database) as ledger:
+        ledger.apply(withdraw("b1"))
+    told = run("ledger", "add-source", "live")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith("The ledger takes calls of live.\n")
+    assert '"" has 1 open bet. If live is a new name for it, they are stranded' in " ".join(told.out.split())
+    assert run("ledger", "add-source", "live", "--json").document["others"][0]["open_bets"] == 1
+    assert [each["name"] for each in run("ledger", "sources", "--json").document["sources"]] == ["", "live"]
+    assert said(run("ledger", "sources").out)["live"] == "added, 0 open bets"
+    told = run("ledger", "add-source", "a" * 257)
+    assert (told.code, "at most 256 characters" in told.err) == (2, True)
+
+
+def test_migrating_and_back(run: Run, database: str) -> None:
+    """The latest migration is undone and done again; looking at tables of the version before says what to run."""
+    play(database, withdraw("b1"))
+    assert run("ledger", "migrate").out == "The tables game_operator_* have version 2.\n"
+    assert run("ledger", "migrate", "--back", "--json").document == {"version": 1}
+    told = run("ledger", "verify")
+    assert (told.code, told.out) == (2, "")
+    assert "have version 1, and this program needs version 2. Run `game-operator ledger migrate`" in told.err
+    assert run("ledger", "migrate", "--back").code == 2
+    assert run("ledger", "migrate").code == 0
+    assert run("ledger", "verify").code == 0
+
+
+def test_clocks(run: Run, database: str) -> None:
+    """An account of the future comes back, and prune asks for the time where the clock is in doubt."""
+    play(database, withdraw("b1"))
+    day = 86_400_000
+    later = [
+        f"UPDATE {{p}}{table} SET at_millis = at_millis + {365 * day}" for table in ("accounts", "postings", "calls")
+    ]
+    damage(database, later)
+    assert "a clock is wrong" in " ".join(run("ledger", "prune").err.split())
+    assert run("ledger", "correct-time", "p1", "--json").document["account"] == "p1"
+    assert run("ledger", "prune").code == 0
+    told = run("ledger", "correct-time", "p1")
+    assert (told.code, "is not in the future" in told.err) == (1, True)
+    assert run("ledger", "verify").code == 0
+    damage(database, [f"UPDATE {{p}}postings SET at_millis = at_millis - {430 * day}", "DELETE FROM {p}corrections"])
+    assert "pass for old ones" in " ".join(run("ledger", "prune").err.split())
+    assert run("ledger", "prune", "--now", "2020-01-01").code == 1, "the newest posting is later"
+    assert run("ledger", "prune", "--now", "2100-01-01T12:00").code == 0
+    assert run("ledger", "prune", "--now", "soon").code == 2

@@ -111,7 +111,7 @@ def test_the_way_back(database_url: str) -> None:
         assert migrated_back(ledger) == VERSION - 1 == 1
         assert rows(database_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(1,)]
         assert ledger.apply(withdraw("b2")).applied
-    with pytest.raises(SchemaError, match="missing or old"):
+    with pytest.raises(SchemaError, match="have version 1, and this program needs version 2"):
         SqlLedger(database_url, migrate=False)
     old_withdraw(database_url, "b3")
     with SqlLedger(database_url) as ledger:

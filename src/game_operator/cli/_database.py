@@ -56,6 +56,7 @@ AccountsUnit = Annotated[
     typer.Option(metavar="cents|units|micros", help="What the balance counts; else cents.", rich_help_panel=_ACCOUNTS),
 ]
 
+_OLD = " and this program needs version "
 _BEFORE_STATEMENTS = "Run these statements:\n\n"
 
 
@@ -103,9 +104,13 @@ def tables_missing(prefix: str, advice: str) -> Iterator[None]:
     try:
         yield
     except SchemaError as refused:
-        _, told, statements = str(refused).partition(_BEFORE_STATEMENTS)
+        before, told, statements = str(refused).partition(_BEFORE_STATEMENTS)
         if not told:
             raise
+        if _OLD in before:
+            raise TablesMissingError(
+                f"{before}Run `game-operator ledger migrate`: programs that run already go on.", statements
+            ) from None
         raise TablesMissingError(missing(prefix, advice), statements) from None
 
 

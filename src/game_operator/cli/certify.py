@@ -11,7 +11,7 @@ import typer
 from game_operator.cli._database import PREFIX
 from game_operator.cli._failures import ExitCode, StoppedError
 from game_operator.cli._options import AsJson
-from game_operator.cli._output import error_console, visible, write_document
+from game_operator.cli._output import error_console, say, visible, write_document
 from game_operator.cli.profile import read_profile
 from game_operator.errors import ConfigurationError, RequestNotSentError
 
@@ -184,6 +184,12 @@ def certify(
     run_id = f"certify-{secrets.token_hex(4)}"
     from game_operator.certify.certifying import certify as certify_wallet
 
+    if not as_json:
+        say(
+            "A wallet over a ledger of this package registers its source with the first call, for good, if the ledger "
+            "knows none yet: let it be the one that goes live.",
+            error=True,
+        )
     stop = Stop(run_id)
     with stop.listening():
         with _in_our_words(), _progress() as on_verdict:

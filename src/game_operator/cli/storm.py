@@ -229,7 +229,25 @@ def _books(
         raise ConfigurationError(f"There is no file {shown(str(file))}. Pass the ledger that the wallet serves from.")
     check_elsewhere(address, table_prefix, accounts)
     ids = () if players_file is None else tuple(read_players(players_file))
-    return LedgerBooks(address, table_prefix=table_prefix, source=source, accounts=accounts), ids
+    books = LedgerBooks(address, table_prefix=table_prefix, source=source, accounts=accounts)
+    _warn_of_source(source, books.sources())
+    return books, ids
+
+
+def _warn_of_source(source: str, known: list[str]) -> None:
+    """Say before the first call what it registers for good, or that the audit would look in the wrong place."""
+    if not known:
+        say(
+            "The ledger knows no source yet: this storm registers the wallet's for good. Let it be the one that goes "
+            "live, or play on a database of your own.",
+            error=True,
+        )
+    elif source not in known:
+        say(
+            f"The ledger does not know the source {shown(source)}; it knows {', '.join(map(shown, known))}. Bets are "
+            "audited under --source: pass the wallet's.",
+            error=True,
+        )
 
 
 def _head(

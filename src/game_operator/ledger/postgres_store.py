@@ -17,7 +17,7 @@ from game_operator.ledger.book import Item
 from game_operator.ledger.identities import Identities
 from game_operator.ledger.lending import SAVE, broken_by, is_lent
 from game_operator.ledger.postgres import PostgresDialect
-from game_operator.ledger.schema import VERSION, check_version, ddl
+from game_operator.ledger.schema import VERSION, check_version, ddl, tables_needed
 from game_operator.ledger.script import Execute, Step, Together, answered, awaited_answer, drive, drive_async
 
 try:
@@ -134,10 +134,9 @@ def _migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
         stored = rows[0][0] if rows else None
     version = check_version(stored, prefix)
     if version != VERSION:
-        text = ddl("postgres", prefix, after=version)
         if not migrate:
-            raise SchemaError(f"The tables {prefix}* are missing or old. Run these statements:\n\n{text}")
-        yield from _migrated(text)
+            raise tables_needed("postgres", prefix, version)
+        yield from _migrated(ddl("postgres", prefix, after=version))
     yield from _check_grants(prefix)
 
 

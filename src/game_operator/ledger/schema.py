@@ -9,7 +9,7 @@ from game_operator.errors import ConfigurationError, SchemaError, shown
 from game_operator.ledger.script import Execute, Step
 
 __all__ = ["OLDEST_WRITER", "VERSION", "back", "check_prefix", "check_version", "check_writer", "ddl", "stored_version"]
-__all__ += ["refuse_writer"]
+__all__ += ["refuse_writer", "tables_needed"]
 
 #: The version of the tables that this program reads and writes.
 VERSION = 2
@@ -49,6 +49,12 @@ def check_version(version: int | None, prefix: str) -> int:
             "A newer program has migrated them: upgrade this one. Programs that ran before go on."
         )
     return version or 0
+
+
+def tables_needed(dialect: str, prefix: str, version: int) -> SchemaError:
+    """Return the error for tables that have an older *version* than this program needs, or none (0)."""
+    told = f"have version {version}, and this program needs version {VERSION}" if version else "are missing or old"
+    return SchemaError(f"The tables {prefix}* {told}. Run these statements:\n\n{ddl(dialect, prefix, after=version)}")
 
 
 def refuse_writer(oldest: int | None, prefix: str) -> None:

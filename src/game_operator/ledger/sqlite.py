@@ -32,7 +32,7 @@ from game_operator.ledger.rows import (
     call_rows,
     changed_bet_rows,
 )
-from game_operator.ledger.schema import OLDEST_WRITER, VERSION, check_version, ddl, refuse_writer
+from game_operator.ledger.schema import OLDEST_WRITER, VERSION, check_version, ddl, refuse_writer, tables_needed
 from game_operator.ledger.script import ConflictError, Execute, Loaded, Step, Together, answered, drive
 from game_operator.ledger.sources import Sources
 from game_operator.ledger.sql_text import IN_LIST, one_or_many
@@ -285,10 +285,9 @@ class SqliteStore:
         version = check_version(stored, self._prefix)
         if version == VERSION:
             return
-        text = ddl("sqlite", self._prefix, after=version)
         if not migrate:
-            raise SchemaError(f"The tables {self._prefix}* are missing or old. Run these statements:\n\n{text}")
-        for statement in statements_of(text):
+            raise tables_needed("sqlite", self._prefix, version)
+        for statement in statements_of(ddl("sqlite", self._prefix, after=version)):
             connection.execute(statement)
 
     def _stored_version(self, connection: sqlite3.Connection) -> int | None:
