@@ -16,7 +16,7 @@ import pytest
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, Terms
-from game_operator.ledger.commit_doubt import CommitDoubt, CommitWatch
+from game_operator.ledger.commit_doubt import SHOW_WARNINGS, CommitDoubt, CommitWatch, psycopg_of
 from game_operator.models.webhooks import WithdrawCall
 from tests.support.books import execute
 from tests.support.callers import KINDS, CallerKind
@@ -159,12 +159,12 @@ WATCHED += ["sqlalchemy async connection, psycopg", "django, postgres"]
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in WATCHED], ids=str)
 def test_a_watched_commit_of_a_caller(lonely: PostgresServer, kind: CallerKind) -> None:
     """CommitWatch raises after the caller's own commit was acknowledged with a warning; without one it is silent."""
-    with kind.open(lonely.url) as joining:
+    with _without_warnings(lonely.url), kind.open(lonely.url) as joining:
 
         def apply(call: WithdrawCall) -> Outcome:
             with CommitWatch() as watch:
                 joining.begin()
-                joining.execute("SET LOCAL synchronous_commit = on")
+                joining.execute(f"SELECT {SHOW_WARNINGS}, set_config('synchronous_commit', 'on', true)")
                 outcome = joining.apply(call)
                 watch.observe(joining.connection)
                 joining.commit()
@@ -176,8 +176,6 @@ def test_a_watched_commit_of_a_caller(lonely: PostgresServer, kind: CallerKind) 
 
 
 def _handlers(connection: Any) -> list[Any]:
-    from game_operator.ledger.commit_doubt import psycopg_of
-
     driver = psycopg_of(connection)
     return list(driver._notice_handlers) if driver is not None else []
 

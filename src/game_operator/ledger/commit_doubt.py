@@ -10,7 +10,13 @@ from typing import Any
 
 from game_operator.errors import LedgerUnavailableError
 
-__all__ = ["CommitDoubt", "CommitWatch", "psycopg_of"]
+__all__ = ["SHOW_WARNINGS", "CommitDoubt", "CommitWatch", "psycopg_of"]
+
+#: A column for a SELECT in a caller's transaction: the server sends warnings until its end, whatever the role prefers.
+SHOW_WARNINGS = (
+    "(SELECT set_config('client_min_messages', 'warning', true) WHERE current_setting('client_min_messages') IN "
+    "('error', 'fatal', 'panic'))"
+)
 
 _LOG = logging.getLogger("game_operator.ledger")
 _WAITS_FOR_STANDBY = "SyncRepWaitForLSN"
@@ -64,7 +70,8 @@ class CommitWatch:
             ...
             watch.observe(connection)
 
-    The server sends warnings only where ``client_min_messages`` is warning or lower, which is PostgreSQL's default.
+    The server sends warnings only where ``client_min_messages`` is warning or lower, which is PostgreSQL's default;
+    SHOW_WARNINGS sees to it.
 
     Raises:
         LedgerUnavailableError: On leaving a block that raised nothing: the commit is in doubt. Never retry it.
