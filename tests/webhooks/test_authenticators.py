@@ -70,6 +70,21 @@ def test_a_signature_in_either_alphabet_is_accepted(
     assert "none of the keys" in _asked(RsaSignature(public_key), ("signature", written(raw[::-1]).decode()))
 
 
+@pytest.mark.parametrize("blanks", [(" ", ""), ("", "\t"), (" \t ", "\t  ")])
+def test_blanks_around_a_signature_are_not_part_of_it(
+    blanks: tuple[str, str], public_key: RSAPublicKey, private_key: RSAPrivateKey
+) -> None:
+    """E04: spaces and tabs (RFC 9110 §5.5), which some servers leave; those within still count."""
+    before, behind = blanks
+    good = signature_of(private_key, _BODY)
+    assert _asked(RsaSignature(public_key), ("signature", before + good + behind)) == ""
+    assert _asked(RsaSignature(public_key), ("signature", good[:9] + before + behind + good[9:]))
+    secret = b"0123456789abcdef"
+    for text in (hmac.digest(secret, _BODY, "sha256").hex(), b64encode(hmac.digest(secret, _BODY, "sha256")).decode()):
+        assert _asked(HmacSignature(secret), ("signature", before + text + behind)) == ""
+        assert _asked(HmacSignature(secret), ("signature", text[:9] + before + behind + text[9:]))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -79,7 +94,8 @@ def test_a_signature_in_either_alphabet_is_accepted(
         pytest.param(lambda text: text + "AAAA", id="E04 too long"),
         pytest.param(lambda text: text[:-3] + "!" + text[-2:], id="E04 another character"),
         pytest.param(lambda text: text[:100] + "\n" + text[100:], id="E04 a line break"),
-        pytest.param(lambda text: " " + text, id="E04 a space"),
+        pytest.param(lambda text: "\xa0" + text, id="E04 a space of another kind"),
+        pytest.param(lambda text: text + "\x0b", id="E04 a vertical tab"),
         pytest.param(lambda text: text[:100] + "    " + text[100:], id="E04 four spaces"),
         pytest.param(lambda text: text + "======", id="E04 too much padding"),
         pytest.param(lambda text: text[:100] + "=" + text[100:], id="E04 padding inside"),
@@ -417,6 +433,39 @@ def test_forwarded_headers_may_repeat() -> None:
     assert _asked(authenticator, real, spoofed, peer="10.0.0.1") == ""
     ours = IpAllowList(["10.0.0.0/8"], trusted_proxies=["10.0.0.0/8"])
     assert _asked(ours, ("X-Forwarded-For", "10.0.0.2"), peer="10.0.0.1")  # Nobody but proxies is named.
+
+
+@pytest.mark.parametrize(
+    ("headers", "trusts", "accepted", "logged"),
+    [
+        pytest.param(["Content-Length: 2", "X-Forwarded-For: 192.0.2.7"], False, True, 0, id="a length"),
+        pytest.param(["Transfer-Encoding: chunked", "X-Forwarded-For: 192.0.2.7"], False, False, 1, id="chunks"),
+        pytest.param(["X-Forwarded-For: 192.0.2.7", "Transfer-Encoding: Chunked"], False, False, 1, id="behind it"),
+        pytest.param(["Transfer-Encoding: gzip, chunked", "X-Forwarded-For: 192.0.2.7"], False, False, 1, id="more"),
+        pytest.param(["Transfer-Encoding: chunked", "X-Forwarded-For: 192.0.2.7"], True, True, 0, id="trusted chunks"),
+        pytest.param(["Transfer-Encoding: chunked", "X-Forwarded-For: 192.0.2.8"], True, False, 0, id="of a stranger"),
+        pytest.param(["Transfer-Encoding: chunked"], False, False, 0, id="chunks that name nobody"),
+    ],
+)
+def test_a_chunked_request_names_nobody(
+    headers: list[str], trusts: bool, accepted: bool, logged: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """E10: what looks like a header may be a trailer, which anybody can write; the first refusal is an error."""
+    proxied = IpAllowList(["192.0.2.7"], trusted_proxies=["10.0.0.0/8"], trust_chunked=trusts)
+    pairs = [(name, value) for name, _, value in (each.partition(": ") for each in headers)]
+    for _ in range(3):
+        assert (_asked(proxied, *pairs, peer="10.0.0.1") == "") is accepted
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * logged
+    assert all("IpAllowList(trust_chunked=True)" in record.getMessage() for record in caplog.records)
+    # Who connects without a proxy needs no header.
+    assert _asked(IpAllowList(["192.0.2.7"]), *pairs, peer="192.0.2.7") == ""
+
+
+def test_trust_chunked_is_a_truth_value() -> None:
+    """A text such as "no" is not taken for True."""
+    odd: Any = "no"
+    with pytest.raises(TypeError, match="trust_chunked must be True or False, not 'no'"):
+        IpAllowList(["192.0.2.7"], trust_chunked=odd)
 
 
 @pytest.mark.parametrize("networks", [[], "192.0.2.7", ["nonsense"], ["192.0.2.7/24"], [None]])

@@ -22,6 +22,8 @@ from game_operator.webhooks import WebhookReceiver, asgi_app
 if TYPE_CHECKING:
     import uvicorn
 
+    from game_operator.cli._http_connections import Connections
+
 __all__ = ["Plan", "serve_until_stopped"]
 
 _BACKLOG: Final = 2048
@@ -48,6 +50,8 @@ class Plan:
     table_prefix: str
     access_log: bool
     stop_with_stdin: bool
+    max_connections: int | None
+    request_seconds: float
     accounts: TableAccounts | None = None
 
 
@@ -60,25 +64,34 @@ def serve_until_stopped(plan: Plan, announce: Callable[[str, str], object]) -> N
         LedgerError: The database cannot be reached, or its tables are not what they should be.
     """
     _check_extra()
+    from game_operator.cli._http_connections import Connections, most_connections
+
+    connections = Connections(most_connections(plan.max_connections), plan.request_seconds)
     with _logging(plan.access_log), _listener(plan.host, plan.port) as listener:
         ledger = AsyncSqlLedger(
             plan.database, accounts=plan.accounts, migrate=plan.migrate, table_prefix=plan.table_prefix
         )
         wallet = AsyncWallet(ledger, profile=plan.receiver.profile, source=plan.source)
         application = asgi_app(plan.receiver, wallet, prefix=plan.prefix)
-        config = _config(application, plan)
+        config = _config(application, plan, connections)
         url = _url(listener, plan.prefix)
         server = _server(config, lambda: announce(url, shown_address(plan.database)))
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_serve(server, ledger, listener, plan))
+            runner.run(_serve(server, ledger, listener, connections, plan))
 
 
-async def _serve(server: "uvicorn.Server", ledger: AsyncSqlLedger, listener: socket.socket, plan: Plan) -> None:
+async def _serve(
+    server: "uvicorn.Server", ledger: AsyncSqlLedger, listener: socket.socket, connections: "Connections", plan: Plan
+) -> None:
     async with ledger:
         await _check_balances_here(ledger)
         if plan.stop_with_stdin:
             when_stdin_ends(lambda: setattr(server, "should_exit", True))
-        await server.serve([listener])
+        watching = asyncio.create_task(connections.watch())
+        try:
+            await server.serve([listener])
+        finally:
+            watching.cancel()
 
 
 async def _check_balances_here(ledger: AsyncSqlLedger) -> None:
@@ -96,13 +109,15 @@ def _check_extra() -> None:
         )
 
 
-def _config(application: Any, plan: Plan) -> "uvicorn.Config":  # Any: uvicorn has a type of its own for it.
+def _config(
+    application: Any, plan: Plan, connections: "Connections"
+) -> "uvicorn.Config":  # Any: uvicorn has a type of its own for it.
     import uvicorn
 
     return uvicorn.Config(
         application,
         loop="uvloop" if _HAS_UVLOOP else "asyncio",
-        http="httptools",
+        http=connections.protocol_class(),
         ws="none",
         lifespan="off",
         log_config=None,

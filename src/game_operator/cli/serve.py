@@ -94,6 +94,16 @@ def serve(
     prefix: Annotated[
         str, typer.Option(help="What stands before /withdraw and the others.", rich_help_panel=_WHERE)
     ] = "",
+    max_connections: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="At most so many at once; else the limit of open files less 64.", rich_help_panel=_WHERE
+        ),
+    ] = None,
+    request_timeout: Annotated[
+        float,
+        typer.Option(min=0.1, help="Seconds a caller has to send a request.", rich_help_panel=_WHERE),
+    ] = 10.0,
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What is assumed about the service, as TOML.")
     ] = None,
@@ -127,7 +137,19 @@ def serve(
     from game_operator.cli._serving import Plan, serve_until_stopped
 
     plan = Plan(
-        address, receiver, source, host, port, prefix, migrate, table_prefix, access_log, stop_with_stdin, accounts
+        database=address,
+        receiver=receiver,
+        source=source,
+        host=host,
+        port=port,
+        prefix=prefix,
+        migrate=migrate,
+        table_prefix=table_prefix,
+        access_log=access_log,
+        stop_with_stdin=stop_with_stdin,
+        max_connections=max_connections,
+        request_seconds=request_timeout,
+        accounts=accounts,
     )
     if accept_unsigned:
         _warn()
@@ -189,7 +211,11 @@ def _authenticator(
             "machine, --insecure-accept-unsigned answers anybody."
         )
     signature = RsaSignature(_service_keys(keys)) if keys else _unsigned(host)
-    return AllOf(IpAllowList(networks, trusted_proxies=proxies or ()), signature) if networks else signature
+    return (
+        AllOf(IpAllowList(networks, trusted_proxies=proxies or (), trust_chunked=True), signature)
+        if networks
+        else signature
+    )
 
 
 def _service_keys(files: list[Path]) -> "list[RSAPublicKey]":

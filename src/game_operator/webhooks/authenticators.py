@@ -6,6 +6,7 @@ parsed, and raises WebhookSignatureError with a reason for the log.
 """
 
 import hmac
+import logging
 import re
 import time
 import warnings
@@ -39,6 +40,7 @@ __all__ = [
     "WebhookRequest",
 ]
 
+_LOG = logging.getLogger("game_operator.webhooks")
 _PADDING = PKCS1v15()
 _SHA256 = SHA256()
 _LONGEST_SIGNATURE = 2048
@@ -72,7 +74,7 @@ class WebhookRequest:
 
     def only(self, name: bytes) -> str | None:
         """
-        Return the one header called *name* (in lower case), or None.
+        Return the one header called *name* (in lower case), or None; blanks around its value are not part of it.
 
         Raises:
             WebhookSignatureError: It is there more than once: two readers would take two different ones.
@@ -85,7 +87,8 @@ def _only(headers: HeaderPairs, name: bytes) -> bytes | None:
     found = [value for key, value in headers if key == name]
     if len(found) > 1:
         raise WebhookSignatureError(f"the header {name.decode('latin-1')} is there {len(found)} times")
-    return found[0] if found else None
+    # Spaces and tabs around a value are not part of it (RFC 9110 §5.5), and httptools leaves those behind it.
+    return found[0].strip(b" \t") if found else None
 
 
 class Authenticator(Protocol):
@@ -247,16 +250,26 @@ class IpAllowList:
         networks: Addresses and networks, such as ``192.0.2.7`` and ``198.51.100.0/24``.
         trusted_proxies: Networks of your own proxies. Only for a call that comes from one of them is
             X-Forwarded-For read, from the right, up to the first address that is none of them.
+        trust_chunked: Whether X-Forwarded-For is read on a request with ``Transfer-Encoding: chunked`` too. Such a
+            request may end in trailers, which strangers write and some servers append to the headers: behind a proxy
+            that lets trailers through, everybody could name an address. True is safe where the server, or your proxy,
+            drops trailers; docs/go-live.md lists servers. ``game-operator serve`` drops them, and passes True.
 
     Raises:
         ConfigurationError: A network is none, or there is none at all.
     """
 
-    __slots__ = ("_networks", "_proxies")
+    __slots__ = ("_is_logged", "_networks", "_proxies", "_trust_chunked")
 
-    def __init__(self, networks: Iterable[str], *, trusted_proxies: Iterable[str] = ()) -> None:
+    def __init__(
+        self, networks: Iterable[str], *, trusted_proxies: Iterable[str] = (), trust_chunked: bool = False
+    ) -> None:
         self._networks = _parsed_networks(networks)
         self._proxies = _parsed_networks(trusted_proxies)
+        if not isinstance(trust_chunked, bool):
+            raise TypeError(f"trust_chunked must be True or False, not {shown(trust_chunked)}")
+        self._trust_chunked = trust_chunked
+        self._is_logged = False
         if not self._networks:
             raise ConfigurationError("IpAllowList needs at least one network; an empty list would refuse every call")
 
@@ -275,12 +288,25 @@ class IpAllowList:
         address = _parsed_address(request.peer)
         if address is None or not _within(address, self._proxies):
             return address
-        hops = b",".join(value for name, value in request.headers if name == b"x-forwarded-for")
-        for hop in reversed(hops.decode("latin-1").rsplit(",", _MOST_HOPS)):
+        fields = [value for name, value in request.headers if name == b"x-forwarded-for"]
+        if fields and not self._trust_chunked and any(name == b"transfer-encoding" for name, _ in request.headers):
+            self._log_chunked()
+            return None
+        for hop in reversed(b",".join(fields).decode("latin-1").rsplit(",", _MOST_HOPS)):
             address = _parsed_address(hop.strip())
             if address is None or not _within(address, self._proxies):
                 return address
         return None  # Nobody but our own proxies is named.
+
+    def _log_chunked(self) -> None:
+        if self._is_logged:
+            return
+        self._is_logged = True
+        _LOG.error(
+            "IpAllowList refused a chunked request of a trusted proxy: its X-Forwarded-For may be a trailer, which "
+            "anybody can write. If your server or your proxy drops trailers, pass IpAllowList(trust_chunked=True); "
+            "docs/go-live.md lists servers. Else let the proxy send a Content-Length. This is logged once."
+        )
 
 
 def _parsed_networks(networks: Iterable[str]) -> tuple[_Network, ...]:

@@ -1,0 +1,233 @@
+"""
+The connections of ``serve``: uvicorn's HTTP protocol without trailers, and with bounds on what strangers hold open.
+
+uvicorn waits for the rest of a request without end, and opens connections until the process has no files left.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from itertools import takewhile
+from typing import ClassVar, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from game_operator.errors import ConfigurationError, shown
+
+__all__ = ["Connections", "LimitedProtocol", "most_connections"]
+
+_LOG = logging.getLogger("game_operator.serve")
+#: Open files that are left to the database, to logs and to the listener.
+_RESERVED_FILES: Final = 64
+#: Where the system does not say how many files may be open.
+_USUAL_FILES: Final = 512
+#: For the receiver, which answers a body that comes too slowly, to do so first.
+_GRACE_SECONDS: Final = 1.0
+_SWEEPS_PER_LIMIT: Final = 10
+_SECONDS_BETWEEN_LINES: Final = 60.0
+
+
+def most_connections(asked: int | None) -> int:
+    """
+    Return how many connections may be open at once: *asked*, or as many as the limit of open files allows.
+
+    Raises:
+        ConfigurationError: The limit of open files does not allow so many.
+    """
+    most = max(1, _file_limit() - _RESERVED_FILES)
+    if asked is None:
+        return most
+    if asked > most:
+        raise ConfigurationError(
+            f"--max-connections {asked} needs {asked + _RESERVED_FILES} open files, and this process may open "
+            f"{_file_limit()}. Raise the limit (ulimit -n), or pass {most} or fewer."
+        )
+    return asked
+
+
+def _file_limit() -> int:
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+    except ImportError:  # Windows has no such limit, and its event loop one of 512 sockets.
+        return _USUAL_FILES
+    limit, _ = getrlimit(RLIMIT_NOFILE)
+    return 2**20 if limit == RLIM_INFINITY else limit
+
+
+class _RareLine:
+    """A line in the log, at once when its cause first occurs, then at most once a minute with how often it occurred."""
+
+    def __init__(self, line: str, limit: float) -> None:
+        self._line, self._limit = line, limit
+        self._next, self._count, self._peer = float("-inf"), 0, ""
+
+    def occurred(self, peer: str, now: float) -> None:
+        self._count += 1
+        self._peer = peer
+        self.log_if_due(now)
+
+    def log_if_due(self, now: float) -> None:
+        if self._count and now >= self._next:
+            _LOG.warning(self._line, self._limit, self._count, self._peer)
+            self._count, self._next = 0, now + _SECONDS_BETWEEN_LINES
+
+
+class Connections:
+    """
+    The open connections: how many there may be, and how long each has to send a request.
+
+    At the limit a new connection takes the place of the one that has waited longest: for the rest of its request, or
+    else, between requests, for the next one. A connection whose call is under way is never closed.
+
+    Args:
+        most: How many connections may be open at once.
+        request_seconds: How long a request may take to arrive, from the connection or its first byte to its last byte.
+        now: A clock in seconds.
+    """
+
+    def __init__(self, most: int, request_seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._request_seconds = request_seconds
+        self._now = now
+        self._open: set[LimitedProtocol] = set()
+        # Since when each waits, the longest first.
+        self._unfinished: dict[LimitedProtocol, float] = {}
+        self._idle: dict[LimitedProtocol, None] = {}
+        self._late = _RareLine(
+            "A request did not arrive within %g s, so its connection was closed: %d since the last such line, the last "
+            "one from %s. Half requests can shut honest callers out. Find out who sends them, or change "
+            "--request-timeout.",
+            request_seconds,
+        )
+        self._full = _RareLine(
+            "All %d connections were in use, so one that waited was closed: %d since the last such line, the last one "
+            "from %s. Find out who holds them, or raise --max-connections and the limit of open files (ulimit -n).",
+            most,
+        )
+
+    def protocol_class(self) -> "type[LimitedProtocol]":
+        """Return the class that uvicorn makes a protocol of for each connection."""
+        return type("ServeProtocol", (LimitedProtocol,), {"open_connections": self})
+
+    async def watch(self) -> None:
+        """Close connections that are late, until cancelled."""
+        while True:
+            await asyncio.sleep(min(1.0, self._request_seconds / _SWEEPS_PER_LIMIT))
+            self.close_late()
+
+    def opened(self, connection: "LimitedProtocol") -> None:
+        """Count a new connection, and make room for it if there is none."""
+        self._open.add(connection)
+        if len(self._open) > self._most:
+            last = next(iter(self._unfinished or self._idle), connection)
+            self._full.occurred(last.peer, self._now())
+            self._close(last)
+            if last is connection:
+                return
+        self._unfinished[connection] = self._now()
+
+    def waits_for_rest(self, connection: "LimitedProtocol") -> None:
+        """Note that a request has begun to arrive."""
+        self._idle.pop(connection, None)
+        if connection in self._open:
+            self._unfinished.setdefault(connection, self._now())
+
+    def arrived(self, connection: "LimitedProtocol") -> None:
+        """Note that a request is there as a whole."""
+        self._unfinished.pop(connection, None)
+        self._idle.pop(connection, None)
+
+    def answered(self, connection: "LimitedProtocol") -> None:
+        """Note that nothing is under way on the connection any more."""
+        if connection in self._open and connection not in self._unfinished:
+            self._idle[connection] = None
+
+    def closed(self, connection: "LimitedProtocol") -> None:
+        """Forget a connection."""
+        self._open.discard(connection)
+        self._unfinished.pop(connection, None)
+        self._idle.pop(connection, None)
+
+    def close_late(self) -> None:
+        """Close each connection whose request did not arrive in time."""
+        now = self._now()
+        late = now - self._request_seconds
+        for connection, since in list(takewhile(lambda each: each[1] <= late, self._unfinished.items())):
+            if connection.waits_for_body and since > late - _GRACE_SECONDS:
+                continue
+            self._late.occurred(connection.peer, now)
+            self._close(connection)
+        for line in (self._late, self._full):
+            line.log_if_due(now)
+
+    def _close(self, connection: "LimitedProtocol") -> None:
+        self.closed(connection)
+        connection.transport.abort()
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """
+    One connection: it drops trailers, and reports when a request begins, is whole and is answered.
+
+    uvicorn appends the trailers of a chunked request to its headers. A proxy lets trailers of strangers through, and
+    X-Forwarded-For among them would name an address that the proxy never saw.
+    """
+
+    open_connections: ClassVar[Connections]
+    #: The parser is between the first byte of a request and the end of its headers; or of its body.
+    _in_headers = _in_request = False
+    #: Requests that are there and not answered.
+    _under_way = 0
+
+    @property
+    def peer(self) -> str:
+        """The address of the other end, for the log."""
+        return shown(self.client[0] if self.client else None)
+
+    @property
+    def waits_for_body(self) -> bool:
+        """Whether a request is there but for the rest of its body."""
+        return self._in_request and not self._in_headers
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
+        super().connection_made(transport)
+        self.open_connections.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open_connections.closed(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # Line breaks between requests are part of one too: uvicorn takes them for a sign of life.
+        if self._in_request or not self._under_way:
+            self.open_connections.waits_for_rest(self)
+
+    # The names of httptools.
+
+    def on_message_begin(self) -> None:
+        self._in_headers = self._in_request = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_headers:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_headers = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_request = False
+        self._under_way += 1
+        self.open_connections.arrived(self)
+        super().on_message_complete()
+
+    # uvicorn's own: should it go, no connection counts as idle, and none between requests is closed to make room.
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._under_way = max(0, self._under_way - 1)
+        if not self._under_way:
+            self.open_connections.answered(self)
