@@ -67,6 +67,37 @@ def test_an_unsigned_call_is_refused(
     assert "there is no header signature" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("answer", "lines"),
+    [
+        pytest.param(success(balance_cents=1), [], id="a success"),
+        pytest.param(error("PLAYER_NOT_FOUND"), ["withdraw answered PLAYER_NOT_FOUND after"], id="a refusal"),
+        pytest.param(error("OVER_18_ONLY"), ["withdraw answered OVER_18_ONLY after"], id="a code of your own"),
+    ],
+)
+@pytest.mark.parametrize("observed", [False, True])
+def test_a_refused_call_is_one_line_of_information(
+    answer: Any,
+    lines: list[str],
+    observed: bool,
+    public_key: RSAPublicKey,
+    private_key: RSAPrivateKey,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Operation, code and time, at INFO, and no id; what we refuse ourselves is a warning, and nothing besides."""
+    caplog.set_level(logging.INFO)
+    on_call = (lambda handled: None) if observed else None
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), on_call=on_call)
+    body = encoded(WITHDRAW)
+    receiver.handle("/withdraw", signed(private_key, body), body, Handler(lambda call: answer))
+    assert [record.levelno for record in caplog.records] == [logging.INFO] * len(lines)
+    for record, line in zip(caplog.records, lines, strict=True):
+        assert re.fullmatch(line + r" \d+\.\d ms", record.getMessage())
+    caplog.clear()
+    receiver.handle("/withdraw", {}, body, Handler())
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
 @pytest.mark.parametrize("path", ["/deposit", "/rollback"])
 def test_an_unsigned_call_is_no_anomaly(path: str, receiver: WebhookReceiver, handler: Handler) -> None:
     """Anybody can send one; beside it, a genuine one that cannot be read is kept with its body."""

@@ -152,16 +152,20 @@ def _server(config: "uvicorn.Config", ready: Callable[[], object]) -> "uvicorn.S
 
 @contextmanager
 def _logging(access_log: bool) -> Iterator[None]:
-    """Let warnings and errors, and the access log if it is wanted, go to stderr."""
+    """Let warnings and errors, replies that refuse a call, and the access log if it is wanted, go to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_LOG_LINE))
     root, access = logging.getLogger(), logging.getLogger("uvicorn.access")
+    refusals = logging.getLogger("game_operator.webhooks.refusals")
+    level = refusals.level
     root.addHandler(handler)
+    refusals.setLevel(logging.INFO)
     if access_log:
         access.setLevel(logging.INFO)
     try:
         yield
     finally:
+        refusals.setLevel(level)
         root.removeHandler(handler)
 
 

@@ -27,6 +27,8 @@ from game_operator.webhooks.story import brief, tell
 __all__ = ["HandledCall", "HeadersLike", "HttpReply", "Refusal", "WebhookReceiver", "WebhookRequest"]
 
 _LOG = logging.getLogger("game_operator.webhooks")
+#: A line for each reply by which a handler refused a call, and nothing else.
+_REFUSALS = logging.getLogger("game_operator.webhooks.refusals")
 _BATCH_BUDGETS: Final = 6
 #: How many deposits of a batch are handled together: as many as a ledger puts into one commit, but in threads a few.
 _AWAITED_TOGETHER: Final = 64
@@ -282,7 +284,8 @@ class WebhookReceiver(Gate):
 
     def _closed(self, request: WebhookRequest, call: WebhookCall | None, result: object, started: float) -> HttpReply:
         reply, status, reason = self.judged(result, call)
-        if reason or self._on_call is not None or time.perf_counter() - started >= self._warn_seconds:
+        told = reason or reply.code is not None or self._on_call is not None
+        if told or time.perf_counter() - started >= self._warn_seconds:
             self._tell(request, call, result, reply, status, reason, started)
         return self.written(reply, status, _now_millis())
 
@@ -300,6 +303,9 @@ class WebhookReceiver(Gate):
             reason = brief(reason)
             _log_refusal(request, reply, reason, result)
         elapsed = time.perf_counter() - started
+        if reply.code is not None and not reason and call is not None:
+            # No ids: whoever reads the log need not know who plays.
+            _REFUSALS.info("%s answered %s after %.1f ms", call.operation, reply.code, elapsed * 1000)
         if elapsed >= self._warn_seconds:
             _LOG.warning("%s took %.0f ms; the service gives up sooner or later", shown(request.path), elapsed * 1000)
         if self._on_call is not None:
