@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -164,6 +165,25 @@ def _write(sql: str, rows: list[Any]) -> Generator[Step, Any, None]:
         raise ConflictError
 
 
+def _make_private_file(path: str) -> None:
+    """
+    Make the file *path*, which its owner alone may read and write, unless it is there.
+
+    SQLite gives its log and its index the mode of the file. Where this fails, SQLite makes the file or says why not.
+    """
+    real = os.path.realpath(path)  # SQLite too makes the file that a link leads to.
+    if os.path.exists(real):  # noqa: PTH110 - beside realpath
+        return
+    with contextlib.suppress(OSError):
+        # Made beside and linked: to close a file that another thread has opened with SQLite would drop its locks.
+        handle, beside = tempfile.mkstemp(prefix=".game-operator-", dir=os.path.dirname(real))  # noqa: PTH120
+        try:
+            os.close(handle)
+            os.link(beside, real)  # Fails if the file is there by now.
+        finally:
+            os.unlink(beside)  # noqa: PTH108
+
+
 def _set_event() -> Event:
     event = Event()
     event.set()
@@ -236,6 +256,8 @@ class SqliteStore:
 
     def _opened(self, migrate: bool, create: bool) -> sqlite3.Connection:
         in_memory = self._path == _IN_MEMORY
+        if create and not in_memory:
+            _make_private_file(self._path)
         # Where a file was and is no more, an empty one must not take its place.
         name = self._path if create or in_memory else f"{Path(self._path).absolute().as_uri()}?mode=rw"
         connection = sqlite3.connect(

@@ -1,0 +1,63 @@
+"""Who may read a ledger's files in SQLite: they name every player and what each has."""
+
+import os
+import stat
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from game_operator.ledger import SqlLedger
+
+NAMES = ("wallet.db", "wallet.db-shm", "wallet.db-wal")
+
+
+def modes(folder: Path) -> dict[str, str]:
+    """Return the modes of all files in *folder* while a ledger has them open."""
+    return {file.name: oct(stat.S_IMODE(file.stat().st_mode)) for file in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077], ids=oct)
+def test_the_files_of_a_new_ledger_are_its_owners_alone(tmp_path: Path, umask: int) -> None:
+    """The database, its log and its index, whatever the umask, which stays as it is; and nothing else is left."""
+    before = os.umask(umask)
+    try:
+        with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+            ledger.open_account("p1", Decimal("1.00"))
+            assert modes(tmp_path) == dict.fromkeys(NAMES, "0o600")
+    finally:
+        assert os.umask(before) == umask
+
+
+def test_a_file_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    """A group that was let in stays in."""
+    (tmp_path / "wallet.db").touch()
+    (tmp_path / "wallet.db").chmod(0o640)
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+        ledger.open_account("p1", Decimal("1.00"))
+        assert modes(tmp_path) == dict.fromkeys(NAMES, "0o640")
+
+
+def test_the_file_that_a_link_leads_to_is_made_so_too(tmp_path: Path) -> None:
+    """The link stays a link."""
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "wallet.db"
+    link.symlink_to(tmp_path / "disk" / "wallet.db")
+    with SqlLedger(f"sqlite:///{link}") as ledger:
+        ledger.open_account("p1", Decimal("1.00"))
+        assert modes(tmp_path / "disk") == dict.fromkeys(NAMES, "0o600")
+    assert link.is_symlink()
+
+
+def test_where_no_file_can_be_linked_the_ledger_opens_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems know no links; SQLite makes the file then, and nothing of ours is left."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+        assert ledger.open_account("p1", Decimal("1.00")) == 100
+        assert set(modes(tmp_path)) == set(NAMES)
