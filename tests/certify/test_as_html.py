@@ -328,7 +328,7 @@ def test_long_bodies_are_cut() -> None:
     answered = exchange(body=b"s" * 20_000, answer=b"a" * 2_001)
     page = lone(replace(doubled(), exchanges=(answered,), notes=()))
     assert "a" * 2_000 + " … and 1 more bytes" in page.text
-    assert re.search(r"The curl line has 20,\d{3} characters, too many for this page", page.text)
+    assert re.search(r"The line has 20,\d{3} characters, too many for this page", page.text)
     assert "POST /withdraw" in page.text
     assert "s" * 2_000 + " … and 18,000 more bytes" in page.text
     assert "s" * 2_001 not in page.text
@@ -337,14 +337,17 @@ def test_long_bodies_are_cut() -> None:
 def test_a_request_that_was_not_kept_has_no_line() -> None:
     """Nothing could send it again, and the page says so."""
     page = Page(html(failing_report()))
-    assert "There is no curl line: of the 5,242,880 bytes that were sent, only the first 65,536 were kept" in page.text
+    assert (
+        "There is no line to send it again: of the 5,242,880 bytes that were sent, only the first 65,536 were kept"
+        in page.text
+    )
 
 
 def test_a_wallet_in_process_has_no_line() -> None:
     """But its requests are shown, with the signature."""
     page = Page(html(replace(failing_report(), url="")))
     assert "calls were sent to the wallet in process" in page.text
-    assert "There is no curl line: the wallet ran in the process that certified it" in page.text
+    assert "There is no line to send it again: the wallet ran in the process that certified it" in page.text
     assert "curl --include" not in page.text
     assert "POST /withdraw Content-Type: application/json signature: kW3u-" in page.text
 

@@ -441,13 +441,13 @@ def test_what_holds_keys_shows_none(private_pem: bytes) -> None:
 
 
 def test_a_report_can_be_carried_off() -> None:
-    """It pickles, with signatures and without the key."""
+    """It pickles, without signatures and without the key."""
     with served(opened()) as url:
         report = certified_at(url, only=["A02"])
     again = pickle.loads(pickle.dumps(report))
     assert again == report
     assert b"PRIVATE" not in pickle.dumps(report)
-    assert any(name == b"signature" for name, _ in again.verdicts[0].exchanges[2].request_headers)
+    assert (b"signature", b"[left out]") in again.verdicts[0].exchanges[2].request_headers
 
 
 def test_a_wallet_that_quotes_what_it_is_sent() -> None:

@@ -14,7 +14,7 @@ from game_operator.sandbox import Sandbox
 from tests.cli.support import COMMAND, CannedService, Reply, Run, clean_environment, command, started, stopped
 from tests.support.wire import game, wire
 
-COMMANDS = ("demo", "keygen", "doctor", "games", "bet", "round", "grant", "sandbox", "token", "profile")
+COMMANDS = ("demo", "keygen", "doctor", "games", "bet", "round", "grant", "sandbox", "call", "token", "profile")
 #: Commands that are groups, with what is in them.
 PARTS = ("token build", "token decode", "profile check", "profile show")
 

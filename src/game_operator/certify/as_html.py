@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from game_operator.certify import words
-from game_operator.certify.again import curl_of, why_no_curl
+from game_operator.certify.again import call_of, curl_of, why_no_line
 from game_operator.certify.histogram import MARKS_MS, above
 from game_operator.certify.latency_chart import latency_chart
 from game_operator.certify.page import (
@@ -159,12 +159,12 @@ class _Sent(NamedTuple):
 
 
 def _sent(exchange: Exchange, url: str) -> _Sent:
-    why, line = why_no_curl(exchange, url), curl_of(exchange, url) or ""
+    why, line = why_no_line(exchange, url), curl_of(exchange, url) or call_of(exchange, url) or ""
     if len(line) > _LONGEST_LINE:
-        why = f"The curl line has {len(line):,} characters, too many for this page. The report as JSON has it."
+        why = f"The line has {len(line):,} characters, too many for this page. The report as JSON has it."
         line = ""
     raw = ""
-    if not line.startswith("curl "):
+    if not line.startswith(("curl ", "game-operator ")):
         raw = _message(f"{exchange.method} {exchange.path}", exchange.request_headers, exchange.request_body)
     return _Sent(line, why, raw)
 

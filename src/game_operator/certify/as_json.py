@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from game_operator.certify.again import curl_of
+from game_operator.certify.again import call_of, curl_of
 from game_operator.certify.histogram import MARKS_MS, above, histogram
 from game_operator.certify.report import Cause, Latency, Moved, Report
 from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
@@ -39,6 +39,7 @@ def document(report: Report) -> dict[str, object]:
         "url": _text(report.url),
         "run_id": _text(report.run_id),
         "version": _text(report.version),
+        "with_signatures": report.with_signatures,
         "began": iso_time(report.began_millis),
         "seconds": round(report.seconds, 3),
         "calls": report.calls,
@@ -110,7 +111,7 @@ def _note(note: Note) -> _Fields:
 
 
 def _exchange(exchange: Exchange, url: str) -> _Fields:
-    curl = curl_of(exchange, url)
+    curl, call = curl_of(exchange, url), call_of(exchange, url)
     return {
         "title": _text(exchange.title),
         "at": iso_time(exchange.at_millis),
@@ -123,6 +124,7 @@ def _exchange(exchange: Exchange, url: str) -> _Fields:
             "bytes": exchange.request_bytes,
             "manner": exchange.manner,
             "to": exchange.at,
+            "signed_by": exchange.signed_by or None,
         },
         "answer": {
             "status": exchange.status,
@@ -134,6 +136,7 @@ def _exchange(exchange: Exchange, url: str) -> _Fields:
         "problem": _text(exchange.problem),
         "told": _text(exchange.told),
         "curl": None if curl is None else _text(curl),
+        "call": None if call is None else _text(call),
     }
 
 

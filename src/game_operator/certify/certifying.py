@@ -65,6 +65,7 @@ class _Commission:
     allowance: Allowance
     on_verdict: OnVerdict | None
     run_id: str | None
+    with_signatures: bool
     headers: _Hidden = _Hidden()  # noqa: RUF009 - it cannot change
 
     def run(self, carrier: Carrier) -> Run:
@@ -83,6 +84,7 @@ class _Commission:
             instance_id=self.instance_id,
             allowance=self.allowance,
             shown_headers=tuple(name for name, _ in self.headers),
+            with_signatures=self.with_signatures,
         )
 
 
@@ -106,6 +108,7 @@ def certify(
     on_verdict: OnVerdict | None = None,
     run_id: str | None = None,
     stopping: Event | None = None,
+    with_signatures: bool = False,
 ) -> Report:
     """
     Certify the wallet at *url*: send it what a wallet must survive, and judge what it answers (spec §4.1).
@@ -132,6 +135,8 @@ def certify(
         run_id: What all ids of this run begin with; a new one if None. Runs with the same one are no fresh runs.
         stopping: Once it is set, from a signal handler or another thread, the call under way is waited for, money is
             put back, and the report says that it was stopped.
+        with_signatures: Whether the report holds the signatures of the calls. Whoever has them can send the calls to
+            each wallet that trusts the key; without them, ``game-operator call`` signs a call anew.
 
     Raises:
         RequestNotSentError: Nobody can reach the wallet.
@@ -162,6 +167,7 @@ def certify(
         allowance=Allowance(deadline, stopping),
         on_verdict=on_verdict,
         run_id=run_id,
+        with_signatures=with_signatures,
         headers=extra,
     )
     carrier = HttpCarrier(
@@ -193,6 +199,7 @@ def certify_in_process(
     on_verdict: OnVerdict | None = None,
     run_id: str | None = None,
     stopping: Event | None = None,
+    with_signatures: bool = False,
 ) -> Report:
     """
     Certify a wallet in this process, without sockets; what needs them is skipped.
@@ -215,6 +222,7 @@ def certify_in_process(
         allowance=Allowance(deadline, stopping),
         on_verdict=on_verdict,
         run_id=run_id,
+        with_signatures=with_signatures,
     )
     return _certified("", InProcessCarrier(wallet, commission.supplies.second_url), commission)
 
@@ -249,6 +257,7 @@ def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
         run_id=run.run_id,
         version=__version__,
         stages_seconds=stages,
+        with_signatures=commission.with_signatures,
     )
 
 

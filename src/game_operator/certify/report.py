@@ -102,6 +102,7 @@ class Report:
         run_id: What all ids of this run begin with.
         stages_seconds: How long each stage took, by its name.
         version: Of this package.
+        with_signatures: Whether it holds the signatures of the calls: with them, others can send the calls again.
     """
 
     url: str
@@ -115,6 +116,7 @@ class Report:
     run_id: str
     version: str
     stages_seconds: Mapping[str, float] = field(default_factory=dict)
+    with_signatures: bool = False
 
     @property
     def passed(self) -> bool:

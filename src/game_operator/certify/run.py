@@ -17,6 +17,7 @@ from game_operator.certify.putting_back import put_back
 from game_operator.certify.record import Record
 from game_operator.certify.report import Latency
 from game_operator.certify.scenario import STAGES, Found, NotTried, Play, Scenario, Stopped
+from game_operator.certify.signatures import signer_of, without_signatures
 from game_operator.certify.stage import Stage, units
 from game_operator.certify.supplies import Supplies, at_hand
 from game_operator.certify.verdicts import Exchange, Note, Outcome, Verdict, Weight
@@ -67,6 +68,7 @@ class Run:
         instance_id: The instance that is played.
         allowance: How long the run may take, and whether it goes on.
         shown_headers: Names of the headers that the user added, for the report.
+        with_signatures: Whether signatures are recorded.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Run:
         instance_id: str | None,
         allowance: Allowance,
         shown_headers: tuple[bytes, ...] = (),
+        with_signatures: bool = False,
     ) -> None:
         self._carrier = carrier
         self._keyring = keyring
@@ -92,6 +95,7 @@ class Run:
         self.run_id = run_id
         self._instance_id = instance_id
         self._allowance = allowance
+        self._with_signatures = with_signatures
         self._shown = tuple((name, "…".encode()) for name in shown_headers)
         self._silent = 0
         self._record = Record()
@@ -269,7 +273,10 @@ class Run:
         return [self._recorded(parcel, each, at_millis) for parcel, each in zip(parcels, carried, strict=True)]
 
     def _recorded(self, parcel: Parcel, carried: Carried, at_millis: int) -> Heard:
-        request, answer = parcel.request, carried.answer
+        request, headers, signer = parcel.request, parcel.headers, signer_of(parcel.request.seal)
+        if not self._with_signatures:
+            headers, carried = without_signatures(parcel, carried, self._profile.signature_header.encode())
+        answer = carried.answer
         reply, problem = _read(answer, carried.problem)
         status, body = (answer.status, answer.body) if answer else (0, b"")
         elapsed_ms = carried.elapsed_seconds * 1_000
@@ -277,7 +284,7 @@ class Run:
             title=request.title,
             method=request.method,
             path=request.path,
-            request_headers=(*parcel.headers, *self._shown),
+            request_headers=(*headers, *self._shown),
             request_body=request.body[:_KEPT_BYTES],
             request_bytes=len(request.body),
             status=status,
@@ -290,6 +297,8 @@ class Run:
             answer_bytes=len(body),
             manner=request.manner.value,
             at=request.at,
+            signed_by=signer,
+            is_left_out=bool(signer) and not self._with_signatures,
         )
         place = self._record.keep(exchange)
         return Heard(

@@ -49,7 +49,7 @@ class Exchange:
     Attributes:
         title: What it was for, such as ``the same withdraw again``.
         method, path: Of the request; the path stands below the wallet's address.
-        request_headers: As sent, the signature among them, never a key; what the user added has no value here.
+        request_headers: As sent; the signature and what the user added have no value here.
         request_body: As sent; of a very long one only the beginning.
         request_bytes: How long the body was that was sent.
         status: HTTP status of the answer; 0 if none came.
@@ -61,6 +61,9 @@ class Exchange:
         answer_bytes: How long the answer's body was.
         manner: How the request travelled: ``whole``, or ``cut``, ``chunked``, ``slow`` or ``half`` of its body.
         at: Where it went: ``wallet``; ``second`` for another process of it; ``elsewhere`` for another address of ours.
+        signed_by: Whose key signed the body: ``service``, ``old``, ``retired`` or ``stranger``; ``odd`` for a signature
+            that is written in another way, or of other bytes; "" if there is none.
+        is_left_out: Whether the signature was left out here.
     """
 
     title: str
@@ -79,6 +82,8 @@ class Exchange:
     answer_bytes: int = 0
     manner: str = "whole"
     at: str = "wallet"
+    signed_by: str = ""
+    is_left_out: bool = False
 
     @property
     def told(self) -> str:

@@ -21,6 +21,7 @@ from game_operator.cli._failures import (
 )
 from game_operator.cli._output import say
 from game_operator.cli._stream import lasting_streams
+from game_operator.cli.call import call
 from game_operator.cli.certify import certify
 from game_operator.cli.demo import demo
 from game_operator.cli.doctor import doctor
@@ -75,7 +76,7 @@ def game_operator(
 
 
 app.callback(help=_unwrapped(game_operator))(game_operator)
-for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, storm, certify):
+for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify):
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
 app.add_typer(tokens, name="token")
 app.add_typer(profiles, name="profile")

@@ -260,7 +260,7 @@ def _tell_files(files: Mapping[str, Path], *, is_fine: bool) -> None:
     for option, path in files.items():
         tell(_FILES[option].format(file=path))
     if "--html" not in files and not is_fine:
-        tell("Pass --html report.html for a page with every exchange, each as a line for curl.")
+        tell("Pass --html report.html for a page with every exchange, each as a line that sends it again.")
 
 
 def _named(verdict: Verdict) -> str:

@@ -155,6 +155,14 @@ def certify(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write it as one page of HTML.", rich_help_panel=_REPORTS)
     ] = None,
+    with_signatures: Annotated[
+        bool,
+        typer.Option(
+            "--with-signatures",
+            help="Keep signatures in the reports: whoever has them can send the calls to wallets that trust the key.",
+            rich_help_panel=_REPORTS,
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -212,6 +220,7 @@ def certify(
                 on_verdict=on_verdict,
                 run_id=run_id,
                 stopping=stop,
+                with_signatures=with_signatures,
             )
         stop.is_played = True
         code = _ended(report, files, left, as_json=as_json)

@@ -6,7 +6,7 @@ from typing import Final
 
 from game_operator.protocol.http import HeaderPairs
 
-__all__ = ["curl_line"]
+__all__ = ["curl_line", "line_with_body", "quoted", "quoted_text"]
 
 #: What curl says by itself, and rightly only for the bytes it sends.
 _LEFT_TO_CURL: Final = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"})
@@ -26,28 +26,27 @@ def curl_line(method: str, headers: HeaderPairs, body: bytes, url: str) -> str:
     line itself is printable throughout: a terminal takes some control characters for keys, however they are quoted.
     """
     words = ["curl", "--include", *_address(method, url, has_body=bool(body)), *_headers(headers, has_body=bool(body))]
-    if not body:
-        return _joined(words)
+    return line_with_body(words, body, "--data-binary", from_stdin="@-") if body else " ".join(words)
+
+
+def line_with_body(words: list[str], body: bytes, option: str, *, from_stdin: str) -> str:
+    """Return a line of *words*, which are quoted, with *body* as the value of *option*, or on the command's stdin."""
     if _is_plain(body):
-        return _joined([*words, "--data-binary", shlex.quote(body.decode())])
+        return " ".join([*words, option, shlex.quote(body.decode())])
     encoded = b64encode(body).decode()
-    return f"printf %s {shlex.quote(encoded)} | base64 -d | " + _joined([*words, "--data-binary", "@-"])
-
-
-def _joined(words: list[str]) -> str:
-    return " ".join(words)
+    return f"printf %s {shlex.quote(encoded)} | base64 -d | " + " ".join([*words, option, from_stdin])
 
 
 def _address(method: str, url: str, *, has_body: bool) -> list[str]:
     words = []
     if method != ("POST" if has_body else "GET"):
-        words = ["--head"] if method == "HEAD" else ["--request", _quoted_text(method)]
+        words = ["--head"] if method == "HEAD" else ["--request", quoted_text(method)]
     path = url.partition("://")[2].partition("/")[2]
     if not _PATTERN.isdisjoint(path):
         words.append("--globoff")
     if "/." in f"/{path}":
         words.append("--path-as-is")
-    return [*words, _quoted_text(url)]
+    return [*words, quoted_text(url)]
 
 
 def _headers(headers: HeaderPairs, *, has_body: bool) -> list[str]:
@@ -55,14 +54,15 @@ def _headers(headers: HeaderPairs, *, has_body: bool) -> list[str]:
     names = {name.lower() for name, _ in headers}
     for name, value in headers:
         if name.lower() not in _LEFT_TO_CURL:
-            words += ["--header", _quoted(name + (b": " + value if value else b";"))]
+            words += ["--header", quoted(name + (b": " + value if value else b";"))]
     if has_body and b"content-type" not in names:
         # curl would say that the body is a form.
         words += ["--header", shlex.quote("Content-Type:")]
     return words
 
 
-def _quoted(header: bytes) -> str:
+def quoted(header: bytes) -> str:
+    """Return a header as a word of the shell, whatever bytes are in it."""
     if _PLAIN.issuperset(header):
         return shlex.quote(header.decode("ascii"))
     # Other bytes, in a way that depends neither on how the shell reads the line nor on what a terminal makes of it.
@@ -70,8 +70,9 @@ def _quoted(header: bytes) -> str:
     return f"\"$(printf '{octal}')\""
 
 
-def _quoted_text(text: str) -> str:
-    return shlex.quote(text) if text.isprintable() else _quoted(text.encode(errors="backslashreplace"))
+def quoted_text(text: str) -> str:
+    """Return *text* as a word of the shell that is printable throughout."""
+    return shlex.quote(text) if text.isprintable() else quoted(text.encode(errors="backslashreplace"))
 
 
 def _is_plain(body: bytes) -> bool:
@@ -79,5 +80,5 @@ def _is_plain(body: bytes) -> bool:
         text = body.decode()
     except UnicodeDecodeError:
         return False
-    # curl would read a file if it began with "@".
-    return text.isprintable() and not text.startswith("@") and len(body) <= _LONGEST_ARGUMENT
+    # A text that begins with "@" would be the name of a file, and "-" the standard input.
+    return text.isprintable() and not text.startswith(("@", "-")) and len(body) <= _LONGEST_ARGUMENT
