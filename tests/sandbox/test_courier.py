@@ -88,6 +88,26 @@ def carry(
     return asyncio.run(all_of_them())
 
 
+@pytest.mark.parametrize("manner", [None, Fault.SLOW])
+def test_a_signature_that_the_wallet_quotes_is_not_heard(keys: ServiceKeys, manner: Fault | None) -> None:
+    """What is heard stands in traces and reports; the witness, who shows the exchange itself, has the answer whole."""
+    seen: list[Carried] = []
+
+    def script(connection: Connection) -> None:
+        head = connection.read_request().partition(b"\r\n\r\n")[0].split(b"\r\n")
+        (signature,) = [line.partition(b": ")[2] for line in head if line.lower().startswith(b"x-service:")]
+        body = b'{"type":"ERROR","code":"%s","timestamp":1}' % signature
+        connection.send(response_bytes(200, body, b"Content-Type: application/json"))
+
+    with HostileServer(script) as server:
+        ((told,),) = carry(server.base_url, keys, Post((withdraw(),), manner=manner), witness=seen.append)
+    (signature,) = [value for name, value in seen[0].headers if name == b"x-service"]
+    assert len(signature) > 300
+    assert str(told) == "[signature removed]"
+    assert seen[0].answer is not None
+    assert signature in seen[0].answer.body
+
+
 @pytest.mark.parametrize(
     ("manner", "arrivals", "heard"),
     [

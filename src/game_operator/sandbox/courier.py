@@ -148,6 +148,10 @@ class HttpCourier:
             url = f"{self._caller.url}{post.path}"
             told = problem or ("" if answer is None else answer.defect)
             self._witness(Carried(post, url, raw, body, began_millis, elapsed, answer, told))
+        # What is heard goes into traces and reports, and a signature is as good as money (docs/decisions/0030).
+        for signature in (value for name, value in headers if name.lower() == self._header.lower()):
+            problem = problem.replace(signature, "[signature removed]")
+            answer = None if answer is None else answer.without(signature.encode())
         if answer is None or problem:
             return unheard(post.calls, problem)
         return answers_in(post, answer.status, answer.body, answer.defect)
