@@ -119,7 +119,7 @@ def test_half_requests_do_not_shut_honest_callers_out(keys: KeyFiles, database: 
         ended = stopped(process, signal.SIGTERM)
     lines = [line for line in ended.err.splitlines() if "game_operator.serve" in line]
     assert len(lines) == 1, ended.err
-    assert "WARNING game_operator.serve: All 192 connections were in use" in lines[0]
+    assert "WARNING game_operator.serve: All 192 connections were in use, so one was closed: 1 since" in lines[0]
     assert "Too many open files" not in ended.err
 
 
@@ -128,7 +128,7 @@ def test_a_request_has_to_arrive_in_time(keys: KeyFiles, database: str) -> None:
     with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
         signed = {"Signature": service.signature(BODY).decode()}
     whole = request_bytes("/player-balance", BODY, signed)
-    with serving(keys, database, "--request-timeout", 0.6) as (url, process), ExitStack() as opened:
+    with serving(keys, database, "--request-timeout", 1.5) as (url, process), ExitStack() as opened:
         port = port_of(url)
         kept, slow, silent, headers, body, breaks = (opened.enter_context(RawClient(port)) for _ in range(6))
         for client in (kept, breaks):
@@ -149,7 +149,7 @@ def test_a_request_has_to_arrive_in_time(keys: KeyFiles, database: str) -> None:
         ended = stopped(process, signal.SIGTERM)
     lines = [line for line in ended.err.splitlines() if "game_operator.serve" in line]
     assert len(lines) == 1, ended.err
-    assert "A request did not arrive within 0.6 s, so its connection was closed: 1 since" in lines[0]
+    assert "A request did not arrive within 1.5 s, so its connection was closed: 1 since" in lines[0]
 
 
 def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
@@ -176,19 +176,19 @@ def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
         idle = connected(request_bytes("/player-balance", b"", {}, method="GET"))
         assert idle.reply()[0] == 405
         half = connected(HALF_HEADERS)
-        calls = [connected(whole)]
+        # A second request that is not there as a whole does not count while the first is under way.
+        calls = [connected(whole + HALF_HEADERS)]
         assert begun.acquire(timeout=PATIENCE_SECONDS)
         for closed in (half, idle):
-            calls.append(connected(whole))
+            calls.append(connected(whole + HALF_HEADERS))
             assert closed.is_closed()
             assert begun.acquire(timeout=PATIENCE_SECONDS)
         with RawClient(port) as newcomer:
             assert newcomer.is_closed()
         may_end.set()
         assert [read_reply(call.reply()[2]).code for call in calls] == [None] * 3
-        with RawClient(port) as next_one:  # There is room again.
-            next_one.send(whole)
-            assert read_reply(next_one.reply()[2]).code is None
+        assert read_reply(connected(whole).reply()[2]).code is None  # Now it counts.
+        assert calls[0].is_closed()
 
 
 def test_how_many_connections_there_may_be(run: Run, keys: KeyFiles, database: str) -> None:

@@ -43,7 +43,7 @@ __all__ = ["html"]
 _TEMPLATES: Final = Path(__file__).with_name("templates")
 #: Mistakes that are told at once; of more than these, most are usually one.
 _MOST_CAUSES: Final = 5
-#: Of a body, of the value of a header, and of a curl line.
+#: Of a body, of the value of a header, and of a line for the shell.
 _SHOWN_BYTES: Final = 2_000
 _SHOWN_HEADER_BYTES: Final = 500
 _LONGEST_LINE: Final = 6_000

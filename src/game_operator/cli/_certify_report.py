@@ -41,7 +41,7 @@ _BODY: Final = 400
 _BALANCE: Final = "/player-balance"
 _PERCENTS: Final = (50, 95, 99)
 _FILES: Final = {
-    "--html": "{file}: every exchange as a page, with lines for curl.",
+    "--html": "{file}: every exchange as a page, each with a line that sends it again.",
     "--json-file": "{file}: the same for programs.",
     "--junit": "{file}: the same for a CI system.",
 }

@@ -25,6 +25,7 @@ _USUAL_FILES: Final = 512
 #: For the receiver, which answers a body that comes too slowly, to do so first.
 _GRACE_SECONDS: Final = 1.0
 _SWEEPS_PER_LIMIT: Final = 10
+_LAG_SECONDS: Final = 0.5
 _SECONDS_BETWEEN_LINES: Final = 60.0
 
 
@@ -101,7 +102,7 @@ class Connections:
             request_seconds,
         )
         self._full = _RareLine(
-            "All %d connections were in use, so one that waited was closed: %d since the last such line, the last one "
+            "All %d connections were in use, so one was closed: %d since the last such line, the last one "
             "from %s. Find out who holds them, or raise --max-connections and the limit of open files (ulimit -n).",
             most,
         )
@@ -112,9 +113,13 @@ class Connections:
 
     async def watch(self) -> None:
         """Close connections that are late, until cancelled."""
+        pause = min(1.0, self._request_seconds / _SWEEPS_PER_LIMIT)
         while True:
-            await asyncio.sleep(min(1.0, self._request_seconds / _SWEEPS_PER_LIMIT))
-            self.close_late()
+            before = self._now()
+            await asyncio.sleep(pause)
+            # A loop that was held up has not read what is there: callers are not late, but we are.
+            if self._now() - before < 2 * pause + _LAG_SECONDS:
+                self.close_late()
 
     def opened(self, connection: "LimitedProtocol") -> None:
         """Count a new connection, and make room for it if there is none."""
@@ -200,8 +205,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # Line breaks between requests are part of one too: uvicorn takes them for a sign of life.
-        if self._in_request or not self._under_way:
+        # Line breaks between requests count as the beginning of one: uvicorn takes them for a sign of life.
+        if not self._under_way:
             self.open_connections.waits_for_rest(self)
 
     # The names of httptools.
@@ -224,10 +229,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self.open_connections.arrived(self)
         super().on_message_complete()
 
-    # uvicorn's own: should it go, no connection counts as idle, and none between requests is closed to make room.
+    # uvicorn's own: should it go, a connection with a second request counts as busy for ever, and a test fails.
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._under_way = max(0, self._under_way - 1)
-        if not self._under_way:
+        if self._in_request and not self._under_way:
+            self.open_connections.waits_for_rest(self)
+        elif not self._under_way:
             self.open_connections.answered(self)
