@@ -1,12 +1,15 @@
 #!/bin/sh
 # The control room is tried in a real browser, Debian's Chromium or the one that CHROMIUM names; and the commands that
-# docs/own-wallet.md has for a shell are tried with openssl; ledgers are tried behind Debian's PgBouncer.
+# docs/own-wallet.md has for a shell are tried with openssl. Ledgers are tried behind Debian's PgBouncer, and what a
+# proxy lets through with HAProxy.
 set -eu
 missing=""
 command -v "${CHROMIUM:-chromium}" >/dev/null || missing="chromium"
 command -v openssl >/dev/null || missing="$missing openssl"
-# Debian installs it where a user's PATH may not lead.
-PATH="$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$missing pgbouncer"
+# Debian installs these where a user's PATH may not lead.
+for each in pgbouncer haproxy; do
+    PATH="$PATH:/usr/sbin" command -v "$each" >/dev/null || missing="$missing $each"
+done
 if [ -z "$missing" ]; then
     exit 0
 fi

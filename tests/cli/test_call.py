@@ -107,7 +107,7 @@ def test_a_signature_that_the_wallet_quotes_is_not_shown(run: Run, key_file: Pat
     ("changes", "code", "problem"),
     [
         pytest.param({"--url": "http://wallet.example"}, 2, "'wallet.example' is another machine", id="elsewhere"),
-        pytest.param({"--url": "wallet"}, 2, "is no address", id="no address"),
+        pytest.param({"--url": "wallet"}, 2, "is not a valid address", id="no address"),
         pytest.param({"--url": "http://127.0.0.1:1"}, 3, "never left", id="nobody there"),
         pytest.param({"--service-key": "none.pem"}, 2, "none.pem", id="no key"),
         pytest.param({"--header": "Signature: x"}, 2, "the header Signature by itself", id="a signature of one's own"),
@@ -140,7 +140,7 @@ def written(report: Report) -> str:
 
 
 def test_no_report_holds_a_signature_unless_it_is_asked_to(tmp_path: Path, private_key: RSAPrivateKey) -> None:
-    """As HTML, JSON, JUnit or pickle: with one, and the body, whoever reads the report is paid by another wallet."""
+    """As HTML, JSON, JUnit or pickle: with one, and the body, a reader is paid by another wallet."""
     with served(tmp_path, private_key, GivesBackWhatItNeverTook) as wallet:
         without = written(certified(wallet, private_key))
         sent = {each for each in signatures(wallet) if len(each.strip("A")) > 300}

@@ -135,7 +135,7 @@ def certify(
         run_id: What all ids of this run begin with; a new one if None. Runs with the same one are no fresh runs.
         stopping: Once it is set, from a signal handler or another thread, the call under way is waited for, money is
             put back, and the report says that it was stopped.
-        with_signatures: Whether the report holds the signatures of the calls. Whoever has them can send the calls to
+        with_signatures: Whether the report holds the signatures of the calls. A reader can send such calls to
             each wallet that trusts the key; without them, ``game-operator call`` signs a call anew.
 
     Raises:

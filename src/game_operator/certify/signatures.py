@@ -1,7 +1,7 @@
 """
 Signatures, left out of what a run records (docs/decisions/0030).
 
-A signature is as good as money: whoever has it, and the body, is paid by each wallet that trusts the key and has not
+A signature is as good as money: with it, and the body, anybody is paid by each wallet that trusts the key and has not
 seen the call.
 """
 
@@ -25,7 +25,7 @@ _ALPHABETS: Final = (bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/"
 
 
 def signer_of(seal: Seal) -> str:
-    """Return whose key made the signature, ``ODD`` if it is no plain signature of the body, "" if there is none."""
+    """Return whose key made the signature, ``ODD`` if it is another than the service's form, "" if there is none."""
     if seal.key is None or seal.literal is not None:
         return ""
     return seal.key if seal == Seal(key=seal.key) else ODD

@@ -49,7 +49,7 @@ def call(
         bool, typer.Option("--moves-money", help="Needed for a wallet on another machine: a call moves money.")
     ] = False,
     with_signature: Annotated[
-        bool, typer.Option("--with-signature", help="Show the signature. Whoever has it can send the call.")
+        bool, typer.Option("--with-signature", help="Show the signature, with which anybody can send the call.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -91,7 +91,9 @@ def _check_address(url: str, *, moves_money: bool) -> None:
     except ValueError:
         host = ""
     if not host:
-        raise ConfigurationError(f"--url {shown(url)} is no address. Pass one like http://127.0.0.1:8000/wallet.")
+        raise ConfigurationError(
+            f"--url {shown(url)} is not a valid address. Pass one like http://127.0.0.1:8000/wallet."
+        )
     if not is_loopback(host) and not moves_money:
         raise ConfigurationError(
             f"{shown(host)} is another machine, and a call moves its players' money. Pass --moves-money if that is "

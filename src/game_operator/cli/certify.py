@@ -159,7 +159,7 @@ def certify(
         bool,
         typer.Option(
             "--with-signatures",
-            help="Keep signatures in the reports: whoever has them can send the calls to wallets that trust the key.",
+            help="Keep signatures in the reports. A reader can send such calls to wallets that trust the key.",
             rich_help_panel=_REPORTS,
         ),
     ] = False,

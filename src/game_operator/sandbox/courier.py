@@ -148,7 +148,7 @@ class HttpCourier:
             url = f"{self._caller.url}{post.path}"
             told = problem or ("" if answer is None else answer.defect)
             self._witness(Carried(post, url, raw, body, began_millis, elapsed, answer, told))
-        # What is heard goes into traces and reports, and a signature is as good as money (docs/decisions/0030).
+        # Traces and reports show the answer, and a signature is as good as money (docs/decisions/0030).
         for signature in (value for name, value in headers if name.lower() == self._header.lower()):
             problem = problem.replace(signature, "[signature removed]")
             answer = None if answer is None else answer.without(signature.encode())

@@ -284,8 +284,8 @@ class WebhookReceiver(Gate):
 
     def _closed(self, request: WebhookRequest, call: WebhookCall | None, result: object, started: float) -> HttpReply:
         reply, status, reason = self.judged(result, call)
-        told = reason or reply.code is not None or self._on_call is not None
-        if told or time.perf_counter() - started >= self._warn_seconds:
+        is_shown = reason or reply.code is not None or self._on_call is not None
+        if is_shown or time.perf_counter() - started >= self._warn_seconds:
             self._tell(request, call, result, reply, status, reason, started)
         return self.written(reply, status, _now_millis())
 
@@ -304,7 +304,7 @@ class WebhookReceiver(Gate):
             _log_refusal(request, reply, reason, result)
         elapsed = time.perf_counter() - started
         if reply.code is not None and not reason and call is not None:
-            # No ids: whoever reads the log need not know who plays.
+            # No ids: a reader of the log need not know who plays.
             _REFUSALS.info("%s answered %s after %.1f ms", call.operation, reply.code, elapsed * 1000)
         if elapsed >= self._warn_seconds:
             _LOG.warning("%s took %.0f ms; the service gives up sooner or later", shown(request.path), elapsed * 1000)
