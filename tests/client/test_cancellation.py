@@ -7,10 +7,12 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 import trio
 import trustme
@@ -20,11 +22,9 @@ from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
 from game_operator.models import OpenBet
 from game_operator.protocol.signing import sign
 from tests.support.flavours import run
-from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.hostile_server import Connection, HostileServer, Script, knows_every_bet, response_bytes
 from tests.support.proxy import forward
-from tests.support.wire import bet, grant_request, wire
-
-_FOUND = answer(response_bytes(200, wire(bet())))
+from tests.support.wire import grant_request
 
 Call = Callable[[], Coroutine[Any, Any, Any]]
 
@@ -97,13 +97,13 @@ def test_a_cancelled_call_leaves_nothing_open(
             assert server.wait_until_closed()
         return await client.fetch_bet("bet-2")
 
-    followed = _FOUND if phase != "wait" else _reaching("headers", threading.Event())
+    followed = knows_every_bet if phase != "wait" else _reaching("headers", threading.Event())
     first = _reaching(phase, reached)
 
     def script(connection: Connection) -> None:
         first(connection)
         if phase == "wait":
-            _FOUND(connection)
+            knows_every_bet(connection)
 
     with HostileServer(script, followed) as server:
         options: dict[str, Any] = {"timeout": 20.0, "deadline": 60.0}
@@ -159,7 +159,7 @@ def test_cancelled_during_the_tls_handshake(
 
     def secure(connection: Connection) -> None:
         connection.sock = tls.wrap_socket(connection.sock, server_side=True)
-        _FOUND(connection)
+        knows_every_bet(connection)
 
     async def cancel_and_go_on(client: AsyncOperatorClient) -> Any:
         await cancelled(lambda: client.fetch_bet("bet-1"), reached)
@@ -193,7 +193,7 @@ def test_cancelled_while_signing(
         assert server.connections == []
         return await client.fetch_bet("bet-2")
 
-    with HostileServer(_FOUND) as server:
+    with HostileServer(knows_every_bet) as server:
         assert isinstance(run(flavour, cancel_and_go_on, server.base_url, SlowAtFirst()), OpenBet)
 
 
@@ -214,7 +214,7 @@ def test_a_deadline_of_yours_is_as_good_as_a_cancellation(backend: str, private_
             assert server.wait_until_closed()
             assert isinstance(await client.fetch_bet("bet-2"), OpenBet)
 
-    with HostileServer(_reaching("body", threading.Event()), _FOUND) as server:
+    with HostileServer(_reaching("body", threading.Event()), knows_every_bet) as server:
         anyio.run(main, backend=backend)
 
 
@@ -238,7 +238,7 @@ def test_an_interrupt_passes_through_the_sync_client(phase: str, private_key: RS
     before = signal.signal(signal.SIGUSR1, stop)
     interrupting = threading.Thread(target=interrupt)
     try:
-        with HostileServer(_reaching(phase, reached), _FOUND) as server:
+        with HostileServer(_reaching(phase, reached), knows_every_bet) as server:
             with OperatorClient(server.base_url, "acme", private_key, trust_env=False, deadline=60.0) as client:
                 interrupting.start()
                 with pytest.raises(Stopped):
@@ -259,7 +259,7 @@ def test_an_interrupt_in_a_watcher_passes_through(private_key: RSAPrivateKey) ->
         raise Stopped
 
     with (
-        HostileServer(_FOUND) as server,
+        HostileServer(knows_every_bet) as server,
         OperatorClient(
             server.base_url,
             "acme",
@@ -269,5 +269,101 @@ def test_an_interrupt_in_a_watcher_passes_through(private_key: RSAPrivateKey) ->
             retries=RetryPolicy(max_attempts=2),
         ) as client,
         pytest.raises(Stopped),
+    ):
+        client.fetch_bet("bet-1")
+
+
+class SoftTimeLimitError(Exception):
+    """An ordinary exception that a signal handler raises, as Celery's does for its soft time limit."""
+
+
+@contextmanager
+def _soon_interrupted(reached: threading.Event) -> Iterator[None]:
+    """Raise ``SoftTimeLimitError`` in the main thread once *reached* is set."""
+
+    def stop(number: int, frame: object) -> None:
+        raise SoftTimeLimitError
+
+    def interrupt() -> None:
+        if reached.wait(10):
+            time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGALRM)
+
+    before = signal.signal(signal.SIGALRM, stop)
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    try:
+        yield
+    finally:
+        reached.set()
+        interrupting.join(10)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("phase", ["headers", "inside the headers", "inside the body", "inside a chunk", "wait"])
+@pytest.mark.parametrize("is_grant", [False, True], ids=["look-up", "grant"])
+@pytest.mark.parametrize("yours", [False, True], ids=["our connections", "your client"])
+def test_a_time_limit_passes_through_at_once(
+    phase: str, is_grant: bool, yours: bool, private_key: RSAPrivateKey
+) -> None:
+    """It is no failure of the network, even as an ordinary exception; a grant may have been made (decision 0028)."""
+    reached = threading.Event()
+    http_client = httpx.Client(trust_env=False) if yours else None
+    with (
+        HostileServer(_reaching(phase, reached), knows_every_bet) as server,
+        OperatorClient(
+            server.base_url, "acme", private_key, trust_env=False, deadline=60.0, timeout=20.0, http_client=http_client
+        ) as client,
+    ):
+        with pytest.raises(SoftTimeLimitError) as raised, _soon_interrupted(reached):
+            client.grant_free_bet(**grant_request()) if is_grant else client.fetch_bet("bet-1")
+        if phase != "wait":
+            assert server.wait_until_closed()
+            assert isinstance(client.fetch_bet("bet-2"), OpenBet)
+            assert len(server.connections) == 2
+        assert len(server.connections[0].requests) == 1
+        if http_client is not None:
+            http_client.close()
+    told = "".join(getattr(raised.value, "__notes__", []))
+    assert (
+        "reference_id 'welcome-7' on instance 'instance-1' was under way: it may have been made" in told
+    ) is is_grant
+
+
+@pytest.mark.parametrize("flavour", ["asyncio", "trio"])
+def test_a_cancelled_grant_says_that_it_may_have_been_made(flavour: str, private_key: RSAPrivateKey) -> None:
+    """An ordinary exception of a signal or a cancellation: either carries the note (docs/decisions/0028)."""
+    reached = threading.Event()
+    told: list[str] = []
+
+    async def scenario(client: AsyncOperatorClient) -> None:
+        async def grant() -> None:
+            try:
+                await client.grant_free_bet(**grant_request())
+            except BaseException as cancelled:
+                told.extend(getattr(cancelled, "__notes__", []))
+                raise
+
+        await _cancelled_scope(grant, reached)
+
+    with HostileServer(_reaching("headers", reached)) as server:
+        run(flavour, scenario, server.base_url, private_key, timeout=20.0)
+    assert len(told) == 1
+    assert "'welcome-7'" in told[0]
+
+
+def test_a_time_limit_in_a_watcher_passes_through(private_key: RSAPrivateKey) -> None:
+    """A bug in on_exchange is logged; what a signal handler raises meanwhile is none (docs/decisions/0028)."""
+    reached = threading.Event()
+
+    def watch(exchange: object) -> None:
+        reached.set()
+        threading.Event().wait(10)
+
+    with (
+        HostileServer(knows_every_bet) as server,
+        OperatorClient(server.base_url, "acme", private_key, trust_env=False, on_exchange=watch) as client,
+        pytest.raises(SoftTimeLimitError),
+        _soon_interrupted(reached),
     ):
         client.fetch_bet("bet-1")

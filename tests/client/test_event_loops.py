@@ -15,10 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import AsyncOperatorClient
 from game_operator.errors import ConfigurationError
 from game_operator.models import OpenBet
-from tests.support.hostile_server import HostileServer, answer, response_bytes
-from tests.support.wire import bet, wire
-
-_FOUND = answer(response_bytes(200, wire(bet())))
+from tests.support.hostile_server import HostileServer, knows_every_bet
 
 Runner = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
 
@@ -48,7 +45,7 @@ def _asyncio_by_hand(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
 @pytest.mark.filterwarnings("error")
 def test_each_loop_opens_connections_and_closes_them(runners: list[Runner], private_key: RSAPrivateKey) -> None:
     """A client that nobody closes leaves nothing open on a loop that ended (docs/decisions/0004)."""
-    with HostileServer(_FOUND) as server:
+    with HostileServer(knows_every_bet) as server:
         client = AsyncOperatorClient(server.base_url, "acme", private_key, trust_env=False)
 
         async def look_up_twice() -> list[Any]:
@@ -65,7 +62,7 @@ def test_loops_in_several_threads_share_a_client(private_key: RSAPrivateKey) -> 
     """Each has its own connections, at the same time (docs/decisions/0004)."""
     everybody = threading.Barrier(4, timeout=10)
     found: list[Any] = []
-    with HostileServer(_FOUND) as server:
+    with HostileServer(knows_every_bet) as server:
         client = AsyncOperatorClient(server.base_url, "acme", private_key, trust_env=False)
 
         async def look_up() -> None:
@@ -90,7 +87,7 @@ def test_loops_in_several_threads_share_a_client(private_key: RSAPrivateKey) -> 
 @pytest.mark.parametrize("runner", [_asyncio, trio.run], ids=["asyncio", "trio"])
 def test_your_http_client_stays_on_its_loop(runner: Runner, private_key: RSAPrivateKey) -> None:
     """Used on a second loop, it says what to do (docs/decisions/0004)."""
-    with HostileServer(_FOUND) as server:
+    with HostileServer(knows_every_bet) as server:
         http_client = httpx.AsyncClient(trust_env=False)
         client = AsyncOperatorClient(server.base_url, "acme", private_key, http_client=http_client)
 
@@ -112,7 +109,7 @@ def test_your_http_client_stays_on_its_loop(runner: Runner, private_key: RSAPriv
 @pytest.mark.parametrize("runner", [_asyncio, trio.run], ids=["asyncio", "trio"])
 def test_a_closed_client_is_closed_on_every_loop(runner: Runner, private_key: RSAPrivateKey) -> None:
     """Closing is final, and closes this loop's connections at once (docs/decisions/0004)."""
-    with HostileServer(_FOUND) as server:
+    with HostileServer(knows_every_bet) as server:
         client = AsyncOperatorClient(server.base_url, "acme", private_key, trust_env=False)
 
         async def use_and_close() -> None:
@@ -141,7 +138,7 @@ def test_a_dropped_client_is_closed_by_its_loop(private_key: RSAPrivateKey) -> N
             await asyncio.sleep(0)
         assert server.wait_until_closed()
 
-    with HostileServer(_FOUND) as server:
+    with HostileServer(knows_every_bet) as server:
         asyncio.run(drop())
 
 
@@ -156,7 +153,7 @@ def test_the_first_calls_at_once_share_one_pool(backend: str, private_key: RSAPr
                     tasks.start_soon(client.fetch_bet, f"bet-{number}")
             assert len(client._wire._ours) == 1
 
-    with HostileServer(_FOUND) as server:
+    with HostileServer(knows_every_bet) as server:
         anyio.run(many, backend=backend)
         assert server.wait_until_closed()
         assert len(server.requests) == 20

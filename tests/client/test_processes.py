@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.hostile_server import HostileServer, answer, response_bytes
-from tests.support.wire import bet, wire
+from tests.support.hostile_server import HostileServer, knows_every_bet
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-_FOUND = answer(response_bytes(200, wire(bet())))
 
 # The programs run outside pytest, which has threads, and a process with threads should not fork. One interpreter
 # imports everything and gives each program a process of its own, which ends as an interpreter does.
@@ -175,7 +173,7 @@ def ended(private_pem: bytes, tmp_path_factory: pytest.TempPathFactory) -> dict[
     directory = tmp_path_factory.mktemp("programs")
     key = directory / "key.pem"
     key.write_bytes(private_pem)
-    servers = {name: HostileServer(_FOUND).__enter__() for name in _PROGRAMS}
+    servers = {name: HostileServer(knows_every_bet).__enter__() for name in _PROGRAMS}
     work = {name: (program, servers[name].base_url) for name, (program, _, _) in _PROGRAMS.items()}
     arguments = [sys.executable, "-W", "error", "-c", _RUNNER, str(key), str(directory)]
     done = subprocess.run(arguments, input=json.dumps(work), capture_output=True, text=True, timeout=50, check=False)

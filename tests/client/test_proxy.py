@@ -23,11 +23,10 @@ from game_operator.errors import (
 )
 from game_operator.models import OpenBet
 from tests.support.flavours import run
-from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
+from tests.support.hostile_server import Connection, HostileServer, knows_every_bet
 from tests.support.proxy import NAMED_BY_PROXY, forward, refuse
-from tests.support.wire import bet, grant_request, wire
+from tests.support.wire import grant_request
 
-_FOUND = answer(response_bytes(200, wire(bet())))
 _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 # The client over aiohttp is the user's own, and knows its proxies by itself.
@@ -59,7 +58,7 @@ def secure(authority: trustme.CA) -> Iterator[HostileServer]:
     """A service behind TLS."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
-    with HostileServer(_FOUND, tls=tls) as server:
+    with HostileServer(knows_every_bet, tls=tls) as server:
         yield server
 
 
@@ -101,7 +100,7 @@ def test_plain_http_goes_through_the_proxy_in_the_absolute_form(
     flavour: str, variable: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HTTP_PROXY is told the whole address, if another machine is meant (docs/decisions/0004)."""
-    with HostileServer(_FOUND) as server, HostileServer(forward) as proxy:
+    with HostileServer(knows_every_bet) as server, HostileServer(forward) as proxy:
         monkeypatch.setenv("http_proxy" if variable == "HTTP_PROXY" else variable, proxy.base_url)
         base_url = f"http://{NAMED_BY_PROXY}:{server.port}"
         found = run(flavour, _look_up, base_url, private_key, trust_env=True, allow_insecure_http=True)
@@ -144,7 +143,7 @@ def test_plain_http_to_this_machine_stays_here(
     flavour: str, variable: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proxy would carry the signature off this machine in the open (spec §5; docs/decisions/0004)."""
-    with HostileServer(_FOUND) as server, HostileServer(forward) as proxy:
+    with HostileServer(knows_every_bet) as server, HostileServer(forward) as proxy:
         monkeypatch.setenv("http_proxy" if variable == "HTTP_PROXY" else variable, proxy.base_url)
         assert isinstance(run(flavour, _look_up, server.base_url, private_key, trust_env=True), OpenBet)
         assert proxy.connections == []

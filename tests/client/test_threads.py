@@ -15,7 +15,7 @@ from game_operator.client import _wire
 from game_operator.client._direct import DirectClient
 from game_operator.errors import RequestNotSentError
 from game_operator.models import OpenBet
-from tests.support.hostile_server import Connection, HostileServer, response_bytes
+from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, wire
 
 _THREADS = 16
@@ -73,19 +73,19 @@ def test_more_threads_than_connections_take_turns(private_key: RSAPrivateKey) ->
 
     def counted(connection: Connection) -> None:
         # Calls and not connections: the pool may open another in place of one that it dropped.
-        while connection.read_request():
+        while request := connection.read_request():
             under_way.append(connection)
             at_once.append(len(under_way))
             connection.stopping.wait(0.005)
             under_way.remove(connection)
-            connection.send(_FOUND)
+            connection.send(found(request))
 
     limits = httpx.Limits(max_connections=2)
     with HostileServer(counted) as server, httpx.Client(trust_env=False, limits=limits) as http_client:
         client = OperatorClient(server.base_url, "acme", private_key, http_client=http_client)
-        found = _at_once(lambda number: client.fetch_bet(f"bet-{number}"))
+        bets = _at_once(lambda number: client.fetch_bet(f"bet-{number}"))
     assert (len(at_once), max(at_once)) == (_THREADS, 2)
-    assert [type(one) for one in found] == [OpenBet] * _THREADS
+    assert [type(one) for one in bets] == [OpenBet] * _THREADS
 
 
 def test_a_pool_that_stays_full_sends_nothing(private_key: RSAPrivateKey) -> None:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from hypothesis import example, given, strategies
 
 from game_operator.codes import GrantErrorCode
-from game_operator.errors import BadRequestError, FreeBetRejectedError
+from game_operator.errors import BadRequestError, FreeBetRejectedError, UnexpectedResponseError
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RoundFound, RoundNotFound
 from game_operator.protocol.canonical import encode_json
 from game_operator.protocol.http import HttpRequest
@@ -441,7 +441,7 @@ def test_reading_bets() -> None:
 
 def test_reading_rounds() -> None:
     """A 200 is OK with its bets, perhaps none, or NOT_FOUND with its status alone (spec §2.8, §4.2)."""
-    parse = fetch_round_bets(instance_id="i", round_id="r").parse
+    parse = fetch_round_bets(instance_id="instance-1", round_id="round-1").parse
     found = parse(response(200, round_of(bet(), bet("CLOSED"))))
     assert isinstance(found, RoundFound)
     assert len(found.bets) == 2
@@ -449,6 +449,44 @@ def test_reading_rounds() -> None:
     assert isinstance(empty, RoundFound)
     assert empty.bets == ()
     assert parse(response(200, {"status": "NOT_FOUND"})) == RoundNotFound()
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "problem"),
+    [
+        pytest.param({"round_id": "round-1"}, {}, None, id="by id"),
+        pytest.param({"round_no": 12}, {}, None, id="by number"),
+        pytest.param({"round_id": "round-1", "round_no": 7}, {}, None, id="the id counts"),
+        pytest.param({"round_id": "round-1"}, {"bets": [bet(round_id="another")]}, None, id="a bet of another round"),
+        pytest.param({"round_id": "Round-1"}, {}, "round_id: is 'round-1', but 'Round-1' was", id="another letter"),
+        pytest.param({"round_id": "round-1 "}, {}, "round_id", id="a space more"),
+        pytest.param({"round_id": "\u00e9"}, {"round_id": "e\u0301"}, "round_id", id="composed otherwise"),
+        pytest.param({"round_no": 13}, {}, "round_no: is 12, but 13 was", id="another number"),
+        pytest.param({"round_no": 12}, {"instance_id": "instance-2"}, "instance_id", id="another instance"),
+        pytest.param({"round_id": "round-2", "round_no": 12}, {}, "round_id", id="another id, the number as asked"),
+    ],
+)
+def test_a_round_that_was_not_asked_for_is_refused(
+    asked: dict[str, Any], answered: dict[str, Any], problem: str | None
+) -> None:
+    """An answer to another call is none to this one, however it got here (spec §2.8, docs/decisions/0028)."""
+    parse = fetch_round_bets(instance_id="instance-1", **asked).parse
+    if problem is None:
+        assert isinstance(parse(response(200, round_of(**answered))), RoundFound)
+        return
+    with pytest.raises(UnexpectedResponseError, match=problem):
+        parse(response(200, round_of(**answered)))
+
+
+@pytest.mark.parametrize("status", ["OPEN", "CLOSED", "ROLLED_BACK"])
+def test_a_bet_that_was_not_asked_for_is_refused(status: str) -> None:
+    """Its reference_id is the bet id asked for, letter by letter (spec §2.4, docs/decisions/0028)."""
+    answered = response(200, bet(status))
+    assert fetch_bet("acme", "bet-1").parse(answered).status == status
+    assert fetch_bet("acme", "bet-1").parse(response(200, {"status": "NOT_FOUND"})) == BetNotFound()
+    for asked in ("bet-2", "BET-1", "bet-1 ", "bet"):
+        with pytest.raises(UnexpectedResponseError, match=f"reference_id: is 'bet-1', but '{asked}' was asked for"):
+            fetch_bet("acme", asked).parse(answered)
 
 
 def test_reading_grants() -> None:

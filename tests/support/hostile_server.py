@@ -15,8 +15,11 @@ import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
+from urllib.parse import unquote
 
-__all__ = ["Connection", "HostileServer", "Script", "answer", "response_bytes"]
+from tests.support.wire import bet, wire
+
+__all__ = ["Connection", "HostileServer", "Script", "answer", "found", "knows_every_bet", "response_bytes"]
 
 _PATIENCE_SECONDS = 10.0
 
@@ -180,3 +183,15 @@ def answer(data: bytes) -> Script:
                 return
 
     return script
+
+
+def found(request: bytes) -> bytes:
+    """Return the answer to a fetch-bet *request*: the bet asked for, open."""
+    bet_id = unquote(request.split(b" ")[1].rpartition(b"/")[2].decode())
+    return response_bytes(200, wire(bet(reference_id=bet_id)))
+
+
+def knows_every_bet(connection: Connection) -> None:
+    """Answer every request with the bet asked for."""
+    while (request := connection.read_request()) and connection.send(found(request)):
+        pass

@@ -19,7 +19,6 @@ from game_operator.client.config import (
     checked_watcher,
     environment_settings,
 )
-from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo, GrantAccepted
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import (
@@ -171,9 +170,9 @@ class AsyncOperatorClient:
             while True:
                 try:
                     reply = await self._reply(step)
-                except ConfigurationError as unusable:
-                    # Closed or taken away in the middle: what that means for a grant, exchange knows.
-                    step = steps.throw(unusable)
+                except BaseException as interruption:
+                    # Closed, cancelled or interrupted in the middle: what that means for a grant, exchange knows.
+                    step = steps.throw(interruption)
                 else:
                     step = advance(steps, reply)
         except StopIteration as finished:

@@ -23,6 +23,7 @@ from game_operator.client._http import (
     library_of,
     open_http_client,
 )
+from game_operator.client._reuse import AsyncReuseGuard, LeftOverError, YourTransport, is_reusable, spoil
 from game_operator.client.config import ReadLimits
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
@@ -69,6 +70,7 @@ class AsyncWire:
         self._trust_env = trust_env
         self._read_limits = read_limits
         self._yours = http_client
+        self._your_transport = None if http_client is None else YourTransport(http_client, AsyncReuseGuard)
         self._your_connections = None if http_client is None else _Connections(http_client)
         self._your_home: _Home | None = None
         self._library = HTTPX if http_client is None else library_of(http_client, "AsyncClient")
@@ -115,35 +117,38 @@ class AsyncWire:
             await connections.closing.aclose()
 
     async def _send(self, http_client: _AnyClient, step: Send, trace: Trace | None) -> HttpResponse | TransportFailed:
-        limit = self._read_limits.of(step.operation_name)
-        chunks: list[bytes] = []
-        size, spare = 0, _IN_HAND_BYTES
+        body = _Body(self._read_limits.of(step.operation_name))
         with anyio.move_on_after(step.timeout_seconds) as scope:
             try:
-                request = self._target.request(step, trace)
-                response = await http_client.send(request, stream=True, follow_redirects=False)
-                try:
-                    if response.is_stream_consumed:
-                        return gather(response, [response.content], len(response.content), limit)
-                    async for chunk in response.stream:
-                        chunks.append(chunk)
-                        size += len(chunk)
-                        if size > limit:
-                            # Leaving the loop would leave httpx's generators to the garbage collector.
-                            scope.cancel()
-                        if scope.cancel_called:
-                            spare -= len(chunk)
-                        if spare < 0:
-                            # aiohttp is not cancelled as long as the next piece is there whenever it waits for it.
-                            await checkpoint_if_cancelled()
-                finally:
-                    await response.aclose()
-                return gather(response, chunks, size, limit)
+                while True:
+                    try:
+                        return await self._attempt(http_client, step, trace, body, scope)
+                    except LeftOverError:
+                        continue  # That connection is closed, and nothing was written.
             except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
                 return self._library.failure(error)
-        if size > limit:
-            return gather(response, chunks, size, limit)
+        if body.is_too_long:
+            return body.gathered()
         return TransportFailed("The attempt did not end in time", sent=True, timed_out=True)
+
+    async def _attempt(
+        self, http_client: _AnyClient, step: Send, trace: Trace | None, body: "_Body", scope: anyio.CancelScope
+    ) -> HttpResponse:
+        request = self._target.request(step, trace)
+        if self._your_transport is not None:
+            self._your_transport.prepare(request, is_grant=step.is_grant)
+        body.response = response = await http_client.send(request, stream=True, follow_redirects=False)
+        if response.is_stream_consumed:  # A hook of the user's has read it, and given the connection back.
+            return gather(response, [response.content], len(response.content), body.limit)
+        sound = False
+        try:
+            await body.read(response.stream, scope)
+            sound = is_reusable(response)
+        finally:
+            if not sound and (stream := spoil(response)) is not None:
+                await stream.aclose()
+            await response.aclose()
+        return body.gathered()
 
     def _connections(self) -> "_Connections | None":
         if self._closed:
@@ -175,6 +180,39 @@ class AsyncWire:
         connections = self._ours[home] = _Connections(http_client, closing)
         await anext(closing)
         return connections
+
+
+class _Body:
+    """The body of a response while it is read, up to *limit* bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.response: Any = None
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    @property
+    def is_too_long(self) -> bool:
+        return self._size > self.limit
+
+    async def read(self, stream: Any, scope: anyio.CancelScope) -> None:
+        """Read *stream* to its end, or until *scope* is cancelled, by its deadline or at the limit."""
+        spare = _IN_HAND_BYTES
+        async for chunk in stream:
+            self._chunks.append(chunk)
+            self._size += len(chunk)
+            if self.is_too_long:
+                # Leaving the loop would leave httpx's generators to the garbage collector.
+                scope.cancel()
+            if scope.cancel_called:
+                spare -= len(chunk)
+            if spare < 0:
+                # aiohttp is not cancelled as long as the next piece is there whenever it waits for it.
+                await checkpoint_if_cancelled()
+
+    def gathered(self) -> HttpResponse:
+        """Return the response as far as it was read."""
+        return gather(self.response, self._chunks, self._size, self.limit)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import signal
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -62,8 +63,20 @@ def observe(on_exchange: OnExchange, step: Send, base_url: str, result: object, 
     """Show an attempt to *on_exchange*; what it raises must not change the fate of a grant."""
     try:
         on_exchange(_exchange(step, base_url, result, elapsed))
-    except Exception:  # It is the user's own code, which may raise anything.
+    except Exception as error:  # It is the user's own code, which may raise anything.
+        if _came_out_of_a_signal(error):
+            raise
         _log.exception("on_exchange raised; the call goes on")
+
+
+def _came_out_of_a_signal(error: Exception) -> bool:
+    """Return whether a signal handler raised *error*, as Celery's does for its soft time limit."""
+    handlers = map(signal.getsignal, signal.valid_signals())
+    codes = {code for handler in handlers if (code := getattr(handler, "__code__", None)) is not None}
+    passed = error.__traceback__
+    while passed is not None and passed.tb_frame.f_code not in codes:
+        passed = passed.tb_next
+    return passed is not None
 
 
 def not_picklable(client: object) -> TypeError:

@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 
+from game_operator.client._deadline import hold_deadlines
+
 __all__ = ["AsyncDirectClient", "DirectClient", "ProxiedClient"]
 
 
@@ -19,6 +21,7 @@ class DirectClient:
 
     def __init__(self, **options: Any) -> None:
         self._transport = httpx.HTTPTransport(**options)
+        hold_deadlines(self._transport)
 
     def send(self, request: httpx.Request, **_: Any) -> httpx.Response:
         """Send *request* and return the response, its body unread; a redirect is never followed."""
@@ -34,6 +37,7 @@ class ProxiedClient:
 
     def __init__(self, **options: Any) -> None:
         self._client = httpx.Client(**options)
+        hold_deadlines(self._client)
         self._closing = weakref.finalize(self, self._client.close)
         # A forked child that ends has no business with its parent's connections.
         self._closing.atexit = False

@@ -19,6 +19,7 @@ from urllib.request import getproxies
 
 import httpx
 
+from game_operator.client._deadline import Until
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpResponse, is_loopback
@@ -147,6 +148,16 @@ class Handshake:
         return replace(result, sent=False)
 
 
+#: Errors of these are failures of the network, as OSError and TimeoutError are.
+_NETWORK_LIBRARIES = frozenset(
+    {"aiohttp", "anyio", "h11", "h2", "httpcore", "httpcore2", "httpx", "httpx2", "httpx_aiohttp", "socksio", "trio"}
+)
+
+
+def _roots_of(value: object) -> set[str]:
+    return {ancestor.__module__.partition(".")[0] for ancestor in type(value).__mro__}
+
+
 class HttpLibrary:
     """httpx or httpx2: its classes, and what its exceptions mean."""
 
@@ -163,7 +174,15 @@ class HttpLibrary:
         self.body = type("Body", (_Body, self.module.ByteStream), {})
 
     def failure(self, error: Exception) -> TransportFailed:
-        """Return what *error*, raised instead of a response, means for the request."""
+        """
+        Return what *error*, raised instead of a response, means for the request.
+
+        Raises:
+            Exception: *error* itself, if it does not come from the network: a bug in a hook, or what a signal handler
+                raised. Nobody waits on while such an error is taken for a failure of the network.
+        """
+        if not isinstance(error, OSError) and not _NETWORK_LIBRARIES & _roots_of(error):
+            raise error
         cause = error.__cause__
         if cause is not None and type(cause).__module__.startswith("aiohttp"):
             sent, timed_out = not _never_left_aiohttp(cause), isinstance(cause, TimeoutError)
@@ -251,9 +270,8 @@ def library_of(http_client: object, kind: str) -> HttpLibrary:
     Raises:
         ConfigurationError: It is no such client of httpx or httpx2.
     """
-    roots = {ancestor.__module__.partition(".")[0] for ancestor in type(http_client).__mro__}
     library = HTTPX
-    if "httpx2" in roots:
+    if "httpx2" in _roots_of(http_client):
         import httpx2
 
         library = HttpLibrary(httpx2)
@@ -287,8 +305,12 @@ class Target:
         self._url = lru_cache(_REMEMBERED_URLS)(library.module.URL)
         self._beside = lru_cache(1)(_beside)  # As a rule, your client's headers are the same at each call.
 
-    def request(self, step: Send, trace: Trace | None = None) -> Any:
-        """Return the library's request for *step*, its body and its headers untouched."""
+    def request(self, step: Send, trace: Trace | None = None, give_up_seconds: float | None = None) -> Any:
+        """
+        Return the library's request for *step*, its body and its headers untouched.
+
+        It is to end at *give_up_seconds* on the monotonic clock, where the connections can see to that.
+        """
         signed = step.request
         headers = self._host + signed.headers
         if self._yours is not None:
@@ -301,7 +323,7 @@ class Target:
             headers=headers,
             # Given content= instead, httpx would go over the headers twice more, to add some of its own.
             stream=self._library.body(signed.body),
-            extensions=_extensions(step.timeout_seconds, trace),
+            extensions=_extensions(step.timeout_seconds, trace, give_up_seconds),
         )
         request.read()  # Transports and hooks of yours may ask for its content.
         return request
@@ -323,10 +345,13 @@ def _beside(names: tuple[bytes, ...], yours: HeaderPairs) -> HeaderPairs:
     return tuple((name, value) for name, value in yours if name.lower() not in replaced)
 
 
-def _extensions(seconds: float, trace: Trace | None) -> dict[str, Any]:
+def _extensions(seconds: float, trace: Trace | None, give_up_seconds: float | None) -> dict[str, Any]:
     # Connecting gives up a little before the attempt does, so that a grant that never left is told from one in doubt;
     # on a busy machine two timers that end together end in any order.
     early = max(seconds - _HEAD_START_SECONDS, seconds / 2)
+    if give_up_seconds is not None:
+        early = Until.over_at(give_up_seconds - seconds + early)
+        seconds = Until.over_at(give_up_seconds)
     timeout = {"connect": early, "pool": early, "read": seconds, "write": seconds}
     return {"timeout": timeout} if trace is None else {"timeout": timeout, "trace": trace}
 

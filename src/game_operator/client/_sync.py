@@ -236,9 +236,9 @@ class OperatorClient:
             while True:
                 try:
                     reply = self._reply(step)
-                except ConfigurationError as unusable:
-                    # Closed or taken away in the middle: what that means for a grant, exchange knows.
-                    step = steps.throw(unusable)
+                except BaseException as interruption:
+                    # Closed, cancelled or interrupted in the middle: what that means for a grant, exchange knows.
+                    step = steps.throw(interruption)
                 else:
                     step = advance(steps, reply)
         except StopIteration as finished:

@@ -18,6 +18,7 @@ from game_operator.client._http import (
     library_of,
     open_http_client,
 )
+from game_operator.client._reuse import LeftOverError, ReuseGuard, YourTransport, is_reusable, spoil
 from game_operator.client.config import ReadLimits
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
@@ -63,6 +64,7 @@ class Wire:
         self._trust_env = trust_env
         self._read_limits = read_limits
         self._yours = http_client
+        self._your_transport = None if http_client is None else YourTransport(http_client, ReuseGuard)
         self._your_process: int | None = None
         self._library = HTTPX if http_client is None else library_of(http_client, "Client")
         self._target = Target(self._library, base_url, http_client)
@@ -95,14 +97,35 @@ class Wire:
         self, http_client: _AnyClient, step: Send, give_up_seconds: float, trace: Trace | None
     ) -> HttpResponse | TransportFailed:
         try:
-            request = self._target.request(step, trace)
-            response = http_client.send(request, stream=True, follow_redirects=False)
-            try:
-                return self._read(response, self._read_limits.of(step.operation_name), give_up_seconds)
-            finally:
-                response.close()
+            while True:
+                try:
+                    return self._attempt(http_client, step, give_up_seconds, trace)
+                except LeftOverError:
+                    continue  # That connection is closed, and nothing was written.
         except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
             return self._library.failure(error)
+
+    def _attempt(
+        self, http_client: _AnyClient, step: Send, give_up_seconds: float, trace: Trace | None
+    ) -> HttpResponse | TransportFailed:
+        request = self._target.request(step, trace, give_up_seconds)
+        if self._your_transport is not None:
+            self._your_transport.prepare(request, is_grant=step.is_grant)
+        response = http_client.send(request, stream=True, follow_redirects=False)
+        if response.is_stream_consumed:  # A hook of the user's has read it, and given the connection back.
+            return gather(response, [response.content], len(response.content), self._limit(step))
+        sound = False
+        try:
+            result = self._read(response, self._limit(step), give_up_seconds)
+            sound = is_reusable(response)
+            return result
+        finally:
+            if not sound and (stream := spoil(response)) is not None:
+                stream.close()
+            response.close()
+
+    def _limit(self, step: Send) -> int:
+        return self._read_limits.of(step.operation_name)
 
     def _retire(self, http_client: _AnyClient) -> None:
         """Let others make a new one instead of *http_client*, which closes when the last call is done with it."""
@@ -111,8 +134,6 @@ class Wire:
                 del self._ours[os.getpid()]
 
     def _read(self, response: Any, limit: int, give_up_seconds: float) -> HttpResponse | TransportFailed:
-        if response.is_stream_consumed:
-            return gather(response, [response.content], len(response.content), limit)
         chunks: list[bytes] = []
         size = 0
         for chunk in response.stream:

@@ -25,6 +25,7 @@ from game_operator.errors import (
     ServiceError,
     TransportError,
     one_line,
+    shown,
 )
 from game_operator.protocol.failures import retry_after_seconds
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
@@ -78,6 +79,7 @@ class Send:
     timeout_seconds: float
     attempt: int
     operation_name: str
+    is_grant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ class _Call(Generic[T]):
     attempts: int = 0
     left_us: bool = False
     in_doubt: bool = False
+    under_way: bool = False
     out_of_time: bool = False
     said: ApiError | None = None
 
@@ -171,8 +174,30 @@ def exchange(
     Raises:
         ApiError: The service said no, or something unintelligible.
         TransportError: No usable answer arrived.
+        BaseException: Whatever the driver throws in, such as a cancellation or an exception out of a signal handler. If
+            a grant may have been made by then, a note says so.
     """
     call = _Call(operation, settings, started_seconds, started_seconds)
+    try:
+        return (yield from _attempts(call, jitter))
+    except GameOperatorError:
+        raise
+    except BaseException as interruption:
+        if operation.grant is not None and (call.under_way or call.in_doubt):
+            interruption.add_note(_possibly_made(operation.grant))
+        raise
+
+
+def _possibly_made(grant: GrantKey) -> str:
+    return (
+        f"The grant of free bets with reference_id {shown(grant.reference_id)} on instance {shown(grant.instance_id)} "
+        "was under way: it may have been made. To find out, repeat it with the same reference_id and the same values. "
+        "Never repeat it under a new reference_id."
+    )
+
+
+def _attempts(call: _Call[T], jitter: Iterator[float]) -> Generator[Step, Reply, T]:
+    operation, settings = call.operation, call.settings
     signature = yield from _sign(call)
     request = request_of(operation, settings.operator_id, signature, settings.headers)
     while True:
@@ -209,7 +234,8 @@ def _send(call: _Call[T], request: HttpRequest) -> Generator[Step, Reply, Answer
     call.attempts += 1
     if remaining is not None:
         timeout = min(timeout, max(remaining, 0.0))
-    answer = yield Send(request, timeout, call.attempts, call.operation.name)
+    call.under_way = True
+    answer = yield Send(request, timeout, call.attempts, call.operation.name, call.operation.grant is not None)
     assert isinstance(answer, Answer)
     call.now = answer.seconds
     return answer
@@ -220,6 +246,7 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
     if isinstance(result, TransportFailed):
         call.left_us = call.left_us or result.sent
         call.in_doubt = call.in_doubt or result.sent
+        call.under_way = False
         raise call.transport_error(result.told_without(signature), timed_out=result.timed_out)
     call.left_us = True
     try:
@@ -231,6 +258,7 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
             error.retry_after = retry_after_seconds(result, answer.unix_millis)
         call.said = error
         call.in_doubt = call.in_doubt or _leaves_doubt(error)
+        call.under_way = False
         raise
 
 

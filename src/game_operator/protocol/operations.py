@@ -121,7 +121,14 @@ def fetch_bet(operator_id: str, bet_id: str) -> Operation[AnyBet]:
     path = f"{API_PREFIX}/fetch-bet/{_path_segment(bet_id)}"
     # Not formatted: a str of an Enum would be signed as another text than stands in the path.
     to_sign = operator_id.encode() + b":" + bet_id.encode()
-    return Operation("fetch-bet", "GET", path, to_sign, _parse_bet)
+
+    def parse(response: HttpResponse) -> AnyBet:
+        found = _read(response, _bet())
+        if not isinstance(found, BetNotFound):
+            _check_answers(response, reference_id=(found.reference_id, bet_id))
+        return found
+
+    return Operation("fetch-bet", "GET", path, to_sign, parse)
 
 
 def fetch_round_bets(
@@ -144,7 +151,16 @@ def fetch_round_bets(
         raise BadRequestError(ROUND_WITHOUT_KEY, status_code=400)
     keys = {"instance_id": instance_id, "round_no": round_no, "round_id": round_id}
     body = encode_json({name: value for name, value in keys.items() if value is not None})
-    return Operation("fetch-round-bets", "POST", f"{API_PREFIX}/fetch-round-bets", body, _parse_round, body)
+
+    def parse(response: HttpResponse) -> AnyRound:
+        found = _read(response, _round())
+        if isinstance(found, RoundFound):
+            by_number = round_id is None
+            key = {"round_no": (found.round_no, round_no)} if by_number else {"round_id": (found.round_id, round_id)}
+            _check_answers(response, instance_id=(found.instance_id, instance_id), **key)
+        return found
+
+    return Operation("fetch-round-bets", "POST", f"{API_PREFIX}/fetch-round-bets", body, parse, body)
 
 
 def grant_free_bet(
@@ -257,12 +273,11 @@ def _parse_games(response: HttpResponse) -> list[GameInfo]:
     return _read(response, _catalogue()).games
 
 
-def _parse_bet(response: HttpResponse) -> AnyBet:
-    return _read(response, _bet())
-
-
-def _parse_round(response: HttpResponse) -> AnyRound:
-    return _read(response, _round())
+def _check_answers(response: HttpResponse, **keys: tuple[object, object]) -> None:
+    """Raise if one of *keys*, as it was answered and as it was asked, differs: the answer belongs to another call."""
+    for name, (answered, asked) in keys.items():
+        if answered != asked:
+            raise unfit(response, f"{name}: is {shown(answered)}, but {shown(asked)} was asked for")
 
 
 def _parse_grant(response: HttpResponse, grant: GrantKey) -> GrantAccepted:
