@@ -1,11 +1,14 @@
 """Keys, passphrases, signatures and tokens, planted and looked for in all that a program could write down (spec §5)."""
 
+import html
 import logging
 import pickle
+import re
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -158,6 +161,106 @@ def test_no_error_of_a_call_gives_a_secret_away(
                 run(flavour, scenario, server.base_url, private_key, retries=0, timeout=0.15)
             told = everything_told(raised.value) + "".join(traceback.format_exception(raised.value))
             assert _leaks(told, secrets) == []
+
+
+def _standard(echo: str) -> str:
+    return echo.replace("-", "+").replace("_", "/")
+
+
+def _escaped(echo: str, form: str) -> str:
+    return "".join(letter if letter.isalnum() else form.format(ord(letter)) for letter in _standard(echo))
+
+
+_FORMS: dict[str, Callable[[str], str]] = {
+    "as sent": str,
+    "in standard Base64": lambda echo: _standard(echo) + "==",
+    "escaped for JSON": lambda echo: _standard(echo).replace("/", "\\/"),
+    "escaped for JSON by number": lambda echo: _escaped(echo, "\\u{:04x}"),
+    "escaped for JSON twice": lambda echo: _escaped(echo, "\\\\u{:04X}"),
+    "escaped letters too": lambda echo: "".join(f"\\u{ord(letter):04x}" for letter in echo),
+    "escaped for an address": lambda echo: _escaped(echo, "%{:02X}"),
+    "escaped for an address twice": lambda echo: _escaped(echo, "%25{:02x}"),
+    "escaped for HTML": lambda echo: _escaped(echo, "&#{};"),
+    "escaped for HTML by number": lambda echo: _escaped(echo, "&#x{:X};"),
+    "in lines": lambda echo: "\r\n ".join(echo[at : at + 64] for at in range(0, len(echo), 64)),
+    "in lines, escaped": lambda echo: "\\n".join(_standard(echo)[at : at + 10] for at in range(0, len(echo), 10)),
+    "letter by letter": " ".join,
+    "without its first letter": lambda echo: echo[1:],
+    "without its last letter": lambda echo: echo[:-1],
+    "its second half": lambda echo: echo[len(echo) // 2 :],
+}
+
+
+def _letters_of(told: str) -> str:
+    """Return *told* without escapes and white space, in the alphabet of a signature."""
+    for _ in range(2):
+        told = html.unescape(unquote(re.sub(r"\\+(?:u00|x)([0-9A-Fa-f]{2})", lambda it: chr(int(it[1], 16)), told)))
+    return re.sub(r"\\+[rnt]|[\\\s=]", "", told).replace("+", "-").replace("/", "_")
+
+
+@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_an_echo_in_any_form_is_cut_out(form: str, status: int, private_key: RSAPrivateKey) -> None:
+    """Whoever reads it in a log could replay the call (spec §5)."""
+    signature = _signature(private_key, b"acme:bet-1")
+    echo = _FORMS[form](signature)
+    seen: list[Exchange] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        body = f'{{"error": "bad signature {echo}", "wager": 5}}'.encode()
+        headers = {"X-Debug": " ".join(echo.split())}
+        return httpx.Response(status, content=body, headers=headers)
+
+    with pytest.raises(GameOperatorError) as raised:
+        run_over(httpx, "sync", handler, _look_up, "http://localhost:9", private_key, on_exchange=seen.append)
+    told = _letters_of(everything_told(raised.value) + repr(seen))
+    pieces = [signature[at : at + 32] for at in range(len(signature) - 32)]
+    assert [piece for piece in pieces if piece in told] == []
+    assert "[signature" in everything_told(raised.value)
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+@pytest.mark.parametrize("misplaced", ["operator_id", "base_url"])
+@pytest.mark.parametrize("on_one_line", [False, True])
+@pytest.mark.parametrize("key_too", [False, True], ids=["the key in its place", "arguments in the wrong order"])
+def test_a_key_in_the_wrong_place_is_not_shown(
+    kind: Any, misplaced: str, on_one_line: bool, key_too: bool, private_pem: bytes, secrets: dict[str, str]
+) -> None:
+    """Neither in the message nor in the locals of our frames (spec §5)."""
+    pem = private_pem.decode()
+    key = pem.replace("\n", "\\n") if on_one_line else pem
+    given = {"base_url": "https://api.example.com", "operator_id": "acme", misplaced: key}
+    with pytest.raises(GameOperatorError) as raised:
+        kind(private_key="acme" if key_too else private_pem, **given)
+    del key, pem
+    assert _leaks(everything_told(raised.value), secrets) == []
+
+
+@pytest.mark.parametrize("kind", ["https_proxy", "http_proxy", "all_proxy"])
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "http://user:pl4nted-passphrase@host:no-port",
+        "http://user:pl4nted-passphrase@[::1",
+        "gopher://user:pl4nted-passphrase@proxy.example",
+        "http://pl4nted-passphrase#@proxy.example:99999999",
+        "http://pl4nted-passphrase\x01@proxy.example",
+    ],
+)
+@pytest.mark.parametrize("flavour", ["sync", "asyncio"])
+def test_a_proxy_that_cannot_be_read_is_not_shown(
+    kind: str, proxy: str, flavour: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its password stands neither in the error nor in what is behind it, nor in anybody's frames (spec §5)."""
+    monkeypatch.setenv(kind, proxy)
+    with pytest.raises(GameOperatorError) as raised:
+        run(flavour, _look_up, "https://api.example.com", private_key, trust_env=True, deadline=0.2, retries=0)
+    error = raised.value
+    assert error.__context__ is error.__cause__ is None
+    frames = traceback.TracebackException.from_exception(error, capture_locals=True, compact=False).stack
+    beyond_the_test = [frame for frame in frames if "/tests/" not in frame.filename]
+    told = everything_told(error) + "".join(str(frame.locals) for frame in beyond_the_test)
+    assert _PASSPHRASE not in told
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

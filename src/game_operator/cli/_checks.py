@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.cli._keys import fingerprint, public_path
 from game_operator.cli._options import PASSPHRASE, settings
 from game_operator.cli._wording import for_command_line, told
-from game_operator.client._http import default_ssl_context, environment_in_question
+from game_operator.client._http import default_ssl_context, from_environment
 from game_operator.client._sync import OperatorClient
 from game_operator.client.config import base_url_of, call_settings
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
@@ -192,9 +192,8 @@ def _unsigned_answer(base_url: str, deadline: float) -> httpx.Response | Check:
     # As in the client: no proxy leads back to this machine.
     trust_env = not (base_url.startswith("http:") and is_loopback(httpx.URL(base_url).host))
     try:
-        with environment_in_question():
-            context = default_ssl_context(base_url, trust_env=trust_env)
-            http = httpx.Client(verify=context, timeout=deadline, trust_env=trust_env)
+        context = from_environment(lambda: default_ssl_context(base_url, trust_env=trust_env))
+        http = from_environment(lambda: httpx.Client(verify=context, timeout=deadline, trust_env=trust_env))
         with http, http.stream("GET", url, headers=headers, follow_redirects=False) as response:
             return response
     except ConfigurationError as wrong:

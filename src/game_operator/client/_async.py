@@ -74,12 +74,12 @@ class AsyncOperatorClient:
     ) -> None:
         try:
             signer = load_signer(private_key, passphrase)
+            self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
+            self._settings = call_settings(operator_id=operator_id, timeout=timeout, deadline=deadline, retries=retries)
         finally:
-            # Error trackers show the locals of every frame that an error passes.
-            del private_key, passphrase
-        self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
-        self._settings = call_settings(operator_id=operator_id, timeout=timeout, deadline=deadline, retries=retries)
-        self._signatures = _signatures(signer, operator_id)
+            # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
+            del base_url, operator_id, private_key, passphrase
+        self._signatures = _signatures(signer, self._settings.operator_id)
         self._wire = AsyncWire(_CLOSED, self._base_url, http_client, ssl_context, trust_env, read_limits)
         self._on_exchange = checked_watcher(on_exchange)
         self._owns_wire = True

@@ -93,7 +93,7 @@ def _exchange(step: Send, base_url: str, result: object, elapsed: float) -> Exch
     response = None
     if isinstance(result, HttpResponse):
         signature = next(value for name, value in request.headers if name == b"X-Signature")
-        response = result.without(signature)
+        response = result.without_echoes(signature)
     return Exchange(
         method=request.method,
         url=base_url + request.path,

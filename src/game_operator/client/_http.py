@@ -9,7 +9,6 @@ import os
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from types import ModuleType
@@ -34,7 +33,7 @@ __all__ = [
     "check_open",
     "default_ssl_context",
     "defect_of",
-    "environment_in_question",
+    "from_environment",
     "gather",
     "library_of",
     "open_http_client",
@@ -74,12 +73,15 @@ def open_http_client(
         ConfigurationError: A proxy variable or SSL_CERT_FILE cannot be used.
     """
     limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
-    with environment_in_question():
+    # What goes to this machine in the open stays on this machine.
+    stays_here = base_url.startswith("http:") and is_loopback(urlsplit(base_url).hostname or "")
+
+    def make() -> _C | _D:
         context = ssl_context or default_ssl_context(base_url, trust_env=trust_env)
-        # What goes to this machine in the open stays on this machine.
-        stays_here = base_url.startswith("http:") and is_loopback(urlsplit(base_url).hostname or "")
         kind = proxied if trust_env and not stays_here and _names_a_proxy() else direct
         return kind(verify=context, trust_env=trust_env, limits=limits)
+
+    return from_environment(make)
 
 
 def _names_a_proxy() -> bool:
@@ -100,22 +102,21 @@ def default_ssl_context(base_url: str, *, trust_env: bool) -> ssl.SSLContext:
         return _contexts[trust_env]
 
 
-@contextmanager
-def environment_in_question() -> Iterator[None]:
+def from_environment(make: Callable[[], _C]) -> _C:
     """
-    Make what httpx raises while a client is built a ConfigurationError: only the environment can be to blame.
+    Return what *make* builds; what httpx raises meanwhile is a ConfigurationError, for the environment is to blame.
+
+    httpx's own error goes no further: its text and its frames may hold a proxy's password.
 
     Raises:
         ConfigurationError: A proxy variable or SSL_CERT_FILE cannot be used.
     """
     try:
-        yield
-        return
-    except httpx.InvalidURL:
-        # Its text may quote a piece of the proxy's password.
-        problem = "a proxy has no readable address"
-    except (OSError, ValueError, ImportError) as failed:
+        return make()
+    except (OSError, ImportError) as failed:
         problem = f"{type(failed).__name__}: {failed}"
+    except (httpx.InvalidURL, ValueError):
+        problem = "a proxy has no readable address"
     raise ConfigurationError(
         f"No connection can be set up ({problem}). Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and "
         "SSL_CERT_DIR, or pass trust_env=False to do without them."

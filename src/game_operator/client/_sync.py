@@ -52,9 +52,10 @@ class OperatorClient:
         operator_id: The id the provider gave you.
         private_key: A path, a PEM as str or bytes, an ``RSAPrivateKey``, or any ``Signer``.
         passphrase: For an encrypted PEM.
-        timeout: Seconds for each attempt: to connect, to send, and between two pieces of the answer.
-        deadline: Seconds for the whole call, repeats and waits included; None for no bound. It is checked before
-            each attempt and each wait and between pieces of the body, so headers that drip in can outlast it.
+        timeout: Seconds for each attempt, from connecting to the last byte of the answer.
+        deadline: Seconds for the whole call, repeats and waits included; None for no bound. Both are exact on our own
+            connections. With an *http_client* of yours, connecting takes as long as your library lets it, and a
+            transport that we cannot look into is checked between pieces of the body alone.
         retries: A ``RetryPolicy``, or how often a call is repeated.
         http_client: Your own ``httpx.Client`` or ``httpx2.Client``, for proxies, certificates and pools of your
             choice; it is never closed here.
@@ -87,14 +88,14 @@ class OperatorClient:
     ) -> None:
         try:
             signer = load_signer(private_key, passphrase)
+            self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
+            self._settings = call_settings(operator_id=operator_id, timeout=timeout, deadline=deadline, retries=retries)
         finally:
-            # Error trackers show the locals of every frame that an error passes.
-            del private_key, passphrase
-        self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
-        self._settings = call_settings(operator_id=operator_id, timeout=timeout, deadline=deadline, retries=retries)
+            # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
+            del base_url, operator_id, private_key, passphrase
         if is_async(signer):
             raise ConfigurationError("The signer's sign method is async. Use AsyncOperatorClient with it.")
-        self._signatures = RememberedSignatures(cast("Signer", signer), forever=operator_id.encode())
+        self._signatures = RememberedSignatures(cast("Signer", signer), forever=self._settings.operator_id.encode())
         self._wire = Wire(_CLOSED, self._base_url, http_client, ssl_context, trust_env, read_limits)
         self._on_exchange = checked_watcher(on_exchange)
         self._owns_wire = True

@@ -33,6 +33,7 @@ _OPERATOR_ID = re.compile(r"[\x21-\x39\x3b-\x7e](?:[\x20-\x39\x3b-\x7e]*[\x21-\x
 #: A name, an IPv4 or a bracketed IPv6 address, and perhaps a port: neither empty, nor a template that nobody filled in.
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
 _AUTHORITY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?\Z")
+_LONGEST_OPERATOR_ID = 255
 _USER_AGENT = f"game-operator/{__version__}"
 
 
@@ -62,9 +63,15 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """How many bytes of a response body are read: the catalogue may be long, nothing else is."""
+    """
+    How many bytes of a response body are read: the catalogue may be long, nothing else is.
 
-    catalogue: int = 64 * 1024 * 1024
+    Attributes:
+        catalogue: Of fetch-games: 16 MiB. 20,000 games are 15 MB.
+        other: Of any other answer: 4 MiB.
+    """
+
+    catalogue: int = 16 * 1024 * 1024
     other: int = 4 * 1024 * 1024
 
     def __post_init__(self) -> None:
@@ -96,22 +103,32 @@ def base_url_of(
         ConfigurationError: It is no http(s) address, carries what does not belong there, or is plain http to
             another machine.
     """
+    checked = _base_url_or_problem(text, allow_insecure_http, name, example)
+    del text  # Error trackers show the locals of every frame, and a key may have been passed in its place.
+    if isinstance(checked, Exception):
+        raise checked
+    return checked
+
+
+def _base_url_or_problem(text: object, allow_insecure_http: bool, name: str, example: str) -> str | Exception:
     if not isinstance(text, str):
-        raise TypeError(f"{name} must be a str, not {type(text).__name__}")
+        return TypeError(f"{name} must be a str, not {type(text).__name__}")
     parts = _split(text)
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError(f"{name} carries a user name or password. Remove it: calls are signed instead.")
+        return ConfigurationError(f"{name} carries a user name or password. Remove it: calls are signed instead.")
     if parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
-        raise ConfigurationError(f"{name} {shown(text)} is no address. Pass one like {example}.")
+        return ConfigurationError(f"{name} {shown(text)} is no address. Pass one like {example}.")
     if not text.isascii() or not set("?# ").isdisjoint(text):
-        raise ConfigurationError(
+        return ConfigurationError(
             f"{name} {shown(text)} carries a query, a fragment, a space or letters beyond ASCII. "
             "Pass the address alone."
         )
     if text.rstrip("/").endswith("/api/v0.2"):
-        raise ConfigurationError(f"{name} {shown(text)} ends in /api/v0.2, which every path begins with. Leave it out.")
+        return ConfigurationError(
+            f"{name} {shown(text)} ends in /api/v0.2, which every path begins with. Leave it out."
+        )
     if parts.scheme == "http" and not allow_insecure_http and not is_loopback(parts.hostname or ""):
-        raise ConfigurationError(
+        return ConfigurationError(
             f"{name} {shown(text)} is plain http to another machine: anyone on the way could read and replay signed "
             "requests. Use https, or pass allow_insecure_http=True if the way is private."
         )
@@ -128,15 +145,21 @@ def _split(text: str) -> SplitResult:
     return parts
 
 
-def _operator_id_of(text: str) -> str:
+def _operator_id_problem(text: object) -> Exception | None:
     if not isinstance(text, str):
-        raise TypeError(f"operator_id must be a str, not {type(text).__name__}")
+        return TypeError(f"operator_id must be a str, not {type(text).__name__}")
+    if "-----BEGIN" in text or len(text) > _LONGEST_OPERATOR_ID:
+        # On one line, with line breaks written as \n, a key would pass for an id and travel in each request.
+        return ConfigurationError(
+            f"operator_id has {len(text)} characters and looks like a key, which is not shown. Pass the id that the "
+            f"provider gave you, of at most {_LONGEST_OPERATOR_ID} characters, and the key as private_key."
+        )
     if not _OPERATOR_ID.match(text):
-        raise ConfigurationError(
+        return ConfigurationError(
             f"operator_id {shown(text)} cannot be used. It must be printable ASCII without a colon (the signed string "
             "<operator_id>:<bet_id> would be ambiguous) and without spaces around it."
         )
-    return text
+    return None
 
 
 def checked_seconds(name: str, value: float) -> float:
@@ -184,8 +207,11 @@ def call_settings(
     *, operator_id: str, timeout: float, deadline: float | None, retries: RetryPolicy | int
 ) -> CallSettings:
     """Return what all calls of a client have in common, checked."""
+    if (problem := _operator_id_problem(operator_id)) is not None:
+        del operator_id  # It may be a key, and error trackers show the locals of every frame.
+        raise problem
     return CallSettings(
-        operator_id=_operator_id_of(operator_id),
+        operator_id=operator_id,
         policy=policy_of(retries),
         timeout_seconds=checked_seconds("timeout", timeout),
         deadline_seconds=None if deadline is None else checked_seconds("deadline", deadline),

@@ -10,7 +10,9 @@ import json
 import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -31,6 +33,7 @@ __all__ = [
     "MAX_WHOLE",
     "Amount",
     "CentsField",
+    "DuplicateMemberError",
     "Flag",
     "MillisField",
     "Text",
@@ -38,6 +41,7 @@ __all__ = [
     "WireFormatError",
     "WireModel",
     "decode",
+    "once",
 ]
 
 T = TypeVar("T")
@@ -50,6 +54,7 @@ MAX_UNIX_MILLIS = 253_402_300_799_999
 #: What no number of the wire exceeds; up to here the limits of spec §8, not the reader, say what is wrong with one.
 MAX_WHOLE = 10**60
 
+_FIELDS_SET = attrgetter("__pydantic_fields_set__")
 _LARGEST_EXPONENT = 64
 _REMEMBERED_AMOUNTS = 4096
 
@@ -58,12 +63,35 @@ class WireFormatError(ValueError):
     """A body does not fit its model; the message names the field and what is wrong with it."""
 
 
+class DuplicateMemberError(ValueError):
+    """A member stands twice in an object; the message names it."""
+
+
+def once(pairs: list[tuple[str, T]]) -> dict[str, T]:
+    """
+    Return the members of a JSON object: an ``object_pairs_hook``.
+
+    Raises:
+        DuplicateMemberError: A member stands twice. Readers disagree on which one counts.
+    """
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise DuplicateMemberError(f"the member {shown(next(n for n in names if names.count(n) > 1))} stands twice")
+    return members
+
+
 class WireModel(BaseModel, frozen=True, extra="allow", defer_build=True, protected_namespaces=()):
     """
     A frozen value of the wire. Unknown fields are kept in ``model_extra``.
 
     Each subclass says ``frozen=True`` again: only so do type checkers without pydantic's plugin see it.
+
+    Attributes:
+        nested: The field that holds another model or several, if there is one.
     """
+
+    nested: ClassVar[str] = ""
 
 
 class _ExactFloat(float):
@@ -249,8 +277,7 @@ _NOT_A_NUMBER = re.compile(rb"NaN[ \t\r\n]*[,\]}]")
 _INFINITE = re.compile(rb"Infinity[ \t\r\n]*[,\]}]")
 
 
-def _needs_exact(body: bytes) -> bool:
-    shape = body.translate(_SHAPE, _LEFT_OUT)
+def _needs_exact(body: bytes, shape: bytes) -> bool:
     has_exponent = b":e" in shape.translate(None, b"0")
     if _LONG_NUMBER in shape or (has_exponent and _LONG_EXPONENT.search(shape)):
         return True
@@ -262,14 +289,21 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
     Return *body* as the adapter's type, every known number exact.
 
     Raises:
-        WireFormatError: The body is not JSON, or does not fit; the message names the field.
+        WireFormatError: The body is not JSON, or does not fit, or a member stands twice in it; the message names the
+            field.
     """
+    shape = body.translate(_SHAPE, _LEFT_OUT)
     try:
-        if _needs_exact(body):
+        if _needs_exact(body, shape):
             return adapter.validate_python(_loads_exactly(body))
-        return adapter.validate_json(body, context=_WIRE)
+        value = adapter.validate_json(body, context=_WIRE)
+        if _most_members(shape) > _members(value):
+            json.loads(body, object_pairs_hook=once, parse_int=str, parse_float=str)
+        return value
     except ValidationError as invalid:
         problem = _first_problem(invalid)
+    except DuplicateMemberError as twice:
+        problem = str(twice)
     except (ValueError, RecursionError) as unreadable:
         problem = f"the body: Invalid JSON: {shown(str(unreadable))[1:-1]}"
     raise WireFormatError(problem)
@@ -277,7 +311,29 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
 
 def _loads_exactly(body: bytes) -> Any:
     from_json(body, allow_inf_nan=False)  # json.loads alone would take lone surrogates, UTF-16 and a BOM.
-    return json.loads(body, parse_float=_ExactFloat)
+    return json.loads(body, parse_float=_ExactFloat, object_pairs_hook=once)
+
+
+def _most_members(shape: bytes) -> int:
+    """
+    Return how many members a body of this *shape* has, or more.
+
+    Each has a colon behind the quotation mark of its name. A text may look so, too, an address among others; but behind
+    the colon of a member no text begins with a slash.
+    """
+    return shape.count(b'":') - shape.count(b'"://')
+
+
+def _members(value: object) -> int:
+    """Return how many members *value* was read from, each name counted once in its object, or fewer."""
+    count = 0
+    level: list[Any] = [value] if isinstance(value, WireModel) else []
+    while level:  # By levels, for then most of it is done in C: a catalogue has thousands of models.
+        count += sum(map(len, map(_FIELDS_SET, level)))
+        nested = level[0].nested
+        below = list(map(attrgetter(nested), level)) if nested else []
+        level = list(chain.from_iterable(below)) if below and not isinstance(below[0], WireModel) else below
+    return count
 
 
 def _first_problem(invalid: ValidationError) -> str:

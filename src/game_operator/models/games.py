@@ -1,6 +1,6 @@
 """The catalogue: games, their instances and betting limits (spec §2.5 to §2.7)."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import FailFast, Field
 
@@ -27,6 +27,8 @@ class BetConfig(WireModel, frozen=True):
 class GameInstance(WireModel, frozen=True):
     """A game as configured for the operator (spec §2.6)."""
 
+    nested: ClassVar[str] = "bet_config"
+
     id: Text
     name: Text
     active: Flag
@@ -40,6 +42,8 @@ class GameInfo(WireModel, frozen=True):
     A ``status`` or ``genre`` that this version does not know arrives as plain ``str``. ``rtp`` is the
     return-to-player percentage, exact.
     """
+
+    nested: ClassVar[str] = "instances"
 
     id: Text
     name: Text

@@ -1,6 +1,6 @@
 """The bets of a round, as a union tagged by ``status`` (spec §2.8)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import FailFast, Field
 
@@ -18,6 +18,8 @@ class RoundFound(WireModel, frozen=True):
 
     ``round_no`` is the number shown to the player.
     """
+
+    nested: ClassVar[str] = "bets"
 
     status: Literal["OK"] = "OK"
     round_id: Text

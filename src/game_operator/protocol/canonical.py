@@ -12,6 +12,7 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import TypeAlias
 
+from game_operator.models._base import once
 from game_operator.money import json_number
 
 __all__ = ["Json", "encode_json", "read_object"]
@@ -52,9 +53,13 @@ def _text(value: Json) -> str:
 
 
 def read_object(body: bytes) -> dict[str, object]:
-    """Return the JSON object in *body*, or an empty one if there is none. For error bodies: nothing is exact here."""
+    """
+    Return the JSON object in *body*, or an empty one if there is none or a member stands twice in it.
+
+    For error bodies: numbers are not exact here.
+    """
     try:
-        value = json.loads(body[:_LARGEST_ERROR_BODY].decode())
+        value = json.loads(body[:_LARGEST_ERROR_BODY].decode(), object_pairs_hook=once)
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

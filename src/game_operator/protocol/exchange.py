@@ -27,7 +27,8 @@ from game_operator.errors import (
     one_line,
     shown,
 )
-from game_operator.protocol.failures import retry_after_seconds
+from game_operator.protocol.echoes import without_echoes
+from game_operator.protocol.failures import retry_after_seconds, unfit
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
 from game_operator.protocol.operations import GrantKey, Operation, request_of
 from game_operator.protocol.retry import RetryPolicy
@@ -99,7 +100,7 @@ class TransportFailed:
 
     def told_without(self, secret: bytes) -> str:
         """Return the reason as one short line, *secret* cut out: it may quote what the other side sent."""
-        told = self.reason.replace(secret.decode(), "[signature removed]")
+        told = without_echoes(self.reason.encode(errors="replace"), secret).decode()
         return one_line(told if len(told) <= _LONGEST_REASON else told[:_LONGEST_REASON] + "…")
 
 
@@ -250,8 +251,7 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
         raise call.transport_error(result.told_without(signature), timed_out=result.timed_out)
     call.left_us = True
     try:
-        # A debugging service may echo our headers: no error shall carry the signature on.
-        return call.operation.parse(result.without(signature))
+        return _parsed(call.operation, result, signature)
     except ApiError as error:
         error.attempts = call.attempts
         if isinstance(error, RateLimitedError):
@@ -260,6 +260,17 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
         call.in_doubt = call.in_doubt or _leaves_doubt(error)
         call.under_way = False
         raise
+
+
+def _parsed(operation: Operation[T], response: HttpResponse, signature: Signature) -> T:
+    """Return what *response* says. A debugging service may echo our headers: no error carries the signature on."""
+    try:
+        return operation.parse(response.without(signature))
+    except ApiError:
+        cleaned = response.without_echoes(signature)
+    # Only an error shows what was received, so that only an error costs the closer look.
+    operation.parse(cleaned)
+    raise unfit(cleaned, "it can be read only without the signature in it")
 
 
 def _leaves_doubt(error: ApiError) -> bool:

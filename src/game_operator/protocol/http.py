@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 
+from game_operator.protocol.echoes import REMOVED, without_echoes
+
 __all__ = ["HeaderPairs", "HttpRequest", "HttpResponse", "is_loopback"]
 
 #: Header fields in order, as bytes; a name may repeat.
 HeaderPairs = tuple[tuple[bytes, bytes], ...]
-
-_REMOVED = b"[signature removed]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,13 @@ class HttpResponse:
         """Return this response with *secret* cut out wherever the service echoes it."""
         if not secret or (secret not in self.body and not any(secret in value for _, value in self.headers)):
             return self
-        headers = tuple((name, value.replace(secret, _REMOVED)) for name, value in self.headers)
-        return replace(self, headers=headers, body=self.body.replace(secret, _REMOVED))
+        headers = tuple((name, value.replace(secret, REMOVED)) for name, value in self.headers)
+        return replace(self, headers=headers, body=self.body.replace(secret, REMOVED))
+
+    def without_echoes(self, secret: bytes) -> "HttpResponse":
+        """Return this response without *secret* in any form: escaped, split, cut off. *without* is faster."""
+        headers = tuple((name, without_echoes(value, secret)) for name, value in self.headers)
+        return replace(self, headers=headers, body=without_echoes(self.body, secret))
 
 
 def is_loopback(host: str) -> bool:

@@ -8,10 +8,10 @@ the service itself would have answered; whatever the response, reading one ends 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, ClassVar, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, FailFast, TypeAdapter
+from pydantic import FailFast, TypeAdapter
 
 from game_operator.codes import GRANT_MESSAGES
 from game_operator.errors import BadRequestError, FreeBetRejectedError, shown
@@ -28,7 +28,7 @@ from game_operator.models import (
     RoundLookup,
     RoundNotFound,
 )
-from game_operator.models._base import MAX_WHOLE, WireFormatError, decode
+from game_operator.models._base import MAX_WHOLE, WireFormatError, WireModel, decode
 from game_operator.models.free_bets import refusal_of
 from game_operator.protocol.canonical import encode_json
 from game_operator.protocol.failures import error_of, rejection_of, unfit
@@ -237,9 +237,9 @@ def _check_size(round_no: int) -> None:
         raise BadRequestError(INVALID_REQUEST, status_code=400, detail="round_no has more than 60 digits.")
 
 
-class _Catalogue(BaseModel):
-    # Names of fields repeat and are shared; ids do not, and looking each up would take a tenth of the reading.
-    model_config = ConfigDict(cache_strings="keys", defer_build=True)
+# Names of fields repeat and are shared; ids do not, and looking each up would take a tenth of the reading.
+class _Catalogue(WireModel, frozen=True, cache_strings="keys"):
+    nested: ClassVar[str] = "games"
 
     # Without FailFast, pydantic would describe every fault of a body that is wrong a million times.
     games: Annotated[list[GameInfo], FailFast()]

@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from game_operator.caller import AsyncWebhookCaller, Delivery
-from game_operator.client._http import default_ssl_context, environment_in_question
+from game_operator.client._http import default_ssl_context, from_environment
 from game_operator.client._rough_wire import Roughness, post_roughly
 from game_operator.client.config import base_url_of
 from game_operator.errors import DeliveryInDoubtError, MalformedCallError, RequestNotSentError
@@ -119,9 +119,10 @@ class HttpCourier:
         # A proxy of the environment leads away from this machine.
         to_this_machine = is_loopback(urlsplit(url).hostname or "")
         # Reading the root certificates takes longer than a round: once for all, and not at all for plain http.
-        with environment_in_question():
-            context = default_ssl_context(url, trust_env=True)
-            self._http = HttpxAiohttpClient(verify=context, trust_env=not to_this_machine, timeout=None)
+        context = from_environment(lambda: default_ssl_context(url, trust_env=True))
+        self._http = from_environment(
+            lambda: HttpxAiohttpClient(verify=context, trust_env=not to_this_machine, timeout=None)
+        )
         self._caller = AsyncWebhookCaller(
             url,
             keys.current,
