@@ -249,12 +249,12 @@ def test_a_policy_on_its_limits_is_taken() -> None:
 
 @KINDS
 def test_defaults_are_as_documented(kind: Any, private_key: RSAPrivateKey) -> None:
-    """10 s for an attempt, 30 s for a call, 3 attempts, 64 and 4 MiB (assumed, docs/decisions/0004)."""
+    """10 s for an attempt, 30 s for a call, 3 attempts, 16 and 4 MiB (assumed, docs/decisions/0004)."""
     client = _made(kind, private_key)
     settings, limits = client._settings, client._wire._read_limits
     assert (settings.timeout_seconds, settings.deadline_seconds, settings.policy) == (10.0, 30.0, RetryPolicy())
     assert settings.policy.max_attempts == 3
-    assert (limits.of("fetch-games"), limits.of("fetch-bet")) == (64 * 2**20, 4 * 2**20)
+    assert (limits.of("fetch-games"), limits.of("fetch-bet")) == (16 * 2**20, 4 * 2**20)
     assert _made(kind, private_key, retries=4)._settings.policy.max_attempts == 5
     assert client.with_options()._settings == settings
     assert repr(UNSET) == "<as before>"

@@ -8,13 +8,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import httpcore
 import httpx
 import httpx2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient
-from game_operator.client import _deadline
 from game_operator.client.config import ReadLimits
 from game_operator.errors import (
     ApiError,
@@ -246,15 +246,15 @@ def test_an_address_that_is_silent_leaves_time_for_the_next(
         gone = listener.getsockname()[1]
         entries = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, server.port)) for host in ("gone", "127.0.0.1")]
         monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: entries)
-        connect = _deadline.httpcore.SyncBackend.connect_tcp
+        connect = httpcore.SyncBackend.connect_tcp
 
         def silent_when_gone(self: Any, host: str, port: int, timeout: float, *rest: Any) -> Any:
             if host == "gone":
                 assert timeout < 5.0
-                raise _deadline.httpcore.ConnectTimeout(f"port {gone} is silent")
+                raise httpcore.ConnectTimeout(f"port {gone} is silent")
             return connect(self, host, port, timeout, *rest)
 
-        monkeypatch.setattr(_deadline.httpcore.SyncBackend, "connect_tcp", silent_when_gone)
+        monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", silent_when_gone)
         base_url = f"http://two.localhost:{server.port}"
         assert isinstance(run("sync", _grant, base_url, private_key, timeout=9.0), GrantAccepted)
 

@@ -39,6 +39,7 @@ from tests.support.wire import (
     granted,
     response,
     round_of,
+    wire,
 )
 from tests.support.world import OPERATOR_ID, SmallWorld
 from tests.test_codes import MESSAGES
@@ -493,3 +494,60 @@ def test_reading_grants() -> None:
     """A 200 identifies the grant (spec §2.3, §4.2)."""
     found = grant_free_bet(**grant_request()).parse(response(200, granted()))
     assert (found.free_bet_id, found.success) == ("free-bet-1", True)
+
+
+_SPELT = r'"w\u0061ger"'
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        pytest.param(wire(bet()), None, id="as it should be"),
+        pytest.param(wire(bet(more={"a": {"b": 1}, "c": [{"b": 1}, {"b": 2}]})), None, id="in several objects"),
+        pytest.param(wire(bet(note='"a":1,"a":1')), None, id="two alike within a text"),
+        pytest.param(wire(bet(url="http://a", other="acme:1", third="x://")), None, id="colons within texts"),
+        pytest.param(wire(bet())[:-1] + b', "wager": 501}', "wager", id="a wager"),
+        pytest.param(wire(bet())[:-1] + b', "wager"\n\t : 500}', "wager", id="the same wager, with space"),
+        pytest.param(wire(bet())[:-1] + f", {_SPELT}: 1}}".encode(), "wager", id="a wager, spelt otherwise"),
+        pytest.param(wire(bet())[:-1] + b', "status": "CLOSED", "won": 900}', "status", id="a status"),
+        pytest.param(b'{"reference_id": "bet-2", ' + wire(bet())[1:], "reference_id", id="the id, the wrong one first"),
+        pytest.param(wire(bet())[:-1] + b', "new": 1, "new": 1}', "new", id="an unknown field"),
+        pytest.param(wire(bet())[:-1] + b', "new": [{"a": 1, "a": 2}]}', "a", id="within an unknown field"),
+        pytest.param(wire(bet())[:-1] + b', "x": 1.00000000000000001, "x": 1}', "x", id="beside a long number"),
+        pytest.param(wire(bet(url="https://a", id="a:b"))[:-1] + b', "wager": 5}', "wager", id="beside colons"),
+    ],
+)
+def test_a_member_that_stands_twice_is_refused(body: bytes, name: str | None) -> None:
+    """Readers disagree on which one counts, so that neither does (docs/decisions/0028)."""
+    parse = fetch_bet("acme", "bet-1").parse
+    if name is None:
+        assert isinstance(parse(response(200, body)), OpenBet)
+        return
+    with pytest.raises(UnexpectedResponseError, match=rf"the member '{name}' stands twice"):
+        parse(response(200, body))
+
+
+@pytest.mark.parametrize("place", ["games", "id", "currency", "rtp"])
+def test_a_member_that_stands_twice_in_a_catalogue_is_refused(place: str) -> None:
+    """On every level, among games without end (docs/decisions/0028)."""
+    sound = wire({"games": [game(id=f"game-{number}") for number in range(50)], "page": 1})
+    assert len(fetch_games("acme").parse(response(200, sound))) == 50
+    at = sound.rindex(f'"{place}"'.encode())
+    value = b"[], " if place == "games" else b'"x", ' if place != "rtp" else b"1, "
+    with pytest.raises(UnexpectedResponseError, match=f"the member '{place}' stands twice"):
+        fetch_games("acme").parse(response(200, sound[:at] + f'"{place}": '.encode() + value + sound[at:]))
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 403])
+def test_a_member_that_stands_twice_is_refused_at_every_endpoint(status: int) -> None:
+    """A refusal with two codes refuses nothing that we could name (spec §7.2, docs/decisions/0028)."""
+    bodies = {
+        200: wire(granted())[:-1] + b', "free_bet_id": "another"}',
+        400: b'{"success": false, "message": "no", "error_code": "INVALID_COUNT", "error_code": "COUNT_TOO_HIGH"}',
+    }
+    body = bodies.get(status, b'{"error": "no", "error": "yes"}')
+    with pytest.raises(UnexpectedResponseError):
+        grant_free_bet(**grant_request()).parse(response(status, body))
+    found = wire(round_of(bet(), bet()))[:-2] + b', {"status": "OPEN", ' + wire(bet())[1:] + b"]}"
+    with pytest.raises(UnexpectedResponseError, match="'status' stands twice"):
+        fetch_round_bets(instance_id="instance-1", round_no=12).parse(response(200, found))

@@ -33,7 +33,7 @@ _OPERATOR_ID = re.compile(r"[\x21-\x39\x3b-\x7e](?:[\x20-\x39\x3b-\x7e]*[\x21-\x
 #: A name, an IPv4 or a bracketed IPv6 address, and perhaps a port: neither empty, nor a template that nobody filled in.
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
 _AUTHORITY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?\Z")
-_LONGEST_OPERATOR_ID = 255
+_LONGEST_OPERATOR_ID = 1000
 _USER_AGENT = f"game-operator/{__version__}"
 
 
