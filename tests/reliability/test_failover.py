@@ -22,6 +22,7 @@ from tests.support.books import execute
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import withdraw
 from tests.support.crowds import open_accounts
+from tests.support.joined_wallets import WALLETS, WalletKind
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 
@@ -67,7 +68,7 @@ def _waits(url: str, done: "Future[Any]", end: str = "pg_cancel_backend") -> boo
     return False
 
 
-def _in_doubt(url: str, apply: Callable[[WithdrawCall], Outcome], end: str = "pg_cancel_backend") -> WithdrawCall:
+def _in_doubt(url: str, apply: Callable[[WithdrawCall], object], end: str = "pg_cancel_backend") -> WithdrawCall:
     """Assert that a withdraw whose wait is ended is in doubt, though it is stored on this server; return it."""
     call = withdraw(f"b{next(_bets)}", amount_cents=1)
     with ThreadPoolExecutor(1) as pool:
@@ -173,6 +174,14 @@ def test_a_watched_commit_of_a_caller(lonely: PostgresServer, kind: CallerKind) 
         _in_doubt(lonely.url, apply)
         handlers = _handlers(joining.connection)
         assert CommitDoubt.notice not in [getattr(each, "__func__", None) for each in handlers]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in WALLETS if kind.name in WATCHED], ids=str)
+def test_a_joined_wallet_answers_no_success(lonely: PostgresServer, kind: WalletKind) -> None:
+    """The operator's commit was acknowledged with a warning, by a role that asks for none: that is doubt as well."""
+    with _without_warnings(lonely.url), kind.open(lonely.url) as opened:
+        wallet = opened.wallet()
+        _in_doubt(lonely.url, lambda call: opened.call(wallet, call))
 
 
 def _handlers(connection: Any) -> list[Any]:

@@ -21,6 +21,7 @@ from game_operator.ledger.anomalies import store_anomaly, unknown_source
 from game_operator.ledger.api import Outcome, watched
 from game_operator.ledger.balance_tables import claim_joined
 from game_operator.ledger.book import Item
+from game_operator.ledger.commit_doubt import SHOW_WARNINGS
 from game_operator.ledger.connections import (
     AsyncCaller,
     Caller,
@@ -66,6 +67,8 @@ _FAILED_TRANSACTION = "25P02"
 _REFUSED_BY_LIBRARY = frozenset({"TransactionManagementError", "PendingRollbackError"})
 #: PostgreSQL has rolled back, and asks to repeat: serialization failures and deadlocks.
 _AGAIN = frozenset({"40001", "40P01"})
+#: For PostgreSQL: the commit waits for the disk, and a commit in doubt is reported.
+_SURE = f"{DURABLE}, {SHOW_WARNINGS}"
 #: What waits for the disk in SQLite: FULL and EXTRA.
 _FULL = 2
 
@@ -220,13 +223,13 @@ class Joiner:
             raise result
         # What is applied is stored by a statement that raises it already.
         if kind == "postgres" and not result.applied and item.call.operation != "player-balance":
-            yield Execute(f"SELECT {DURABLE}", ())
+            yield Execute(f"SELECT {_SURE}", ())
         return result
 
     def _stored(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], kind: Kind) -> Generator[Step, Any, T]:
         result = yield from script((yield from self._begun(kind)))
         if kind == "postgres":
-            yield Execute(f"SELECT {DURABLE}", ())
+            yield Execute(f"SELECT {_SURE}", ())
         return result
 
     def _begun(self, kind: Kind) -> Generator[Step, Any, AnyDialect]:
@@ -252,7 +255,7 @@ class Joiner:
             if isinstance(self._accounts, TableAccounts):
                 yield from claim_joined(kind, self._prefix, self._accounts)
             if isinstance(known, PostgresDialect):
-                known.beside = f", {DURABLE}"
+                known.beside = f", {_SURE}"
             # Until it is known to be committed, the mark is left anew.
             if self._accounts is None or (yield from mark_joined(self._prefix, kind)):
                 self._dialects[kind] = known

@@ -19,6 +19,7 @@ from game_operator.ledger.anomalies import store_anomaly, unknown_source
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_ledger import AsyncSqlLedger
 from game_operator.ledger.book import Item
+from game_operator.ledger.commit_doubt import CommitWatch
 from game_operator.ledger.joined import asks_to_repeat
 from game_operator.ledger.sql_ledger import SqlLedger
 from game_operator.models.webhooks import BalanceCall, MovingCall, WebhookCall
@@ -117,8 +118,10 @@ class JoinedBlock:
 
     def _once(self, work: Callable[[Any], T]) -> T:
         done: list[T] = []
-        with ExitStack() as block:
-            done.append(work(_entered(self._settings.transaction(), block)))
+        with CommitWatch() as watch, ExitStack() as block:
+            connection = _entered(self._settings.transaction(), block)
+            done.append(work(connection))
+            watch.observe(connection)
         if not done:
             raise _swallowed()
         return done[0]
@@ -199,8 +202,11 @@ class AsyncJoinedBlock:
 
     async def _once(self, work: Callable[[Any], Awaitable[T]]) -> T:
         done: list[T] = []
-        async with AsyncExitStack() as block:
-            done.append(await work(await _entered_async(self._settings.transaction(), block)))
+        with CommitWatch() as watch:
+            async with AsyncExitStack() as block:
+                connection = await _entered_async(self._settings.transaction(), block)
+                done.append(await work(connection))
+                watch.observe(connection)
         if not done:
             raise _swallowed()
         return done[0]
