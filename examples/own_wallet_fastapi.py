@@ -59,7 +59,8 @@ def application(file: Path, service_key: RSAPublicKey) -> FastAPI:
             yield
 
     app = FastAPI(lifespan=lifespan)
-    receiver = WebhookReceiver(authenticator=RsaSignature(service_key), instances={"i1"})
+    # SQLite has one writer, so sixteen bets at once wait for one another: warn later than after half a second.
+    receiver = WebhookReceiver(authenticator=RsaSignature(service_key), instances={"i1"}, warn_seconds=3.0)
     app.mount("/wallet", asgi_app(receiver, wallet))
 
     @app.get("/players/{player_id}")
