@@ -195,6 +195,25 @@ def test_how_long_calls_are_looked_up(
     assert ledger.balance("p1") == 499
 
 
+def test_what_another_process_has_stored_proves_nothing(ledger: SqlLedger, engine: Any) -> None:
+    """The same call was repeated to a sound process meanwhile: it is stored, but this transaction never commits."""
+    clock = iter(range(1, 100))
+
+    @contextmanager
+    def repeated_elsewhere() -> Iterator[Any]:
+        with _begun(engine) as connection:
+            yield connection
+        if next(clock) == 1:
+            with SqlLedger(ledger._url, clock_millis=lambda: 5) as other:
+                assert other.apply(withdraw(amount_cents=1)).applied
+
+    wallet = JoinedWallet(ledger, repeated_elsewhere)
+    assert wallet.withdraw(withdraw(amount_cents=1)).code is None
+    with pytest.raises(LedgerError, match="is not committed"):
+        wallet.withdraw(withdraw("b2", amount_cents=1))
+    assert ledger.balance("p1") == 999
+
+
 def test_a_commit_that_is_seen_a_little_later_is_found(
     ledger: SqlLedger, engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

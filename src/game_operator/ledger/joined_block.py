@@ -66,9 +66,10 @@ class _Settings:
         # A replay too: in a transaction that stays open, the first one was never committed.
         return (outcome.applied or outcome.replayed) and (self.confirm == "always" or not self.is_found)
 
-    def found(self, outcome: Outcome) -> None:
-        """Note that a call of *outcome* is committed; a replay says nothing of this transaction."""
-        self.is_found = self.is_found or outcome.applied
+    def found(self, outcome: Outcome, at_millis: int) -> None:
+        """Note that a call is committed; what another process or an earlier call has stored says nothing of ours."""
+        if outcome.applied and outcome.at_millis == at_millis:
+            self.is_found = True
 
 
 class JoinedBlock:
@@ -91,8 +92,7 @@ class JoinedBlock:
             self._keep_unknown(call)
             raise
         if not isinstance(call, BalanceCall) and self._settings.is_doubted(outcome):
-            self._find(call)
-            self._settings.found(outcome)
+            self._settings.found(outcome, self._find(call))
         return outcome
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
@@ -142,10 +142,12 @@ class JoinedBlock:
             with suppress(LedgerError):
                 ledger._write(lambda: store_anomaly(anomaly, terms.source, ledger._dialect))
 
-    def _find(self, call: MovingCall) -> None:
+    def _find(self, call: MovingCall) -> int:
+        ledger, source = self._ledger, self._settings.terms.source
         for nap in _naps():
-            if self._ledger._read(lambda: self._ledger._queries.stands(call, self._settings.terms.source)):
-                return
+            at_millis = ledger._read(lambda: ledger._queries.stored_at(call, source))
+            if at_millis is not None:
+                return at_millis
             time.sleep(nap)
         raise _not_committed()
 
@@ -175,8 +177,7 @@ class AsyncJoinedBlock:
             await self._keep_unknown(call)
             raise
         if not isinstance(call, BalanceCall) and self._settings.is_doubted(outcome):
-            await self._find(call)
-            self._settings.found(outcome)
+            self._settings.found(outcome, await self._find(call))
         return outcome
 
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
@@ -228,10 +229,12 @@ class AsyncJoinedBlock:
             with suppress(LedgerError):
                 await self._ledger._write(lambda dialect: store_anomaly(anomaly, terms.source, dialect))
 
-    async def _find(self, call: MovingCall) -> None:
+    async def _find(self, call: MovingCall) -> int:
+        ledger, source = self._ledger, self._settings.terms.source
         for nap in _naps():
-            if await self._ledger._read(lambda: self._ledger._queries.stands(call, self._settings.terms.source)):
-                return
+            at_millis = await ledger._read(lambda: ledger._queries.stored_at(call, source))
+            if at_millis is not None:
+                return at_millis
             await asyncio.sleep(nap)
         raise _not_committed()
 

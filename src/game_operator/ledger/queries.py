@@ -40,7 +40,7 @@ class Queries:
 
     def __init__(self, prefix: str) -> None:
         self._bet = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ?"  # noqa: S608 - a checked prefix
-        self._deposit = f"SELECT 1 FROM {prefix}calls WHERE source = ? AND operation = 'deposit' AND tx_id = ?"  # noqa: S608
+        self._deposit = f"SELECT at_millis FROM {prefix}calls WHERE source = ? AND operation = 'deposit' AND tx_id = ?"  # noqa: S608
         self._bets = (
             f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {OF_SOURCE} AND opened_at_millis >= ? "  # noqa: S608
             "AND opened_at_millis < ? AND (opened_at_millis > ? OR bet_id > ?) "
@@ -52,17 +52,19 @@ class Queries:
         rows = yield Execute(self._bet, (source, bet_id))
         return bet_of(rows[0]) if rows else None
 
-    def stands(self, call: MovingCall, source: str) -> Generator[Step, Any, bool]:
-        """Return whether *call*, answered SUCCESS, is committed: its claim is known, or its bet is as it left it."""
+    def stored_at(self, call: MovingCall, source: str) -> Generator[Step, Any, int | None]:
+        """Return when *call*, answered SUCCESS, was applied: by its claim or its bet; None if that is not committed."""
         if isinstance(call, DepositCall) and call.is_claim:
-            return bool((yield Execute(self._deposit, (source, call.tx_id))))
+            rows = yield Execute(self._deposit, (source, call.tx_id))
+            return rows[0][0] if rows else None
         assert call.bet_id is not None
         bet = yield from self.bet(call.bet_id, source)
         if bet is None or call.operation == "withdraw":
-            return bet is not None
-        if call.operation == "deposit":
-            return bet.state is BetState.CLOSED
-        return bet.state not in (BetState.OPEN, BetState.SPENT)
+            return None if bet is None else bet.opened_at_millis
+        is_open = bet.state in (BetState.OPEN, BetState.SPENT)
+        if is_open or (call.operation == "deposit" and bet.state is not BetState.CLOSED):
+            return None
+        return bet.settled_at_millis or bet.opened_at_millis
 
     def bets(
         self, since_millis: int | None, until_millis: int | None, source: str, after: BetRecord | None, most: int
