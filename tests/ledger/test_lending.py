@@ -228,6 +228,7 @@ def test_ids_have_one_spelling_in_bytes(postgres_url: str, told: str, monkeypatc
             outcome = ledger.apply(withdraw("bét 🂡"))
             assert (outcome.balance_cents, outcome.replayed) == (500, replayed)
         assert [bet.bet_id for bet in ledger.bets()] == ["bét 🂡"]
+        assert ledger.history("bét 🂡").bet is not None
 
 
 def test_a_closed_ledger(database_url: str) -> None:

@@ -168,6 +168,7 @@ class _PostgresReader:
             self._connection = psycopg.connect(
                 address_of(url),
                 autocommit=True,
+                # Whatever the database, the user or the environment prefers: an id has one spelling in bytes.
                 client_encoding="utf8",
                 prepare_threshold=None,  # Behind a pooler the next page may meet another server connection.
                 connect_timeout=round(_PATIENCE_SECONDS),
