@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from game_operator.errors import LedgerError
+from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from tests.support.books import execute, problems, read_books
 from tests.support.callers import KINDS, CallerKind, sqlalchemy_url
@@ -78,6 +78,34 @@ def test_traffic_of_threads_and_tasks(bouncer: PgBouncer, postgres_url: str) -> 
     stories = [story for traffic in traffics for story in traffic.stories]
     assert all(answer.definite for answer in answers)
     assert problems(read_books(postgres_url), stories, answers) == []
+
+
+def test_the_pooler_drops_its_connections(wide: PgBouncer, postgres_url: str) -> None:
+    """As when it is restarted: the same ledger goes on, and loses nothing."""
+    database = execute(postgres_url, "SELECT current_database()")[0][0]
+    admin = wide.url("postgresql:///pgbouncer")
+    with SqlLedger(wide.url(postgres_url)) as ledger:
+        ledger.open_account("p1", HUNDRED)
+        assert ledger.apply(withdraw("b1")).applied
+        for command in ("KILL", "RESUME"):
+            execute(admin, f"{command} {database}")
+        assert ledger.apply(withdraw("b2")).applied
+        execute(admin, f"RECONNECT {database}")
+        assert ledger.apply(withdraw("b1")).replayed
+    assert problems(read_books(postgres_url)) == []
+
+
+def test_no_server_connection_is_free(postgres: PostgresServer, postgres_url: str) -> None:
+    """A call waits for as long as PgBouncer lets it, and is then refused in our words; later the ledger goes on."""
+    with PgBouncer(postgres, pool_size=1, settings={"query_wait_timeout": "1"}) as bouncer:
+        url = bouncer.url(postgres_url)
+        with SqlLedger(url, patience_seconds=0.2) as ledger, psycopg.connect(url) as other:
+            ledger.open_account("p1", HUNDRED)
+            other.execute("SELECT 1")
+            with pytest.raises(LedgerUnavailableError, match="query_wait_timeout"):
+                ledger.apply(withdraw("b1"))
+            other.rollback()
+            assert ledger.apply(withdraw("b1")).applied
 
 
 _LEFT = """

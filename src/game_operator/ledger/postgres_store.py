@@ -118,7 +118,8 @@ def migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
     except psycopg.errors.InsufficientPrivilege as denied:
         raise SchemaError(
             f"The ledger's user may not look after the tables {prefix}*: {denied.diag.message_primary}. Let somebody "
-            "who may run the statements that migrate=False prints, and grant it SELECT, INSERT, UPDATE (prune: DELETE)."
+            "who may run the statements that migrate=False prints, and grant it SELECT, INSERT, UPDATE (prune: DELETE) "
+            "and SELECT, UPDATE on the sequences."
         ) from denied
 
 
