@@ -1,6 +1,7 @@
 """`game-operator ledger`: what staff does with a ledger, on SQLite and PostgreSQL."""
 
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -247,8 +248,9 @@ def test_pruning(run: Run, database: str) -> None:
     """What was dropped, in numbers; what is young stays."""
     play(database, withdraw("b1"))
     damage(database, ["UPDATE {p}postings SET at_millis = 1", "UPDATE {p}calls SET at_millis = 1"])
-    assert run("ledger", "prune", "--json").document["postings"] == 1, "the bet is open"
-    assert said(run("ledger", "prune", "--days", "200").out)["postings"] == "0 folded"
+    now = datetime.now(UTC).isoformat()
+    assert run("ledger", "prune", "--now", now, "--json").document["postings"] == 1, "the bet is open"
+    assert said(run("ledger", "prune", "--days", "200", "--now", now).out)["postings"] == "0 folded"
 
 
 def test_a_profile_that_cannot_be_read(run: Run, file: str, tmp_path: Path) -> None:
