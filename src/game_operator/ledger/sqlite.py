@@ -33,7 +33,7 @@ from game_operator.ledger.rows import (
     call_rows,
     changed_bet_rows,
 )
-from game_operator.ledger.schema import OLDEST_WRITER, VERSION, check_version, ddl, refuse_writer, tables_needed
+from game_operator.ledger.schema import OLDEST_WRITER, VERSION, check_version, check_writer, ddl, tables_needed
 from game_operator.ledger.script import ConflictError, Execute, Loaded, Step, Together, answered, drive
 from game_operator.ledger.sources import Sources
 from game_operator.ledger.sql_text import IN_LIST, one_or_many
@@ -96,13 +96,14 @@ class SqliteDialect:
         self.key_parts = self.accounts.key_parts
         self.sources = Sources("sqlite", prefix)
         self._prefix = prefix
-        self._oldest_writer = Execute(OLDEST_WRITER.format(prefix=prefix), ())
         # S608: the prefix was checked; all else is a parameter.
         bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id "  # noqa: S608
         calls = f"SELECT {CALL_COLUMNS} FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id "  # noqa: S608
         self._bet, self._bets = bets + "= ?", bets + IN_LIST
         self._call, self._calls = calls + "= ?", calls + IN_LIST
-        self._insert_calls = _insert(prefix, "calls", CALL_ROW)
+        # Within the statement, for one of its own would cost as much as the whole look-up of a bet.
+        may_write = f"NOT EXISTS ({OLDEST_WRITER.format(prefix=prefix)} AND value > {VERSION})"
+        self._insert_calls = _insert(prefix, "calls", CALL_ROW, f"SELECT {{}} WHERE {may_write}")
         self._insert_bets = _insert(prefix, "bets", BET_COLUMNS)
         self._update_bets = (
             f"UPDATE {prefix}bets SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ? "  # noqa: S608
@@ -132,10 +133,11 @@ class SqliteDialect:
 
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
         """Write what changed; ConflictError if any of it is there already."""
-        oldest = yield self._oldest_writer
-        refuse_writer(oldest[0][0] if oldest else None, self._prefix)
-        if changes.calls:
-            yield from _write(self._insert_calls, call_rows(changes, source))
+        if not changes.calls:
+            yield from check_writer(self._prefix)
+        elif (yield Execute(self._insert_calls, rows := call_rows(changes, source), many=True)) != len(rows):
+            yield from check_writer(self._prefix)
+            raise ConflictError
         if changes.new_bets:
             yield from _write(self._insert_bets, bet_rows(changes.new_bets.values(), source))
         if changes.changed_bets:
@@ -147,9 +149,9 @@ class SqliteDialect:
             yield Execute(self._upsert_anomalies, anomaly_rows(changes.anomalies, source), many=True)
 
 
-def _insert(prefix: str, table: str, columns: str) -> str:
-    values = ", ".join("?" * len(columns.split(", ")))
-    return f"INSERT INTO {prefix}{table} ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING"  # noqa: S608
+def _insert(prefix: str, table: str, columns: str, row: str = "VALUES ({})") -> str:
+    values = row.format(", ".join("?" * len(columns.split(", "))))
+    return f"INSERT INTO {prefix}{table} ({columns}) {values} ON CONFLICT DO NOTHING"
 
 
 def _by_operation(calls: Iterable[tuple[str, str]]) -> Iterable[tuple[str, set[str]]]:
