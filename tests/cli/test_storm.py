@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.cli.storm import _written
+from game_operator.cli.storm import _warn_of_source, _written
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.profile import Profile
@@ -423,6 +423,7 @@ def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey
     os.close(person)
     assert (told.code, told.document["passed"]) == (0, True)
     assert b"calls/s" in seen
+    assert b"The ledger knows no source yet" in seen
     assert b"/60" in seen
 
 
@@ -1023,3 +1024,20 @@ def test_a_replay_needs_the_balances_that_the_trace_begins_with(
             app.ledger.open_account(player, Decimal("500.00"))
         options = ("--wallet", url, "--service-key", service_pem, "--players-file")
         assert run("storm", *options, file, "--replay", own_folder / "storm-5.trace").code == 0
+
+
+@pytest.mark.parametrize(
+    ("known", "warned"),
+    [
+        pytest.param([], "", id="none yet, and nobody looks"),
+        pytest.param(["live"], "does not know the source ''; it knows 'live'", id="another"),
+        pytest.param([""], "", id="the wallet's"),
+    ],
+)
+def test_a_source_that_the_ledger_does_not_know(
+    known: list[str], warned: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the first call, on stderr."""
+    _warn_of_source("", known)
+    out, err = capsys.readouterr()
+    assert (out, warned in " ".join(err.split()), bool(err)) == ("", True, bool(warned))

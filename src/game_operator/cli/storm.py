@@ -236,13 +236,13 @@ def _books(
 
 def _warn_of_source(source: str, known: list[str]) -> None:
     """Say before the first call what it registers for good, or that the audit would look in the wrong place."""
-    if not known:
+    if not known and error_console().is_terminal:
         say(
             "The ledger knows no source yet: this storm registers the wallet's for good. Let it be the one that goes "
             "live, or play on a database of your own.",
             error=True,
         )
-    elif source not in known:
+    elif known and source not in known:
         say(
             f"The ledger does not know the source {shown(source)}; it knows {', '.join(map(shown, known))}. Bets are "
             "audited under --source: pass the wallet's.",
