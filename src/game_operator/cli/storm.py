@@ -130,7 +130,7 @@ def storm(
     traced = None if replay is None else read_trace(replay)
     keys = _keys(service_key, old_key)
     accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
-    books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout, accounts)
+    books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout, accounts, as_json)
     if traced and ids and set(ids) != set(traced.head.opening):
         raise ConfigurationError(
             "--players-file names other players than the trace has. Pass the file it was made with."
@@ -197,6 +197,7 @@ def _books(
     profile: Path | None,
     timeout: float,
     accounts: "TableAccounts | None",
+    as_json: bool,
 ) -> "tuple[Books, tuple[str, ...]]":
     """Return who opens and audits the players, and who they are; nobody yet if they are to be opened."""
     from game_operator.cli._database import address_of, check_folder
@@ -230,11 +231,11 @@ def _books(
     check_elsewhere(address, table_prefix, accounts)
     ids = () if players_file is None else tuple(read_players(players_file))
     books = LedgerBooks(address, table_prefix=table_prefix, source=source, accounts=accounts)
-    _warn_of_source(source, books.sources())
+    _warn_of_source(source, books.sources(), as_json=as_json)
     return books, ids
 
 
-def _warn_of_source(source: str, known: list[str]) -> None:
+def _warn_of_source(source: str, known: list[str], *, as_json: bool) -> None:
     """Say before the first call what it registers for good, or that the audit would look in the wrong place."""
     if not known and error_console().is_terminal:
         say(
@@ -242,7 +243,7 @@ def _warn_of_source(source: str, known: list[str]) -> None:
             "live, or play on a database of your own.",
             error=True,
         )
-    elif known and source not in known:
+    elif known and source not in known and not as_json:
         say(
             f"The ledger does not know the source {shown(source)}; it knows {', '.join(map(shown, known))}. Bets are "
             "audited under --source: pass the wallet's.",
