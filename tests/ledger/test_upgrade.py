@@ -251,3 +251,18 @@ def test_a_migration_that_cannot_have_its_locks(postgres_url: str) -> None:
     assert rows(postgres_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(1,)]
     SqlLedger(postgres_url).close()
     assert rows(postgres_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(2,)]
+
+
+def test_a_program_that_connects_again_goes_on(sqlite_url: str) -> None:
+    """After a fork or a restored file, on tables that a newer program has added to; not once it is shut out."""
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        run(sqlite_url, "UPDATE {p}meta SET value = ? WHERE name = 'version'", VERSION + 1)
+        ledger._store._discard()  # type: ignore[union-attr]  # It is an SQLite store.
+        assert ledger.apply(withdraw("b1")).applied
+        run(sqlite_url, "UPDATE {p}meta SET value = ? WHERE name = 'oldest_writer'", VERSION + 1)
+        ledger._store._discard()  # type: ignore[union-attr]
+        with pytest.raises(SchemaError, match="may not write any more"):
+            ledger.apply(withdraw("b2"))
+    with pytest.raises(SchemaError, match="upgrade this one"):
+        SqlLedger(sqlite_url)
