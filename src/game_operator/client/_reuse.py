@@ -44,7 +44,8 @@ def is_reusable(response: Any) -> bool:
     if stream is None:
         return True
     connection = _http11(response.stream)
-    return connection is not None and _is_empty(connection, stream)
+    # When the response is closed, httpcore polls the socket of every idle connection, this one among them.
+    return connection is not None and _nothing_read(connection, stream)
 
 
 def spoil(response: Any) -> Any:
@@ -80,9 +81,10 @@ def _network_stream(response: Any) -> Any:
 
 def _http11(holder: Any) -> Any:
     for _ in range(_DEEPEST):
-        if getattr(holder, "_h11_state", None) is not None:
+        parts = getattr(holder, "__dict__", {})
+        if "_h11_state" in parts:
             return holder
-        holder = _first(holder, _INWARD)
+        holder = next((parts[name] for name in _INWARD if name in parts), None)
     return None
 
 
@@ -94,9 +96,14 @@ def _first(holder: Any, names: tuple[str, ...]) -> Any:
 
 
 def _is_empty(connection: Any, stream: Any) -> bool:
+    return _nothing_read(connection, stream) and not stream.get_extra_info("is_readable")
+
+
+def _nothing_read(connection: Any, stream: Any) -> bool:
     if connection._h11_state.trailing_data != (b"", False):
         return False
-    return not stream.get_extra_info("is_readable") and not _holds_bytes(stream)
+    # Above a blocking socket without TLS, nothing keeps bytes.
+    return type(stream.get_extra_info("socket")) is socket.socket or not _holds_bytes(stream)
 
 
 def _holds_bytes(layer: Any) -> bool:
