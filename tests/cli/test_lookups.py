@@ -69,7 +69,7 @@ def test_the_table_of_a_round(run: Run, settings: dict[str, str]) -> None:
     """Amounts in currency units; nothing is won by a bet that is not closed (spec §2.4)."""
     body = round_of(bet(), bet("CLOSED", reference_id="bet-2"), bet("CLOSED", won=0), bet("ROLLED_BACK"))
     with CannedService([Reply(body=wire(body))]) as service:
-        out = run("round", "--instance=i", "--no=12", "--base-url", service.base_url).out
+        out = run("round", "--instance=instance-1", "--no=12", "--base-url", service.base_url).out
     rows = [[each.strip() for each in line.strip("│").split("│")] for line in out.splitlines() if line[0] == "│"]
     when = "2023-11-14 22:13:20"
     assert rows == [
