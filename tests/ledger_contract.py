@@ -116,15 +116,26 @@ def codes(results: Sequence[Outcome | LedgerError]) -> list[str | None]:
     return [result.code for result in results if isinstance(result, Outcome)]
 
 
+def _bets_beside(world: World) -> list[BetRecord]:
+    """Open bets of 0 in another source, which no call of the world's own source may settle; return them."""
+    source = f"{world.source}-beside"
+    world.ledger.add_source(source)
+    work = [(withdraw(bet_id, world.p1, 0), replace(world.terms, source=source)) for bet_id in ("b1", "b2", "b9")]
+    assert codes(world.ledger.at_once(work)) == [None] * 3
+    return world.ledger.bets(source=source)
+
+
 class _Worlds:
     """Gives each test a world; a class that inherits from this gives the fixture ``ledger``."""
 
     @pytest.fixture
     def world(self, ledger: AnyLedger) -> Iterator[World]:
-        """A world whose books are audited after the test."""
+        """A world whose books are audited after the test; in another source its players have bets of the same ids."""
         world = World(ledger)
+        beside = _bets_beside(world)
         yield world
         world.check()
+        assert world.ledger.bets(source=f"{world.source}-beside") == beside
 
 
 class DatabaseContract(_Worlds):
@@ -649,16 +660,19 @@ class LedgerContract(_Worlds):
                 world.expect(world.apply(call), None, 11_050)
             world.ledger.reopen()
 
-    def test_e09_the_withdraws_bytes_elsewhere(self, world: World) -> None:
-        """A losing bet's withdraw is no rollback; the honest rollback still refunds (docs/decisions/0011)."""
+    @pytest.mark.parametrize("action", ["BET", "RAIN"])
+    def test_e09_the_withdraws_bytes_elsewhere(self, world: World, action: str) -> None:
+        """A lost bet's or a RAIN's withdraw is no rollback; the honest rollback still refunds (docs/decisions/0011)."""
         body = b'{"a": "withdraw"}'
-        world.withdraw(body=body)
-        world.expect(world.rollback(body=body), "INVALID_REQUEST", 9_500)
+        world.withdraw(body=body, action=action)
+        tx_id = f"withdraw:{action.lower()}:b1"
+        world.expect(world.rollback(body=body, tx_id=tx_id), "INVALID_REQUEST", 9_500)
+        world.expect(world.rollback(body=body, tx_id=None), "INVALID_REQUEST", 9_500)
         assert world.anomalies() == ["withdraw_bytes_on_rollback"]
         honest = b'{"a": "rollback"}'
-        world.expect(world.withdraw(body=honest), None, 9_500)
-        world.expect(world.rollback(body=honest), None, 10_000)
-        world.expect(world.withdraw(body=honest), "BET_ROLLED_BACK", 10_000)
+        world.expect(world.withdraw(body=honest, action=action), None, 9_500)
+        world.expect(world.rollback(body=honest, tx_id=tx_id), None, 10_000)
+        world.expect(world.withdraw(body=honest, action=action), "BET_ROLLED_BACK", 10_000)
 
     # --- G: money -----------------------------------------------------------------------------------------------------
 
@@ -732,6 +746,7 @@ class LedgerContract(_Worlds):
     def test_sources_never_meet(self, world: World) -> None:
         """The same ids of another source are another bet and another call."""
         elsewhere = replace(world.terms, source=world.source + "-test")
+        world.ledger.add_source(elsewhere.source)
         world.withdraw()
         world.ledger.add_source(elsewhere.source)
         other = world.apply(withdraw("b1", world.p1), elsewhere)
@@ -741,6 +756,33 @@ class LedgerContract(_Worlds):
         there = world.ledger.bet("b1", source=elsewhere.source)
         assert there is not None
         assert (there.state, there.source) == (BetState.ROLLED_BACK, elsewhere.source)
+
+    def test_a_deposit_of_one_source_settles_no_bet_of_another(self, world: World) -> None:
+        """The same player has a bet of the same id in two sources: each deposit closes and pays its own."""
+        elsewhere = replace(world.terms, source=world.source + "-test")
+        world.ledger.add_source(elsewhere.source)
+        world.apply(withdraw("b1", world.p1), elsewhere)
+        for call in (deposit("b1", world.p1), deposit("b1", world.p1, tx_id="d")):
+            world.expect(world.apply(call), "BET_NOT_FOUND", 9_500)
+        world.withdraw()
+        world.expect(world.deposit(), None, 10_250)
+        there = world.ledger.bet("b1", source=elsewhere.source)
+        assert there is not None
+        assert (there.state, there.won_cents) == (BetState.OPEN, None)
+        world.expect(world.apply(deposit("b1", world.p1, 70), elsewhere), None, 10_320)
+        here = world.ledger.bet("b1", source=world.source)
+        assert here is not None
+        assert (here.state, here.won_cents) == (BetState.CLOSED, 1250)
+
+    def test_a_deposit_for_another_players_bet(self, world: World) -> None:
+        """The bet of one player stands on the account that is another's own name: it is still the first one's bet."""
+        mapped = replace(world.terms, account_of=lambda call: world.p2)
+        assert world.apply(withdraw("b1", world.p1), mapped).balance_cents == 9_500
+        refused = world.deposit(player_id=world.p2)
+        assert (refused.code, refused.applied, world.state()) == ("BET_NOT_FOUND", False, BetState.OPEN)
+        assert world.anomalies() == ["deposit_by_other_player"]
+        assert (world.balance(world.p1), world.balance(world.p2)) == (10_000, 9_500)
+        assert world.deposit().balance_cents == 10_750
 
     def test_a_bet_keeps_its_account(self, world: World) -> None:
         """``account_of`` maps withdraw, claim and player-balance; winnings and refund go where the wager was taken."""

@@ -357,6 +357,23 @@ def test_what_goes_wrong_alike_is_told_once(wallet: PlainWallet) -> None:
     assert [note.reason for note in verdict.notes] == ["call 0 was odd (and 99 more like it)", "another thing"]
 
 
+def test_what_weighs_less_is_told_beside_what_weighs_more(wallet: PlainWallet) -> None:
+    """Two notes of one cause and two weights are two: advice says nothing of money, and money is no advice."""
+
+    def play(at: Stage) -> Play:
+        yield from ()
+        at.note("an odd code", Weight.ADVICE, "codes")
+        at.note("a wrong code", Weight.CONTRACT_BROKEN, "codes")
+        at.note("another odd code", Weight.ADVICE, "codes")
+
+    verdict = played(wallet, play)
+    assert (verdict.weight, verdict.reason) == (Weight.CONTRACT_BROKEN, "a wrong code")
+    assert [(note.weight, note.reason) for note in verdict.notes] == [
+        (Weight.CONTRACT_BROKEN, "a wrong code"),
+        (Weight.ADVICE, "an odd code (and 1 more like it)"),
+    ]
+
+
 def test_a_mistake_that_has_words_lends_them(wallet: PlainWallet) -> None:
     """What means and mends is the mistake's, where the scenario's own words would mislead."""
 

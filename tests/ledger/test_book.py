@@ -76,6 +76,20 @@ def test_a_bet_loaded_and_closed() -> None:
     assert book.changes.changed_bets["b1"].state is BetState.CLOSED
 
 
+def test_a_loss_moves_the_time() -> None:
+    """A deposit of 0 moves no money and is a movement all the same: no balance of before it may be later than it."""
+    book = book_of(p1=700)
+    applied(book, withdraw())
+    book.changes = Changes()
+    [lost] = applied(book, deposit(amount_cents=0))
+    assert (lost.applied, lost.at_millis) == (True, 2_001)
+    assert book.accounts["p1"] == Account("p1", 200, 2_001)
+    assert book.changes.accounts == {"p1": Account("p1", 200, 2_001)}
+    assert book.changes.postings == []
+    [claimed] = applied(book, claim(amount_cents=0))
+    assert book.changes.accounts == {"p1": Account("p1", 200, claimed.at_millis)} == {"p1": Account("p1", 200, 2_002)}
+
+
 def test_a_tombstone_and_its_withdraw() -> None:
     """Never a debit beside a tombstone, in one batch either."""
     book = book_of(p1=700)

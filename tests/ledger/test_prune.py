@@ -211,6 +211,19 @@ def test_again_and_again(database_url: str, clock: Clock, monkeypatch: pytest.Mo
     assert carried == [("p1", "p1", BALANCE + 1250), ("p2", "p2", 700)]
 
 
+def test_an_older_cut_off_after_a_newer_one(database_url: str, clock: Clock) -> None:
+    """What the newer one has folded stays known as folded: the books do not miss it, and nothing comes back."""
+    with opened(database_url, clock) as ledger:
+        played(ledger)
+        now = now_of(ledger, database_url, clock)
+        newer = ledger.prune(QUARTER, now_millis=now + 91 * DAY)
+        older = ledger.prune(QUARTER, now_millis=now + 89 * DAY)
+        assert older.before_millis < newer.before_millis
+        assert (older.calls, older.postings, older.anomalies) == (0, 0, 0)
+        report = ledger.verify()
+        assert (report.findings, report.pruned_before_millis) == ((), newer.before_millis)
+
+
 def test_an_account_that_comes_to_nothing_or_less(database_url: str, clock: Clock) -> None:
     """Movements that cancel out leave no posting; an account that lost more than it brought is carried as a debit."""
     with opened(database_url, clock) as ledger:

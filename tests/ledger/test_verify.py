@@ -5,6 +5,7 @@ import threading
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -131,6 +132,12 @@ REOPENED = (
     "UPDATE {p}bets SET state = 'OPEN', won_cents = NULL, deposit_tx_id = NULL, settled_at_millis = NULL "
     "WHERE bet_id = 'closed'"
 )
+#: A deposit of the bet that is rolled back, credited, with a balance to suit.
+PAID_TOO = [
+    CALL % ("deposit", "d2", "rolled", 1250),
+    POSTING % (1250, "deposit", "d2"),
+    f"UPDATE {{p}}accounts SET balance_cents = balance_cents + 1250, at_millis = {LATE} WHERE account = 'p1'",
+]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +185,25 @@ REOPENED = (
             [AGAIN],
             {"balance_differs", "posted_twice", "account_too_early"},
             id="a posting twice",
+        ),
+        pytest.param(
+            [
+                f"UPDATE {{p}}postings SET amount_cents = 1000 {CLOSING}",
+                POSTING % (250, "deposit", "deposit:bet:closed"),
+                LATER,
+            ],
+            {"posted_twice"},
+            id="a deposit posted in two parts that make its sum",
+        ),
+        pytest.param(
+            [
+                POSTING % (250, "deposit", "deposit:bet:closed"),
+                f"UPDATE {{p}}postings SET amount_cents = 1500, from_account = 'p1', to_account = NULL {CLOSING}",
+                POSTING % (2_500, "deposit", "deposit:bet:closed"),
+                LATER,
+            ],
+            {"posted_twice", "time_goes_back"},
+            id="a deposit posted to and fro",
         ),
         pytest.param(
             [
@@ -316,6 +342,26 @@ REOPENED = (
             [CALL % ("rollback", "r2", "rolled", 0)],
             {"settled_twice", "call_without_posting"},
             id="a second rollback",
+        ),
+        pytest.param(
+            [*PAID_TOO, "UPDATE {p}bets SET deposit_tx_id = 'd2', won_cents = 1250 WHERE bet_id = 'rolled'"],
+            {"settled_twice"},
+            id="a bet both refunded and paid",
+        ),
+        pytest.param(
+            [*PAID_TOO, "UPDATE {p}bets SET deposit_tx_id = 'd2' WHERE bet_id = 'rolled'"],
+            {"settled_twice"},
+            id="a bet both refunded and paid, and the winnings not said",
+        ),
+        pytest.param(PAID_TOO, {"second_deposit"}, id="a bet both refunded and paid, and the bet knows nothing of it"),
+        pytest.param(
+            [
+                CALL % ("rollback", "withdraw:bet:closed", "closed", 0),
+                POSTING % (500, "rollback", "withdraw:bet:closed"),
+                f"UPDATE {{p}}accounts SET balance_cents = balance_cents + 500, at_millis = {LATE} WHERE account = 'p1'",
+            ],
+            {"settled_twice", "rollback_of_other_state", "wrong_posting"},
+            id="a bet both paid and refunded",
         ),
         pytest.param(
             [CALL % ("rollback", "r2", "nowhere", 0)], {"bet_missing"}, id="a rollback of a bet that is not there"
@@ -523,6 +569,30 @@ def test_a_file_that_is_gone(tmp_path: Path, name: str) -> None:
         with pytest.raises(LedgerUnavailableError, match="unable to open"):
             ledger.verify()
         assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_committed_between_two_questions_is_not_seen(book: str) -> None:
+    """All questions read one snapshot: whatever other connections commit meanwhile, the report is of its beginning."""
+    with SqlLedger(book) as ledger, SqlLedger(book) as beside:
+        before = ledger.verify()
+
+        def script() -> Generator[Step, Any, BooksReport]:
+            asking = ledger._tables.verify.report()
+            step = next(asking)
+            for number in count():
+                answer = yield step
+                beside.apply(withdraw(f"meanwhile-{number}", player_id="p2", amount_cents=1))
+                beside.apply(deposit(f"meanwhile-{number}", player_id="p2", amount_cents=2))
+                try:
+                    step = asking.send(answer)
+                except StopIteration as done:
+                    return done.value  # type: ignore[no-any-return]  # A generator's result has no type here.
+            raise AssertionError
+
+        assert ledger._survey(script) == before
+        after = ledger.verify()
+    assert after.sound
+    assert after.calls >= before.calls + 20
 
 
 def test_a_long_look_does_not_stop_calls(book: str) -> None:

@@ -128,6 +128,28 @@ def test_a_refusal_has_all_its_parts(body: object) -> None:
     assert "without the JSON error body" in error.message
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (200, UnexpectedResponseError),
+        (401, AuthenticationError),
+        (403, OperatorInactiveError),
+        (404, UnexpectedResponseError),
+        (409, UnexpectedResponseError),
+        (422, UnexpectedResponseError),
+        (429, RateLimitedError),
+        (500, ServiceError),
+        (502, ServiceError),
+        (503, ServiceError),
+    ],
+)
+def test_only_a_400_refuses_a_grant(status: int, kind: type[ApiError]) -> None:
+    """A body that reads like a refusal refuses nothing under another status: the grant may stand (spec §2.3, §7.2)."""
+    error = _error(GRANT, response(status, REFUSAL, JSON))
+    assert type(error) is kind
+    assert error.status_code == status
+
+
 def test_a_refusal_that_was_not_read_whole_is_none() -> None:
     """A body that was encoded or cut off proves nothing, however it reads (spec §7.2)."""
     error = _error(GRANT, response(400, REFUSAL, defect="the body is 'gzip' encoded"))
@@ -144,7 +166,7 @@ def test_a_refusal_that_was_not_read_whole_is_none() -> None:
     ],
 )
 def test_401_and_403(call: Operation[Any], status: int, kind: type[ApiError], text: str) -> None:
-    """401 is a wrong operator or signature, 403 an inactive account (spec §5, §7.3)."""
+    """401 is a wrong operator or signature, 403 an inactive account, from each endpoint (spec §4.2, §5, §7.3)."""
     error = _error(call, response(status, {"error": text}, JSON))
     assert type(error) is kind
     assert (error.status_code, error.message) == (status, text)
@@ -219,7 +241,7 @@ def test_redirects(call: Operation[Any], status: int) -> None:
 )
 def test_other_statuses(call: Operation[Any], status: int) -> None:
     """A status that the specification does not know is unexpected, however its body reads (spec §4.2)."""
-    for body in (b"", b'{"error":"no"}', b'{"status":"NOT_FOUND"}', wire(granted())):
+    for body in (b"", b'{"error":"no"}', b'{"status":"NOT_FOUND"}', wire(granted()), wire(REFUSAL)):
         error = _error(call, response(status, body))
         assert type(error) is UnexpectedResponseError
         assert error.status_code == status

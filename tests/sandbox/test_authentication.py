@@ -61,7 +61,7 @@ def test_header_names_have_no_case(http: SignedHttp, any_call: RawCall) -> None:
 
 
 def test_another_key_is_not_let_in(http: SignedHttp, any_call: RawCall, other_key: RSAPrivateKey) -> None:
-    """The service verifies with the registered public key (spec §5, §7.3)."""
+    """The service verifies each of the four calls with the registered public key: 401 (spec §4.2, §5, §7.3)."""
     headers = http.credentials(any_call.signed) | {"X-Signature": signature(other_key, any_call.signed)}
     assert outcome(http.send(any_call, headers)) == FAILED
 

@@ -27,6 +27,7 @@ from game_operator.profile import Profile
 from game_operator.sandbox import PlayedRound, Sandbox
 from game_operator.sandbox import server as server_module
 from game_operator.sandbox.balances import BalanceBoard
+from game_operator.sandbox.books import PlayersBooks
 from game_operator.sandbox.delivery import answers_in
 from game_operator.sandbox.faults import API_FAULTS, Fault
 from game_operator.sandbox.games import limits_of
@@ -153,6 +154,18 @@ def test_what_was_played_is_what_is_looked_up(
     assert by_id.bets == (bet,)
     (record,) = table.ledger.bets()
     assert (record.bet_id, record.state, record.round_id) == (bet.reference_id, bet.status, played.round_id)
+
+
+def test_the_service_emits_the_four_webhooks(table: Table, keys: ServiceKeys) -> None:
+    """Withdraw, deposit, rollback and player-balance come signed to the operator's address (spec §1, §4.1, §6)."""
+    url = table.sandbox.wallet_url
+    assert url is not None
+    assert PlayersBooks(url, keys.current).open({"p1": 0}) == {"p1": OPENING_CENTS}
+    table.play(won_cents=1_250)
+    table.play(cancel=True)
+    assert table.operations() == ["/player-balance", "/withdraw", "/deposit", "/withdraw", "/rollback"]
+    assert [handled.status for handled in table.handled] == [200] * 5
+    assert PlayersBooks(url, keys.current).open({"p1": 0}) == {"p1": OPENING_CENTS + 750}
 
 
 def test_a_refused_bet_is_not_found_and_its_round_is_empty(table: Table) -> None:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 __all__ = ["relaxed_gc"]
 
 _RELAXED = (100_000, 50, 1000)
+#: Python 3.12 starts with some hundred frozen objects of its own; an application that freezes has many thousands.
+_PYTHONS_OWN = 1_000
 
 _lock = threading.Lock()
 _users = 0
@@ -56,7 +58,7 @@ def _pass_over_what_was_made() -> None:
 
     Else the very next allocation would start a walk over all that was parsed, which takes longer than what was saved.
     """
-    if gc.get_freeze_count() == 0:  # What the application has frozen must stay so.
+    if gc.get_freeze_count() < _PYTHONS_OWN:  # What the application has frozen must stay so.
         gc.freeze()
         gc.unfreeze()
 
