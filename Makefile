@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo demo-web test browser check lint format bench torture clean
+.PHONY: help demo demo-web test browser check lint format bench torture lock clean
 
 help:
 	@echo "make demo     four stories against running servers: client, wallet, 50 rounds with faults, a certification"
@@ -13,7 +13,8 @@ help:
 	@echo "make check    what a change must pass: format, lint, types, import contracts, tests"
 	@echo "make format   write the format that check asks for"
 	@echo "make bench    speed, side by side with the peers"
-	@echo "make torture  what takes too long for make check: more examples, Python 3.12 and 3.13, the fuzzer"
+	@echo "make torture  what takes too long for make check: more examples, Python 3.12 and 3.13, oldest versions, the fuzzer"
+	@echo "make lock     write requirements/*.txt anew, after a change of pyproject.toml"
 	@echo "make clean    remove what the other targets made"
 
 demo: $(VENV)/runtime
@@ -53,19 +54,27 @@ clean:
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "game-operator needs Python 3.11 or newer; name one with make PYTHON=/path/to/python3.11")'
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --quiet "pip>=25.1"
 	@touch $@
 
-$(VENV)/runtime: $(VENV)/made pyproject.toml constraints.txt
+# First the lock, whose hashes pip holds every file to; then the package alone, built by what the lock installed.
+LOCKED := $(PIP) install --quiet --require-hashes --requirement
+PACKAGE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
+
+$(VENV)/runtime: $(VENV)/made pyproject.toml requirements/runtime.txt
 	@echo "installing game-operator into $(VENV) …"
-	@$(PIP) install --quiet --constraint constraints.txt --editable ".[cli,sandbox,serve]"
+	@$(LOCKED) requirements/runtime.txt
+	@$(PACKAGE)
 	@touch $@
 
-$(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt
+$(VENV)/dev: $(VENV)/made pyproject.toml requirements/dev.txt
 	@echo "installing game-operator and its tools into $(VENV) …"
-	@$(PIP) install --quiet --constraint constraints.txt --editable ".[all]" --group dev
+	@$(LOCKED) requirements/dev.txt
+	@$(PACKAGE)
 	@touch $@ $(VENV)/runtime
 
-$(VENV)/fuzz: $(VENV)/dev
-	@$(PIP) install --quiet --constraint constraints.txt --group fuzz
+$(VENV)/fuzz: $(VENV)/dev requirements/fuzz.txt
+	@$(LOCKED) requirements/fuzz.txt
 	@touch $@
+
+lock:
+	@$(PYTHON) tools/lock.py $(UPGRADE)

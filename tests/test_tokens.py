@@ -309,6 +309,51 @@ def test_a_builder_that_cannot_work_is_refused(
 # Interoperation
 
 
+_VARIABLES = ("BASE_URL", "ID", "PRIVATE_KEY", "PRIVATE_KEY_FILE", "PRIVATE_KEY_PASSPHRASE")
+
+
+def _environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+    for name in _VARIABLES:
+        monkeypatch.delenv(f"GAME_OPERATOR_{name}", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(f"GAME_OPERATOR_{name}", value)
+
+
+def test_the_environment_is_enough(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, private_pem: bytes, private_key: RSAPrivateKey
+) -> None:
+    """The variables of a client, without its address; what is passed is put over them."""
+    file = tmp_path / "operator.pem"
+    file.write_bytes(private_pem)
+    for key in ({"PRIVATE_KEY": private_pem.decode()}, {"PRIVATE_KEY_FILE": str(file)}):
+        _environment(monkeypatch, ID="acme", **key)
+        tokens = SessionTokenBuilder.from_env(lifetime=timedelta(minutes=1))
+        claims = tokens.decode(tokens.build(player_id="p1", instance_id="i1"), instance_id="i1")
+        assert (claims.operator_id, claims.expires_at - claims.issued_at) == ("acme", timedelta(minutes=1))
+    _environment(monkeypatch, ID="acme", PRIVATE_KEY_FILE="/nowhere")
+    assert SessionTokenBuilder.from_env(private_key=private_key).build(player_id="p1", instance_id="i1")
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        pytest.param(
+            {}, "GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY_FILE \\(or GAME_OPERATOR_PRIVATE_KEY\\)", id="all"
+        ),
+        pytest.param({"BASE_URL": "x", "PRIVATE_KEY": "x"}, "environment: GAME_OPERATOR_ID\\.", id="who"),
+        pytest.param({"ID": "a", "PRIVATE_KEY": "secret", "PRIVATE_KEY_FILE": "y"}, "both set", id="two keys"),
+    ],
+)
+def test_what_the_environment_lacks_is_named(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], told: str
+) -> None:
+    """And nothing of what it holds is shown."""
+    _environment(monkeypatch, **variables)
+    with pytest.raises(ConfigurationError, match=told) as raised:
+        SessionTokenBuilder.from_env()
+    assert "secret" not in str(raised.value)
+
+
 def test_pyjwt_reads_what_we_write(private_key: RSAPrivateKey, public_pem: bytes) -> None:
     """An independent reader verifies the token and finds the claims (spec §5)."""
     tokens = SessionTokenBuilder("acme", private_key, key_id="k1")

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Final, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 import jwt
@@ -32,6 +32,7 @@ from game_operator.protocol.session_token import (
     signing_input,
 )
 from game_operator.signers.api import AsyncSigner, Signer
+from game_operator.signers.environment import environment_settings
 from game_operator.signers.keys import (
     KeySource,
     LocalSigner,
@@ -92,6 +93,24 @@ class SessionTokenBuilder:
         self._lifetime = _checked_lifetime(lifetime)
         self._key_id = None if key_id is None else _text(key_id, "key_id")
         self._clock = clock
+
+    @classmethod
+    def from_env(cls, **options: Any) -> Self:
+        """
+        Return a builder set up by the environment; *options* are those of the constructor.
+
+        Read are the variables that ``OperatorClient.from_env`` reads, but for the address: GAME_OPERATOR_ID,
+        GAME_OPERATOR_PRIVATE_KEY or GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE; with a
+        *private_key* of yours, for example a signer, the last three are left alone.
+
+        Raises:
+            ConfigurationError: One is missing; the message names it.
+        """
+        try:
+            return cls(**environment_settings(given=options, needs_address=False))
+        finally:
+            # Error trackers show the locals of every frame that an error passes.
+            del options
 
     def build(
         self,

@@ -103,6 +103,22 @@ def test_only_what_leaves_nothing_to_decide_goes_by_express() -> None:
     assert express.statement([Item(WithdrawCall(player_id="p", bet_id="b", amount_cents=1), DEFAULT_TERMS)]) is not None
 
 
+def test_no_deposit_pays_for_a_withdraw_beside_it(postgres_url: str) -> None:
+    """Of a batch, only what is there pays: its deposits may turn out to be of no bet."""
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("player-1", Decimal(10))
+        ledger.apply(_withdraw("bet-1"))
+        calls = (
+            WithdrawCall(player_id="player-1", bet_id="bet-2", amount_cents=1_000, body=b"{}"),
+            DepositCall(player_id="player-1", bet_id="nowhere", amount_cents=5_000),
+            DepositCall(player_id="player-1", bet_id="bet-1", amount_cents=50),
+        )
+        outcomes = ledger._apply_all([Item(call, DEFAULT_TERMS) for call in calls])
+        codes = [outcome.code for outcome in outcomes if isinstance(outcome, Outcome)]
+        assert codes == ["INSUFFICIENT_BALANCE", "BET_NOT_FOUND", None]
+        assert ledger.balance("player-1") == 950
+
+
 @pytest.mark.parametrize("count", [pytest.param(1, id="a lone withdraw"), pytest.param(2, id="two in a batch")])
 def test_the_clock_is_read_once_the_account_is_locked(postgres_url: str, count: int) -> None:
     """

@@ -358,7 +358,8 @@ PAID_TOO = [
             [
                 CALL % ("rollback", "withdraw:bet:closed", "closed", 0),
                 POSTING % (500, "rollback", "withdraw:bet:closed"),
-                f"UPDATE {{p}}accounts SET balance_cents = balance_cents + 500, at_millis = {LATE} WHERE account = 'p1'",
+                "UPDATE {p}accounts SET balance_cents = balance_cents + 500 WHERE account = 'p1'",
+                LATER,
             ],
             {"settled_twice", "rollback_of_other_state", "wrong_posting"},
             id="a bet both paid and refunded",

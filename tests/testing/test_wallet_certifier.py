@@ -232,6 +232,26 @@ def test_a_mistake_of_the_test_is_no_finding(
         wallet_certifier(wallet, **PLAYERS)
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "advised"),
+    [
+        pytest.param(200, b"<html>shop</html>", True, id="a page of the same application"),
+        pytest.param(302, b"", True, id="a redirect"),
+        pytest.param(400, b"no such page", True, id="text"),
+        pytest.param(200, b'{"type": "OK"}', False, id="JSON"),
+        pytest.param(500, b"<h1>Server Error</h1>", False, id="a wallet that fails"),
+    ],
+)
+def test_a_wrong_prefix_is_thought_of(
+    wallet_certifier: WalletCertifier, status: int, body: bytes, advised: bool
+) -> None:
+    """Where no wallet answers, the finding says to look at the address before the body."""
+    report = wallet_certifier(lambda *_: (status, {}, body), **PLAYERS, only=["A02"], check=False)
+    (verdict,) = report.verdicts
+    assert f"answered HTTP {status}" in verdict.reason
+    assert ("Mind a prefix, such as /wallet" in verdict.reason) == advised
+
+
 def test_a_wallet_with_another_key_is_told_of(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
     """The receiver must have the key that ``signed_webhook`` publishes."""
     stranger = WebhookReceiver(authenticator=RsaSignature(ThrowAwayKeys().operator.public_key()))

@@ -140,7 +140,7 @@ class Stage(CallMaker):
         if not heard.status:
             raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, NO_ANSWER, heard.place)
         if heard.reply is None:
-            told = f"{title}: answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}"
+            told = f"{title}: answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}{_advised(heard)}"
             raise Found(told, Weight.CONTRACT_BROKEN, _cause_of(heard), heard.place)
         if heard.status != status:
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
@@ -329,6 +329,13 @@ def _cause_of(heard: Heard) -> str:
     if heard.status >= _CRASH:
         return CRASH
     return FRACTIONS if FINER_THAN_A_CENT in heard.problem else NO_REPLY
+
+
+def _advised(heard: Heard) -> str:
+    """Return what to look at where a page or nothing came: another part of the application answers at this address."""
+    if heard.status >= _CRASH or heard.status in TURNING_AWAY or heard.body.lstrip().startswith((b"{", b"[")):
+        return ""
+    return ". Is it the address that /withdraw and the others are below? Mind a prefix, such as /wallet"
 
 
 def _said(heard: Heard) -> str:

@@ -1,12 +1,9 @@
 """A client's settings: checked once at construction, so that no call fails on them later."""
 
 import inspect
-import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from game_operator._version import __version__
@@ -14,6 +11,7 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import CallSettings
 from game_operator.protocol.http import is_loopback
 from game_operator.protocol.retry import LONGEST_SECONDS, RetryPolicy
+from game_operator.signers.environment import environment_settings
 
 __all__ = [
     "DEFAULT_POLICY",
@@ -222,47 +220,3 @@ def call_settings(
             (b"User-Agent", _USER_AGENT.encode()),
         ),
     )
-
-
-def environment_settings(
-    environ: Mapping[str, str] = os.environ, *, given: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """
-    Return base_url, operator_id, private_key and passphrase as the environment gives them, with *given* put over them.
-
-    What is *given* need not be set; a given private_key leaves the passphrase in the environment alone, too.
-
-    Raises:
-        ConfigurationError: One is missing; the message names all that are.
-    """
-    settings = _settings_or_problem(environ, given or {})
-    # Error trackers show the locals of every frame, and an environment is full of secrets.
-    del environ, given
-    if isinstance(settings, str):
-        raise ConfigurationError(settings)
-    return settings
-
-
-def _settings_or_problem(environ: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any] | str:
-    settings: dict[str, Any] = {name: environ.get(variable) or None for name, variable in _VARIABLES.items()}
-    file = environ.get(_KEY_FILE) or None
-    if "private_key" in given:
-        file = settings["passphrase"] = None
-    elif file is not None and settings["private_key"] is not None:
-        return f"{_VARIABLES['private_key']} and {_KEY_FILE} are both set. Unset one of them."
-    settings["private_key"] = settings["private_key"] if file is None else Path(file)
-    settings.update(given)
-    missing = [variable for name, variable in _VARIABLES.items() if settings[name] is None and name != "passphrase"]
-    if missing:
-        names = ", ".join(missing).replace(_VARIABLES["private_key"], f"{_KEY_FILE} (or {_VARIABLES['private_key']})")
-        return f"Not set in the environment: {names}. Set them, or pass the arguments."
-    return settings
-
-
-_VARIABLES = {
-    "base_url": "GAME_OPERATOR_BASE_URL",
-    "operator_id": "GAME_OPERATOR_ID",
-    "private_key": "GAME_OPERATOR_PRIVATE_KEY",
-    "passphrase": "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE",
-}
-_KEY_FILE = "GAME_OPERATOR_PRIVATE_KEY_FILE"

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from game_operator.ledger.accounts import Accounts, AsyncAccounts, TableAccounts
+    from game_operator.ledger.accounts import Accounts, AsyncAccounts, TableAccounts, Unit
     from game_operator.ledger.anomalies import AnomalyRecord
     from game_operator.ledger.api import Account, BetRecord, Ledger, Outcome, Terms
     from game_operator.ledger.async_ledger import AsyncSqlLedger
@@ -33,6 +33,7 @@ __all__ = [
     "SqlLedger",
     "TableAccounts",
     "Terms",
+    "Unit",
 ]
 
 #: Where each name lives: whoever wants the ledger in memory loads no database driver.
@@ -40,6 +41,7 @@ _HOMES = {
     "Accounts": "accounts",
     "AsyncAccounts": "accounts",
     "TableAccounts": "accounts",
+    "Unit": "accounts",
     "Account": "api",
     "BetRecord": "api",
     "Ledger": "api",

@@ -2,6 +2,7 @@
 
 import re
 from importlib import import_module
+from pathlib import PurePath
 from urllib.parse import unquote
 
 from game_operator.errors import ConfigurationError, shown
@@ -9,6 +10,7 @@ from game_operator.errors import ConfigurationError, shown
 __all__ = [
     "address_of",
     "check_psycopg",
+    "checked_url",
     "is_postgres",
     "shown_address",
     "unknown_database",
@@ -20,6 +22,28 @@ _SECRET_PARAMETER = re.compile(r"([?&](?:ssl)?password=)([^&]*)", re.IGNORECASE)
 _HIDDEN = "***"
 #: Without any of these there is no password: neither in an address nor in libpq's "host=db password=…".
 _SECRET_SIGNS = frozenset(":@=? ")
+
+
+def checked_url(url: object) -> str:
+    """
+    Return *url*, the address of a ledger.
+
+    Raises:
+        TypeError: It is not a str.
+        ConfigurationError: It is empty.
+    """
+    if not isinstance(url, str):
+        advice = "sqlite:///wallet.db or postgresql://user:password@host:5432/database"
+        if isinstance(url, PurePath):
+            advice = shown(f"sqlite:///{url}")
+        raise TypeError(f"url must be a str, not {type(url).__name__}. Pass {advice}.")
+    if not url.strip():
+        raise ConfigurationError(
+            f"The ledger's address is {shown(url)}, which is empty. Pass sqlite:///wallet.db or "
+            "postgresql://user:password@host:5432/database. If it comes from the environment, check that the variable "
+            "is set."
+        )
+    return url
 
 
 def is_postgres(url: str) -> bool:

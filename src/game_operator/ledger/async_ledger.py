@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts import AccountsSpec, account_asked_for
-from game_operator.ledger.address import check_psycopg, is_postgres, unknown_database
+from game_operator.ledger.address import check_psycopg, checked_url, is_postgres, unknown_database
 from game_operator.ledger.admin import AsyncSqlAdmin
 from game_operator.ledger.anomalies import store_anomaly, unknown_source
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
@@ -135,7 +135,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         prefix = check_prefix(table_prefix)
-        self._url, self._prefix, self._migrate = url, prefix, migrate
+        self._url, self._prefix, self._migrate = checked_url(url), prefix, migrate
         self._patience_seconds, self._clock_millis = patience_seconds, never_back(clock_millis)
         check_accounts(accounts)
         if is_postgres(url):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from game_operator.errors import LedgerError, UnknownSourceError, shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
 from game_operator.ledger.book import Book, Changes, Item, Needs
-from game_operator.models.webhooks import MovingCall, WithdrawCall
+from game_operator.models.webhooks import MovingCall, WebhookCall, WithdrawCall
 
 __all__ = [
     "Ask",
@@ -215,8 +215,17 @@ def _needs_of(items: Sequence[Item], needs: Needs, refused: LedgerError | None) 
         try:
             needs.add(item.call, item.terms)
         except Exception as raised:  # The operator's account_of: this item fails, the others do not.
-            failed[index] = raised
+            failed[index] = _not_a_call(item.call) or raised
     return needs, failed
+
+
+def _not_a_call(given: object) -> TypeError | None:
+    if isinstance(given, WebhookCall):
+        return None
+    return TypeError(
+        f"call must be a WithdrawCall, DepositCall, RollbackCall or BalanceCall, not {type(given).__name__} "
+        f"{shown(given)}. Make one, or give the body of a webhook to a WebhookReceiver."
+    )
 
 
 def _loaded_book(

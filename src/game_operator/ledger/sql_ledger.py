@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, UnknownSourceError, shown
 from game_operator.ledger.accounts import AccountsSpec, account_asked_for
-from game_operator.ledger.address import check_psycopg, is_postgres, unknown_database
+from game_operator.ledger.address import check_psycopg, checked_url, is_postgres, unknown_database
 from game_operator.ledger.admin import SqlAdmin
 from game_operator.ledger.anomalies import store_anomaly, unknown_source
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
@@ -71,6 +71,7 @@ class SqlLedger(SqlAdmin):
 
     Raises:
         ConfigurationError: The address or the prefix cannot be used.
+        TypeError: *url* is not a str.
         SchemaError: The tables are newer than this program, or missing with migrate=False; or the columns of a
             TableAccounts are not there, not unique or not exact.
         LedgerUnavailableError: The database cannot be reached.
@@ -87,7 +88,7 @@ class SqlLedger(SqlAdmin):
         pooler: bool | None = None,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._url = url
+        self._url = checked_url(url)
         self._keep(accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis)
         self._open()
 

@@ -30,4 +30,12 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as missing:
+        if missing.name != "pytest":
+            raise
+        raise ImportError(
+            f"game_operator.testing.{name} needs pytest. Install the extra: pip install 'game-operator[pytest]'",
+            name="pytest",
+        ) from missing

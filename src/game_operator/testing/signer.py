@@ -1,5 +1,7 @@
 """Signs webhooks as the service would, and as it would not, for the test client of whatever framework there is."""
 
+import dataclasses
+import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
@@ -18,6 +20,10 @@ __all__ = ["KeyName", "WebhookSigner"]
 #: Whose key signs.
 KeyName: TypeAlias = Literal["service", "old", "forged"]
 
+#: What a call keeps of how it came in.
+_NOT_SENT: Final = frozenset({"raw", "body"})
+#: Arguments of the signer itself, for who misspells one.
+_ARGUMENTS: Final = ("body", "key", "profile")
 _CALLS: Final[Mapping[str, type[WebhookCall]]] = MappingProxyType(
     {kind.operation: kind for kind in (WithdrawCall, DepositCall, RollbackCall, BalanceCall)}
 )
@@ -64,7 +70,8 @@ class WebhookSigner:
 
         Raises:
             ConfigurationError: There is no such webhook, or no such key.
-            TypeError: *fields* are none of the call's, or are given where they have no place.
+            TypeError: *fields* are not those of the call, or are given where they have no place; or *call* or *body* is
+                of the wrong type.
             ValueError: An id or amount that no call can have; pass a *body* to send one all the same.
         """
         path, body = _posted(call, body, fields)
@@ -88,6 +95,10 @@ class WebhookSigner:
 
 def _posted(call: WebhookCall | str, body: bytes | None, fields: dict[str, Any]) -> tuple[str, bytes]:
     """Return the path and the bytes that are posted to it."""
+    if not isinstance(call, str | WebhookCall):
+        raise TypeError(f"call must be {', '.join(_CALLS)} or a call object, not {type(call).__name__} {shown(call)}")
+    if body is not None and not isinstance(body, bytes):
+        raise TypeError(f"body must be bytes, not {type(body).__name__}: encode it, or pass the fields of the call")
     if fields and (body is not None or not isinstance(call, str)):
         given = "a body" if body is not None else "a call object"
         raise TypeError(f"{', '.join(fields)} cannot be changed in {given}: pass the one or the other")
@@ -99,4 +110,22 @@ def _posted(call: WebhookCall | str, body: bytes | None, fields: dict[str, Any])
     kind = _CALLS.get(path[1:])
     if kind is None:
         raise ConfigurationError(f"There is no webhook {shown(call)}. Pass {', '.join(_CALLS)}, or bytes as its body.")
+    _check_fields(path[1:], kind, fields)
     return path, encode_call(kind(**fields))
+
+
+def _check_fields(operation: str, kind: type[WebhookCall], given: Mapping[str, object]) -> None:
+    """Raise a TypeError that names what is unknown or missing, and what there is."""
+    known = [each for each in dataclasses.fields(kind) if each.init and each.name not in _NOT_SENT]
+    names = [each.name for each in known]
+    for unknown in (name for name in given if name not in names):
+        meant = difflib.get_close_matches(unknown, [*names, *_ARGUMENTS], 1, 0.5)
+        hint = f" Did you mean {meant[0]}?" if meant else ""
+        raise TypeError(f"A {operation} has no field {shown(unknown)}.{hint} It has {', '.join(names)}.")
+    missing = [each.name for each in known if _is_needed(each) and each.name not in given]
+    if missing:
+        raise TypeError(f"A {operation} needs {', '.join(missing)} too. It was given {', '.join(given) or 'nothing'}.")
+
+
+def _is_needed(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

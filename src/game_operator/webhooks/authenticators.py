@@ -11,7 +11,7 @@ import re
 import time
 import warnings
 from binascii import a2b_base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -109,6 +109,7 @@ class RsaSignature:
     Raises:
         SigningKeyError: A key is unreadable, private, not RSA, or under 2048 bits.
         ConfigurationError: There is no key.
+        TypeError: *public_keys* is something else.
     """
 
     __slots__ = ("_diagnosed_at", "_header", "_keys", "_lock")
@@ -120,6 +121,11 @@ class RsaSignature:
         header: str | None = None,
     ) -> None:
         single = isinstance(public_keys, Path | str | bytes | RSAPublicKey)
+        if not single and (isinstance(public_keys, Mapping) or not isinstance(public_keys, Iterable)):
+            raise TypeError(
+                "public_keys must be a Path, a PEM, an RSAPublicKey or a list of them, not "
+                f"{type(public_keys).__name__}{_told(public_keys)}. Pass RsaSignature(Path('service.pub.pem'))."
+            )
         sources: Any = [public_keys] if single else list(public_keys)  # type: ignore[arg-type]  # mypy forgets *single*.
         if not sources:
             raise ConfigurationError("RsaSignature needs the service's public key; ask the provider for it")
@@ -199,6 +205,11 @@ def _signature_in(request: WebhookRequest, header: str) -> bytes:
         except ValueError:
             pass
     raise WebhookSignatureError(f"the header {header} is no Base64, it has {len(text)} characters")
+
+
+def _told(value: object) -> str:
+    """Return a number as it is shown in an error; anything else may hold a key, and is not shown."""
+    return f" {shown(value)}" if isinstance(value, int | float) else ""
 
 
 class HmacSignature:

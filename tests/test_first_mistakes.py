@@ -1,0 +1,93 @@
+"""Mistakes of the first hour: each error has the right class, names the value, and says what to do."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from game_operator.errors import ConfigurationError
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, Unit
+from game_operator.webhooks import RsaSignature
+
+#: Any: each case passes what the types forbid.
+_SIGNATURE: Any = RsaSignature
+_LEDGERS: list[Any] = [SqlLedger, AsyncSqlLedger]
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        pytest.param(5, "not int 5", id="a number"),
+        pytest.param(None, "not NoneType", id="None"),
+        pytest.param({"key": "-----BEGIN"}, "not dict", id="a mapping"),
+        pytest.param(object(), "not object", id="an object"),
+    ],
+)
+def test_a_key_of_the_wrong_type(keys: Any, told: str) -> None:
+    """A TypeError that names the types and shows no key."""
+    with pytest.raises(
+        TypeError, match=rf"public_keys must be a Path, a PEM, an RSAPublicKey.*{told}.*Path\("
+    ) as raised:
+        _SIGNATURE(keys)
+    assert "BEGIN" not in str(raised.value)
+
+
+@pytest.mark.parametrize("ledger", _LEDGERS)
+@pytest.mark.parametrize(
+    ("url", "error", "told"),
+    [
+        pytest.param("", ConfigurationError, "address is '', which is empty.*variable is set", id="an empty variable"),
+        pytest.param(" ", ConfigurationError, "address is ' ', which is empty", id="blank"),
+        pytest.param(None, TypeError, "not NoneType. Pass sqlite:///wallet.db or postgresql://", id="None"),
+        pytest.param(Path("wallet.db"), TypeError, "PosixPath. Pass 'sqlite:///wallet.db'", id="a path"),
+    ],
+)
+def test_an_address_of_a_ledger(ledger: Any, url: Any, error: type[Exception], told: str) -> None:
+    """It is refused where it is passed, before anything is opened; nothing that is not there is called a password."""
+    with pytest.raises(error, match=told) as raised:
+        ledger(url)
+    assert "***" not in str(raised.value)
+
+
+@pytest.mark.parametrize("call", [{}, {"player_id": "p1"}, None, b"{}", "withdraw"], ids=repr)
+@pytest.mark.parametrize("make", [MemoryLedger, lambda: SqlLedger("sqlite:///:memory:")], ids=["memory", "sqlite"])
+def test_what_is_applied_is_a_call(make: Callable[[], Any], call: Any) -> None:
+    """A body that was parsed is not a call yet; the calls beside it are applied."""
+    with make() as ledger, pytest.raises(TypeError, match=f"WithdrawCall.*not {type(call).__name__}.*WebhookReceiver"):
+        ledger.apply(call)
+
+
+_WITHOUT_PYTEST = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pytest", "_pytest"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import game_operator.testing
+from game_operator.testing import WebhookSigner, asgi_wallet
+try:
+    from game_operator.testing import WalletCertifier
+except ImportError as missing:
+    print(missing)
+"""
+
+
+def test_the_test_tools_without_pytest() -> None:
+    """What needs pytest names the extra; what does not need it is there."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_PYTEST], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == (
+        "game_operator.testing.WalletCertifier needs pytest. Install the extra: pip install 'game-operator[pytest]'\n"
+    )
+
+
+def test_the_units_of_a_table() -> None:
+    """For annotations of whoever passes one on."""
+    assert get_args(Unit) == ("cents", "units", "micros")

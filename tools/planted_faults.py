@@ -1,0 +1,279 @@
+"""
+Plant faults in a copy of the package, one at a time, and see whether the tests notice (docs/mutation.md).
+
+    python tools/planted_faults.py [MODULE …]      express, verify, prune, sqlite, operations; all by default
+
+Most of what these modules do stands in SQL, in conditions that a tool for mutations of Python cannot change. Each fault
+names the text that it replaces, which must stand in the module exactly once: when the code moves on, so must the fault.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+_PACKAGE = Path("src") / "game_operator"
+
+
+class Module(NamedTuple):
+    """A module, the tests that must notice, and the faults: what is replaced, by what."""
+
+    file: str
+    tests: Sequence[str]
+    faults: Sequence[tuple[str, str]]
+
+
+_CONTRACT = "tests/ledger/test_contract.py"
+#: Without the long random histories: what they alone would find is not pinned by anything.
+_SHORT = "not async and not g04 and not c09"
+
+MODULES = {
+    "express": Module(
+        "ledger/express.py",
+        ("-k", f"postgres and {_SHORT} or test_express", "tests/ledger/test_express.py", _CONTRACT),
+        (
+            ("bet.bet_id = able.bet_id AND bet.source = $2\n", "bet.bet_id = able.bet_id\n"),
+            ("known.operation = item.operation AND known.source = $2", "known.operation = item.operation"),
+            ("WHERE known.tx_id = item.tx_id AND known.operation = item.operation", "WHERE known.tx_id = item.tx_id"),
+            ("seen.bet_id = able.bet_id AND seen.source = $2", "seen.bet_id = able.bet_id"),
+            ("known.operation = 'withdraw' AND known.source = $2", "known.operation = 'withdraw'"),
+            ("seen.bet_id = $6 AND seen.source = $2", "seen.bet_id = $6"),
+            ("AND bet.state = 'OPEN' AND", "AND"),
+            ("AND bet.player_id = able.account AND", "AND"),
+            ("AND bet.account = able.account\n", "\n"),
+            ("OVER (PARTITION BY account) >= 0 AS can_pay", "OVER (PARTITION BY account) >= -1 AS can_pay"),
+            ("kept.balance_cents >= {cents}", "kept.balance_cents >= {cents} - 1"),
+            ("sum(least(delta_cents, 0))", "sum(delta_cents)"),
+            ("ORDER BY account FOR UPDATE\n", "ORDER BY account\n"),
+            ("WHERE account = $3 FOR UPDATE", "WHERE account = $3"),
+            ("greatest(clock, at_millis + 1) + row_number()", "greatest(clock, at_millis) + row_number()"),
+            ("greatest({clock}, kept.at_millis + 1)", "greatest({clock}, kept.at_millis)"),
+            ("max(at_millis) AS at_millis", "min(at_millis) AS at_millis"),
+            ("coalesce(able.round_id, bet.round_id)", "able.round_id"),
+            ("won_cents = able.amount_cents", "won_cents = bet.amount_cents"),
+            ("deposit_tx_id = able.tx_id", "deposit_tx_id = able.bet_id"),
+            ("call.action in item.terms.rules.spent_actions else BetState.OPEN", "False else BetState.OPEN"),
+            ("if call.body else None", "if call.body and state is BetState.OPEN else None"),
+            ("or row[5] in bets or", "or"),
+            (" or (row[1], row[3]) in identities:", ":"),
+            ("terms.may_bet is not None or ", ""),
+            ("terms.account_of is not None or ", ""),
+            (" or terms.within is not None", ""),
+            ("not call.is_claim and ", ""),
+            (" and call.won_cents in (None, call.amount_cents)", ""),
+            ("if not call.amount_cents:\n        return None\n    state", "state"),
+        ),
+    ),
+    "verify": Module(
+        "ledger/verify.py",
+        ("-k", "sqlite or awaited or memory", "tests/ledger/test_verify.py", "tests/ledger/test_prune.py"),
+        (
+            ("(w.tx_id IS NULL OR w.action <> '' OR w.bet_id <> b.bet_id)", "(w.tx_id IS NULL)"),
+            ("WHEN COALESCE(r.rollbacks, 0) = 0 THEN 'resolution_missing' END", "END"),
+            ("w.tx_id IS NULL OR w.bet_id IS NULL OR w.action = ''", "w.tx_id IS NULL"),
+            (" OR w.player_id <> b.player_id", ""),
+            (" OR w.account <> b.account", ""),
+            (" OR w.action <> b.action\n", "\n"),
+            ("\n        OR w.amount_cents <> b.wager_cents", ""),
+            ("WHEN b.state = 'DECLINED' THEN CASE WHEN w.code IS NULL THEN 'withdraw_was_applied' END\n", ""),
+            ("    WHEN w.code IS NOT NULL THEN 'withdraw_was_refused'\n", ""),
+            ("OR r.refunds + r.reconciled > 0 THEN 'settled_while_open'", "THEN 'settled_while_open'"),
+            ("WHEN r.refunds + r.reconciled > 1 OR b.deposit_tx_id", "WHEN b.deposit_tx_id"),
+            (" > 1 OR b.deposit_tx_id IS NOT NULL OR b.won_cents IS NOT NULL", " > 1"),
+            ("WHEN r.refunds > 0 OR r.reconciled > 1 THEN", "WHEN r.reconciled > 1 THEN"),
+            ("WHEN d.code IS NOT NULL OR d.bet_id", "WHEN d.bet_id"),
+            (" OR d.player_id <> b.player_id", ""),
+            (" OR d.account <> b.account", ""),
+            ("\n        OR d.amount_cents <> b.won_cents", ""),
+            ("WHEN b.bet_id IS NULL THEN 'bet_missing'\n", ""),
+            (
+                "AND (b.withdraw_tx_id IS NULL OR b.withdraw_tx_id <> c.tx_id) THEN 'second_withdraw'",
+                "AND 1 = 0 THEN ''",
+            ),
+            ("c.code IS NULL AND (b.deposit_tx_id IS NULL OR b", "c.code IS NULL AND (b"),
+            ("NOT IN ('ROLLED_BACK', 'TOMBSTONE')", "NOT IN ('ROLLED_BACK', 'TOMBSTONE', 'CLOSED')"),
+            ("WHERE called = 0 OR posted > 1 OR first <> last", "WHERE posted > 1 OR first <> last"),
+            ("called = 0 OR posted > 1 OR first", "called = 0 OR first"),
+            ("posted > 1 OR first <> last\n", "posted > 1\n"),
+            ("NOT (posted = 0 AND at_millis < ?)", "NOT (at_millis < ?)"),
+            ("WHERE before >= at_millis", "WHERE before > at_millis"),
+            ("OR MAX(posted_at) > MAX(moved_at)", ""),
+            ("HAVING SUM(known) = 0 OR (SUM", "HAVING (SUM"),
+            ("WHEN c.code IS NOT NULL OR c.action = '' THEN 0", "WHEN c.action = '' THEN 0"),
+            ("WHEN r.bet_id IS NOT NULL THEN 0\n", ""),
+            ('WHERE operation <> \'carry\'\n"""', '\n"""'),
+        ),
+    ),
+    "prune": Module(
+        "ledger/prune.py",
+        ("-k", "sqlite or never_under", "tests/ledger/test_prune.py"),
+        (
+            ('\n    "WHERE kept.value < excluded.value"', ""),
+            ("AND at_millis < ? AND EXISTS (", "AND at_millis <= ? AND EXISTS ("),
+            ("        AND (b.state IS NULL OR b.state <> 'OPEN')\n", ""),
+            ("(b.state IS NULL OR b.state <> 'OPEN')", "b.state <> 'OPEN'"),
+            ("c.tx_id = {p}postings.tx_id", "1 = 1"),
+            (
+                "\"DELETE FROM {p}postings WHERE operation = 'carry' AND tx_id IN \"",
+                "\"DELETE FROM {p}postings WHERE operation = 'none' AND tx_id IN \"",
+            ),
+            ("(max(last, number), total + cents, max(latest, at_millis))", "(number, total + cents, at_millis)"),
+            ("total + cents", "cents"),
+            ("            if cents\n", ""),
+            ('            yield Execute(self._sql["unlock"], [(0,)], many=True)\n', ""),
+            ('row[5] != "OPEN"', "True"),
+            ('AND at_millis < ? "\n    "AND (body', 'AND at_millis <= ? "\n    "AND (body'),
+            ("b.state = 'OPEN'))\"", "b.state = 'X'))\""),
+            ("resolved_at_millis IS NOT NULL AND last", "last"),
+            ("last_at_millis < ? ", "last_at_millis <> ? "),
+            ("if millis < LEAST_AGE", "if millis <= LEAST_AGE"),
+            ("isinstance(older_than, bool) or ", ""),
+            ("if row[3] < self._before and", "if"),
+            ("self._before = now_millis - age", "self._before = now_millis"),
+            ("until if until < self._last_posting else None", "None"),
+            ("last if len(rows) == _BATCH else None\n\n    def _drop_bodies", "None\n\n    def _drop_bodies"),
+        ),
+    ),
+    "sqlite": Module(
+        "ledger/sqlite.py",
+        (
+            "-k",
+            f"sqlite and {_SHORT}",
+            _CONTRACT,
+            "tests/reliability/test_sqlite_trouble.py",
+            "tests/reliability/test_sqlite_forks.py",
+            "tests/reliability/test_sqlite_neighbours.py",
+            "tests/ledger/test_schema.py",
+            "tests/ledger/test_lending.py",
+            "tests/ledger/test_within.py",
+        ),
+        (
+            (
+                "calls WHERE source = ? AND operation = ? AND tx_id ",
+                "calls WHERE ? <> '-' AND operation = ? AND tx_id ",
+            ),
+            ("bets WHERE source = ? AND bet_id ", "bets WHERE ? <> '-' AND bet_id "),
+            ('"WHERE source = ? AND bet_id = ? AND (state', "\"WHERE ? <> '-' AND bet_id = ? AND (state"),
+            (
+                "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = seen + 1, code",
+                "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET code",
+            ),
+            ("    if changed != len(rows):\n        raise ConflictError\n", ""),
+            ('"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"'),
+            ('"PRAGMA journal_mode = WAL"', '"PRAGMA journal_mode = DELETE"'),
+            (
+                'connection.execute("BEGIN IMMEDIATE")\n                return',
+                'connection.execute("BEGIN")\n                return',
+            ),
+            ("        if version == VERSION:\n            return\n", ""),
+            ("        if not migrate:\n", "        if False:\n"),
+            ("sqlite3.Error as failed:\n            self._roll_back(connection)\n", "sqlite3.Error as failed:\n"),
+            (
+                "        if self._closed:\n            raise LedgerUnavailableError(",
+                "        if False:\n            raise LedgerUnavailableError(",
+            ),
+            ("and self._file_now() != self._file:", "and False:"),
+            ("if not wait and _is_busy(failed):", "if False:"),
+            ("connection.row_factory, connection.text_factory = None, str", "pass"),
+            ("        connection.execute(SAVE)\n", ""),
+            ("if failed is theirs:", "if False:"),
+            (
+                "connection, self._connection = self._connection, None\n        rests",
+                "connection = self._connection\n        rests",
+            ),
+            ("if create or in_memory else", "if True else"),
+            ("_NEVER_CLOSED.append(connection)", "connection.close()"),
+        ),
+    ),
+    "operations": Module(
+        "protocol/operations.py",
+        (
+            "-k",
+            "not test_any and not exactly_what",
+            "tests/protocol/test_operations.py",
+            "tests/protocol/test_failures.py",
+        ),
+        (
+            ("    if response.status == 400:\n        rejection", "    if response.status != 200:\n        rejection"),
+            ("    if response.status == 400:\n        rejection", "    if response.status >= 400:\n        rejection"),
+            (
+                "    if response.status == 400:\n        rejection",
+                "    if response.status in (400, 422):\n        rejection",
+            ),
+            (
+                "if response.status != 200:\n        raise error_of",
+                "if response.status >= 300:\n        raise error_of",
+            ),
+            ("    if not problem:\n", "    if True:\n"),
+            ('operator_id.encode() + b":" + bet_id.encode()', 'operator_id.encode() + b":" + path.encode()'),
+            ('quote(bet_id, safe="")', "quote(bet_id)"),
+            ('{"", ".", ".."}', '{"", "."}'),
+            ("if len(segment) > _LONGEST_SEGMENT:", "if len(segment) >= _LONGEST_SEGMENT:"),
+            ("if len(segment) > _LONGEST_SEGMENT:", "if len(bet_id) > _LONGEST_SEGMENT:"),
+            ("    if round_id is None and round_no is None:\n", "    if not round_id and not round_no:\n"),
+            ("        _check_size(round_no)\n", ""),
+            ("if abs(round_no) > MAX_WHOLE:", "if round_no > MAX_WHOLE:"),
+            ("not isinstance(value, int) or isinstance(value, bool)", "not isinstance(value, int)"),
+            ("if value is not None}", "if value}"),
+            ("    if refusal is not None:\n        message", "    if False:\n        message"),
+            ("body, parse, body, grant)", "body, parse, body)"),
+            ("body, _parse_round, body)", 'body, _parse_round, b"{}")'),
+            ("return self.grant is None", "return True"),
+            ("extra + credentials", "credentials"),
+            ("    _check_text(player_id=player_id, instance_id=instance_id, reference_id=reference_id)\n", ""),
+            ("            value.encode()\n", "            str(value)\n"),
+        ),
+    ),
+}
+
+
+def main(names: Sequence[str]) -> int:
+    """Plant the faults of the modules *names*, and return how many no test noticed."""
+    left = 0
+    for name in names or MODULES:
+        module, began = MODULES[name], time.monotonic()
+        survivors = [number for number in range(len(module.faults)) if not _is_noticed(module, number)]
+        left += len(survivors)
+        noticed = len(module.faults) - len(survivors)
+        _say(f"{name}: {noticed} of {len(module.faults)} noticed in {time.monotonic() - began:.0f} s")
+        for number in survivors:
+            _say(f"  not noticed: {module.faults[number]}")
+    return left
+
+
+def _is_noticed(module: Module, number: int) -> bool:
+    """Return whether the tests of *module* fail with its fault *number*."""
+    before, after = module.faults[number]
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "game_operator"
+        shutil.copytree(ROOT / _PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+        file = package / module.file
+        text = file.read_text()
+        if text.count(before) != 1:
+            raise SystemExit(f"{module.file} holds {text.count(before)} times, and not once: {before!r}")
+        file.write_text(text.replace(before, after))
+        return not _passes(folder, module.tests)
+
+
+def _passes(folder: str, tests: Sequence[str]) -> bool:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not torture", *tests]
+    environment = os.environ | {"PYTHONPATH": folder}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode not in (0, 1):
+        # Nothing was collected, or the copy cannot be imported: that is no test that has noticed.
+        _say(done.stdout[-2_000:] + done.stderr[-2_000:])
+    return done.returncode == 0
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
