@@ -24,6 +24,7 @@ from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.ledgers import AnyLedger, Work
+from tests.support.seeds import random_of
 from tests.support.times import is_now
 
 __all__ = ["LedgerContract", "World"]
@@ -706,7 +707,7 @@ class LedgerContract(_Worlds):
     @pytest.mark.parametrize("seed", range(2))
     def test_g04_random_operations(self, world: World, seed: int, operations: int) -> None:
         """After any history all answers, bets and balances are those of the ledger in memory, and the books add up."""
-        _same_as_in_memory(world, Random(seed), operations // 2)
+        _same_as_in_memory(world, random_of(seed), operations // 2)
 
     # --- accounts, sources, records -----------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import json
 import os
-import random
 import re
 import signal
 import socket
@@ -27,6 +26,7 @@ from game_operator.protocol.http import HttpResponse
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, RUN_ID, delivered_to, opened, service_signer, supplies_of
 from tests.certify.serving import certified_at, turning
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.seeds import random_of
 
 
 @pytest.fixture(autouse=True)
@@ -368,7 +368,7 @@ def test_a_balance_that_turns_odd(balance: bytes, outcome: Outcome, told: str) -
 
 
 def _chaos(seed: int, wallet: PlainWallet) -> Callable[[str, Mapping[str, str], bytes], HttpResponse]:
-    chance, calls = random.Random(seed), itertools.count()
+    chance, calls = random_of(seed), itertools.count()
     answering = delivered_to(wallet)
 
     def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:

@@ -13,7 +13,7 @@ from game_operator.ledger.book import Item
 from game_operator.ledger.express import Express, Statement
 from game_operator.ledger.prepared import Prepared
 from game_operator.ledger.sql_text import CLOCK
-from game_operator.webhooks import DepositCall, WithdrawCall
+from game_operator.webhooks import BalanceCall, DepositCall, WithdrawCall
 
 
 def _withdraw(bet_id: str, game: str | None = None) -> WithdrawCall:
@@ -117,6 +117,22 @@ def test_no_deposit_pays_for_a_withdraw_beside_it(postgres_url: str) -> None:
         codes = [outcome.code for outcome in outcomes if isinstance(outcome, Outcome)]
         assert codes == ["INSUFFICIENT_BALANCE", "BET_NOT_FOUND", None]
         assert ledger.balance("player-1") == 950
+
+
+@pytest.mark.parametrize("count", [pytest.param(1, id="a lone withdraw"), pytest.param(3, id="three in a batch")])
+def test_each_movement_is_later_than_the_one_before(postgres_url: str, count: int) -> None:
+    """Also where the account's time is the clock's or past it: no two movements of an account share a millisecond."""
+    late = 9_999_999_999_000
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("player-1", Decimal(10))
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute("UPDATE game_operator_accounts SET at_millis = %s", (late,))
+        items = [Item(_withdraw(f"bet-{number}"), DEFAULT_TERMS) for number in range(count)]
+        outcomes = ledger._store.express(items)
+        assert [outcomes[index].at_millis for index in range(count)] == [late + 1 + index for index in range(count)]
+        asked = ledger.apply(BalanceCall(player_id="player-1"))
+        assert (asked.balance_cents, asked.at_millis) == (1000 - 100 * count, late + count)
+        assert ledger.verify().sound
 
 
 @pytest.mark.parametrize("count", [pytest.param(1, id="a lone withdraw"), pytest.param(2, id="two in a batch")])

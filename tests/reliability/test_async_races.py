@@ -15,6 +15,7 @@ from tests.support.books import problems, read_books
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.crowds import codes, open_accounts
 from tests.support.leftovers import assert_idle, nothing_grows
+from tests.support.seeds import random_of
 from tests.support.traffic import Answer, Log, Traffic, answer_of, deliver, deliver_async, openings, shares
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +112,7 @@ async def test_callers_that_give_up(url: str) -> None:
     with nothing_grows():
         async with AsyncSqlLedger(url, patience_seconds=30) as ledger:
             parts = shares(traffic.arrivals(), 16)
-            callers = (_impatient(ledger.apply, part, answers, Random(n)) for n, part in enumerate(parts))
+            callers = (_impatient(ledger.apply, part, answers, random_of(n)) for n, part in enumerate(parts))
             given_up = sum(await asyncio.gather(*callers))
             assert given_up > 50
             await deliver_async(ledger.apply, traffic.in_order(), answers)
@@ -123,7 +124,7 @@ async def test_callers_that_give_up(url: str) -> None:
 async def test_staff_that_gives_up(url: str) -> None:
     """adjust, balance and open_account run in the caller's task: cancelled at any moment they are applied or not."""
     open_accounts(url, {"p0": 0})
-    random = Random(13)
+    random = random_of(13)
     async with AsyncSqlLedger(url, patience_seconds=30) as ledger:
         for number in range(40):
             task = asyncio.create_task(ledger.adjust("p0", Decimal("0.01"), reference=f"r{number}"))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import pairwise
-from random import Random
 from typing import cast
 
 import pytest
@@ -13,6 +12,7 @@ from game_operator.models.webhooks import BalanceCall, WebhookCall
 from tests.support.books import problems, read_books
 from tests.support.calls import withdraw
 from tests.support.crowds import in_threads, open_accounts, processes
+from tests.support.seeds import random_of
 from tests.support.traffic import Log, Traffic, answer_of, deliver, openings, shares
 
 START_MILLIS = 1_800_000_000_000
@@ -104,7 +104,7 @@ def test_two_clocks_ten_minutes_apart(sqlite_url: str) -> None:
 
 def test_a_clock_that_steps_under_load(sqlite_url: str) -> None:
     """H04: eight threads while the clock is set to and fro at random: the books bear out every time that was told."""
-    random = Random(4)
+    random = random_of(4)
     names = ["p1", "p2", "p3"]
     open_accounts(sqlite_url, openings(names))
     traffic = Traffic(4, names, 120)

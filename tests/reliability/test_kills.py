@@ -8,7 +8,6 @@ conserved, nothing is doubled, and every answer that was given before is borne o
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from random import Random
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -18,6 +17,7 @@ from tests.support.calls import withdraw
 from tests.support.crowds import open_accounts
 from tests.support.leftovers import assert_idle
 from tests.support.postgres import PostgresServer
+from tests.support.seeds import random_of
 from tests.support.traffic import Traffic, openings
 from tests.support.wallet_process import RETRY_PRESETS, Service, WalletProcess
 
@@ -46,7 +46,7 @@ def _killed(url: str, key: RSAPrivateKey, folder: Path, *, kills: int, seed: int
     open_accounts(url, openings(PLAYERS))
     # Half of the traffic is the hot player's.
     traffic = Traffic(seed, [*PLAYERS, *["hot"] * len(PLAYERS)], 400 * kills)
-    random = Random(seed)
+    random = random_of(seed)
     with WalletProcess(url, key, folder) as wallet:
         service = Service(key, wallet.port, traffic.arrivals())
         service.start(list(RETRY_PRESETS.values()))

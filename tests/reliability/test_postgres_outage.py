@@ -22,6 +22,7 @@ from tests.support.calls import ask_balance, deposit, rollback, withdraw
 from tests.support.crowds import Child, in_threads, open_accounts
 from tests.support.leftovers import assert_idle, nothing_grows
 from tests.support.postgres import PostgresServer
+from tests.support.seeds import random_of
 from tests.support.traffic import Answer, Log, Traffic, deliver, deliver_async, openings, shares
 
 PLAYERS = [f"p{number}" for number in range(6)]
@@ -67,7 +68,7 @@ def _survives_kills(server: PostgresServer, *, kills: int, seed: int, bets: int)
     open_accounts(url, openings(PLAYERS))
     traffic, done = Traffic(seed, PLAYERS, bets), threading.Event()
     with SqlLedger(url, patience_seconds=PATIENCE_SECONDS) as ledger, ThreadPoolExecutor(1) as pool:
-        killing = pool.submit(_kill_and_restart, server, kills, done, Random(seed))
+        killing = pool.submit(_kill_and_restart, server, kills, done, random_of(seed))
         answers: Log = []
         while not killing.done():
             # All over again until the last kill: repeats are load too, and must change nothing.
@@ -167,7 +168,7 @@ def test_sessions_are_ended(postgres_url: str, function: str) -> None:
     traffic, until = Traffic(4, PLAYERS, 80), threading.Event()
     ended: list[int] = []
     with SqlLedger(postgres_url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as pool:
-        ending = pool.submit(_end_sessions, postgres_url, function, until, ended, Random(4))
+        ending = pool.submit(_end_sessions, postgres_url, function, until, ended, random_of(4))
         answers: Log = []
         while len(ended) < 5 and not ending.done():
             answers += in_threads(ledger, shares(traffic.arrivals(), 8))

@@ -1,11 +1,11 @@
 """The agenda: in the order of time, and out of turn by name, without a search."""
 
 import time
-from random import Random
 
 import pytest
 
 from game_operator.sandbox.agenda import Agenda
+from tests.support.seeds import random_of
 
 
 def drained(agenda: Agenda[str]) -> list[tuple[int, str]]:
@@ -27,7 +27,7 @@ def test_in_the_order_of_time() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_out_of_turn(seed: int) -> None:
     """Whatever is added, taken by time, taken by name and added again: each thing is had once."""
-    random, agenda = Random(seed), Agenda[str](str)
+    random, agenda = random_of(seed), Agenda[str](str)
     waiting: dict[str, int] = {}
     for number in range(300):
         match random.randrange(3):

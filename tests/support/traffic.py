@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import Outcome
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
+from tests.support.seeds import random_of
 
 __all__ = ["STRANGER", "Answer", "Apply", "Log", "Story", "Traffic", "deliver", "deliver_async"]
 
@@ -74,12 +75,12 @@ class Traffic:
     stories: list[Story] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        random = Random(self.seed)
+        random = random_of(self.seed)
         self.stories.extend(self._story(f"{self.name}-{self.seed}-{number}", random) for number in range(self.bets))
 
     def arrivals(self) -> list[WebhookCall]:
         """Return all calls in an order in which they might arrive: interleaved, repeated, some before their turn."""
-        random = Random(self.seed + 1)
+        random = random_of(self.seed + 1)
         timed: list[tuple[float, int, WebhookCall]] = []
         for start, story in enumerate(self.stories):
             at = start + random.random()
