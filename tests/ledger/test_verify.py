@@ -305,6 +305,16 @@ PAID_TOO = [
             id="a tombstone that holds nothing",
         ),
         pytest.param(
+            ["UPDATE {p}calls SET action = 'BET' WHERE operation = 'withdraw' AND tx_id = 'withdraw:bet:tomb'"],
+            {"tombstone_not_held"},
+            id="a tombstone whose withdraw is no longer held",
+        ),
+        pytest.param(
+            ["UPDATE {p}calls SET bet_id = 'rolled' WHERE operation = 'withdraw' AND tx_id = 'withdraw:bet:tomb'"],
+            {"tombstone_not_held", "second_withdraw"},
+            id="a tombstone whose withdraw is held for another bet",
+        ),
+        pytest.param(
             ["DELETE FROM {p}calls WHERE operation = 'rollback' AND tx_id = 'withdraw:bet:tomb'"],
             {"resolution_missing"},
             id="a tombstone without its rollback",
@@ -433,6 +443,12 @@ def test_a_bet_settled_by_a_reconciliation(book: str) -> None:
         outcome = ledger.apply(deposit("open", amount_cents=700))
         assert (outcome.code, outcome.applied) == (None, False)
         assert kinds(ledger.verify()) == set()
+
+
+def test_a_reconciliation_of_a_bet_that_is_still_open(book: str) -> None:
+    """It has paid, and the bet knows nothing of it: a deposit would pay again."""
+    damage(book, RECONCILED[:-1])
+    assert kinds(verified(book)) == {"settled_while_open"}
 
 
 def test_a_reconciliation_and_a_refund(book: str) -> None:
