@@ -68,10 +68,6 @@ class AnyLedger(ABC):
         """Return the kinds of what was kept to look at."""
 
     @abstractmethod
-    def add_source(self, name: str) -> None:
-        """Allow a further source, where the ledger wants that said."""
-
-    @abstractmethod
     def reopen(self) -> None:
         """Close and open it again; one in memory stays as it is."""
 
@@ -128,10 +124,6 @@ class InMemory(AnyLedger):
     def anomalies(self, source: str) -> list[str]:
         # They are few, and of one source only where a test looks at them.
         return [kept.kind for (of, *_), kept in self.ledger._tables.anomalies.items() if of == source]
-
-    def add_source(self, name: str) -> None:
-        if add := getattr(self.ledger, "add_source", None):
-            add(name)
 
     def reopen(self) -> None: ...
 
@@ -219,10 +211,6 @@ class InDatabase(AnyLedger):
     def anomalies(self, source: str) -> list[str]:
         return self._rows.anomalies(source)
 
-    def add_source(self, name: str) -> None:
-        if add := getattr(self.ledger, "add_source", None):
-            add(name)
-
     def reopen(self) -> None:
         self.ledger.close()
         self.ledger = SqlLedger(self.url)
@@ -303,10 +291,6 @@ class AsyncInDatabase(AnyLedger):
 
     def anomalies(self, source: str) -> list[str]:
         return self._rows.anomalies(source)
-
-    def add_source(self, name: str) -> None:
-        if add := getattr(self.ledger, "add_source", None):
-            self.run(add(name))
 
     def reopen(self) -> None:
         self.run(self.ledger.close())
