@@ -97,8 +97,11 @@ async def test_after_a_rollback_tasks_go_on_by_express(postgres_url: str) -> Non
 
 
 def test_only_what_leaves_nothing_to_decide_goes_by_express() -> None:
-    """A withdraw of nothing is left to the long way; one of a cent is not."""
+    """A withdraw of nothing, and a deposit that says it won another amount, are left to the long way."""
     express = Express("game_operator_", "0")
+    for won_cents, goes in ((None, True), (50, True), (49, False)):
+        deposit = DepositCall(player_id="p", bet_id="b", amount_cents=50, won_cents=won_cents)
+        assert (express.statement([Item(deposit, DEFAULT_TERMS)]) is not None) == goes
     assert express.statement([Item(WithdrawCall(player_id="p", bet_id="b", amount_cents=0), DEFAULT_TERMS)]) is None
     assert express.statement([Item(WithdrawCall(player_id="p", bet_id="b", amount_cents=1), DEFAULT_TERMS)]) is not None
 
