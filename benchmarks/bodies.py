@@ -3,7 +3,10 @@
 import json
 import random
 
-__all__ = ["catalogue", "grant_accepted", "one_bet", "round_of"]
+__all__ = ["BET_ID", "INSTANCE_ID", "ROUND_ID", "catalogue", "grant_accepted", "one_bet", "round_of"]
+
+#: What ``one_bet`` and ``round_of`` are about.
+BET_ID, ROUND_ID, INSTANCE_ID = "bet-00000000", "round-812", f"{0x65A1B2C3D4E5F60000000007:024x}"
 
 _GENRES = ("Slots", "Crash", "Roulette", "Blackjack", "Dice", "LiveRoulette", "Mine", "Plinko", "Keno", "Baccarat")
 _STATUSES = ("ACTIVE", "ACTIVE", "ACTIVE", "INACTIVE", "MAINTENANCE", "COMING_SOON")
@@ -27,7 +30,7 @@ def one_bet() -> bytes:
 
 def round_of(bets: int) -> bytes:
     """Return the answer of fetch-round-bets with *bets* bets in all three states (spec §2.8)."""
-    found = {"status": "OK", "round_id": "round-812", "round_no": 812, "instance_id": _id(7), "game": "crash-x"}
+    found = {"status": "OK", "round_id": ROUND_ID, "round_no": 812, "instance_id": INSTANCE_ID, "game": "crash-x"}
     return _compact(found | {"bets": [_bet(number) for number in range(bets)]})
 
 
@@ -64,8 +67,8 @@ def _bet(number: int) -> dict[str, object]:
         "status": status,
         "reference_id": f"bet-{number:08d}",
         "player_id": f"player-{number % 97}",
-        "round_id": "round-812",
-        "instance_id": _id(7),
+        "round_id": ROUND_ID,
+        "instance_id": INSTANCE_ID,
         "game": "crash-x",
         "wager": 100 + number,
         **won,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from benchmarks.bodies import one_bet, round_of
+from benchmarks.bodies import BET_ID, INSTANCE_ID, ROUND_ID, one_bet, round_of
 from benchmarks.measure import Contender, Race, timed
 from benchmarks.stage import OPERATOR_ID, Stage
 from game_operator.client._gc import relaxed_gc
@@ -15,8 +15,8 @@ __all__ = ["races"]
 
 def races(stage: Stage) -> Iterator[Race]:
     bet, long_round = one_bet(), round_of(5_000)
-    read_bet = operations.fetch_bet(OPERATOR_ID, "bet").parse
-    read_round = operations.fetch_round_bets(instance_id="instance", round_no=1).parse
+    read_bet = operations.fetch_bet(OPERATOR_ID, BET_ID).parse
+    read_round = operations.fetch_round_bets(instance_id=INSTANCE_ID, round_id=ROUND_ID).parse
 
     def bare_bet(calls: int) -> None:
         for _ in range(calls):

@@ -1,19 +1,22 @@
 """
 A service that knows four answers by heart: HTTP/1.1 on loopback, in a process of its own.
 
-It verifies nothing and decides nothing, so that what is measured is the client. Run as a program it prints its port
-and serves until its standard input ends.
+It verifies nothing and decides nothing, so that what is measured is the client; it only puts the ids asked for into its
+answers. Run as a program it prints its port and serves until its standard input ends.
 """
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from benchmarks.bodies import catalogue, grant_accepted, one_bet, round_of
+from benchmarks.bodies import BET_ID, INSTANCE_ID, ROUND_ID, catalogue, grant_accepted, one_bet, round_of
 
 __all__ = ["running_service"]
+
+_BET_ID, _ROUND_ID, _INSTANCE_ID = BET_ID.encode(), ROUND_ID.encode(), INSTANCE_ID.encode()
 
 
 @contextmanager
@@ -36,6 +39,8 @@ def _answer(body: bytes) -> bytes:
 class _ByHeart(asyncio.Protocol):
     """Answers each request as soon as it is complete, by the word its path holds."""
 
+    bodies: dict[bytes, bytes]
+    #: Those that tell nothing of what was asked.
     answers: dict[bytes, bytes]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -46,10 +51,17 @@ class _ByHeart(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += data
         while (end := self._end_of_request()) is not None:
-            path = self._received.split(b" ", 2)[1]
-            self._received = self._received[end:]
-            endpoint = path.split(b"/", 4)[3]
-            self._transport.write(self.answers[endpoint])
+            request, self._received = self._received[:end], self._received[end:]
+            path = request.split(b" ", 2)[1].split(b"/", 4)
+            self._transport.write(self.answers.get(path[3]) or self._about(path, request))
+
+    def _about(self, path: list[bytes], request: bytes) -> bytes:
+        """Return the answer about the bet in *path*, or about the round in the body of *request*."""
+        if path[3] == b"fetch-bet":
+            return _answer(self.bodies[path[3]].replace(_BET_ID, path[4], 1))
+        asked = json.loads(request.partition(b"\r\n\r\n")[2])
+        body = self.bodies[path[3]].replace(_INSTANCE_ID, asked["instance_id"].encode(), 1)
+        return _answer(body.replace(_ROUND_ID, asked["round_id"].encode(), 1))
 
     def _end_of_request(self) -> int | None:
         head, found, _ = self._received.partition(b"\r\n\r\n")
@@ -61,12 +73,8 @@ class _ByHeart(asyncio.Protocol):
 
 
 async def _serve() -> None:
-    _ByHeart.answers = {
-        b"fetch-games": _answer(catalogue()),
-        b"fetch-bet": _answer(one_bet()),
-        b"fetch-round-bets": _answer(round_of(20)),
-        b"free-bet": _answer(grant_accepted()),
-    }
+    _ByHeart.bodies = {b"fetch-bet": one_bet(), b"fetch-round-bets": round_of(20)}
+    _ByHeart.answers = {b"fetch-games": _answer(catalogue()), b"free-bet": _answer(grant_accepted())}
     loop = asyncio.get_running_loop()
     server = await loop.create_server(_ByHeart, "127.0.0.1", 0, backlog=512)
     print(server.sockets[0].getsockname()[1], flush=True)

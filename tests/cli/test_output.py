@@ -155,6 +155,6 @@ def test_a_narrow_terminal_leaves_the_bets_of_a_round_whole(
     ids = ("bet-0123456789abcdef01234567", "bet-76543210fedcba9876543210")
     placed = [bet("CLOSED", reference_id=each, wager=123_456_789, won=987_654_321) for each in ids]
     with CannedService([Reply(body=wire(round_of(*placed)))]) as service:
-        told = run("round", "--instance=i", "--no=1", "--base-url", service.base_url)
+        told = run("round", "--instance=instance-1", "--no=12", "--base-url", service.base_url)
     for whole in (*ids, "1234567.89", "9876543.21", "2023-11-14 22:13:20"):
         assert told.out.count(whole) == (1 if whole in ids else 2), whole

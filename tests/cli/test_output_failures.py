@@ -134,7 +134,7 @@ def test_a_document_is_json_whatever_number_the_service_sends(
     """JSON has no Infinity (RFC 8259 §6): it is written as text, also in a field that we do not know (spec §4.2)."""
     body = wire(bet("OPEN")).rstrip()[:-1] + b', "x": ' + number + b', "deep": [{"y": ' + number + b"}]}"
     with CannedService([Reply(body=body)]) as service:
-        told = run("bet", "b", "--json", "--base-url", service.base_url)
+        told = run("bet", "bet-1", "--json", "--base-url", service.base_url)
 
     def refuse(constant: str) -> None:
         raise AssertionError(constant)

@@ -408,7 +408,7 @@ def _wanted(
 def prune(
     days: Annotated[int, typer.Option(min=90, metavar="DAYS", help="Drop the details of what is older.")] = 90,
     now: Annotated[
-        datetime | None,
+        int | None,
         typer.Option(
             parser=_moment, metavar="TIME", help="What time it is, such as 2026-11-22T12:00, in UTC; else the clock's."
         ),
@@ -422,9 +422,8 @@ def prune(
 
     It refuses where the clock and the newest posting cannot both be right: look at the clock, and pass --now.
     """
-    now_millis = None if now is None else int(now.timestamp() * 1000)
     with _ledger(database, table_prefix) as ledger, waiting("Pruning …"):
-        report = ledger.prune(timedelta(days=days), now_millis=now_millis)
+        report = ledger.prune(timedelta(days=days), now_millis=now)
     if as_json:
         write_document(report._asdict())
         return

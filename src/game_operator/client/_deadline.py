@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Any
 
-import httpcore
-
 __all__ = ["DeadlineBackend", "DeadlineStream", "Until", "hold_deadlines"]
 
 
@@ -40,7 +38,7 @@ def _left(timeout: float | None) -> float | None:
     return seconds
 
 
-class DeadlineStream(httpcore.NetworkStream):
+class DeadlineStream:
     """httpcore's *stream*, which keeps to the moment of an ``Until``; other timeouts pass as they are."""
 
     def __init__(self, stream: Any) -> None:
@@ -63,10 +61,12 @@ class DeadlineStream(httpcore.NetworkStream):
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
     ) -> "DeadlineStream":
         """Return the stream with TLS over it."""
+        from httpcore import ConnectTimeout
+
         try:
             left = _left(timeout)
         except TimeoutError as late:
-            raise httpcore.ConnectTimeout(str(late)) from None
+            raise ConnectTimeout(str(late)) from None
         return DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, left))
 
     def get_extra_info(self, info: str) -> Any:
@@ -74,8 +74,11 @@ class DeadlineStream(httpcore.NetworkStream):
         return self._stream.get_extra_info(info)
 
 
-class DeadlineBackend(httpcore.SyncBackend):
-    """Connects as httpcore does, within one timeout, however many addresses a host has."""
+class DeadlineBackend:
+    """Connects as httpcore's *backend* does, within one timeout, however many addresses a host has."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
 
     def connect_tcp(
         self,
@@ -84,7 +87,7 @@ class DeadlineBackend(httpcore.SyncBackend):
         timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
+    ) -> DeadlineStream:
         """
         Return a connection to *host*.
 
@@ -92,6 +95,9 @@ class DeadlineBackend(httpcore.SyncBackend):
             httpcore.ConnectError: There is none to be had.
             httpcore.ConnectTimeout: The time is over.
         """
+        # Here, because httpcore loads trio where that is installed.
+        from httpcore import ConnectError, ConnectTimeout
+
         try:
             addresses = _addresses_of(host, port, timeout)
             for waiting in range(len(addresses), 0, -1):
@@ -100,17 +106,27 @@ class DeadlineBackend(httpcore.SyncBackend):
                 share = left if left is None else left / waiting
                 address = addresses[-waiting]
                 try:
-                    stream = super().connect_tcp(address, port, share, local_address, socket_options)
-                except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                    stream = self._backend.connect_tcp(address, port, share, local_address, socket_options)
+                except (ConnectError, ConnectTimeout):
                     if waiting == 1:
                         raise
                 else:
                     return DeadlineStream(stream)
         except TimeoutError as late:
-            raise httpcore.ConnectTimeout(str(late)) from None
+            raise ConnectTimeout(str(late)) from None
         except OSError as failed:
-            raise httpcore.ConnectError(str(failed)) from None
-        raise httpcore.ConnectError(f"{host} has no address")
+            raise ConnectError(str(failed)) from None
+        raise ConnectError(f"{host} has no address")
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> Any:
+        """Return a connection to a socket of this machine."""
+        return self._backend.connect_unix_socket(path, timeout, socket_options)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        self._backend.sleep(seconds)
 
 
 def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
@@ -149,4 +165,4 @@ def hold_deadlines(http_client: Any) -> None:
     for transport in transports:
         pool: Any = getattr(transport, "_pool", None)
         if hasattr(pool, "_network_backend"):
-            pool._network_backend = DeadlineBackend()
+            pool._network_backend = DeadlineBackend(pool._network_backend)

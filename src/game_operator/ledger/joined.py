@@ -50,7 +50,7 @@ from game_operator.ledger.script import (
 from game_operator.ledger.sql_text import DURABLE
 from game_operator.ledger.sqlite import SqliteDialect
 
-__all__ = ["AsyncHeld", "Held", "Joiner", "TablesNotReadyError", "asks_to_repeat"]
+__all__ = ["AsyncHeld", "Held", "Joiner", "asks_to_repeat"]
 
 T = TypeVar("T")
 
@@ -122,7 +122,7 @@ class AsyncHeld(NamedTuple):
             _raise_broken(failed)
 
 
-class TablesNotReadyError(SchemaError):
+class _TablesNotReadyError(SchemaError):
     """The tables are missing or old where a call joins. Catch it as ``SchemaError``."""
 
 
@@ -203,7 +203,7 @@ class Joiner:
             if kind == "sqlite" and item is not None:  # No other connection can write while this one does.
                 yield from self._keep_unknown(item)
             raise
-        except TablesNotReadyError:
+        except _TablesNotReadyError:
             if self.make_tables is None:
                 raise
             self._dialects.clear()
@@ -246,7 +246,7 @@ class Joiner:
         if known is None:
             rows: Rows = yield Execute(f"SELECT value FROM {self._prefix}meta WHERE name = 'version'", ())  # noqa: S608
             if not rows or int(rows[0][0]) < VERSION:
-                raise TablesNotReadyError(
+                raise _TablesNotReadyError(
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
             # Should they be newer, this program may have run before; whether it may go on, each write asks.
@@ -300,7 +300,7 @@ class Joiner:
         # The driver's own words: SQLAlchemy adds the statement, which names our tables whatever is missing.
         told = str(getattr(failed, "orig", failed))
         if (_UNDEFINED_TABLE in states or "no such table" in told) and self._prefix in told:
-            raise TablesNotReadyError(
+            raise _TablesNotReadyError(
                 f"The tables {self._prefix}* are not in the database of connection=. Open a ledger on that database "
                 "once, which makes them, or run the statements that SqlLedger(url, migrate=False) tells."
             ) from failed

@@ -12,7 +12,6 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import TypeAlias
 
-from game_operator.models._base import once
 from game_operator.money import json_number
 
 __all__ = ["Json", "encode_json", "read_object"]
@@ -58,6 +57,8 @@ def read_object(body: bytes) -> dict[str, object]:
 
     For error bodies: numbers are not exact here.
     """
+    from game_operator.models._base import once  # Here, because pydantic comes with it, and a webhook needs none.
+
     try:
         value = json.loads(body[:_LARGEST_ERROR_BODY].decode(), object_pairs_hook=once)
     except (ValueError, RecursionError):
