@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS game_operator_balance_tables (
 
 -- Opening and adjusting an account belong to no source.
 INSERT INTO {prefix}sources (name, origin, at_millis)
-    SELECT source, 'found', CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint) FROM (
+    SELECT source, 'found', CAST(floor(extract(epoch FROM statement_timestamp()) * 1000) AS bigint) FROM (
         SELECT source FROM {prefix}calls WHERE operation NOT IN ('open', 'adjust') GROUP BY source
         UNION SELECT source FROM {prefix}bets GROUP BY source
     ) AS held
