@@ -1,15 +1,13 @@
 """
 Programs of different versions on one database: those that ran before a migration go on, and a breaking one stops them.
 
-Version 1 is what stands in sql/*_0001.sql, which never changes, and the statements below, as its program sent them.
+Version 1 is what stands in sql/*_0001.sql, which never changes, and the statements of ``tests.support.version_1``.
 """
 
-import hashlib
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from decimal import Decimal
-from importlib.resources import files
 from typing import Any
 
 import anyio
@@ -23,51 +21,7 @@ from game_operator.ledger.schema import VERSION
 from game_operator.ledger.sqlite import path_of
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
-
-DIGESTS = {
-    "postgres": "73f20b71bec1634cd204d9325538700a73f224f1892e8bf3b41e960317772a2b",
-    "sqlite": "f92d8826911089a4e7be93220c93c56cba30dd6d87a3dece082dbe78ff39dced",
-}
-#: A withdraw of 5.00 by version 1: the rows of three tables, in the order of their columns.
-OLD_CALL = "INSERT INTO {p}calls VALUES (?, 'withdraw', ?, 'p1', 'p1', ?, 'BET', 500, NULL, ?, ?, NULL)"
-OLD_BET = (
-    "INSERT INTO {p}bets VALUES (?, 'p1', 'p1', NULL, NULL, NULL, 500, NULL, 'OPEN', ?, NULL, 'BET', ?, NULL, NULL, ?)"
-)
-OLD_POSTING = (
-    "INSERT INTO {p}postings (from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
-    "VALUES ('p1', NULL, 500, ?, 'withdraw', ?, ?)"
-)
-OLD_MOVE = "UPDATE {p}accounts SET balance_cents = balance_cents - 500, at_millis = at_millis + 1 WHERE account = 'p1'"
-
-
-def old_tables(url: str) -> None:
-    """Make the tables of version 1, with an account that has 100.00."""
-    kind = "sqlite" if is_sqlite(url) else "postgres"
-    text = (files("game_operator.ledger") / "sql" / f"{kind}_0001.sql").read_text()
-    assert hashlib.sha256(text.encode()).hexdigest() == DIGESTS[kind]
-    text = text.replace("{prefix}", "game_operator_")
-    if is_sqlite(url):
-        with closing(sqlite3.connect(path_of(url))) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(text)
-    else:
-        run(url, text)
-    run(url, "INSERT INTO {p}accounts VALUES ('p1', 10000, 1)")
-    run(url, "INSERT INTO {p}calls VALUES ('', 'open', 'p1', 'p1', 'p1', NULL, 'OPEN', 10000, NULL, 10000, 1, NULL)")
-    run(
-        url,
-        "INSERT INTO {p}postings (from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
-        "VALUES (NULL, 'p1', 10000, '', 'open', 'p1', 1)",
-    )
-
-
-def old_withdraw(url: str, bet_id: str, source: str = "") -> None:
-    """Withdraw 5.00 as a program of version 1 does that has been running since before the migration."""
-    run(url, OLD_MOVE)
-    ((cents, at_millis),) = rows(url, "SELECT balance_cents, at_millis FROM {p}accounts WHERE account = 'p1'")
-    run(url, OLD_CALL, source, f"withdraw:bet:{bet_id}", bet_id, cents, at_millis)
-    run(url, OLD_BET, bet_id, at_millis, f"withdraw:bet:{bet_id}", source)
-    run(url, OLD_POSTING, source, f"withdraw:bet:{bet_id}", at_millis)
+from tests.support.version_1 import old_tables, old_withdraw
 
 
 @pytest.mark.parametrize("held", [[], [""], ["live", "test"]], ids=["none", "the default", "two"])

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from game_operator.cli._database import (
+    DATABASE,
+    PREFIX,
+    AccountsBalance,
+    AccountsKey,
+    AccountsTable,
+    AccountsUnit,
+    TablePrefix,
+    accounts_in,
+    address_of,
+)
 from game_operator.cli._failures import ExitCode
 from game_operator.cli._options import AsJson, BaseUrl, Deadline, OperatorId, PrivateKeyFile, environment
 from game_operator.cli._output import say, waiting, write_document
+from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from game_operator.cli._checks import Check
@@ -33,19 +45,46 @@ def doctor(
     operator_id: OperatorId = None,
     private_key: PrivateKeyFile = None,
     deadline: Deadline = 10.0,
+    upgrade: Annotated[
+        bool,
+        typer.Option("--upgrade", help="Examine a ledger instead: what would this version refuse? It only reads."),
+    ] = False,
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help=f"With --upgrade: where the ledger is; else {DATABASE}."),
+    ] = None,
+    table_prefix: TablePrefix = PREFIX,
+    accounts_table: AccountsTable = None,
+    accounts_key: AccountsKey = None,
+    accounts_balance: AccountsBalance = None,
+    accounts_unit: AccountsUnit = None,
     as_json: AsJson = False,
 ) -> int:
     """
     Check settings, key pair, reachability, clock and a signed call, and say what to do about each finding.
 
-    What rests on an assumption, because the specification is silent, is marked as assumed.
+    What rests on an assumption, because the specification is silent, is marked as assumed. With --upgrade: what this
+    version would refuse in an installation that runs, to be read before the first new process is started.
     """
-    from game_operator.cli._checks import examination
-    from game_operator.client.config import checked_seconds
+    own_table = (accounts_table, accounts_key, accounts_balance, accounts_unit)
+    if upgrade:
+        from game_operator.cli._upgrade_checks import upgrade_examination
 
-    checked_seconds("deadline", deadline)
+        checks = upgrade_examination(address_of(database), table_prefix, accounts_in(*own_table))
+    elif database is not None or table_prefix != PREFIX or any(own_table):
+        raise ConfigurationError("--database, --table-prefix and --accounts-… are for doctor --upgrade.")
+    else:
+        from game_operator.cli._checks import examination
+        from game_operator.client.config import checked_seconds
+
+        checked_seconds("deadline", deadline)
+        checks = examination(environment(base_url, operator_id, private_key), public_key, deadline)
+    return _report(checks, as_json=as_json)
+
+
+def _report(examined: "Iterator[Check]", *, as_json: bool) -> ExitCode:
     checks = []
-    for check in _patiently(examination(environment(base_url, operator_id, private_key), public_key, deadline)):
+    for check in _patiently(examined):
         checks.append(check)
         if not as_json:
             _tell(check)

@@ -60,6 +60,15 @@ class Identities:
         text = str(getattr(failed, "orig", failed))
         return next((table for key, table in self._keys.items() if f'"{key}"' in text), None)
 
+    def behind(self) -> Generator[Step, Any, list[tuple[bool, str]]]:
+        """Return whether this user may set it, and what to do else, of each sequence behind its ids; read only."""
+        rows: Rows = yield Execute(self._compare, ())
+        return [
+            (may_set, _BEHIND.format(table=table, sequence=sequence, value=highest + _STEP))
+            for table, sequence, highest, last, may_set in rows
+            if highest is not None and last is not None and last < highest
+        ]
+
     def advanced(self, *, failed_table: str | None = None) -> Generator[Step, Any, None]:
         """
         Set each sequence that is behind its highest id to 1,000 above it.
