@@ -111,10 +111,8 @@ class _Installation:
             if getattr(failed.__cause__, "sqlstate", None) == _DENIED:
                 todo = "Grant this user SELECT on it, or run the doctor as the wallet's user."
                 return [Check(name, "problem", str(failed), todo)]
-            todo = (
-                f"Check the address, {'the network and the password' if self.kind == 'postgres' else 'and the file'}."
-            )
-            return [Check(name, "unreachable", str(failed), todo)]
+            where = "network and password" if self.kind == "postgres" else "the file and its mode"
+            return [Check(name, "unreachable", str(failed), f"Check the address, {where}.")]
 
 
 def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -> Iterator[Check]:
@@ -130,7 +128,7 @@ def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -
     if first[0].outcome == "unreachable":
         return
     for name, script in _CHECKS.items():
-        if examined.version or name in _WITHOUT_LEDGER:
+        if 0 < examined.version <= VERSION or name in _WITHOUT_LEDGER:
             yield from examined.checked(name, script)
     yield from _files(examined)
 
@@ -168,7 +166,8 @@ def _tables(examined: _Installation) -> Script:
         return [Check("tables", "ok", f"{prefix}* have version {version}, which this program needs")]
     found = (
         f"{prefix}* have version {version}. The first process of this program migrates them to version {VERSION}, "
-        f"which only adds tables. Processes of version {version} that run go on, and cannot be started any more"
+        f"which only adds tables; with migrate=False they are refused until then. Processes of version {version} that "
+        "run go on, and cannot be started any more"
     )
     todo = (
         "Before the deploy, make sure that no supervisor starts old processes after the first new one. The way back is "
@@ -184,9 +183,7 @@ def _rights(examined: _Installation) -> Script:
     checks = []
     rows: Rows = yield Execute(_RIGHTS.format(p=examined.prefix), ())
     user, schema, may_create, may_note, may_serve, owner = rows[0]
-    if examined.version >= VERSION or (may_create and may_note):
-        checks.append(Check("rights", "ok", f"{user} may do what opening the ledger needs"))
-    else:
+    if examined.version < VERSION and not (may_create and may_note):
         what = f"make tables in the schema {schema}" if may_note else f"write to {examined.prefix}meta"
         found = f"{user} may not {what}: until somebody has migrated the tables, opening the ledger is refused"
         todo = f"Let {owner}, who owns the tables, run `game-operator ledger migrate`."
@@ -197,7 +194,7 @@ def _rights(examined: _Installation) -> Script:
         when = "Run" if examined.version >= VERSION else "As soon as the tables are migrated, run"
         todo = f"{when}: GRANT SELECT{', INSERT, UPDATE' if writes else ''} ON {names} TO {role}"
         checks.append(Check(f"rights of {role}", "problem" if writes else "advice", found, todo))
-    return checks
+    return checks or [Check("rights", "ok", f"{user} and those who share the tables need no others")]
 
 
 def _sources(examined: _Installation) -> Script:
