@@ -34,6 +34,14 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """An installation of version 1 in SQLite, where it alone is meant."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    old_tables(url)
+    return url
+
+
 def findings(told: Told) -> dict[str, tuple[str, str]]:
     """Return the findings and advices by name, with what is said; each says what to do."""
     checks: list[dict[str, str]] = told.document["checks"]
@@ -132,6 +140,13 @@ def test_a_fraction_behind_the_first_rows(run: Run, database_url: str) -> None:
     SqlLedger(database_url, accounts=TableAccounts(table="players", key="id", balance="balance", unit="cents")).close()
 
 
+def test_a_schema_in_sqlite(run: Run, sqlite_url: str) -> None:
+    """The file is there, and the name is wrong: a finding."""
+    ran = run("doctor", "--upgrade", "--database", sqlite_url, *own_table(table="shop.players"), "--json")
+    assert problems(ran) == {"table of balances"}
+    assert "without a schema" in findings(ran)["table of balances"][1]
+
+
 def test_a_trigger_on_the_balances(run: Run, database_url: str) -> None:
     """It may be harmless, so it is advice. A ledger that has served from a table asks for it, if it is not named."""
     run_sql(database_url, PLAYERS.format("bigint"))
@@ -146,6 +161,10 @@ def test_a_trigger_on_the_balances(run: Run, database_url: str) -> None:
     outcome, text = findings(run("doctor", "--upgrade", "--database", database_url, *own_table(), "--json"))["updates"]
     assert outcome == "advice"
     assert "the trigger keeper of players" in text
+    if not is_sqlite(database_url):
+        run_sql(database_url, "CREATE VIEW seen AS SELECT * FROM players")
+        behind = findings(run("doctor", "--upgrade", "--database", database_url, *own_table(table="seen"), "--json"))
+        assert "the trigger keeper of public.players" in behind["updates"][1]
     unnamed = findings(run("doctor", "--upgrade", "--database", database_url, "--json"))["table of balances"]
     assert unnamed[0] == "advice"
     assert "Pass --accounts-table" in unnamed[1]
@@ -260,12 +279,10 @@ def test_usage(run: Run, args: list[str], told: str) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644], ids=oct)
-def test_a_file_that_others_can_read(run: Run, tmp_path: Path, mode: int) -> None:
+def test_a_file_that_others_can_read(run: Run, tmp_path: Path, sqlite_url: str, mode: int) -> None:
     """The upgrade leaves the mode of a file that is there."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    old_tables(url)
     (tmp_path / "wallet.db").chmod(mode)
-    found = findings(run("doctor", "--upgrade", "--database", url, "--json"))
+    found = findings(run("doctor", "--upgrade", "--database", sqlite_url, "--json"))
     assert ("file" in found) == (mode != 0o600)
     assert "PRAGMA synchronous = FULL" in found["commits"][1]
     if mode != 0o600:

@@ -1,8 +1,9 @@
 """The doctor's look at an installation before an upgrade: what this version would refuse of it. It only reads."""
 
+import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from game_operator.cli._checks import Check
@@ -111,6 +112,8 @@ class _Installation:
             if getattr(failed.__cause__, "sqlstate", None) == _DENIED:
                 todo = "Grant this user SELECT on it, or run the doctor as the wallet's user."
                 return [Check(name, "problem", str(failed), todo)]
+            if getattr(failed.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+                return [Check(name, "problem", str(failed), "Name a table of this file, without a schema.")]
             where = "network and password" if self.kind == "postgres" else "the file and its mode"
             return [Check(name, "unreachable", str(failed), f"Check the address, {where}.")]
 
@@ -273,7 +276,7 @@ def _balances(examined: _Installation) -> Script:
     accounts, name = examined.accounts, "table of balances"
     if accounts is None:
         if not examined.balances_elsewhere:
-            return [Check(name, "ok", "balances are in the ledger's own")]
+            return [Check(name, "ok", "balances are in the ledger's own")] if examined.version else []
         found = "balances are in a table of yours, and it was not examined"
         return [Check(name, "advice", found, "Pass --accounts-table, --accounts-key and --accounts-balance.")]
     problems = yield from table_problems(examined.kind, accounts)
@@ -289,8 +292,25 @@ def _balances(examined: _Installation) -> Script:
         f"Check that it leaves {accounts.balance} as the ledger writes it: else calls are errors and move nothing. "
         "What a DEFERRED trigger does is not noticed."
     )
-    meddlers = yield from table_meddlers(examined.kind, accounts)
+    meddlers = yield from _meddlers(examined.kind, accounts)
     return checks + [Check("updates", "advice", f"{each} applies to the ledger's updates", todo) for each in meddlers]
+
+
+def _meddlers(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
+    """Return what could change updates, of a view's base tables too."""
+    meddlers = yield from table_meddlers(kind, accounts)
+    if kind == "postgres":
+        ((own,),) = yield Execute("SELECT CAST(CAST(to_regclass(?) AS oid) AS bigint)", (accounts.quoted_table,))
+        for table in (yield from base_tables(kind, accounts)):
+            if table.id == own:
+                continue
+            try:
+                base = replace(accounts, table=table.name.replace('"', ""))
+            except ConfigurationError:
+                meddlers.append(f"what {table.name} may have of triggers, rules and policies, which was not examined,")
+            else:
+                meddlers += yield from table_meddlers(kind, base)
+    return meddlers
 
 
 def _decimals(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
