@@ -142,6 +142,33 @@ def test_a_transaction_that_never_commits(ledger: SqlLedger, engine: Any, make: 
     assert right.withdraw(withdraw()).balance_cents == 500
 
 
+#: Each is refused, and stores what later calls are decided by.
+_REFUSED: dict[str, Callable[[JoinedWallet], object]] = {
+    "a tombstone": lambda wallet: wallet.rollback(rollback("b9")),
+    "a decline": lambda wallet: wallet.withdraw(withdraw("b9", amount_cents=10**6)),
+    "an early deposit": lambda wallet: wallet.deposit(deposit("b9")),
+    "an unreadable call": lambda wallet: wallet.keep_anomaly("deposit", "unreadable", b"{"),
+}
+
+
+@pytest.mark.parametrize("ask", _REFUSED.values(), ids=_REFUSED)
+@pytest.mark.parametrize("confirm", ["first", "always"])
+def test_a_refusal_that_is_not_committed_is_no_answer(
+    ledger: SqlLedger, engine: Any, confirm: Any, ask: Callable[[JoinedWallet], object]
+) -> None:
+    """A lost tombstone would let the late withdraw debit (spec §3); where it is committed, the refusal is answered."""
+    switch = _Switched(engine)
+    wallet = JoinedWallet(ledger, switch, confirm=confirm)
+    if confirm == "always":
+        assert wallet.withdraw(withdraw(amount_cents=1)).code is None
+    switch.commits = False
+    with pytest.raises(LedgerError, match="is not committed"):
+        ask(wallet)
+    switch.commits = True
+    ask(wallet)
+    assert [each.kind for each in ledger.anomalies()] or ledger.bet("b9")
+
+
 def test_a_session_that_stays_open_answers_no_repeat(ledger: SqlLedger, engine: Any) -> None:
     """In a transaction that is never committed the first call is known to its repeats, and to nobody else."""
     with Session(engine) as session:

@@ -21,7 +21,7 @@ from game_operator.money import Cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, problem_of_id
 
-__all__ = ["UNKNOWN_SOURCE", "Anomaly", "Book", "Changes", "Item", "Needs", "Posting", "posting"]
+__all__ = ["UNKNOWN_SOURCE", "Anomaly", "Book", "Changes", "Item", "Needs", "Posting", "body_of", "posting"]
 
 _LOG = logging.getLogger("game_operator.ledger")
 
@@ -206,7 +206,7 @@ class Book:
             operation, tx_id = identity_of(call, None, terms.rules)
             named = (operation, tx_id, call.bet_id, call.player_id)
             code = WebhookErrorCode.SYSTEM_ERROR.value
-            self.changes.anomalies.append(Anomaly(UNKNOWN_SOURCE, code, *named, _body_of(call), clock_millis))
+            self.changes.anomalies.append(Anomaly(UNKNOWN_SOURCE, code, *named, body_of(call), clock_millis))
 
     def _decide(self, call: WebhookCall, terms: Terms, clock_millis: int, refusal: str | None) -> Decision:
         key = self.account_key(call, terms)
@@ -234,7 +234,7 @@ class Book:
 
     def _note(self, call: MovingCall, terms: Terms, decision: Decision) -> None:
         # First, for it may fail: of a call that fails nothing may be noted.
-        body = _body_of(call) if decision.anomaly or _is_claim(call) else b""
+        body = body_of(call) if decision.anomaly or _is_claim(call) else b""
         if decision.record is not None:
             self._note_record(call, decision, decision.record, body)
         if decision.bet is not None:
@@ -284,7 +284,8 @@ def _is_claim(call: MovingCall) -> bool:
     return isinstance(call, DepositCall) and bool(call.is_claim)
 
 
-def _body_of(call: MovingCall) -> bytes:
+def body_of(call: MovingCall) -> bytes:
+    """Return the body that is kept of *call*: as it came in, or as we would write it."""
     return call.body or encode_call(call)
 
 

@@ -8,7 +8,7 @@ around ``apply``, so that no answer is given before a commit, nor after one that
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, suppress
 from random import uniform
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -21,8 +21,9 @@ from game_operator.ledger.async_ledger import AsyncSqlLedger
 from game_operator.ledger.book import Item
 from game_operator.ledger.commit_doubt import CommitWatch
 from game_operator.ledger.joined import asks_to_repeat
+from game_operator.ledger.script import Step
 from game_operator.ledger.sql_ledger import SqlLedger
-from game_operator.models.webhooks import BalanceCall, MovingCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, WebhookCall
 
 __all__ = ["AsyncJoinedBlock", "AsyncTransaction", "Confirm", "JoinedBlock", "Transaction"]
 
@@ -34,6 +35,9 @@ Transaction: TypeAlias = Callable[[], AbstractContextManager[Any]]
 AsyncTransaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
 #: Whether calls are looked up after their commit: until one was found, each of them, or none.
 Confirm: TypeAlias = Literal["first", "always", "never"]
+
+#: Finds the time of what a call has stored, or None.
+_Query: TypeAlias = Callable[[], Generator[Step, Any, int | None]]
 
 _MOST_ATTEMPTS: Final = 3
 _CONFIRM_SECONDS: Final = 2.0
@@ -59,12 +63,9 @@ class _Settings:
         self.transaction, self.after, self.terms, self.confirm = transaction, after, terms, confirm
         self.is_found = False
 
-    def is_doubted(self, outcome: Outcome) -> bool:
-        """Return whether a call with *outcome* is to be looked up before it is answered."""
-        if outcome.refused or self.confirm == "never":
-            return False
-        # A replay too: in a transaction that stays open, the first one was never committed.
-        return (outcome.applied or outcome.replayed) and (self.confirm == "always" or not self.is_found)
+    def is_doubted(self) -> bool:
+        """Return whether what a call has stored is to be looked up before it is answered, a refusal too."""
+        return self.confirm == "always" or (self.confirm == "first" and not self.is_found)
 
     def found(self, outcome: Outcome, at_millis: int) -> None:
         """Note that a call is committed; what another process or an earlier call has stored says nothing of ours."""
@@ -91,8 +92,9 @@ class JoinedBlock:
         except UnknownSourceError:
             self._keep_unknown(call)
             raise
-        if not isinstance(call, BalanceCall) and self._settings.is_doubted(outcome):
-            self._settings.found(outcome, self._find(call))
+        if not isinstance(call, BalanceCall) and self._settings.is_doubted():
+            source = self._settings.terms.source
+            self._settings.found(outcome, self._find(lambda: self._ledger._queries.stored_at(call, outcome, source)))
         return outcome
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
@@ -101,6 +103,8 @@ class JoinedBlock:
         self._repeated(
             lambda connection: self._ledger.keep_anomaly(operation, kind, body, source=source, connection=connection)
         )
+        if self._settings.is_doubted():
+            self._find(lambda: self._ledger._queries.anomaly_at(operation, kind, body, source))
 
     def _repeated(self, work: Callable[[Any], T]) -> T:
         for left in reversed(range(_MOST_ATTEMPTS)):
@@ -142,10 +146,9 @@ class JoinedBlock:
             with suppress(LedgerError):
                 ledger._write(lambda: store_anomaly(anomaly, terms.source, ledger._dialect))
 
-    def _find(self, call: MovingCall) -> int:
-        ledger, source = self._ledger, self._settings.terms.source
+    def _find(self, query: _Query) -> int:
         for nap in _naps():
-            at_millis = ledger._read(lambda: ledger._queries.stored_at(call, source))
+            at_millis = self._ledger._read(query)
             if at_millis is not None:
                 return at_millis
             time.sleep(nap)
@@ -176,8 +179,10 @@ class AsyncJoinedBlock:
         except UnknownSourceError:
             await self._keep_unknown(call)
             raise
-        if not isinstance(call, BalanceCall) and self._settings.is_doubted(outcome):
-            self._settings.found(outcome, await self._find(call))
+        if not isinstance(call, BalanceCall) and self._settings.is_doubted():
+            source = self._settings.terms.source
+            at_millis = await self._find(lambda: self._ledger._queries.stored_at(call, outcome, source))
+            self._settings.found(outcome, at_millis)
         return outcome
 
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
@@ -186,6 +191,8 @@ class AsyncJoinedBlock:
         await self._repeated(
             lambda connection: self._ledger.keep_anomaly(operation, kind, body, source=source, connection=connection)
         )
+        if self._settings.is_doubted():
+            await self._find(lambda: self._ledger._queries.anomaly_at(operation, kind, body, source))
 
     async def _repeated(self, work: Callable[[Any], Awaitable[T]]) -> T:
         for left in reversed(range(_MOST_ATTEMPTS)):
@@ -229,10 +236,9 @@ class AsyncJoinedBlock:
             with suppress(LedgerError):
                 await self._ledger._write(lambda dialect: store_anomaly(anomaly, terms.source, dialect))
 
-    async def _find(self, call: MovingCall) -> int:
-        ledger, source = self._ledger, self._settings.terms.source
+    async def _find(self, query: _Query) -> int:
         for nap in _naps():
-            at_millis = await ledger._read(lambda: ledger._queries.stored_at(call, source))
+            at_millis = await self._ledger._read(query)
             if at_millis is not None:
                 return at_millis
             await asyncio.sleep(nap)

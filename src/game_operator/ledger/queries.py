@@ -1,11 +1,13 @@
 """What is read from the tables, in SQL that all our databases understand."""
 
 from collections.abc import Generator
+from hashlib import sha256
 from typing import Any, Protocol
 
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, shown
-from game_operator.ledger.api import BetRecord
+from game_operator.ledger.api import BetRecord, Outcome
+from game_operator.ledger.book import body_of
 from game_operator.ledger.rows import BET_COLUMNS, bet_of
 from game_operator.ledger.script import Execute, Step
 from game_operator.models.webhooks import DepositCall, MovingCall
@@ -41,6 +43,8 @@ class Queries:
     def __init__(self, prefix: str) -> None:
         self._bet = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ?"  # noqa: S608 - a checked prefix
         self._deposit = f"SELECT at_millis FROM {prefix}calls WHERE source = ? AND operation = 'deposit' AND tx_id = ?"  # noqa: S608
+        same = "source = ? AND kind = ? AND operation = ? AND digest = ?"
+        self._anomaly = f"SELECT last_at_millis FROM {prefix}anomalies WHERE {same}"  # noqa: S608
         self._bets = (
             f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {OF_SOURCE} AND opened_at_millis >= ? "  # noqa: S608
             "AND opened_at_millis < ? AND (opened_at_millis > ? OR bet_id > ?) "
@@ -52,19 +56,27 @@ class Queries:
         rows = yield Execute(self._bet, (source, bet_id))
         return bet_of(rows[0]) if rows else None
 
-    def stored_at(self, call: MovingCall, source: str) -> Generator[Step, Any, int | None]:
-        """Return when *call*, answered SUCCESS, was applied: by its claim or its bet; None if that is not committed."""
+    def stored_at(self, call: MovingCall, outcome: Outcome, source: str) -> Generator[Step, Any, int | None]:
+        """Return the time of what *call* has stored, by its *outcome*; None if that is not committed."""
+        if outcome.anomaly and not outcome.applied:
+            return (yield from self.anomaly_at(call.operation, outcome.anomaly, body_of(call), source))
         if isinstance(call, DepositCall) and call.is_claim:
             rows = yield Execute(self._deposit, (source, call.tx_id))
             return rows[0][0] if rows else None
         assert call.bet_id is not None
         bet = yield from self.bet(call.bet_id, source)
+        # A refused withdraw has a bet as well: it is declined for good.
         if bet is None or call.operation == "withdraw":
             return None if bet is None else bet.opened_at_millis
         is_open = bet.state in (BetState.OPEN, BetState.SPENT)
         if is_open or (call.operation == "deposit" and bet.state is not BetState.CLOSED):
             return None
         return bet.settled_at_millis or bet.opened_at_millis
+
+    def anomaly_at(self, operation: str, kind: str, body: bytes, source: str) -> Generator[Step, Any, int | None]:
+        """Return when the anomaly of *body* came last; None if it is not committed."""
+        rows = yield Execute(self._anomaly, (source, kind, operation, sha256(body).digest()))
+        return rows[0][0] if rows else None
 
     def bets(
         self, since_millis: int | None, until_millis: int | None, source: str, after: BetRecord | None, most: int
