@@ -6,11 +6,12 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import anyio
 import psycopg
 import pytest
 
 from game_operator.errors import AccountNotFoundError, LedgerError, SchemaError
-from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.ledger.balance_tables import base_tables
 from game_operator.ledger.script import drive
 from game_operator.ledger.sqlite import path_of
@@ -42,8 +43,65 @@ def connected(url: str) -> Any:
     return connection
 
 
+def tables_of(url: str, prefix: str) -> list[Any]:
+    """Return the tables that begin with *prefix*."""
+    listed = "sqlite_master WHERE type = 'table' AND name" if is_sqlite(url) else "pg_tables WHERE tablename"
+    return list(rows(url, f"SELECT 1 FROM {listed} LIKE '{prefix}%'"))
+
+
+@pytest.mark.parametrize(
+    "accounts",
+    [
+        pytest.param(TABLE, id="the table of another ledger"),
+        pytest.param(replace(TABLE, unit="units"), id="a unit that does not fit"),
+        pytest.param(replace(TABLE, balance="purse"), id="no such column"),
+    ],
+)
+def test_a_start_that_is_refused_makes_no_tables(url: str, accounts: TableAccounts) -> None:
+    """Empty tables would look like sound books, and migrated ones would keep the version before from starting."""
+    SqlLedger(url, accounts=TABLE).close()
+    with pytest.raises(SchemaError):
+        SqlLedger(url, accounts=accounts, table_prefix="other_")
+    assert tables_of(url, "other_") == []
+
+    async def open_other() -> None:
+        async with AsyncSqlLedger(url, accounts=accounts, table_prefix="other_"):
+            pass
+
+    with pytest.raises(SchemaError):
+        anyio.run(open_other)
+    assert tables_of(url, "other_") == []
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param(
+            "CREATE TABLE purses (id varchar(40), region text, balance bigint, PRIMARY KEY (id, region)) "
+            "PARTITION BY LIST (region); CREATE TABLE purses_eu PARTITION OF purses FOR VALUES IN ('eu'); "
+            "CREATE UNIQUE INDEX ON purses_eu (id)",
+            id="a partition",
+        ),
+        pytest.param(
+            "CREATE TABLE purses (id varchar(40), region text, balance bigint, PRIMARY KEY (id, region)); "
+            "CREATE TABLE purses_eu (PRIMARY KEY (id)) INHERITS (purses)",
+            id="an heir",
+        ),
+    ],
+)
+def test_a_table_and_a_part_of_it_are_one(postgres_url: str, then: str) -> None:
+    """A call through both would debit the same row twice."""
+    for statement in then.split("; "):
+        run(postgres_url, statement)
+    whole = TableAccounts(table="purses", key=("id", "region"), balance="balance", unit="cents")
+    SqlLedger(postgres_url, accounts=whole).close()
+    part = TableAccounts(table="purses_eu", key="id", balance="balance", unit="cents")
+    with pytest.raises(SchemaError, match=OWNED):
+        SqlLedger(postgres_url, accounts=part, table_prefix="other_")
+
+
 def test_a_second_prefix_moves_nothing(url: str) -> None:
-    """The issue's own case: 100.00 became 85.00 when the call of one prefix came through another."""
+    """Before, 100.00 became 85.00 when the call of one prefix came through another."""
     with SqlLedger(url, accounts=TABLE) as ledger:
         assert ledger.apply(withdraw("b1", amount_cents=750)).balance_cents == 9_250
     with pytest.raises(SchemaError, match=OWNED):

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Outcome, SqlLedger, TableAccounts, joined_block
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Outcome, SqlLedger, TableAccounts, Terms, joined_block
 from game_operator.ledger.sqlite import path_of
 from game_operator.profile import Profile
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
@@ -222,8 +222,24 @@ def test_how_long_calls_are_looked_up(
     assert ledger.balance("p1") == 499
 
 
+def test_what_another_process_has_refused_is_no_success(ledger: SqlLedger, engine: Any) -> None:
+    """Our debit was undone after its block, and the repeat that came elsewhere was declined: SUCCESS would be wrong."""
+
+    @contextmanager
+    def lost() -> Iterator[Any]:
+        with _begun(engine) as connection:
+            yield connection
+        with SqlLedger(ledger._url) as other:
+            blocked = Terms(may_bet=lambda *_: "PLAYER_BLOCKED")
+            assert other.apply(withdraw(amount_cents=1), terms=blocked).code == "PLAYER_BLOCKED"
+
+    with pytest.raises(LedgerError, match="is not committed"):
+        JoinedWallet(ledger, lost, confirm="always").withdraw(withdraw(amount_cents=1))
+    assert ledger.balance("p1") == 1_000
+
+
 def test_what_another_process_has_stored_proves_nothing(ledger: SqlLedger, engine: Any) -> None:
-    """The same call was repeated to a sound process meanwhile: it is stored, but this transaction never commits."""
+    """The same call was repeated to a sound process meanwhile: stored at another time, it is not ours."""
     clock = iter(range(1, 100))
 
     @contextmanager
@@ -235,7 +251,8 @@ def test_what_another_process_has_stored_proves_nothing(ledger: SqlLedger, engin
                 assert other.apply(withdraw(amount_cents=1)).applied
 
     wallet = JoinedWallet(ledger, repeated_elsewhere)
-    assert wallet.withdraw(withdraw(amount_cents=1)).code is None
+    with pytest.raises(LedgerError, match="is not committed"):
+        wallet.withdraw(withdraw(amount_cents=1))
     with pytest.raises(LedgerError, match="is not committed"):
         wallet.withdraw(withdraw("b2", amount_cents=1))
     assert ledger.balance("p1") == 999

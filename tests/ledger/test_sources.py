@@ -47,7 +47,7 @@ def begin(connection: Any) -> Any:
 def test_another_source_moves_nothing(
     database_url: str, call: WebhookCall, kept: list[tuple[str, str, str, str | None]]
 ) -> None:
-    """The issue's own case: a bet of 5.00 that came through a second source was debited again."""
+    """Before, a bet of 5.00 that came through a second source was debited again."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(100))
         assert ledger.apply(withdraw("b1")).balance_cents == 9_500
@@ -320,3 +320,38 @@ def test_no_further_statement_once_a_source_is_known(
         monkeypatch.setattr(type(ledger._fit.sources), "settle", asked)
         for number in range(apply):
             assert ledger.apply(withdraw(f"b{number + 1}")).applied
+
+
+def test_an_old_snapshot_registers_no_second_source(postgres_url: str) -> None:
+    """In REPEATABLE READ a joined call may not see the source that was added; the database tells it."""
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as connection:
+        ledger.open_account("p1", Decimal(100))
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT 1 FROM game_operator_meta")
+        ledger.add_source("live")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            ledger.apply(withdraw("b1"), terms=OTHER, connection=connection)
+        connection.rollback()
+        assert ledger.sources() == ["live"]
+        with pytest.raises(UnknownSourceError):
+            ledger.apply(withdraw("b1"), terms=OTHER, connection=connection)
+
+
+def test_one_wallet_of_a_wrong_source_stops_no_other(database_url: str) -> None:
+    """A ledger that its first call opens refuses the wrong one alone, and keeps what may be owed."""
+
+    async def play() -> list[str]:
+        ledger = AsyncSqlLedger(database_url)
+        right, wrong = AsyncWallet(ledger, source="live"), AsyncWallet(ledger, source="other")
+        assert (await right.withdraw(withdraw("b1"))).code is None
+        with pytest.raises(UnknownSourceError):
+            await wrong.deposit(deposit("b1"))
+        kinds = [each.kind async for each in ledger.anomalies(source="other")]
+        await ledger.add_source("other")
+        await ledger.close()
+        return kinds
+
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.add_source("live")
+    assert anyio.run(play) == ["unknown_source"]

@@ -4,6 +4,7 @@ Programs of different versions on one database: those that ran before a migratio
 Version 1 is what stands in sql/*_0001.sql, which never changes, and the statements of ``tests.support.version_1``.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -56,6 +57,27 @@ def test_programs_of_version_1_go_on(database_url: str) -> None:
         assert new.balance("p1") == 10_000 - 7 * 500 + 3 * 1_250
 
 
+def _connected(url: str) -> Any:
+    """Return a connection of the operator's with a transaction open."""
+    if not is_sqlite(url):
+        return psycopg.connect(url)
+    connection = sqlite3.connect(path_of(url), isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform cannot fork")
+def test_a_child_that_is_forked_after_the_way_back_goes_on(sqlite_url: str) -> None:
+    """It opens the file anew, and is no program of its own."""
+    old_tables(sqlite_url)
+    with SqlLedger(sqlite_url) as ledger:
+        migrated_back(ledger)
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if ledger.apply(withdraw("b1")).applied else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
 def test_the_way_back(database_url: str) -> None:
     """Version 1 is started again while this program runs, which goes on; then forward again, with what was known."""
     old_tables(database_url)
@@ -65,6 +87,10 @@ def test_the_way_back(database_url: str) -> None:
         assert migrated_back(ledger) == VERSION - 1 == 1
         assert rows(database_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(1,)]
         assert ledger.apply(withdraw("b2")).applied
+        # Its first joined call comes after the way back, and the tables are there.
+        with closing(_connected(database_url)) as connection:
+            assert ledger.apply(withdraw("b4"), connection=connection).applied
+            connection.commit()
     with pytest.raises(SchemaError, match="have version 1, and this program needs version 2"):
         SqlLedger(database_url, migrate=False)
     old_withdraw(database_url, "b3")

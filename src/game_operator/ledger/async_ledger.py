@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
@@ -21,6 +22,7 @@ from game_operator.ledger.dialects import (
     AnyDialect,
     Kind,
     check_accounts,
+    check_accounts_first,
     check_own,
     fitted,
     has_own_accounts,
@@ -172,6 +174,12 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         self._closed = False
         async with self._mutex:
             await self._opened()
+        try:
+            for source in self._expected:
+                self._check_known(source)
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -326,8 +334,6 @@ class AsyncSqlLedger(AsyncSqlAdmin):
             store = await self._open()
             try:
                 self._fitting = await self._fitted(store)
-                for source in self._expected:
-                    self._check_known(source)
             except BaseException:  # A cancelled task, too, leaves no connection behind.
                 await store.close()
                 raise
@@ -347,6 +353,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
                 migrate=self._migrate,
                 patience_seconds=self._patience_seconds,
                 clock_millis=self._clock_millis,
+                check=partial(check_accounts_first, "sqlite", self._prefix, self._accounts),
             )
             return _SqliteOnLoop(store)
         if is_postgres(self._url):
@@ -359,8 +366,9 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         store = AsyncPostgresStore(
             self._url, self._prefix, patience_seconds=self._patience_seconds, pooler=self._pooler
         )
+        check = partial(check_accounts_first, "postgres", self._prefix, self._accounts)
         try:
-            await store.run(lambda: migration(self._prefix, self._migrate))
+            await store.run(lambda: migration(self._prefix, self._migrate, check))
         except BaseException:  # A cancelled task, too, leaves no connection behind.
             await store.close()
             raise

@@ -14,20 +14,22 @@ from game_operator.ledger.accounts import TableAccounts
 from game_operator.ledger.script import Execute, Rows, Step
 from game_operator.ledger.sources import stands_alone
 
-__all__ = ["base_tables", "claim", "claim_joined", "owner_of"]
+__all__ = ["base_tables", "check_unclaimed", "claim", "claim_joined", "owner_of"]
 
 _LOG = logging.getLogger("game_operator.ledger")
 _CLAIMS = "game_operator_balance_tables"
 
-# A view is known by the tables that it selects from.
+# A view is known by the tables that it selects from, and a table by those that inherit from it or are its partitions.
 _BASE_TABLES = """
 WITH RECURSIVE based (id) AS (
     SELECT CAST(to_regclass(?) AS oid)
     UNION
-    SELECT uses.refobjid FROM based
-    JOIN pg_rewrite AS rule ON rule.ev_class = based.id AND rule.ev_type = '1'
-    JOIN pg_depend AS uses ON uses.objid = rule.oid AND uses.classid = CAST('pg_rewrite' AS regclass)
-        AND uses.refclassid = CAST('pg_class' AS regclass) AND uses.refobjid <> based.id
+    SELECT linked.id FROM based JOIN (
+        SELECT rule.ev_class AS own, uses.refobjid AS id FROM pg_rewrite AS rule
+        JOIN pg_depend AS uses ON uses.objid = rule.oid AND uses.classid = CAST('pg_rewrite' AS regclass)
+            AND uses.refclassid = CAST('pg_class' AS regclass) WHERE rule.ev_type = '1'
+        UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
+    ) AS linked ON linked.own = based.id AND linked.id <> based.id
 )
 SELECT CAST(class.oid AS bigint), quote_ident(space.nspname) || '.' || quote_ident(class.relname)
 FROM based JOIN pg_class AS class ON class.oid = based.id AND class.relkind IN ('r', 'p')
@@ -80,6 +82,24 @@ def claim(kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccou
         yield from _check_owner(owner, table, prefix, accounts)
 
 
+def check_unclaimed(
+    kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccounts
+) -> Generator[Step, Any, None]:
+    """Raise SchemaError if another ledger moves the balances of *accounts*, and this one has no tables yet."""
+    if accounts.shared or not (yield from _exists(kind, _CLAIMS)) or (yield from _exists(kind, f"{prefix}meta")):
+        return
+    for table in (yield from base_tables(kind, accounts)):
+        owner = yield from owner_of(kind, table)
+        if owner not in (None, prefix):
+            raise _refused(owner, table, prefix)
+
+
+def _exists(kind: Literal["sqlite", "postgres"], table: str) -> Generator[Step, Any, bool]:
+    sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    rows: Rows = yield Execute(sql if kind == "sqlite" else "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (table,))
+    return bool(rows)
+
+
 def claim_joined(
     kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccounts
 ) -> Generator[Step, Any, None]:
@@ -114,7 +134,7 @@ def _may_insert(kind: Literal["sqlite", "postgres"]) -> Generator[Step, Any, boo
 def _check_owner(owner: str | None, table: _Table, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
     if owner in (None, prefix) or accounts.shared:
         return
-    told = f"The balances in {table.name} are moved by the ledger with the table prefix {owner} already"
+    told = _told(owner, table)
     shared: Rows = yield Execute(f"SELECT 1 FROM {prefix}meta WHERE name = 'balances_shared' AND value = 1", ())  # noqa: S608
     if shared:
         _LOG.warning(
@@ -124,7 +144,15 @@ def _check_owner(owner: str | None, table: _Table, prefix: str, accounts: TableA
             prefix,
         )
         return
-    raise SchemaError(
-        f"{told}, and this one has {prefix}: a call that comes through both would move money twice. Pass "
-        f"table_prefix={owner!r}; or TableAccounts(shared=True) if two services really share these balances."
+    raise _refused(owner, table, prefix)
+
+
+def _told(owner: str | None, table: _Table) -> str:
+    return f"The balances in {table.name} are moved by the ledger with the table prefix {owner} already"
+
+
+def _refused(owner: str | None, table: _Table, prefix: str) -> SchemaError:
+    return SchemaError(
+        f"{_told(owner, table)}, and this one has {prefix}: a call that comes through both would move money twice. "
+        f"Pass table_prefix={owner!r}; or TableAccounts(shared=True) if two services really share these balances."
     )

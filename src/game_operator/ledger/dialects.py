@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.accounts import AccountsSpec, TableAccounts
-from game_operator.ledger.balance_tables import claim
+from game_operator.ledger.balance_tables import check_unclaimed, claim
 from game_operator.ledger.elsewhere import Elsewhere, is_marked, mark
 from game_operator.ledger.object_accounts import ObjectPostgresAccounts, ObjectSqliteAccounts
 from game_operator.ledger.own_accounts import OwnPostgresAccounts, OwnSqliteAccounts
@@ -24,7 +24,7 @@ from game_operator.ledger.sqlite_table_accounts import (
 )
 
 __all__ = ["AnyDialect", "Kind", "check_accounts", "check_own", "dialect_for", "fitted", "has_own_accounts"]
-__all__ += ["set_based", "table_meddlers", "table_problems"]
+__all__ += ["check_accounts_first", "set_based", "table_meddlers", "table_problems"]
 
 Kind: TypeAlias = Literal["sqlite", "postgres"]
 AnyDialect: TypeAlias = SqliteDialect | PostgresDialect
@@ -75,6 +75,18 @@ def fitted(
     if isinstance(accounts, TableAccounts):
         yield from claim(kind, prefix, accounts)
     return dialect
+
+
+def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Generator[Step, Any, None]:
+    """
+    Look at *accounts* before the ledger's tables are made or migrated, so that a start that is refused changes nothing.
+
+    Raises:
+        SchemaError: They cannot be used, or belong to another ledger.
+    """
+    if isinstance(accounts, TableAccounts):
+        yield from (_for_sqlite if kind == "sqlite" else _for_postgres)(prefix, accounts)
+        yield from check_unclaimed(kind, prefix, accounts)
 
 
 def dialect_for(

@@ -34,7 +34,7 @@ from game_operator.ledger.dialects import AnyDialect, Kind, dialect_for
 from game_operator.ledger.elsewhere import mark_joined
 from game_operator.ledger.identities import Identities
 from game_operator.ledger.postgres import PostgresDialect
-from game_operator.ledger.schema import VERSION
+from game_operator.ledger.schema import VERSION, has_newest_table
 from game_operator.ledger.script import (
     ConflictError,
     Execute,
@@ -245,7 +245,9 @@ class Joiner:
         known = self._dialects.get(kind)
         if known is None:
             rows: Rows = yield Execute(f"SELECT value FROM {self._prefix}meta WHERE name = 'version'", ())  # noqa: S608
-            if not rows or int(rows[0][0]) < VERSION:
+            is_old = not rows or int(rows[0][0]) < VERSION
+            # After `ledger migrate --back` the tables are there, and this program may have run before.
+            if is_old and not (yield from has_newest_table(kind, self._prefix)):
                 raise _TablesNotReadyError(
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )

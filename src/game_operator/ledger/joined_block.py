@@ -68,9 +68,15 @@ class _Settings:
         return self.confirm == "always" or (self.confirm == "first" and not self.is_found)
 
     def found(self, outcome: Outcome, at_millis: int) -> None:
-        """Note that a call is committed; what another process or an earlier call has stored says nothing of ours."""
-        if outcome.applied and outcome.at_millis == at_millis:
-            self.is_found = True
+        """
+        Note that a call is committed; a repeat or a refusal says nothing of the transaction.
+
+        Raises:
+            LedgerError: What is stored has another time, so another process has applied the call, and ours was undone.
+        """
+        if outcome.applied and outcome.at_millis != at_millis:
+            raise _not_committed()
+        self.is_found = self.is_found or outcome.applied
 
 
 class JoinedBlock:

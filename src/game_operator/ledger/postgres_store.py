@@ -17,7 +17,7 @@ from game_operator.ledger.book import Item
 from game_operator.ledger.identities import Identities
 from game_operator.ledger.lending import SAVE, broken_by, is_lent
 from game_operator.ledger.postgres import PostgresDialect
-from game_operator.ledger.schema import VERSION, check_version, ddl, tables_needed
+from game_operator.ledger.schema import VERSION, check_version, ddl, no_check, tables_needed
 from game_operator.ledger.script import Execute, Step, Together, answered, awaited_answer, drive, drive_async
 
 try:
@@ -106,15 +106,17 @@ def _check_encoding(rows: list[Any]) -> None:
         )
 
 
-def migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
+def migration(
+    prefix: str, migrate: bool, check: Callable[[], Generator[Step, Any, object]] = no_check
+) -> Generator[Step, Any, None]:
     """
-    Make or migrate the tables; one process at a time.
+    Make or migrate the tables, after *check*, which may refuse; one process at a time.
 
     Raises:
         SchemaError: They are newer than this program, missing and not to be made, or not for this user to make.
     """
     try:
-        yield from _migration(prefix, migrate)
+        yield from _migration(prefix, migrate, check)
     except psycopg.errors.InsufficientPrivilege as denied:
         raise SchemaError(
             f"The ledger's user may not look after the tables {prefix}*: {denied.diag.message_primary}. Let somebody "
@@ -123,7 +125,9 @@ def migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
         ) from denied
 
 
-def _migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
+def _migration(
+    prefix: str, migrate: bool, check: Callable[[], Generator[Step, Any, object]]
+) -> Generator[Step, Any, None]:
     _check_encoding((yield Execute("SELECT current_setting('server_encoding')", ())))
     # Who waits for a lock makes all others wait behind: we give up soon, and come again.
     yield Execute("SET LOCAL lock_timeout = '1s'", ())
@@ -137,6 +141,7 @@ def _migration(prefix: str, migrate: bool) -> Generator[Step, Any, None]:
     if version != VERSION:
         if not migrate:
             raise tables_needed("postgres", prefix, version)
+        yield from check()
         yield from _migrated(ddl("postgres", prefix, after=version))
     yield from _check_grants(prefix)
 
@@ -238,7 +243,14 @@ class PostgresStore(_Lender):
     """One connection. Not for two threads at a time: whoever uses it holds a lock."""
 
     def __init__(
-        self, url: str, prefix: str, *, migrate: bool, patience_seconds: float, pooler: bool | None = None
+        self,
+        url: str,
+        prefix: str,
+        *,
+        migrate: bool,
+        patience_seconds: float,
+        pooler: bool | None = None,
+        check: Callable[[], Generator[Step, Any, object]] = no_check,
     ) -> None:
         self.dialect = PostgresDialect(prefix)
         self._identities, self._pooler = Identities(prefix), pooler
@@ -251,7 +263,7 @@ class PostgresStore(_Lender):
         self._prepared: Prepared | None = None
         self._pipeline = ExitStack()
         try:
-            self.run(lambda: migration(prefix, migrate))
+            self.run(lambda: migration(prefix, migrate, check))
         except BaseException:
             self._drop()
             raise

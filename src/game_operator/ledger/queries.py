@@ -10,7 +10,7 @@ from game_operator.ledger.api import BetRecord, Outcome
 from game_operator.ledger.book import body_of
 from game_operator.ledger.rows import BET_COLUMNS, bet_of
 from game_operator.ledger.script import Execute, Step
-from game_operator.models.webhooks import DepositCall, MovingCall
+from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
 from game_operator.money import Cents
 
 __all__ = ["OF_SOURCE", "Queries", "balance_of"]
@@ -35,6 +35,18 @@ def balance_of(account: str, accounts: _Accounts) -> Generator[Step, Any, Cents]
     if cents is None:
         raise AccountNotFoundError(f"There is no account {shown(account)}. {accounts.unknown}")
     return Cents(cents)
+
+
+def _is_told(call: MovingCall, outcome: Outcome, bet: BetRecord) -> bool:
+    """Return whether *bet* is as *outcome* says that *call* left it."""
+    if isinstance(call, RollbackCall):
+        return bet.state not in (BetState.OPEN, BetState.SPENT, BetState.CLOSED)
+    if isinstance(call, DepositCall):
+        return bet.state is BetState.CLOSED and bet.deposit_tx_id == call.tx_id
+    has_debited = bet.state not in (BetState.DECLINED, BetState.TOMBSTONE)
+    if outcome.refused:  # A declined bet is stored, for good.
+        return not has_debited or bet.state is BetState.ROLLED_BACK
+    return has_debited and bet.withdraw_tx_id == call.tx_id
 
 
 class Queries:
@@ -65,13 +77,9 @@ class Queries:
             return rows[0][0] if rows else None
         assert call.bet_id is not None
         bet = yield from self.bet(call.bet_id, source)
-        # A refused withdraw has a bet as well: it is declined for good.
-        if bet is None or call.operation == "withdraw":
-            return None if bet is None else bet.opened_at_millis
-        is_open = bet.state in (BetState.OPEN, BetState.SPENT)
-        if is_open or (call.operation == "deposit" and bet.state is not BetState.CLOSED):
+        if bet is None or not _is_told(call, outcome, bet):
             return None
-        return bet.settled_at_millis or bet.opened_at_millis
+        return bet.opened_at_millis if call.operation == "withdraw" else bet.settled_at_millis or bet.opened_at_millis
 
     def anomaly_at(self, operation: str, kind: str, body: bytes, source: str) -> Generator[Step, Any, int | None]:
         """Return when the anomaly of *body* came last; None if it is not committed."""

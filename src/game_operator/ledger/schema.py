@@ -3,12 +3,23 @@
 import re
 from collections.abc import Generator
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 from game_operator.errors import ConfigurationError, SchemaError, shown
-from game_operator.ledger.script import Execute, Step
+from game_operator.ledger.script import Execute, Rows, Step
 
-__all__ = ["OLDEST_WRITER", "VERSION", "back", "check_prefix", "check_version", "check_writer", "ddl", "stored_version"]
+__all__ = [
+    "OLDEST_WRITER",
+    "VERSION",
+    "back",
+    "check_prefix",
+    "check_version",
+    "check_writer",
+    "ddl",
+    "has_newest_table",
+    "no_check",
+    "stored_version",
+]
 __all__ += ["refuse_writer", "tables_needed"]
 
 #: The version of the tables that this program reads and writes.
@@ -34,6 +45,11 @@ def ddl(dialect: str, prefix: str, *, after: int = 0) -> str:
     folder = files(__package__) / "sql"
     texts = [(folder / f"{dialect}_{version:04}.sql").read_text() for version in range(after + 1, VERSION + 1)]
     return "\n".join(texts).replace("{prefix}", prefix)
+
+
+def no_check() -> Generator[Step, Any, None]:
+    """Check nothing before tables are made or migrated."""
+    yield from ()
 
 
 def check_version(version: int | None, prefix: str) -> int:
@@ -94,6 +110,13 @@ def back(prefix: str) -> Generator[Step, Any, int]:
         yield Execute(f"DELETE FROM {prefix}meta WHERE name = 'oldest_writer'", ())  # noqa: S608 - a checked prefix
     yield Execute(f"UPDATE {prefix}meta SET value = {version - 1} WHERE name = 'version'", ())  # noqa: S608
     return version - 1
+
+
+def has_newest_table(kind: Literal["sqlite", "postgres"], prefix: str) -> Generator[Step, Any, bool]:
+    """Return whether the tables that the latest migration adds are there; the way back leaves them."""
+    sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    rows: Rows = yield Execute(sql if kind == "sqlite" else "SELECT to_regclass(?)", (f"{prefix}sources",))
+    return bool(rows) and rows[0][0] is not None
 
 
 def stored_version(prefix: str) -> Generator[Step, Any, int]:

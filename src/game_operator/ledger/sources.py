@@ -111,11 +111,18 @@ class Sources:
         """Register *name* beside the others; a known one stays as it is."""
         yield from check_writer(self._prefix)
         at_millis = (yield from dialect.load(Needs(""))).clock_millis
-        yield Execute(
-            f"INSERT INTO {self._prefix}sources (name, origin, at_millis) VALUES (?, 'added', ?) "  # noqa: S608
-            "ON CONFLICT DO NOTHING",
-            (name, at_millis),
-        )
+        known: list[str] = []
+        while name not in known:  # Once more, if another first source was registered while this one waited for it.
+            yield Execute(
+                f"INSERT INTO {self._prefix}sources (name, origin, at_millis, is_first) "
+                f"SELECT CAST(? AS text), 'added', CAST(? AS bigint), {self._none_is_first} ON CONFLICT DO NOTHING",
+                (name, at_millis),
+            )
+            known = yield from self._stored()
+
+    @property
+    def _none_is_first(self) -> str:
+        return f"NOT EXISTS (SELECT 1 FROM {self._prefix}sources WHERE is_first)"  # noqa: S608 - a checked prefix
 
     def _stored(self) -> Generator[Step, Any, list[str]]:
         rows: Rows = yield Execute(f"SELECT name FROM {self._prefix}sources ORDER BY at_millis, name", ())  # noqa: S608
@@ -145,11 +152,13 @@ class Sources:
         for name in found or [source]:
             _INSERTED.add((self._prefix, name))
             yield Execute(
-                f"INSERT INTO {self._prefix}sources (name, origin, at_millis) "
-                f"SELECT CAST(? AS text), CAST(? AS text), {clock} WHERE {alone} ON CONFLICT DO NOTHING",
+                f"INSERT INTO {self._prefix}sources (name, origin, at_millis, is_first) "
+                f"SELECT CAST(? AS text), CAST(? AS text), {clock}, {self._none_is_first} "
+                f"WHERE {alone}{'' if found else f' AND {self._none_is_first}'} ON CONFLICT DO NOTHING",
                 (name, "found" if found else "first call", *topic),
             )
-        return found or [source]
+        # Somebody may have added another one since we looked.
+        return (yield from self._stored()) or [source]
 
 
 _UNSIGNED_HASH: Final = "(CAST(hashtext(?) AS bigint) & 4294967295)"

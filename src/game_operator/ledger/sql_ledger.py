@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +23,7 @@ from game_operator.ledger.dialects import (
     AnyDialect,
     Kind,
     check_accounts,
+    check_accounts_first,
     check_own,
     fitted,
     has_own_accounts,
@@ -149,7 +151,13 @@ class SqlLedger(SqlAdmin):
     def _open(self) -> None:
         """Connect, make or migrate the tables, and look at the accounts."""
         self._store = _store(
-            self._url, self._prefix, self._migrate, self._patience_seconds, self._clock_millis, self._pooler
+            self._url,
+            self._prefix,
+            self._accounts,
+            self._migrate,
+            self._patience_seconds,
+            self._clock_millis,
+            self._pooler,
         )
         self._fit = self._fitted(self._prefix, self._clock_millis)
 
@@ -474,6 +482,7 @@ def _version_in_sqlite(prefix: str) -> Generator[Step, Any, int]:
 def _store(
     url: str,
     prefix: str,
+    accounts: AccountsSpec,
     migrate: bool,
     patience_seconds: float,
     clock_millis: Callable[[], int],
@@ -481,10 +490,22 @@ def _store(
 ) -> "SqliteStore | PostgresStore":
     if url.startswith("sqlite:///"):
         return SqliteStore(
-            path_of(url), prefix, migrate=migrate, patience_seconds=patience_seconds, clock_millis=clock_millis
+            path_of(url),
+            prefix,
+            migrate=migrate,
+            patience_seconds=patience_seconds,
+            clock_millis=clock_millis,
+            check=partial(check_accounts_first, "sqlite", prefix, accounts),
         )
     if is_postgres(url):
         from game_operator.ledger.postgres_store import PostgresStore
 
-        return PostgresStore(url, prefix, migrate=migrate, patience_seconds=patience_seconds, pooler=pooler)
+        return PostgresStore(
+            url,
+            prefix,
+            migrate=migrate,
+            patience_seconds=patience_seconds,
+            pooler=pooler,
+            check=partial(check_accounts_first, "postgres", prefix, accounts),
+        )
     raise unknown_database(url)

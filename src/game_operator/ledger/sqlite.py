@@ -33,7 +33,16 @@ from game_operator.ledger.rows import (
     call_rows,
     changed_bet_rows,
 )
-from game_operator.ledger.schema import OLDEST_WRITER, VERSION, check_version, check_writer, ddl, tables_needed
+from game_operator.ledger.schema import (
+    OLDEST_WRITER,
+    VERSION,
+    check_version,
+    check_writer,
+    ddl,
+    has_newest_table,
+    no_check,
+    tables_needed,
+)
 from game_operator.ledger.script import ConflictError, Execute, Loaded, Step, Together, answered, drive
 from game_operator.ledger.sources import Sources
 from game_operator.ledger.sql_text import IN_LIST, one_or_many
@@ -212,6 +221,15 @@ class _Patience:
         return True
 
 
+def _read(connection: sqlite3.Connection, step: Step) -> Any:
+    match step:
+        case Execute(sql, parameters):
+            return connection.execute(sql, parameters).fetchall()
+        case Together(statements):
+            return [_read(connection, each) for each in statements]
+    raise AssertionError(f"{type(step).__name__} is not for a check")
+
+
 #: Runs a function in a thread, to its end.
 Elsewhere: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
 
@@ -225,9 +243,17 @@ class SqliteStore:
     _ended = _held = 0.0
 
     def __init__(
-        self, path: str, prefix: str, *, migrate: bool, patience_seconds: float, clock_millis: Callable[[], int]
+        self,
+        path: str,
+        prefix: str,
+        *,
+        migrate: bool,
+        patience_seconds: float,
+        clock_millis: Callable[[], int],
+        check: Callable[[], Generator[Step, Any, object]] = no_check,
     ) -> None:
         self.dialect = SqliteDialect(prefix, clock_millis)
+        self._check = check
         self._path = path
         self._prefix = prefix
         self._patience_seconds = patience_seconds
@@ -303,16 +329,20 @@ class SqliteStore:
 
     def _migrate(self, connection: sqlite3.Connection, migrate: bool, *, is_first: bool) -> None:
         stored = self._stored_version(connection)
-        if not is_first and stored is not None and stored > VERSION:
-            # This process has been running since before the migration; whether it may go on, each write asks.
+        if not is_first and stored is not None and (stored > VERSION or self._has_newest_table(connection)):
+            # This process has been running since before a migration or the way back: whether it may, each write asks.
             return
         version = check_version(stored, self._prefix)
         if version == VERSION:
             return
         if not migrate:
             raise tables_needed("sqlite", self._prefix, version)
+        drive(self._check(), lambda step: _read(connection, step))
         for statement in statements_of(ddl("sqlite", self._prefix, after=version)):
             connection.execute(statement)
+
+    def _has_newest_table(self, connection: sqlite3.Connection) -> bool:
+        return drive(has_newest_table("sqlite", self._prefix), lambda step: _read(connection, step))
 
     def _stored_version(self, connection: sqlite3.Connection) -> int | None:
         name = f"{self._prefix}meta"

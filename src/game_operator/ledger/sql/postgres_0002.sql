@@ -4,11 +4,12 @@
 CREATE TABLE IF NOT EXISTS {prefix}sources (
     name text COLLATE "C" PRIMARY KEY,
     origin text COLLATE "C" NOT NULL CHECK (origin IN ('first call', 'found', 'added')),
-    at_millis bigint NOT NULL
+    at_millis bigint NOT NULL,
+    is_first boolean NOT NULL
 );
 
--- Two processes that begin at once with different sources cannot both be the first.
-CREATE UNIQUE INDEX IF NOT EXISTS {prefix}sources_first ON {prefix}sources (origin) WHERE origin = 'first call';
+-- Two processes that begin at once with different sources cannot both be the first, whatever each of them sees.
+CREATE UNIQUE INDEX IF NOT EXISTS {prefix}sources_first ON {prefix}sources (is_first) WHERE is_first;
 
 -- Accounts whose time was brought back: postings up to this id may be later than those after it.
 CREATE TABLE IF NOT EXISTS {prefix}corrections (
@@ -27,8 +28,10 @@ CREATE TABLE IF NOT EXISTS game_operator_balance_tables (
 );
 
 -- Opening and adjusting an account belong to no source.
-INSERT INTO {prefix}sources (name, origin, at_millis)
-    SELECT source, 'found', CAST(floor(extract(epoch FROM statement_timestamp()) * 1000) AS bigint) FROM (
+INSERT INTO {prefix}sources (name, origin, at_millis, is_first)
+    SELECT source, 'found', CAST(floor(extract(epoch FROM statement_timestamp()) * 1000) AS bigint),
+        source = min(source) OVER () AND NOT EXISTS (SELECT 1 FROM {prefix}sources)
+    FROM (
         SELECT source FROM {prefix}calls WHERE operation NOT IN ('open', 'adjust') GROUP BY source
         UNION SELECT source FROM {prefix}bets GROUP BY source
     ) AS held

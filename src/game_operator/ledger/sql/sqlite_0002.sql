@@ -4,11 +4,12 @@
 CREATE TABLE IF NOT EXISTS {prefix}sources (
     name TEXT NOT NULL PRIMARY KEY,
     origin TEXT NOT NULL CHECK (origin IN ('first call', 'found', 'added')),
-    at_millis INTEGER NOT NULL
+    at_millis INTEGER NOT NULL,
+    is_first INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Two processes that begin at once with different sources cannot both be the first.
-CREATE UNIQUE INDEX IF NOT EXISTS {prefix}sources_first ON {prefix}sources (origin) WHERE origin = 'first call';
+-- Two processes that begin at once with different sources cannot both be the first, whatever each of them sees.
+CREATE UNIQUE INDEX IF NOT EXISTS {prefix}sources_first ON {prefix}sources (is_first) WHERE is_first;
 
 -- Accounts whose time was brought back: postings up to this id may be later than those after it.
 CREATE TABLE IF NOT EXISTS {prefix}corrections (
@@ -27,7 +28,7 @@ CREATE TABLE IF NOT EXISTS game_operator_balance_tables (
 ) STRICT, WITHOUT ROWID;
 
 -- Opening and adjusting an account belong to no source. The next source in the index is looked up, not the next row.
-INSERT INTO {prefix}sources (name, origin, at_millis)
+INSERT INTO {prefix}sources (name, origin, at_millis, is_first)
     WITH RECURSIVE of_bets (name) AS (
         SELECT MIN(source) FROM {prefix}bets
         UNION ALL SELECT (SELECT MIN(source) FROM {prefix}bets WHERE source > name) FROM of_bets WHERE name IS NOT NULL
@@ -35,7 +36,9 @@ INSERT INTO {prefix}sources (name, origin, at_millis)
         SELECT MIN(source) FROM {prefix}calls
         UNION ALL SELECT (SELECT MIN(source) FROM {prefix}calls WHERE source > name) FROM of_calls WHERE name IS NOT NULL
     )
-    SELECT name, 'found', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) FROM (
+    SELECT name, 'found', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
+        name = MIN(name) OVER () AND NOT EXISTS (SELECT 1 FROM {prefix}sources)
+    FROM (
         SELECT name FROM of_bets
         UNION SELECT name FROM of_calls
         WHERE EXISTS (SELECT 1 FROM {prefix}calls WHERE source = name AND operation > 'adjust' AND operation < 'open')
