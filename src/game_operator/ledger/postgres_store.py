@@ -197,6 +197,10 @@ def _theirs(
     return raised if connection.info.transaction_status is TransactionStatus.INTRANS else None
 
 
+#: Pipelines of a parent that was in the middle of a transaction when we were forked; collected, they would be left.
+_LEFT_TO_PARENTS: list[ExitStack] = []
+
+
 class _Patience:
     """How long to go on trying, and how long to wait in between."""
 
@@ -341,8 +345,10 @@ class PostgresStore(_Lender):
         if self._closed:
             raise LedgerUnavailableError("The ledger is closed. Open another, or close it later.")
         if self._pid != os.getpid():
-            # A connection shared by two processes after fork would mix their answers. The parent's stays its own.
-            self._pid, self._connection = os.getpid(), None
+            # A connection shared by two processes after fork would mix their answers. The parent's stays its own, and
+            # so does a pipeline that another of its threads was in: to leave it would wait for the server's answer.
+            _LEFT_TO_PARENTS.append(self._pipeline)
+            self._pid, self._connection, self._pipeline = os.getpid(), None, ExitStack()
         if self._connection is None or self._connection.closed:
             connection = psycopg.connect(self._url, autocommit=True, **_parameters(self._url, self._patience_seconds))
             try:
