@@ -1,13 +1,17 @@
 """Mistakes of the first hour: each error has the right class, names the value, and says what to do."""
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+from game_operator import WithdrawCall
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, Unit
 from game_operator.webhooks import RsaSignature
@@ -58,6 +62,21 @@ def test_what_is_applied_is_a_call(make: Callable[[], Any], call: Any) -> None:
     """A body that was parsed is not a call yet; the calls beside it are applied."""
     with make() as ledger, pytest.raises(TypeError, match=f"WithdrawCall.*not {type(call).__name__}.*WebhookReceiver"):
         ledger.apply(call)
+
+
+@pytest.mark.parametrize("call", [{}, None, b"{}"], ids=repr)
+def test_what_joins_is_a_call(call: Any, tmp_path: Path) -> None:
+    """In a transaction of the caller's, which goes on; on a ledger that knows no source yet, and on one that does."""
+    casino = sqlite3.connect(tmp_path / "wallet.db", isolation_level=None)
+    with closing(casino), SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for bet_id in ("b1", "b2"):
+            casino.execute("BEGIN IMMEDIATE")
+            with pytest.raises(TypeError, match=f"WithdrawCall.*not {type(call).__name__}.*WebhookReceiver"):
+                ledger.apply(call, connection=casino)
+            bet = WithdrawCall(player_id="p1", bet_id=bet_id, amount_cents=100)
+            assert ledger.apply(bet, connection=casino).applied
+            casino.execute("COMMIT")
 
 
 _WITHOUT_PYTEST = """

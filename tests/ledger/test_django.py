@@ -254,6 +254,16 @@ def test_tables_are_made_in_that_database_alone(
         postgres.drop_database(other_url)
 
 
+def test_a_ledger_with_an_address_names_the_one_that_follows_django(alias: str, tmp_path: Path) -> None:
+    """Under `manage.py test` its tables are in another database than the one that a call joins."""
+    from django.db import transaction
+
+    with SqlLedger(f"sqlite:///{tmp_path / 'real.db'}") as ledger:
+        with pytest.raises(SchemaError, match=r"Open a ledger on that database .* SqlLedger\.from_django\(alias\)"):
+            with transaction.atomic(using=alias):
+                ledger.apply(withdraw("b1"), connection=django(alias))
+
+
 def test_without_migrate_nothing_is_made(alias: str) -> None:
     """Neither by a call that joins, nor by another; the statements are told."""
     ledger = SqlLedger.from_django(alias, migrate=False)

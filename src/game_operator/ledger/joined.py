@@ -73,6 +73,17 @@ _SURE = f"{DURABLE}, {SHOW_WARNINGS}"
 _FULL = 2
 
 
+_MAKE_TABLES = (
+    "Open a ledger on that database once, which makes them, or run the statements that SqlLedger(url, migrate=False) "
+    "lists."
+)
+#: A ledger with an address stays there, while Django's tests have a database that they make and drop.
+_FROM_DJANGO = (
+    " In a Django project make the ledger with SqlLedger.from_django(alias): it makes the tables by itself, also in "
+    "the test database of `manage.py test`."
+)
+
+
 class _Savepoint(NamedTuple):
     """A savepoint's three statements."""
 
@@ -302,9 +313,10 @@ class Joiner:
         # The driver's own words: SQLAlchemy adds the statement, which names our tables whatever is missing.
         told = str(getattr(failed, "orig", failed))
         if (_UNDEFINED_TABLE in states or "no such table" in told) and self._prefix in told:
+            is_djangos = type(failed).__module__.startswith("django.")
             raise _TablesNotReadyError(
-                f"The tables {self._prefix}* are not in the database of connection=. Open a ledger on that database "
-                "once, which makes them, or run the statements that SqlLedger(url, migrate=False) tells."
+                f"The tables {self._prefix}* are not in the database of connection=. "
+                f"{_MAKE_TABLES}{_FROM_DJANGO * is_djangos}"
             ) from failed
 
 

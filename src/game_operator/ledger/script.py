@@ -187,7 +187,7 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Generator[Step, Any,
     """
     source = items[0].terms.source
     refused: LedgerError | None = None
-    if not dialect.sources.knows(source) and any(item.call.operation != "player-balance" for item in items):
+    if not dialect.sources.knows(source) and any(_needs_source(item) for item in items):
         refused = yield from dialect.sources.settle(source)
     needs, failed = _needs_of(items, Needs(source, key_parts=getattr(dialect, "key_parts", 1)), refused)
     book, clock_millis = yield from _loaded_book(items, failed, needs, dialect)
@@ -209,7 +209,7 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Generator[Step, Any,
 def _needs_of(items: Sequence[Item], needs: Needs, refused: LedgerError | None) -> tuple[Needs, dict[int, Exception]]:
     failed: dict[int, Exception] = {}
     for index, item in enumerate(items):
-        if refused is not None and item.call.operation != "player-balance":
+        if refused is not None and _needs_source(item):
             failed[index] = refused
             continue
         try:
@@ -217,6 +217,11 @@ def _needs_of(items: Sequence[Item], needs: Needs, refused: LedgerError | None) 
         except Exception as raised:  # The operator's account_of: this item fails, the others do not.
             failed[index] = _not_a_call(item.call) or raised
     return needs, failed
+
+
+def _needs_source(item: Item) -> bool:
+    # What is not a call is refused as such, whatever the ledger knows of sources.
+    return getattr(item.call, "operation", "player-balance") != "player-balance"
 
 
 def _not_a_call(given: object) -> TypeError | None:
