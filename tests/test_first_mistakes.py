@@ -12,8 +12,9 @@ from typing import Any, get_args
 import pytest
 
 from game_operator import WithdrawCall
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, LedgerError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, Unit
+from game_operator.wallet import JoinedWallet
 from game_operator.webhooks import RsaSignature
 
 #: Any: each case passes what the types forbid.
@@ -56,6 +57,14 @@ def test_an_address_of_a_ledger(ledger: Any, url: Any, error: type[Exception], t
     assert "***" not in str(raised.value)
 
 
+@pytest.mark.parametrize("pooler", ["false", "yes", "", 0], ids=repr)
+@pytest.mark.parametrize("ledger", _LEDGERS)
+def test_whether_a_pooler_is_there_is_no_text(ledger: Any, pooler: Any) -> None:
+    """Out of an environment "false" would count as true."""
+    with pytest.raises(TypeError, match=f"pooler must be True, False or None, not {type(pooler).__name__}"):
+        ledger("sqlite:///:memory:", pooler=pooler)
+
+
 @pytest.mark.parametrize("call", [{}, {"player_id": "p1"}, None, b"{}", "withdraw"], ids=repr)
 @pytest.mark.parametrize("make", [MemoryLedger, lambda: SqlLedger("sqlite:///:memory:")], ids=["memory", "sqlite"])
 def test_what_is_applied_is_a_call(make: Callable[[], Any], call: Any) -> None:
@@ -77,6 +86,15 @@ def test_what_joins_is_a_call(call: Any, tmp_path: Path) -> None:
             bet = WithdrawCall(player_id="p1", bet_id=bet_id, amount_cents=100)
             assert ledger.apply(bet, connection=casino).applied
             casino.execute("COMMIT")
+
+
+def test_a_joined_wallet_says_first_which_argument_is_wrong(tmp_path: Path) -> None:
+    """A transaction= such as SQLAlchemy's engine.connect opens none where the driver commits each statement."""
+    file = tmp_path / "wallet.db"
+    with SqlLedger(f"sqlite:///{file}") as ledger:
+        wallet = JoinedWallet(ledger, lambda: closing(sqlite3.connect(file, isolation_level=None)))
+        with pytest.raises(LedgerError, match=r"^transaction= opened no transaction.* Pass engine\.begin \(not engine"):
+            wallet.withdraw(WithdrawCall(player_id="p1", bet_id="b1", amount_cents=100))
 
 
 _WITHOUT_PYTEST = """

@@ -1,6 +1,7 @@
 """`game-operator ledger`: what staff does with a ledger, on SQLite and PostgreSQL."""
 
 import json
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -403,6 +404,7 @@ def test_sources(run: Run, database: str) -> None:
     assert (told.code, told.err) == (0, "")
     assert told.out.startswith("The ledger takes calls of live.\n")
     assert '"" has 1 open bet. If live is a new name for it, they are stranded' in " ".join(told.out.split())
+    assert run("ledger", "add-source", "live").out == "The ledger takes calls of live already. Nothing was changed.\n"
     assert run("ledger", "add-source", "live", "--json").document["others"][0]["open_bets"] == 1
     assert [each["name"] for each in run("ledger", "sources", "--json").document["sources"]] == ["", "live"]
     assert said(run("ledger", "sources").out)["live"] == "added, 0 open bets"
@@ -418,7 +420,11 @@ def test_migrating_and_back(run: Run, database: str) -> None:
     told = run("ledger", "verify")
     assert (told.code, told.out) == (2, "")
     assert "have version 1, and this program needs version 2. Run `game-operator ledger migrate`" in told.err
-    assert run("ledger", "migrate", "--back").code == 2
+    told = run("ledger", "migrate", "--back")
+    assert (told.code, told.err) == (
+        2,
+        "Error: The tables game_operator_* have version 1 already. Nothing was undone.\n",
+    )
     assert run("ledger", "migrate").code == 0
     assert run("ledger", "verify").code == 0
 
@@ -435,7 +441,9 @@ def test_clocks(run: Run, database: str) -> None:
     assert run("ledger", "correct-time", "p1", "--json").document["account"] == "p1"
     assert run("ledger", "prune").code == 0
     told = run("ledger", "correct-time", "p1")
-    assert (told.code, "is not in the future" in told.err) == (1, True)
+    assert told.code == 1
+    moved = r"moved last at 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC, and it is .* UTC by this clock: its time is not in the"
+    assert re.search(moved, " ".join(told.err.split()))
     assert run("ledger", "verify").code == 0
     damage(database, [f"UPDATE {{p}}postings SET at_millis = at_millis - {430 * day}", "DELETE FROM {p}corrections"])
     assert "pass for old ones" in " ".join(run("ledger", "prune").err.split())

@@ -57,7 +57,7 @@ LISTED: dict[str, tuple[tuple[str, ...], list[int]]] = {
     "a kind": (("--kind", "early_deposit"), [1, 2, 3]),
     "two kinds": (("--kind", "early_rollback,unreadable"), [4, 6]),
     "a kind more than once": (("--kind", "early_rollback", "--kind", "unreadable"), [4, 6]),
-    "an unknown kind": (("--kind", "nothing_of_the_kind"), []),
+    "a kind that there is none of": (("--kind", "second_deposit"), []),
     "a player, in a body that was refused too": (("--player", "p2"), [2, 5]),
     "no player of that name": (("--player", "p"), []),
     "ids that begin so": (("--id-prefix", "a-"), [1, 2, 5, 6]),
@@ -82,6 +82,29 @@ def test_which_are_listed(run: Run, database: str) -> None:
         for case, (options, _) in LISTED.items()
     }
     assert listed == {case: ids for case, (_, ids) in LISTED.items()}
+
+
+@pytest.mark.parametrize("doing", [("anomalies",), ("retry", "--all-matching", "--yes"), ("resolve", "--all-matching")])
+def test_a_slip_of_the_hand_is_not_an_empty_list(run: Run, database: str, doing: tuple[str, ...]) -> None:
+    """An unknown kind, also beside a known one, and an empty window are usage errors."""
+    told = run("ledger", *doing, "--kind", "early_deposit,erly_deposit")
+    assert (told.code, told.out) == (2, "")
+    words = " ".join(told.err.replace("│", "").split())
+    assert "no kind 'erly_deposit' of anomaly. The kinds are amount_differs, " in words
+    told = run("ledger", *doing, "--since", "1h", "--until", "2h")
+    assert (told.code, told.out, "nothing is between" in " ".join(told.err.split())) == (2, "", True)
+    for option in (("--player", "p9"), ("--source", "lvie"), ("--kind", "second_deposit")):
+        told = run("ledger", *doing, *option)
+        assert (told.code, told.out) == (0, "No anomaly matches. Without these options 6 do.\n")
+    assert waiting(database) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_kind_that_a_program_has_kept(run: Run, database: str) -> None:
+    """It is known by that."""
+    with SqlLedger(database) as ledger:
+        ledger.keep_anomaly("deposit", "of_our_own", b"{}")
+    listed = run("ledger", "anomalies", "--kind", "of_our_own", "--json").document["anomalies"]
+    assert [each["kind"] for each in listed] == ["of_our_own"]
 
 
 def test_the_first_ones(run: Run, database: str) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -11,6 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import BalanceCall, DepositCall, WithdrawCall
 from game_operator.caller import WebhookCaller
 from game_operator.cli._keys import KeyFiles, write_pair
+from game_operator.cli._wording import for_command_line
+from game_operator.errors import SchemaError
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
@@ -82,6 +85,37 @@ def test_it_is_served(database: str, keys: KeyFiles) -> None:
             process.communicate()
     assert balance(database) == 10_750
     assert rows(database, "SELECT count(*) FROM {p}accounts") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        pytest.param({"unit": "units"}, "What fits is --accounts-unit cents, or micros.", id="the unit of others"),
+        pytest.param({"table": "purses"}, "name all its columns: --accounts-key id,country", id="half a key"),
+    ],
+)
+def test_a_problem_is_told_by_options(database: str, options: dict[str, Any], told: str) -> None:
+    """Somebody at the command line has typed no accounts=, unit= or key=."""
+    run_sql(database, "CREATE TABLE purses (id varchar(9), country varchar(9), balance bigint, UNIQUE (id, country))")
+    accounts = {"table": "players", "key": "id", "balance": "balance"} | options
+    with pytest.raises(SchemaError) as refused:
+        SqlLedger(database, accounts=TableAccounts(**accounts))
+    assert for_command_line(str(refused.value)).endswith(told)
+
+
+def test_a_table_that_two_services_share(run: Run, database: str) -> None:
+    """A second prefix is refused, and the option that lifts it is named; every command takes it."""
+    applied(database, BET)
+    players = TableAccounts(table="players", key="id", balance="balance", shared=True)
+    SqlLedger(database, accounts=players, table_prefix="second_").close()
+    second = ("ledger", "bets", "--table-prefix", "second_", *_OPTIONS)
+    refused = run(*second)
+    assert (refused.code, "or --accounts-shared if two services" in " ".join(refused.err.split())) == (1, True)
+    assert run(*second, "--accounts-shared").out == "There are no such bets.\n"
+    alone = run("ledger", "bets", "--accounts-shared")
+    assert (alone.code, "There is no --accounts-table" in alone.err) == (2, True)
+    for command in ("serve", "storm", "doctor", "ledger show", "ledger retry"):
+        assert "--accounts-shared" in run(*command.split(), "--help").out
 
 
 def test_an_account_is_shown_with_its_balance(run: Run, database: str) -> None:

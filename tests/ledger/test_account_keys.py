@@ -294,6 +294,22 @@ def test_keys_that_cannot_tell_accounts_apart_are_refused(url: str, columns: str
         SqlLedger(url, accounts=TableAccounts(table="purses", key=("player_id", "currency"), balance="balance"))
 
 
+def test_a_list_of_columns_is_refused_with_the_tuple_to_pass() -> None:
+    """A list can change after the check, so it is no key; the message names what is."""
+    listed: Any = ["player_id", "currency"]
+    with pytest.raises(ConfigurationError, match=r'a tuple of columns, not list .* key=\("player_id", "currency"\)'):
+        TableAccounts(table="purses", key=listed, balance="balance")
+
+
+def test_an_account_is_named_by_its_whole_key(url: str) -> None:
+    """Somebody who asks for the player alone is shown the form."""
+    _run(url, "CREATE TABLE purses (player_id text, currency text, balance bigint, PRIMARY KEY (player_id, currency))")
+    accounts = TableAccounts(table="purses", key=("player_id", "currency"), balance="balance")
+    named = pytest.raises(AccountNotFoundError, match=r"""'\["PLAYER_ID","CURRENCY"\]', or a tuple""")
+    with SqlLedger(url, accounts=accounts) as ledger, named:
+        ledger.balance("ann")
+
+
 @pytest.mark.parametrize("key", [(), ("id",), ("id", "id"), ["id", "currency"], ("id", ""), ("id", 'a"b'), ("id", 7)])
 def test_keys_that_are_none(key: Any) -> None:
     """Two or more different columns, in a tuple."""

@@ -258,10 +258,9 @@ def test_a_ledger_with_an_address_names_the_one_that_follows_django(alias: str, 
     """Under `manage.py test` its tables are in another database than the one that a call joins."""
     from django.db import transaction
 
-    with SqlLedger(f"sqlite:///{tmp_path / 'real.db'}") as ledger:
-        with pytest.raises(SchemaError, match=r"Open a ledger on that database .* SqlLedger\.from_django\(alias\)"):
-            with transaction.atomic(using=alias):
-                ledger.apply(withdraw("b1"), connection=django(alias))
+    named = pytest.raises(SchemaError, match=r"Open a ledger on that database .* SqlLedger\.from_django\(alias\)")
+    with SqlLedger(f"sqlite:///{tmp_path / 'real.db'}") as ledger, named, transaction.atomic(using=alias):
+        ledger.apply(withdraw("b1"), connection=django(alias))
 
 
 def test_without_migrate_nothing_is_made(alias: str) -> None:

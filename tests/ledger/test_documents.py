@@ -6,6 +6,7 @@ from inspect import getsource
 import pytest
 
 from game_operator.ledger import decide, verify
+from game_operator.ledger.anomalies import KINDS
 from game_operator.webhooks import gate
 from tests.support.documents import ROOT
 
@@ -35,6 +36,13 @@ def test_each_finding_is_explained(kind: str) -> None:
 def test_each_anomaly_has_something_to_do(kind: str) -> None:
     """In a row of the table."""
     assert re.search(rf"^\|[^|]*`{kind}`[^|]*\|[^|]+\|[^|]+\|$", PAGE, re.MULTILINE)
+
+
+def test_the_command_line_knows_every_kind() -> None:
+    """A kind that it does not know is a slip of the hand, unless the ledger has kept one."""
+    in_table = PAGE.partition("| Kind |")[2].partition("\n\n")[0]
+    told = {kind for row in in_table.splitlines()[2:] for kind in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
+    assert told == KINDS >= ANOMALIES
 
 
 def test_there_are_kinds() -> None:

@@ -9,13 +9,14 @@ import typer
 
 from game_operator.cli._output import say, write_document
 from game_operator.cli._wording import told
-from game_operator.errors import ConfigurationError, RetryRefusedError
+from game_operator.errors import ConfigurationError, RetryRefusedError, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.ledger import Outcome, SqlLedger, Terms
 
-__all__ = ["Chosen", "retried_or_not", "tell_retries", "tell_retry"]
+__all__ = ["Chosen", "check_kinds", "no_match", "retried_or_not", "tell_none", "tell_retries", "tell_retry"]
+__all__ += ["without_filters"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Chosen:
         """
         if not self.all_matching:
             return list(dict.fromkeys(self.ids or ()))
+        check_kinds(ledger, self.filters)
         found = [record.id for record in ledger.anomalies(**self.filters)]
         self._check(len(found), doing, as_json=as_json)
         return found
@@ -72,6 +74,39 @@ class Chosen:
             )
         if not typer.confirm(f"{doing} {count} anomalies?", err=True):
             raise ConfigurationError("Nothing was done.")
+
+
+def check_kinds(ledger: "SqlLedger", filters: Mapping[str, Any]) -> None:
+    """Raise BadParameter for a kind that nobody knows: it is a slip of the hand, and nothing would seem to wait."""
+    from game_operator.ledger.anomalies import KINDS
+
+    for kind in filters.get("kind", ()):
+        # A program may keep kinds of its choice.
+        if kind not in KINDS and next(iter(ledger.anomalies(kind=kind, resolved=None)), None) is None:
+            raise typer.BadParameter(
+                f"There is no kind {shown(kind)} of anomaly. The kinds are {', '.join(sorted(KINDS))}."
+            )
+
+
+def without_filters(ledger: "SqlLedger", wanted: Mapping[str, Any]) -> int:
+    """Return how many anomalies there are without the options that choose; 0 if there are no such options."""
+    if wanted.keys() <= {"resolved"}:
+        return 0
+    return sum(1 for _ in ledger.anomalies(resolved=wanted.get("resolved", False)))
+
+
+def no_match(others: int) -> str:
+    """Return what is said where the options that choose let none of the *others* through."""
+    return f"No anomaly matches. Without these options {'1 does' if others == 1 else f'{others} do'}."
+
+
+def tell_none(ledger: "SqlLedger", filters: Mapping[str, Any], document: dict[str, Any], *, as_json: bool) -> None:
+    """Say that there was nothing to do, and how many wait without *filters*."""
+    others = without_filters(ledger, filters)
+    if as_json:
+        write_document(document)
+    else:
+        say(no_match(others) if others else "There is nothing to look at.")
 
 
 def _is_person() -> bool:

@@ -17,6 +17,7 @@ __all__ = ["DATABASE", "PREFIX", "TablePrefix", "TablesMissingError", "address_o
 __all__ += [
     "AccountsBalance",
     "AccountsKey",
+    "AccountsShared",
     "AccountsTable",
     "AccountsUnit",
     "accounts_in",
@@ -55,6 +56,14 @@ AccountsUnit = Annotated[
     str | None,
     typer.Option(metavar="cents|units|micros", help="What the balance counts; else cents.", rich_help_panel=_ACCOUNTS),
 ]
+AccountsShared = Annotated[
+    bool,
+    typer.Option(
+        "--accounts-shared",
+        help="Two services really share these balances, each with its own --table-prefix.",
+        rich_help_panel=_ACCOUNTS,
+    ),
+]
 
 _OLD = " and this program needs version "
 _BEFORE_STATEMENTS = "Run these statements:\n\n"
@@ -62,15 +71,17 @@ _BEFORE_STATEMENTS = "Run these statements:\n\n"
 
 class TablesMissingError(ConfigurationError):
     """
-    There are no tables. Catch it as ``ConfigurationError``.
+    There are no tables, or they are old. Catch it as ``ConfigurationError``.
 
     Attributes:
         statements: What would make them.
+        are_old: Whether they are there, in an older version.
     """
 
-    def __init__(self, message: str, statements: str = "") -> None:
+    def __init__(self, message: str, statements: str = "", *, are_old: bool = False) -> None:
         super().__init__(message)
         self.statements = statements
+        self.are_old = are_old
 
 
 def address_of(option: str | None) -> str:
@@ -109,7 +120,9 @@ def tables_missing(prefix: str, advice: str) -> Iterator[None]:
             raise
         if _OLD in before:
             raise TablesMissingError(
-                f"{before}Run `game-operator ledger migrate`: programs that run already go on.", statements
+                f"{before}Run `game-operator ledger migrate`: programs that run already go on.",
+                statements,
+                are_old=True,
             ) from None
         raise TablesMissingError(missing(prefix, advice), statements) from None
 
@@ -125,7 +138,7 @@ def columns_in(key: list[str] | None) -> tuple[str, ...]:
 
 
 def accounts_in(
-    table: str | None, key: list[str] | None, balance: str | None, unit: str | None
+    table: str | None, key: list[str] | None, balance: str | None, unit: str | None, shared: bool = False
 ) -> "TableAccounts | None":
     """
     Return where the options ``--accounts-…`` say that balances are; None without any of them.
@@ -135,7 +148,7 @@ def accounts_in(
     """
     needed = {"--accounts-table": table, "--accounts-key": key, "--accounts-balance": balance}
     missing = [option for option, value in needed.items() if not value]
-    if len(missing) == len(needed) and unit is None:
+    if len(missing) == len(needed) and unit is None and not shared:
         return None
     if missing:
         raise ConfigurationError(
@@ -145,7 +158,13 @@ def accounts_in(
 
     names = columns_in(key)
     columns: Any = names[0] if len(names) == 1 else names  # Any: one column, or several.
-    values: Any = {"table": table, "key": columns, "balance": balance, "unit": unit}  # Any: texts, checked there.
+    values: Any = {
+        "table": table,
+        "key": columns,
+        "balance": balance,
+        "unit": unit,
+        "shared": shared,
+    }  # Any: texts, checked there.
     return TableAccounts(**values)
 
 

@@ -251,7 +251,7 @@ def _shared_balances(examined: _Installation, accounts: TableAccounts, elsewhere
     is_known = "balances_shared" in examined.meta or (examined.version < VERSION and examined.balances_elsewhere)
     for table in (yield from base_tables(examined.kind, accounts)):
         owner = (yield from owner_of(examined.kind, table)) if _CLAIMS in examined.tables else None
-        if owner == examined.prefix:
+        if owner == examined.prefix or accounts.shared:
             continue
         if owner is None:
             if elsewhere:
@@ -283,7 +283,7 @@ def _balances(examined: _Installation) -> Script:
     if not problems:
         problems = yield from _decimals(examined.kind, accounts)
     if problems:
-        todo = "Do so before the upgrade, or correct what accounts= says: this version refuses it."
+        todo = "Do so before the upgrade, or correct --accounts-…: this version refuses it."
         return [Check(name, "problem", problem, todo) for problem in problems]
     unit = accounts.unit or "cents"
     todo = f"Compare one balance with what you know: nothing but you can tell that {accounts.balance} counts {unit}."

@@ -4,6 +4,8 @@ The library's errors in the words of the command line: options and variables, wh
 Only how a message begins and ends is compared: in its middle stand values, which are shown as they are.
 """
 
+import re
+
 from game_operator.errors import ConfigurationError, GameOperatorError
 
 __all__ = ["for_command_line", "told"]
@@ -38,6 +40,19 @@ _ENDINGS = {
     f"Pass its passphrase= ({_PASSPHRASE}) as well.": f"Set {_PASSPHRASE} to its passphrase.",
     f"Leave passphrase= ({_PASSPHRASE}) out, {_ENCRYPT}": f"Unset {_PASSPHRASE}, {_ENCRYPT}",
     "Leave passphrase= out.": f"Unset {_PASSPHRASE}.",
+    "Pass that table_prefix; or TableAccounts(shared=True) if two services really share these balances.": (
+        "Pass that prefix as --table-prefix; or --accounts-shared if two services really share these balances."
+    ),
+    'What fits is unit="units".': "What fits is --accounts-unit units.",
+    'What fits is unit="cents" or unit="micros".': "What fits is --accounts-unit cents, or micros.",
+    'What fits is unit="units" or unit="cents" or unit="micros".': (
+        "What fits is --accounts-unit units, cents or micros."
+    ),
+    'What fits is unit="units"; if the decimals are zeros and the amounts are not units, update the rows to whole '
+    "numbers.": (
+        "What fits is --accounts-unit units; if the decimals are zeros and the amounts are not units, update the rows "
+        "to whole numbers."
+    ),
     "The request never left: check base_url, DNS, firewall, proxy and TLS, then repeat the call.": (
         "The request never left: check --base-url, DNS, firewall, proxy and TLS, then repeat the call."
     ),
@@ -45,6 +60,10 @@ _ENDINGS = {
         "Check that --base-url leads to the Operator API and that no proxy or login page answers in its place."
     ),
 }
+
+
+#: How a message of a table of balances names the columns of a key, at its end.
+_KEY = re.compile(r'key=\(((?:"[\w$]+"(?:, )?)+)\)\Z')
 
 
 def told(error: GameOperatorError) -> str:
@@ -60,6 +79,9 @@ def told(error: GameOperatorError) -> str:
 
 def for_command_line(advice: str) -> str:
     """Return *advice*, or a message that ends in it, for somebody at the command line."""
+    if columns := _KEY.search(advice):
+        names = columns[1].replace('"', "").replace(", ", ",")
+        return f"{advice[: columns.start()]}--accounts-key {names}"
     for theirs, ours in _ENDINGS.items():
         if advice.endswith(theirs):
             return advice.removesuffix(theirs) + ours

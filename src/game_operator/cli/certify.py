@@ -192,7 +192,7 @@ def certify(
     run_id = f"certify-{secrets.token_hex(4)}"
     from game_operator.certify.certifying import certify as certify_wallet
 
-    if error_console().is_terminal:
+    if not as_json:
         say(
             "A wallet over a ledger of this package registers its source with the first call, for good, if the ledger "
             "knows none yet: let it be the one that goes live.",

@@ -12,6 +12,7 @@ from game_operator.cli._database import (
     PREFIX,
     AccountsBalance,
     AccountsKey,
+    AccountsShared,
     AccountsTable,
     AccountsUnit,
     TablePrefix,
@@ -58,6 +59,7 @@ def doctor(
     accounts_key: AccountsKey = None,
     accounts_balance: AccountsBalance = None,
     accounts_unit: AccountsUnit = None,
+    accounts_shared: AccountsShared = False,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -66,7 +68,7 @@ def doctor(
     What rests on an assumption, because the specification is silent, is marked as assumed. With --upgrade: what this
     version would refuse in an installation that runs, to be read before the first new process is started.
     """
-    own_table = (accounts_table, accounts_key, accounts_balance, accounts_unit)
+    own_table = (accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
     if upgrade:
         from game_operator.cli._upgrade_checks import upgrade_examination
 

@@ -12,15 +12,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.cli._anomalies import Chosen, retried_or_not, tell_retries, tell_retry
+from game_operator.cli._anomalies import (
+    Chosen,
+    check_kinds,
+    no_match,
+    retried_or_not,
+    tell_none,
+    tell_retries,
+    tell_retry,
+    without_filters,
+)
 from game_operator.cli._database import (
     DATABASE,
     PREFIX,
     AccountsBalance,
     AccountsKey,
+    AccountsShared,
     AccountsTable,
     AccountsUnit,
     TablePrefix,
+    TablesMissingError,
     accounts_in,
     address_of,
     check_elsewhere,
@@ -53,7 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ledgers"]
 
-ledgers = typer.Typer(help="Look into a ledger and mend it: accounts, bets, anomalies, and whether the books agree.")
+ledgers = typer.Typer(help="Examine a ledger, and correct it: accounts, bets, anomalies, and whether the books agree.")
 
 Database = Annotated[
     str | None,
@@ -197,6 +208,7 @@ def show(
     accounts_key: AccountsKey = None,
     accounts_balance: AccountsBalance = None,
     accounts_unit: AccountsUnit = None,
+    accounts_shared: AccountsShared = False,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -206,7 +218,7 @@ def show(
     """
     if (bet_id is None) == (player is None):
         raise typer.BadParameter("Name a bet, or pass --player for an account: one of the two.")
-    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
     with _ledger(database, table_prefix, accounts=accounts) as ledger:
         if player is not None:
             account = _account(ledger, player, most, accounts)
@@ -233,6 +245,7 @@ def bets(
     accounts_key: AccountsKey = None,
     accounts_balance: AccountsBalance = None,
     accounts_unit: AccountsUnit = None,
+    accounts_shared: AccountsShared = False,
     as_json: AsJson = False,
 ) -> None:
     """List bets, the oldest first. One that stays open for long is worth a question to the provider."""
@@ -240,7 +253,7 @@ def bets(
 
     now_millis = time.time_ns() // 1_000_000
     before_millis = 1 << 62 if older_than is None else now_millis - older_than // timedelta(milliseconds=1)
-    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
     with _ledger(database, table_prefix, accounts=accounts) as ledger:
         found = old_bets(ledger, before_millis, limit + 1, only_open=only_open, source=source)
     listed, more = found[:limit], len(found) > limit
@@ -288,13 +301,17 @@ def anomalies(
     """List what somebody should look at: refused deposits and rollbacks, conflicts, calls that cannot be read."""
     wanted = _wanted(source, kind, since, until, player, id_prefix) | {"resolved": None if every else False}
     with _ledger(database, table_prefix) as ledger:
+        check_kinds(ledger, wanted)
         found = list(islice(ledger.anomalies(**wanted), limit and limit + 1))
+        others = 0 if found or as_json else without_filters(ledger, wanted)
     records, more = found[:limit], limit is not None and len(found) > limit
     if as_json:
         document = {"anomalies": [anomaly_document(record) for record in records]}
         write_document(document if limit is None else document | {"more": more})
     elif records:
         show_anomalies(records, every=every, bodies=bodies)
+    elif others:
+        say(no_match(others))
     else:
         say("There are no anomalies." if every else "There is nothing to look at.")
     if more and not as_json:
@@ -326,6 +343,7 @@ def retry(
     accounts_key: AccountsKey = None,
     accounts_balance: AccountsBalance = None,
     accounts_unit: AccountsUnit = None,
+    accounts_shared: AccountsShared = False,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -339,14 +357,16 @@ def retry(
         raise typer.BadParameter("--accept-foreign pays calls of strangers, so it takes IDs, and no --all-matching.")
     filters = _wanted(source, kind, since, until, player, id_prefix)
     chosen = Chosen(anomaly_ids, filters, all_matching=all_matching, expect=expect, yes=yes)
-    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
     terms = Terms(rules=read_profile(profile))
     with _ledger(database, table_prefix, accounts=accounts) as ledger:
         if (one := chosen.one) is not None:
             outcome = ledger.retry(one, terms, accept_foreign=accept_foreign)
             tell_retry(one, outcome, as_json=as_json)
             return ExitCode.SAID_NO if outcome.refused else ExitCode.FINE
-        ids = chosen.ids_in(ledger, "Retry", as_json=as_json)
+        if not (ids := chosen.ids_in(ledger, "Retry", as_json=as_json)):
+            tell_none(ledger, filters, {"retried": []}, as_json=as_json)
+            return ExitCode.FINE
         retried = [retried_or_not(ledger, each, terms, accept_foreign=accept_foreign) for each in ids]
     tell_retries(retried, as_json=as_json)
     return ExitCode.FINE if all(each["resolved"] for each in retried) else ExitCode.SAID_NO
@@ -374,7 +394,9 @@ def resolve(
     filters = _wanted(source, kind, since, until, player, id_prefix)
     chosen = Chosen(anomaly_ids, filters, all_matching=all_matching, expect=expect, yes=yes)
     with _ledger(database, table_prefix) as ledger:
-        ids = chosen.ids_in(ledger, "Resolve", as_json=as_json)
+        if not (ids := chosen.ids_in(ledger, "Resolve", as_json=as_json)):
+            tell_none(ledger, filters, {"resolved": []}, as_json=as_json)
+            return
         resolve_anomalies(ledger, ids)
     if as_json:
         write_document({"id": chosen.one, "resolved": True} if chosen.one is not None else {"resolved": ids})
@@ -392,7 +414,17 @@ def _wanted(
     player: str | None,
     id_prefix: str | None,
 ) -> dict[str, Any]:
-    """Return what the options ask ``anomalies`` for: those that were given alone."""
+    """
+    Return what the options ask ``anomalies`` for: those that were given alone.
+
+    Raises:
+        BadParameter: No time is between --since and --until.
+    """
+    if since is not None and until is not None and since >= until:
+        raise typer.BadParameter(
+            f"--since is {when(since)} and --until is {when(until)} UTC: nothing is between. An age is so long ago, so "
+            "--since takes the greater one."
+        )
     wanted = {
         "source": source,
         "kind": [kind for each in kinds for kind in each.replace(",", " ").split()] if kinds else None,
@@ -498,10 +530,14 @@ def add_source(
     except ValueError as wrong:
         raise typer.BadParameter(f"{wrong}.") from None
     with _ledger(database, table_prefix) as ledger:
-        others = [source for source in sources_of(ledger) if source.name != name]
+        known = sources_of(ledger)
+        others = [source for source in known if source.name != name]
         ledger.add_source(name)
     if as_json:
         write_document({"added": name, "others": [source._asdict() for source in others]})
+        return
+    if len(others) < len(known):
+        say(f"The ledger takes calls of {_named(name)} already. Nothing was changed.")
         return
     say(f"The ledger takes calls of {_named(name)}.")
     for source in others:
@@ -525,8 +561,14 @@ def migrate(
     from game_operator.ledger.admin import migrated_back
     from game_operator.ledger.schema import VERSION
 
-    with _ledger(database, table_prefix, migrate=not back, patience_seconds=_PATIENCE_SECONDS) as ledger:
-        version = migrated_back(ledger) if back else VERSION
+    try:
+        with _ledger(database, table_prefix, migrate=not back, patience_seconds=_PATIENCE_SECONDS) as ledger:
+            version = migrated_back(ledger) if back else VERSION
+    except TablesMissingError as missing:
+        if back and missing.are_old:
+            found = str(missing).partition(", and ")[0]
+            raise ConfigurationError(f"{found} already. Nothing was undone.") from None
+        raise
     if as_json:
         write_document({"version": version})
     else:

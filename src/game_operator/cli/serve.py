@@ -11,6 +11,7 @@ from game_operator.cli._database import (
     PREFIX,
     AccountsBalance,
     AccountsKey,
+    AccountsShared,
     AccountsTable,
     AccountsUnit,
     TablePrefix,
@@ -118,6 +119,7 @@ def serve(
     accounts_key: AccountsKey = None,
     accounts_balance: AccountsBalance = None,
     accounts_unit: AccountsUnit = None,
+    accounts_shared: AccountsShared = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log a line for every call.")] = False,
     stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
@@ -131,7 +133,7 @@ def serve(
     rules = read_profile(profile)
     receiver = _receiver(rules, instances, _authenticator(service_key, allow_ip, trusted_proxy, accept_unsigned, host))
     _check_key(accounts_key)
-    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
     address = address_of(database)
     check_folder(address)
     from game_operator.cli._serving import Plan, serve_until_stopped

@@ -14,6 +14,7 @@ from game_operator.cli._database import (
     PREFIX,
     AccountsBalance,
     AccountsKey,
+    AccountsShared,
     AccountsTable,
     AccountsUnit,
     TablePrefix,
@@ -79,6 +80,7 @@ def storm(
     accounts_key: AccountsKey = None,
     accounts_balance: AccountsBalance = None,
     accounts_unit: AccountsUnit = None,
+    accounts_shared: AccountsShared = False,
     bets: Annotated[int, typer.Option(min=1, help="How many bets.", rich_help_panel=_PLAN)] = _BETS,
     faults: Annotated[
         str,
@@ -129,7 +131,7 @@ def storm(
 
     traced = None if replay is None else read_trace(replay)
     keys = _keys(service_key, old_key)
-    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit)
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
     books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout, accounts, as_json)
     if traced and ids and set(ids) != set(traced.head.opening):
         raise ConfigurationError(
@@ -237,7 +239,7 @@ def _books(
 
 def _warn_of_source(source: str, known: list[str], *, as_json: bool) -> None:
     """Say before the first call what it registers for good, or that the audit would look in the wrong place."""
-    if not known and error_console().is_terminal:
+    if not known and not as_json:
         say(
             "The ledger knows no source yet: this storm registers the wallet's for good. Let it be the one that goes "
             "live, or play on a database of your own.",

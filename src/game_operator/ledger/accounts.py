@@ -86,6 +86,11 @@ class TableAccounts:
         parts = self.table.split(".") if type(self.table) is str else [str(self.table), "", ""]
         if len(parts) > 2:
             raise ConfigurationError(f"table must be a table or schema.table, not {shown(self.table)}")
+        if not isinstance(self.key, str | tuple):
+            raise ConfigurationError(
+                f"key must be a column, or a tuple of columns, not {type(self.key).__name__} {shown(self.key)}. "
+                'Pass key="id", or key=("player_id", "currency").'
+            )
         if isinstance(self.key, tuple) and not 1 < len(self.key) == len(set(self.key)):
             raise ConfigurationError(
                 f"key must be a column, or a tuple of two or more different columns, not {shown(self.key)}"
@@ -153,6 +158,6 @@ def _check_name(name: object) -> None:
     # No quotes among these characters, so a quoted name ends where we end it.
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name.encode()) > _MOST_BYTES:
         raise ConfigurationError(
-            f"{shown(name)} is no name of a table or column that TableAccounts takes: letters, digits, _ and $, at "
-            f"most {_MOST_BYTES} bytes, not beginning with a digit. Rename it, or write an Accounts object."
+            f"{shown(name)} cannot be the name of a table or column in TableAccounts. A name has letters, digits, _ "
+            f"and $, at most {_MOST_BYTES} bytes, and begins with no digit. Rename it, or write an Accounts object."
         )

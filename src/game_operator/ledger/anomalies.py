@@ -3,22 +3,64 @@
 import json
 from collections.abc import Collection, Generator, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, RetryRefusedError
 from game_operator.ledger.api import Terms
-from game_operator.ledger.book import Anomaly, Book, Changes, Item, Needs
+from game_operator.ledger.book import UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
 from game_operator.ledger.queries import OF_SOURCE
 from game_operator.ledger.schema import check_writer
 from game_operator.ledger.script import Dialect, Execute, Step
 from game_operator.models.webhooks import WebhookCall
 from game_operator.protocol.webhook import read_call
 
-__all__ = ["Anomalies", "AnomalyRecord", "Wanted", "keep_anomaly", "retried", "store_anomaly", "unknown_source"]
+__all__ = [
+    "KINDS",
+    "Anomalies",
+    "AnomalyRecord",
+    "Wanted",
+    "keep_anomaly",
+    "retried",
+    "store_anomaly",
+    "unknown_source",
+]
 
 #: What can be applied again: money that may be owed. A late withdraw would debit for a bet that was never played.
 _RETRIED = frozenset({"deposit", "rollback"})
+
+
+#: What a ledger and a receiver keep (docs/ledger.md says what to do about each); a program may keep others.
+KINDS: Final = frozenset(
+    {
+        "amount_differs",
+        "balance_overflow",
+        "claim_of_unknown_player",
+        "conflicting_deposit",
+        "conflicting_rollback",
+        "conflicting_withdraw",
+        "damaged_books",
+        "deposit_after_rollback",
+        "deposit_by_other_player",
+        "deposit_of_declined_bet",
+        "deposit_of_spent_bet",
+        "early_deposit",
+        "early_rollback",
+        "foreign_instance",
+        "rollback_after_deposit",
+        "rollback_disagrees",
+        "rollback_of_another_bets_withdraw",
+        "rollback_of_undebited_bet",
+        "second_deposit",
+        "second_withdraw",
+        "sum_differs",
+        "unknown_player",
+        UNKNOWN_SOURCE,
+        "unreadable",
+        "withdraw_bytes_on_rollback",
+        "won_differs",
+    }
+)
 
 
 class AnomalyRecord(NamedTuple):

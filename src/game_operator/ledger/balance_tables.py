@@ -154,5 +154,5 @@ def _told(owner: str | None, table: _Table) -> str:
 def _refused(owner: str | None, table: _Table, prefix: str) -> SchemaError:
     return SchemaError(
         f"{_told(owner, table)}, and this one has {prefix}: a call that comes through both would move money twice. "
-        f"Pass table_prefix={owner!r}; or TableAccounts(shared=True) if two services really share these balances."
+        "Pass that table_prefix; or TableAccounts(shared=True) if two services really share these balances."
     )

@@ -15,6 +15,7 @@ from game_operator.errors import (
     SchemaError,
     TransactionRequiredError,
     UnknownSourceError,
+    shown,
 )
 from game_operator.ledger.accounts import AccountsSpec, TableAccounts
 from game_operator.ledger.anomalies import store_anomaly, unknown_source
@@ -149,6 +150,8 @@ class Joiner:
         self, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int], *, pooler: bool | None = None
     ) -> None:
         self._prefix, self._accounts, self._clock_millis = prefix, accounts, clock_millis
+        if pooler is not None and not isinstance(pooler, bool):  # "false", from an environment, is true.
+            raise TypeError(f"pooler must be True, False or None, not {type(pooler).__name__} {shown(pooler)}")
         self._pooler, self._identities = pooler, Identities(prefix)
         self._dialects: dict[Kind, AnyDialect] = {}
         self.make_tables: Callable[[Kind], Generator[Step, Any, None]] | None = None

@@ -117,7 +117,7 @@ class JoinedBlock:
             try:
                 return self._once(work)
             except TransactionRequiredError as failed:
-                raise _opened_none(failed) from failed
+                raise _opened_none() from failed
             except LedgerError:
                 raise
             except Exception as failed:
@@ -205,7 +205,7 @@ class AsyncJoinedBlock:
             try:
                 return await self._once(work)
             except TransactionRequiredError as failed:
-                raise _opened_none(failed) from failed
+                raise _opened_none() from failed
             except LedgerError:
                 raise
             except Exception as failed:
@@ -322,8 +322,10 @@ def _swallowed() -> LedgerError:
     )
 
 
-def _opened_none(failed: TransactionRequiredError) -> TransactionRequiredError:
-    return TransactionRequiredError(f"transaction= opened no transaction. {failed} Or pass {_CALLABLES}.")
+def _opened_none() -> TransactionRequiredError:
+    return TransactionRequiredError(
+        f"transaction= opened no transaction, so nothing would be committed. Pass {_CALLABLES}."
+    )
 
 
 def _not_committed() -> LedgerError:

@@ -1,6 +1,7 @@
 """Money outside games: opening an account, and adjusting one for payments, cash-outs and corrections."""
 
 from collections.abc import Generator
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -111,8 +112,8 @@ def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Generator[Ste
     now_millis = loaded.clock_millis
     if account.at_millis <= now_millis:
         raise LedgerError(
-            f"The account {shown(key)} moved last at {account.at_millis}, and it is {now_millis} by this clock, both "
-            "in Unix milliseconds: its time is not in the future, and nothing was changed."
+            f"The account {shown(key)} moved last at {_utc(account.at_millis)}, and it is {_utc(now_millis)} by this "
+            "clock: its time is not in the future, and nothing was changed."
         )
     # S608: the prefix was checked; all else is a parameter.
     last = yield Execute(f"SELECT COALESCE(MAX(id), 0) FROM {prefix}postings", ())  # noqa: S608
@@ -124,6 +125,10 @@ def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Generator[Ste
     for table in ("accounts", "clocks"):
         yield Execute(f"UPDATE {prefix}{table} SET at_millis = ? WHERE account = ?", (now_millis, key))  # noqa: S608
     return TimeCorrection(key, account.at_millis, now_millis)
+
+
+def _utc(millis: int) -> str:
+    return f"{datetime.fromtimestamp(millis / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _repeated(known: CallRecord, key: str, cents: int, reference: str, account: Account) -> Cents:

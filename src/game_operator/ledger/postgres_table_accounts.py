@@ -22,6 +22,8 @@ from game_operator.ledger.table_columns import (
     exact_account,
     key_values,
     moved_cents,
+    no_such_row,
+    not_unique,
     unit_problem,
     unreadable,
 )
@@ -87,7 +89,7 @@ class PostgresTableAccounts:
         number: str,
         has_policies: bool = False,
     ) -> None:
-        self.unknown = f"There is no such row in {accounts.table}."
+        self.unknown = no_such_row(accounts)
         self._has_policies = has_policies
         self.key_parts = len(keys)
         self._accounts, self._keys, self._unit = accounts, tuple(keys), unit
@@ -266,8 +268,8 @@ def postgres_table_look(accounts: TableAccounts) -> Generator[Step, Any, Postgre
     columns = yield from _columns(accounts)
     if not columns:
         missing = (
-            f"There is no table {accounts.table} in this PostgreSQL database: accounts= names a table that exists "
-            "already. Names created without quotes are lowercase."
+            f"There is no table {accounts.table} in this PostgreSQL database: name one that exists already. "
+            "Names created without quotes are lowercase."
         )
         return PostgresTableLook([missing], [])
     absent = [name for name in (*accounts.keys, accounts.balance) if name not in columns]
@@ -276,8 +278,8 @@ def postgres_table_look(accounts: TableAccounts) -> Generator[Step, Any, Postgre
     relation = columns[accounts.balance].relation
     keys, problems = _key_columns(accounts, columns)
     problems += _relation_problems(accounts, columns[accounts.balance])
-    if relation in "rp" and not (yield from _is_unique(accounts)):
-        problems.append(_not_unique(accounts))
+    if relation in "rp":
+        problems += yield from _unique_problems(accounts)
     problems += yield from _balance_problems(accounts, columns[accounts.balance])
     number = "bigint" if columns[accounts.balance].type_name in _INTEGERS else "numeric"
     return PostgresTableLook(problems, keys, number, columns[accounts.balance].has_policies)
@@ -329,21 +331,15 @@ def _key_columns(accounts: TableAccounts, columns: Mapping[str, _Column]) -> tup
     return keys, problems
 
 
-def _is_unique(accounts: TableAccounts) -> Generator[Step, Any, bool]:
+def _unique_problems(accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
     rows: Rows = yield Execute(_UNIQUE, (accounts.quoted_table,))
     indexes: dict[str, set[str]] = {}
     for index, name in rows:
         indexes.setdefault(index, set()).add(name)
     # What is unique by fewer columns is unique by more.
-    return any(names <= set(accounts.keys) for names in indexes.values())
-
-
-def _not_unique(accounts: TableAccounts) -> str:
-    by = "by itself" if len(accounts.keys) == 1 else "together"
-    return (
-        f"The key {accounts.table}.{', '.join(accounts.keys)} must be unique {by}: make it the primary key, or add a "
-        "unique index."
-    )
+    if any(names <= set(accounts.keys) for names in indexes.values()):
+        return []
+    return [not_unique(accounts, indexes.values())]
 
 
 def _balance_problems(accounts: TableAccounts, column: _Column) -> Generator[Step, Any, list[str]]:

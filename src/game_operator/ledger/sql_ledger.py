@@ -73,7 +73,7 @@ class SqlLedger(SqlAdmin):
 
     Raises:
         ConfigurationError: The address or the prefix cannot be used.
-        TypeError: *url* is not a str.
+        TypeError: *url* is not a str, or *pooler* is not True, False or None.
         SchemaError: The tables are newer than this program, or missing with migrate=False; or the columns of a
             TableAccounts are not there, not unique or not exact.
         LedgerUnavailableError: The database cannot be reached.

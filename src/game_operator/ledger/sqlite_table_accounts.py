@@ -28,6 +28,8 @@ from game_operator.ledger.table_columns import (
     has_decimals,
     key_values,
     moved_cents,
+    no_such_row,
+    not_unique,
     unit_problem,
     unreadable,
 )
@@ -46,7 +48,7 @@ class SqliteTableAccounts:
     def __init__(
         self, prefix: str, accounts: TableAccounts, keys: Sequence[KeyColumn], unit: Unit, *, as_text: bool
     ) -> None:
-        self.unknown = f"There is no such row in {accounts.table}."
+        self.unknown = no_such_row(accounts)
         self.key_parts = len(keys)
         self._accounts, self._keys, self._unit, self._as_text = accounts, tuple(keys), unit, as_text
         # A qualified name cannot be taken for a text, as SQLite does with "a name" that it does not find; a sign before
@@ -167,9 +169,7 @@ def sqlite_table_look(accounts: TableAccounts) -> Generator[Step, Any, SqliteTab
     schema, _, table = accounts.table.rpartition(".")
     kind: Rows = yield Execute(f"SELECT type FROM {_master(schema)} WHERE name = ? COLLATE NOCASE", (table,))  # noqa: S608 - checked names
     if not kind or kind[0][0] != "table":
-        problem = (
-            f"There is no table {accounts.table} in this SQLite file: accounts= names a table that exists already."
-        )
+        problem = f"There is no table {accounts.table} in this SQLite file: name one that exists already."
         if kind and kind[0][0] == "view":
             problem = (
                 f"{accounts.table} is a view, and SQLite cannot update one by itself: name the table behind it, or "
@@ -182,8 +182,8 @@ def sqlite_table_look(accounts: TableAccounts) -> Generator[Step, Any, SqliteTab
     if absent:
         return SqliteTableLook([_absent(accounts, name, columns) for name in absent], [])
     keys, problems = _key_columns(accounts, columns)
-    if not problems and not (yield from _is_unique(accounts, columns)):
-        problems.append(_not_unique(accounts))
+    if not problems:
+        problems += yield from _unique_problems(accounts, columns)
     declared = columns[accounts.balance.lower()][0]
     problems += yield from _balance_problems(accounts, declared)
     return SqliteTableLook(problems, keys, _affinity(declared) == "TEXT")
@@ -238,11 +238,13 @@ def _key_columns(accounts: TableAccounts, columns: Mapping[str, tuple[str, int]]
     return keys, problems
 
 
-def _is_unique(accounts: TableAccounts, columns: Mapping[str, tuple[str, int]]) -> Generator[Step, Any, bool]:
+def _unique_problems(
+    accounts: TableAccounts, columns: Mapping[str, tuple[str, int]]
+) -> Generator[Step, Any, list[str]]:
     keys = {name.lower() for name in accounts.keys}
     primary = [name for name, (_, pk) in columns.items() if pk]
     if len(primary) == 1 and primary[0] in keys and columns[primary[0]][0] == "INTEGER":
-        return True  # The rowid itself has no index.
+        return []  # The rowid itself has no index.
     schema, _, table = accounts.table.rpartition(".")
     rows: Rows = yield Execute(
         "SELECT i.name, lower(c.name), upper(c.coll) "
@@ -254,15 +256,11 @@ def _is_unique(accounts: TableAccounts, columns: Mapping[str, tuple[str, int]]) 
     for index, name, collation in rows:
         indexes.setdefault(index, set()).add((name, collation))
     # What is unique by fewer columns is unique by more.
-    return any(index <= {(name, "BINARY") for name in keys} for index in indexes.values())
-
-
-def _not_unique(accounts: TableAccounts) -> str:
-    by = "by itself" if len(accounts.keys) == 1 else "together"
-    return (
-        f"The key {accounts.table}.{', '.join(accounts.keys)} must be unique {by} and compared bytewise: make it the "
-        "primary key, or add a unique index, with the collation BINARY. NOCASE would take Ann for ann."
-    )
+    if any(index <= {(name, "BINARY") for name in keys} for index in indexes.values()):
+        return []
+    bytewise = [{name for name, _ in index} for index in indexes.values() if {each for _, each in index} == {"BINARY"}]
+    advice = ", with the collation BINARY, which compares bytewise: NOCASE would take Ann for ann"
+    return [not_unique(accounts, bytewise, advice)]
 
 
 def _balance_problems(accounts: TableAccounts, declared: str) -> Generator[Step, Any, list[str]]:

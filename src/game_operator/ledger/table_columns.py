@@ -8,12 +8,12 @@ whole cents, and moved by whole cents, so that the finer part stays as it is. Ce
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, shown
-from game_operator.ledger.accounts import TableAccounts, Unit, parts_of_account
+from game_operator.ledger.accounts import TableAccounts, Unit, account_of_parts, parts_of_account
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account
 from game_operator.ledger.book import Changes
 from game_operator.money import cents_rounded_down
@@ -32,6 +32,8 @@ __all__ = [
     "has_decimals",
     "key_values",
     "moved_cents",
+    "no_such_row",
+    "not_unique",
     "unit_problem",
     "unreadable",
 ]
@@ -72,6 +74,14 @@ def key_values(account: str, columns: Sequence[KeyColumn]) -> tuple[str | int, .
     values = [column.value_of(part) for column, part in zip(columns, parts or (), strict=True)] if parts else [None]
     known = tuple(value for value in values if value is not None)
     return known if len(known) == len(values) else None
+
+
+def no_such_row(accounts: TableAccounts) -> str:
+    """Return what is said of an account that is not there, and how one is named by a key of several columns."""
+    if len(accounts.keys) == 1:
+        return f"There is no such row in {accounts.table}."
+    form = account_of_parts([name.upper() for name in accounts.keys])
+    return f"There is no such row in {accounts.table}. Name all columns of its key: '{form}', or a tuple in a program."
 
 
 class ExactAccount(Account):
@@ -160,6 +170,30 @@ def has_decimals(balance: object) -> bool:
     return isinstance(exponent, int) and exponent < 0
 
 
+def not_unique(accounts: TableAccounts, indexes: Iterable[Collection[str]], advice: str = "") -> str:
+    """
+    Return that the key of *accounts* is not unique, and what to do.
+
+    Args:
+        accounts: The table.
+        indexes: The columns of each unique index that compares bytewise.
+        advice: What an index that makes the key unique needs besides.
+    """
+    by = "by itself" if len(accounts.keys) == 1 else "together"
+    problem = f"The key {accounts.table}.{', '.join(accounts.keys)} must be unique {by}"
+    keys = {name.lower() for name in accounts.keys}  # SQLite's names differ in more than their case.
+    wider = next((index for index in indexes if keys < {name.lower() for name in index}), None)
+    if wider is None:
+        return f"{problem}: make it the primary key, or add a unique index{advice}."
+    columns = ", ".join(
+        f'"{name}"' for name in (*accounts.keys, *sorted(name for name in wider if name.lower() not in keys))
+    )
+    return (
+        f"{problem}, and a unique index of the table has more columns. If an account is a row of that index, name all "
+        f"its columns: key=({columns})"
+    )
+
+
 def unit_problem(accounts: TableAccounts, declared: str, scale: int | None) -> str | None:
     """
     Return why the unit of *accounts* does not fit a balance that is declared with *scale* decimals, or None if it does.
@@ -176,16 +210,16 @@ def unit_problem(accounts: TableAccounts, declared: str, scale: int | None) -> s
     column = f"The balance {accounts.table}.{accounts.balance} is {declared}"
     advice = f"What fits is {fits}." if fits else "No unit fits: keep whole cents or micros, or units with 2 decimals."
     if unit is None:
-        return f"{column}: tell accounts= what it counts. {advice}"
+        return f"{column}: say what it counts. {advice}"
     why = "no cents fit in whole units" if unit == "units" else f"{unit} have no decimals"
-    return f'{column}, which keeps {scale} decimals, and accounts= says unit="{unit}": {why}. {advice}'
+    return f'{column}, which keeps {scale} decimals, and unit="{unit}" was passed: {why}. {advice}'
 
 
 def decimals_problem(accounts: TableAccounts, declared: str, balance: object) -> str:
     """Return why the unit of *accounts* does not fit a column in which *balance* was found."""
     return (
         f"The balance {accounts.table}.{accounts.balance} is {declared}, and one of its first {SAMPLE_ROWS} rows holds "
-        f'{shown(balance)}, while accounts= says unit="{accounts.unit}", which has no decimals. What fits is '
+        f'{shown(balance)}, while unit="{accounts.unit}" was passed, which has no decimals. What fits is '
         'unit="units"; if the decimals are zeros and the amounts are not units, update the rows to whole numbers.'
     )
 
@@ -194,7 +228,7 @@ def unreadable(accounts: TableAccounts, key: object, balance: object) -> LedgerE
     """Return the error for a balance that is not an exact amount of money in the unit of *accounts*."""
     why = "which is no exact amount of money"
     if accounts.unit != "units" and has_decimals(balance):
-        why = f'and unit="{accounts.unit or "cents"}" has no decimals. Check the unit that accounts= says'
+        why = f'and unit="{accounts.unit or "cents"}" has no decimals. Check the unit that was passed'
     return LedgerError(
         f"The account {shown(key)} cannot be read: its {accounts.table}.{accounts.balance} is {shown(balance)}, "
         f"{why}. Nothing was moved: fix the row, and the call's repeat will find it."
