@@ -83,7 +83,7 @@ def add_visit(call: WebhookCall, outcome: Outcome, _connection: Any) -> None:
     print("applied" if outcome.applied else "known")
 
 
-with SqlLedger(url, accounts=players) as ledger:
+with SqlLedger.from_django("default", accounts=players) as ledger:  # It follows Django to the test database.
     wallet = JoinedWallet(ledger, own_transaction, add_visit)
 
     def show() -> None:

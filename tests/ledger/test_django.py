@@ -381,6 +381,7 @@ import json, os
 SECRET_KEY = "of this test alone"
 INSTALLED_APPS = ["casino"]
 DATABASES = json.loads(os.environ["DATABASES"])
+WALLET_CONFIRM = "never"
 """,
     "casino/__init__.py": "",
     "casino/migrations/__init__.py": "",
@@ -400,14 +401,19 @@ class Player(models.Model):
         db_table = "players"
 """,
     "casino/wallet.py": """
+from functools import partial
+from django.conf import settings
+from django.db import transaction
 from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.wallet import JoinedWallet
 ledger = SqlLedger.from_django(accounts=TableAccounts(table="players", key="id", balance="balance", unit="cents"))
+wallet = JoinedWallet(ledger, partial(transaction.atomic, durable=True), confirm=settings.WALLET_CONFIRM)
 """,
     "casino/tests.py": """
 from django.db import connection, transaction
 from django.test import TestCase, TransactionTestCase
 from casino.models import Player
-from casino.wallet import ledger
+from casino.wallet import ledger, wallet
 from game_operator import WithdrawCall
 
 class Joined(TestCase):
@@ -423,6 +429,11 @@ class Joined(TestCase):
         self.place()
     def test_two(self):
         self.place()
+    def test_a_joined_wallet(self):
+        bet = WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500)
+        for _ in range(2):
+            reply = wallet.withdraw(bet)
+            assert (reply.code, str(reply.balance)) == (None, "95.00")
 
 class OverItsOwnConnection(TransactionTestCase):
     def test_own(self):
