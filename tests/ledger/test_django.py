@@ -474,6 +474,6 @@ def test_the_tests_of_a_project(tmp_path: Path, postgres: PostgresServer, databa
     )
     told = ended.stdout + ended.stderr
     assert ended.returncode == 0, told
-    assert ("OK" if runner == "manage.py test" else "3 passed") in told
+    assert ("OK" if runner == "manage.py test" else "4 passed") in told
     assert not (tmp_path / "test.sqlite3").exists()
     assert rows(postgres.url, "SELECT count(*) FROM pg_database WHERE datname LIKE 'test_of_%'") == [(0,)]
