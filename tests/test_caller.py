@@ -351,7 +351,7 @@ def test_tasks_share_a_caller(backend: str, wallet: Served, private_key: RSAPriv
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        pytest.param("ftp://127.0.0.1", "url 'ftp://127.0.0.1' is no address", id="not http"),
+        pytest.param("ftp://127.0.0.1", "url 'ftp://127.0.0.1' is not a valid address", id="not http"),
         pytest.param("http://example.com", "url 'http://example.com' is plain http to another machine", id="open"),
         pytest.param("http://u:p@127.0.0.1", "url carries a user name or password", id="credentials"),
         pytest.param("http://127.0.0.1/?a=b", "carries a query", id="query"),

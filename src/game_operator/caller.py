@@ -269,7 +269,9 @@ def _checked_path(path: str) -> str:
     # It goes into the request line as it is.
     if path.startswith("/") and path.isascii() and path.isprintable() and set(" ?#\\").isdisjoint(path):
         return path
-    raise ConfigurationError(f"path {shown(path)} is none. Pass one like /withdraw.")
+    raise ConfigurationError(
+        f"path {shown(path)} is not the path of a webhook. Pass one like /withdraw, with the slash."
+    )
 
 
 def _raw(headers: HeadersToSend) -> HeaderPairs:

@@ -253,8 +253,8 @@ def launch_url(template: str, token: str) -> str:
     token has no character that an address would have to escape.
 
     Raises:
-        ConfigurationError: The template has not exactly one ``{token}`` behind the host, is no address, or would send
-            the token over plain http to another machine.
+        ConfigurationError: The template has not exactly one ``{token}`` behind the host, is invalid, or would send the
+            token over plain http to another machine.
         SessionTokenError: *token* is no session token.
         TypeError: One of them is no str.
     """
@@ -278,7 +278,9 @@ def _template_problem(template: object) -> Exception | None:
     except ValueError:
         host = ""
     if not host or not template.isprintable() or any(mark in template for mark in ' \\"<>'):
-        return ConfigurationError("The launch template is no address. Pass one like https://play.example/?t={token}.")
+        return ConfigurationError(
+            "The launch template is not a valid address. Pass one like https://play.example/?t={token}."
+        )
     if "@" in parts.netloc or "{token}" in parts.netloc:
         return ConfigurationError(
             "The launch template has a password or the {token} in the place of the host. Put the token behind it."

@@ -100,7 +100,7 @@ def test_accounts(run: Run, database: str) -> None:
         pytest.param(("show", "b1", "--player", "p1"), 2, "one of the two", id="two things to show"),
         pytest.param(("show", "--player", "p9"), 1, "no account 'p9'", id="an unknown account"),
         pytest.param(("retry", "7"), 1, "`game-operator ledger anomalies` lists them.", id="an unknown anomaly"),
-        pytest.param(("retry", "x"), 2, "'x' is no number of an anomaly", id="no number"),
+        pytest.param(("retry", "x"), 2, "'x' is not a number of an anomaly", id="no number"),
         pytest.param(("retry", "-7"), 2, "-7", id="below zero"),
         pytest.param(("retry", f"{1 << 63}"), 1, "no anomaly 9223372036854775808", id="a number beyond 63 bits"),
         pytest.param(("bets", "--older-than", "2x"), 2, "such as 2d or 12h", id="no age"),
@@ -296,7 +296,7 @@ def test_tables_that_are_not_there(run: Run, database: str) -> None:
     [
         pytest.param("sqlite:///nowhere/w.db", "There is no folder 'nowhere'. Make it first.", id="no folder"),
         pytest.param(
-            "w.db", "'w.db' is no address of a database. For a file write sqlite:///w.db.", id="a file's name"
+            "w.db", "'w.db' is not an address of a database. For a file write sqlite:///w.db.", id="a file's name"
         ),
         pytest.param("pass=word", "'***' is no database we know", id="what may be a password"),
     ],

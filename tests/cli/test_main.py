@@ -283,7 +283,9 @@ def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> Non
             "replay signed requests. Use https: the command line speaks plain http to this machine alone.",
             id="plain http",
         ),
-        pytest.param(("--base-url", "base_url "), {}, "--base-url 'base_url ' is no address.", id="a value of ours"),
+        pytest.param(
+            ("--base-url", "base_url "), {}, "--base-url 'base_url ' is not a valid address.", id="a value of ours"
+        ),
         pytest.param(("--operator-id", "a:b"), {}, "--operator-id 'a:b' cannot be used.", id="operator id"),
         pytest.param(
             (),

@@ -58,28 +58,28 @@ def test_an_address_is_taken(kind: Any, base_url: str, kept: str | None, private
 @pytest.mark.parametrize(
     ("base_url", "told"),
     [
-        pytest.param("", "is no address", id="nothing"),
-        pytest.param("api.example.com", "is no address", id="no scheme"),
-        pytest.param("//api.example.com", "is no address", id="no scheme but slashes"),
-        pytest.param("ftp://api.example.com", "is no address", id="another scheme"),
-        pytest.param("https://", "is no address", id="no host"),
-        pytest.param("https://a..b.example", "is no address", id="an empty label"),
-        pytest.param(f"https://{'a' * 64}.example", "is no address", id="a label of 64"),
-        pytest.param("https:///operator", "is no address", id="a path without host"),
-        pytest.param("https:api.example.com", "is no address", id="no slashes"),
-        pytest.param("https://api.example.com:99999", "is no address", id="no such port"),
-        pytest.param("https://api.example.com:port", "is no address", id="a port in words"),
-        pytest.param("https://[::1", "is no address", id="half a bracket"),
-        pytest.param("https://bücher.example", "is no address", id="not ASCII"),
-        pytest.param("https://api.example.com\n", "is no address", id="a line break"),
-        pytest.param("https://api.exa\tmple.com", "is no address", id="a tab"),
-        pytest.param("https://[::1].example", "is no address", id="more than a bracket"),
-        pytest.param("https://{host}", "is no address", id="a template"),
-        pytest.param("https://api%2eexample.com", "is no address", id="an escape in the name"),
-        pytest.param("https://api\\example.com", "is no address", id="a backslash"),
-        pytest.param("https://:8443", "is no address", id="a port alone"),
+        pytest.param("", "is not a valid address", id="nothing"),
+        pytest.param("api.example.com", "is not a valid address", id="no scheme"),
+        pytest.param("//api.example.com", "is not a valid address", id="no scheme but slashes"),
+        pytest.param("ftp://api.example.com", "is not a valid address", id="another scheme"),
+        pytest.param("https://", "is not a valid address", id="no host"),
+        pytest.param("https://a..b.example", "is not a valid address", id="an empty label"),
+        pytest.param(f"https://{'a' * 64}.example", "is not a valid address", id="a label of 64"),
+        pytest.param("https:///operator", "is not a valid address", id="a path without host"),
+        pytest.param("https:api.example.com", "is not a valid address", id="no slashes"),
+        pytest.param("https://api.example.com:99999", "is not a valid address", id="no such port"),
+        pytest.param("https://api.example.com:port", "is not a valid address", id="a port in words"),
+        pytest.param("https://[::1", "is not a valid address", id="half a bracket"),
+        pytest.param("https://bücher.example", "is not a valid address", id="not ASCII"),
+        pytest.param("https://api.example.com\n", "is not a valid address", id="a line break"),
+        pytest.param("https://api.exa\tmple.com", "is not a valid address", id="a tab"),
+        pytest.param("https://[::1].example", "is not a valid address", id="more than a bracket"),
+        pytest.param("https://{host}", "is not a valid address", id="a template"),
+        pytest.param("https://api%2eexample.com", "is not a valid address", id="an escape in the name"),
+        pytest.param("https://api\\example.com", "is not a valid address", id="a backslash"),
+        pytest.param("https://:8443", "is not a valid address", id="a port alone"),
         pytest.param("https://999.1.1.1", "no machine can have", id="no such IPv4 address"),
-        pytest.param("https://" + "a" * 70_000, "is no address", id="too long a name"),
+        pytest.param("https://" + "a" * 70_000, "is not a valid address", id="too long a name"),
         pytest.param("https://api.example.com/bücher", "letters beyond ASCII", id="a path beyond ASCII"),
         pytest.param("https://api.example.com?key=1", "carries a query, a fragment, a space", id="a query"),
         pytest.param("https://api.example.com?", "carries a query, a fragment, a space", id="an empty query"),
@@ -111,7 +111,7 @@ def test_plain_http_elsewhere_needs_your_word(kind: Any, private_key: RSAPrivate
     """allow_insecure_http=True is that word, and allows nothing else (assumed, docs/decisions/0004)."""
     base_url = "http://api.internal"
     assert _made(kind, private_key, base_url=base_url, allow_insecure_http=True)._base_url == base_url
-    with pytest.raises(ConfigurationError, match="is no address"):
+    with pytest.raises(ConfigurationError, match="is not a valid address"):
         _made(kind, private_key, base_url="ftp://api.internal", allow_insecure_http=True)
 
 

@@ -80,7 +80,9 @@ def ledger(sqlite_url: str) -> Iterator[SqlLedger]:
 )
 def test_what_is_no_connection_is_refused_with_a_list(ledger: SqlLedger, thing: Any) -> None:
     """The message tells all that can be passed."""
-    with pytest.raises(TypeError, match=r"(?s)no connection.*sqlite3.*psycopg.*SQLAlchemy.*Session.*django") as failed:
+    with pytest.raises(
+        TypeError, match=r"(?s)not a connection.*sqlite3.*psycopg.*SQLAlchemy.*Session.*django"
+    ) as failed:
         ledger.apply(withdraw(), connection=thing)
     assert "AsyncSession" in str(failed.value)
 
@@ -89,7 +91,7 @@ def test_an_engine_and_a_cursor_are_no_connections(ledger: SqlLedger, sqlite_url
     """Both look close enough to be passed by mistake."""
     with closing(sqlite3.connect(path_of(sqlite_url))) as connection:
         for thing in (create_engine(sqlite_url), connection.cursor()):
-            with pytest.raises(TypeError, match="no connection that a ledger can join"):
+            with pytest.raises(TypeError, match="not a connection that a ledger can join"):
                 ledger.apply(withdraw(), connection=thing)
 
 

@@ -141,7 +141,7 @@ def test_the_longest_ids(
 def test_amounts_that_cannot_be(
     kind: type[WebhookCall], arguments: dict[str, Any], cents: object, kind_of_error: type[Exception]
 ) -> None:
-    """A withdraw of -500 would be a gift: no call can carry what is no amount, however it is made (spec §4.1)."""
+    """A withdraw of -500 would be a gift: no call can carry what is not an amount, however it is made (spec §4.1)."""
     with pytest.raises(kind_of_error, match=r"^amount_cents must be"):
         kind(**arguments | {"amount_cents": cents})
 

@@ -66,7 +66,7 @@ def test_a_call_needs_an_attempt(attempts: int) -> None:
 
 @pytest.mark.parametrize("attempts", [True, 3.0, "3", None])
 def test_attempts_are_an_int(attempts: Any) -> None:
-    """True is no number of attempts."""
+    """True is not a number of attempts."""
     with pytest.raises(TypeError, match=f"max_attempts must be an int, not {type(attempts).__name__}"):
         RetryPolicy(max_attempts=attempts)
 

@@ -132,9 +132,9 @@ MISTYPED: list[tuple[str, object]] = [
             pytest.param({name: value}, NOW, f"its claim {name} is not", id=f"{value!r} for {name}")
             for name, value in MISTYPED
         ),
-        pytest.param({"data": {"balance": "12.50"}}, NOW, "its balance is no amount", id="text for a balance"),
-        pytest.param({"data": {"balance": None}}, NOW, "its balance is no amount", id="null for a balance"),
-        pytest.param({"data": {"balance": True}}, NOW, "its balance is no amount", id="true for a balance"),
+        pytest.param({"data": {"balance": "12.50"}}, NOW, "its balance is not an amount", id="text for a balance"),
+        pytest.param({"data": {"balance": None}}, NOW, "its balance is not an amount", id="null for a balance"),
+        pytest.param({"data": {"balance": True}}, NOW, "its balance is not an amount", id="true for a balance"),
         pytest.param({"data": {"name": 5}}, NOW, "its claim name", id="a number for a name"),
         pytest.param({"data": {"timestamp": 1.5}}, NOW, "its claim timestamp", id="half a millisecond"),
     ],

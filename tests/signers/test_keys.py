@@ -422,7 +422,7 @@ def test_a_key_comes_out_of_the_environment(
         pytest.param({"PRIVATE_KEY_FILE": "/nowhere"}, "both set", id="two keys"),
         pytest.param({"PRIVATE_KEY_PASSPHRASE": ""}, "is encrypted", id="no passphrase"),
         pytest.param({"PRIVATE_KEY_PASSPHRASE": "hunter2hunter2"}, "passphrase is wrong", id="wrong passphrase"),
-        pytest.param({"BASE_URL": "ftp://there"}, "is no address", id="a bad address"),
+        pytest.param({"BASE_URL": "ftp://there"}, "is not a valid address", id="a bad address"),
     ],
 )
 def test_a_bad_environment_is_named_and_not_told(

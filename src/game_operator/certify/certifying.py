@@ -282,7 +282,7 @@ def _check_address(url: str, *, moves_money: bool) -> None:
     except ValueError:
         host = ""
     if not host:
-        raise ConfigurationError(f"{shown(url)} is no address. Pass one like http://127.0.0.1:8000/wallet.")
+        raise ConfigurationError(f"{shown(url)} is not a valid address. Pass one like http://127.0.0.1:8000/wallet.")
     if not is_loopback(host) and not moves_money:
         raise ConfigurationError(
             f"{shown(host)} is another machine, and a certification moves its players' money. Pass moves_money=True "

@@ -100,4 +100,4 @@ def check_files(reports: Mapping[str, Path], sources: Iterable[Path | None]) -> 
             raise ConfigurationError(f"{option}: there is no folder {shown(str(path.parent))}. Make it first.")
         # As root, a device could be replaced by a file. Not Path.exists(), which raises for a name that is too long.
         if os.path.lexists(path) and not os.path.isfile(path):  # noqa: PTH113
-            raise ConfigurationError(f"{option} {shown(str(path))} is no file. Pass one that may be written anew.")
+            raise ConfigurationError(f"{option} {shown(str(path))} is not a file. Pass one that may be written anew.")

@@ -92,21 +92,23 @@ _NO_TABLES = "`game-operator ledger open` makes them; `game-operator serve --no-
 def _amount(text: str | Decimal) -> Decimal:
     # What is not given is the default, which has been read already.
     if not _AMOUNT.fullmatch(str(text)):
-        problem = f"{text!r} is no amount in currency units with at most two decimals, such as 12.50."
+        problem = f"{text!r} is not an amount in currency units with at most two decimals, such as 12.50."
         raise typer.BadParameter(problem)
     return Decimal(text)
 
 
 def _anomaly_id(text: str | int) -> int:
     if not _NUMBER.fullmatch(str(text)):
-        raise typer.BadParameter(f"{text!r} is no number of an anomaly: `game-operator ledger anomalies` lists them.")
+        raise typer.BadParameter(
+            f"{text!r} is not a number of an anomaly: `game-operator ledger anomalies` lists them."
+        )
     return int(text)
 
 
 def _age(text: str) -> timedelta:
     match = _AGE.fullmatch(text)
     if not match:
-        raise typer.BadParameter(f"{text!r} is no age: write a number and d, h, m or s, such as 2d or 12h.")
+        raise typer.BadParameter(f"{text!r} is not an age: write a number and d, h, m or s, such as 2d or 12h.")
     return timedelta(milliseconds=int(match[1]) * _MILLIS[match[2]])
 
 

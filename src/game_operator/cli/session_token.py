@@ -23,7 +23,7 @@ def _amount(text: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite():
-        raise typer.BadParameter(f"{text!r} is no amount in currency units, such as 12.50.")
+        raise typer.BadParameter(f"{text!r} is not an amount in currency units, such as 12.50.")
     return amount
 
 

@@ -173,7 +173,9 @@ def _check_address(wallet: str, *, moves_money: bool) -> None:
     except ValueError:
         host = ""
     if not host:
-        raise ConfigurationError(f"--wallet {shown(wallet)} is no address. Pass one like http://127.0.0.1:8000/wallet.")
+        raise ConfigurationError(
+            f"--wallet {shown(wallet)} is not a valid address. Pass one like http://127.0.0.1:8000/wallet."
+        )
     if not is_loopback(host) and not moves_money:
         raise ConfigurationError(
             f"{shown(host)} is another machine, and a storm moves its players' money. Pass --moves-money if that is "

@@ -115,7 +115,7 @@ def _base_url_or_problem(text: object, allow_insecure_http: bool, name: str, exa
     if parts.username is not None or parts.password is not None:
         return ConfigurationError(f"{name} carries a user name or password. Remove it: calls are signed instead.")
     if parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
-        return ConfigurationError(f"{name} {shown(text)} is no address. Pass one like {example}.")
+        return ConfigurationError(f"{name} {shown(text)} is not a valid address. Pass one like {example}.")
     if not text.isascii() or not set("?# ").isdisjoint(text):
         return ConfigurationError(
             f"{name} {shown(text)} carries a query, a fragment, a space or letters beyond ASCII. "
@@ -165,7 +165,7 @@ def checked_seconds(name: str, value: float) -> float:
     Return *value* as positive, finite seconds.
 
     Raises:
-        TypeError: It is no number.
+        TypeError: It is not a number.
         ConfigurationError: It is not positive, or over a million.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -90,7 +90,7 @@ def unknown_database(url: str) -> ConfigurationError:
     """Return the error for an address of no database that we know."""
     if url and _SECRET_SIGNS.isdisjoint(url):  # The name of a file, most likely.
         return ConfigurationError(
-            f"{shown(url)} is no address of a database. For a file write {shown(f'sqlite:///{url}')[1:-1]}."
+            f"{shown(url)} is not an address of a database. For a file write {shown(f'sqlite:///{url}')[1:-1]}."
         )
     return ConfigurationError(
         f"{shown(shown_address(url))} is no database we know: use sqlite:///wallet.db or postgresql://…"

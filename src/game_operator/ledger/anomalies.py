@@ -233,7 +233,7 @@ def _problem(record: AnomalyRecord, *, accept_foreign: bool) -> str:
         return f"a {record.operation} is no single deposit or rollback. Look at its body, and mark it with resolve()."
     if record.kind == "foreign_instance" and not accept_foreign:
         return (
-            "it names a game instance that is none of yours, and crediting it would pay for another operator. If the "
+            "it names a game instance that is not yours, and crediting it would pay for another operator. If the "
             "instance is yours after all, repeat with accept_foreign=True."
         )
     return ""

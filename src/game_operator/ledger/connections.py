@@ -401,7 +401,7 @@ def _found(kind: type, *, sync: bool) -> Callable[[Any], Any] | None:
 def _unknown(connection: Any, advice: str) -> TypeError:
     # No repr: an address with a password may stand in it.
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-    return TypeError(f"{kind}{advice or ' is no connection that a ledger can join'}.\n{_TAKEN}")
+    return TypeError(f"{kind}{advice or ' is not a connection that a ledger can join'}.\n{_TAKEN}")
 
 
 def _required(how: str) -> TransactionRequiredError:

@@ -138,7 +138,7 @@ def cents_of(balance: Decimal | int, unit: Unit) -> int:
     Return a *balance* in cents, rounded down.
 
     Raises:
-        ValueError: It is no amount of money, has decimals that *unit* cannot have, or is more than 63 bits of cents
+        ValueError: It is not an amount of money, has decimals that *unit* cannot have, or is more than 63 bits of cents
             hold.
     """
     if unit != "units" and has_decimals(balance):
@@ -226,7 +226,7 @@ def decimals_problem(accounts: TableAccounts, declared: str, balance: object) ->
 
 def unreadable(accounts: TableAccounts, key: object, balance: object) -> LedgerError:
     """Return the error for a balance that is not an exact amount of money in the unit of *accounts*."""
-    why = "which is no exact amount of money"
+    why = "which is not an exact amount of money"
     if accounts.unit != "units" and has_decimals(balance):
         why = f'and unit="{accounts.unit or "cents"}" has no decimals. Check the unit that was passed'
     return LedgerError(

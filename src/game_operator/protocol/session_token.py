@@ -148,7 +148,7 @@ def _object_in(payload: bytes) -> dict[str, Any]:
 
 
 def _no_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number in JSON")
+    raise ValueError(f"{constant} is not a number in JSON")
 
 
 def _balance_in(data: dict[str, Any]) -> Decimal | None:
@@ -162,7 +162,7 @@ def _balance_in(data: dict[str, Any]) -> Decimal | None:
             return Decimal(value)
     except ValueError:
         pass
-    raise _refused("its balance is no amount in currency units. Build it with SessionTokenBuilder")
+    raise _refused("its balance is not an amount in currency units. Build it with SessionTokenBuilder")
 
 
 def _optional(claims: dict[str, Any], name: str, kind: type[_T]) -> _T | None:

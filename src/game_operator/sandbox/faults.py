@@ -278,7 +278,9 @@ def _rate(text: str | None, percent: str) -> float:
     try:
         rate = float(text) / (100 if percent else 1)
     except ValueError:
-        raise ConfigurationError(f"A fault's rate {shown(text)} is no number. Pass one from 0 to 1, or 5%.") from None
+        raise ConfigurationError(
+            f"A fault's rate {shown(text)} is not a number. Pass one from 0 to 1, or 5%."
+        ) from None
     meant = f" For {rate:g} of a hundred write {rate:g}%." if 1 < rate <= _HUNDRED and not percent else ""
     return _checked_rate(rate, meant)
 

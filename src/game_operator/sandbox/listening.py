@@ -27,7 +27,7 @@ def loopback(host: str) -> str:
 def tcp_port(port: int) -> int:
     """Return *port*; raise ConfigurationError if it is none."""
     if not 0 <= port <= _LARGEST_PORT:
-        raise ConfigurationError(f"port {port} is none. Pass 1 to {_LARGEST_PORT}, or port=0 to take a free one.")
+        raise ConfigurationError(f"port {port} is invalid. Pass 1 to {_LARGEST_PORT}, or port=0 to take a free one.")
     return port
 
 
@@ -41,7 +41,7 @@ def listening_socket(host: str, port: int, *, allow_remote: bool) -> socket.sock
     except OSError as failed:
         if failed.errno == errno.EADDRNOTAVAIL or isinstance(failed, socket.gaierror):
             raise ConfigurationError(
-                f"The sandbox cannot listen on {shown(host)}, which is no address of this machine. "
+                f"The sandbox cannot listen on {shown(host)}, which is not an address of this machine. "
                 "Pass one that is, such as 127.0.0.1, or 0.0.0.0 for all."
             ) from failed
         raise ConfigurationError(

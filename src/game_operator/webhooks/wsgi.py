@@ -80,7 +80,7 @@ def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
     if length:
         # Not int() alone, which takes -5, +5, 1_0 and digits of other scripts.
         if not (length.isascii() and length.isdigit() and len(length) < 20):
-            raise _UnreadableError("its Content-Length is no number")
+            raise _UnreadableError("its Content-Length is not a number")
         return _read(stream, limit, int(length))
     if environ.get("HTTP_TRANSFER_ENCODING"):
         # Where the body ends nobody has told us, and a read too many would wait for ever.

@@ -129,7 +129,7 @@ class NeedsTheAmountOfRollbacks(PlainWallet):
             raise InvalidRequestError("no amount in cents")
 
 
-@wrong("refuses a deposit whose wager is no number", must="F11")
+@wrong("refuses a deposit whose wager is not a number", must="F11")
 class NeedsAReadableWager(PlainWallet):
     def _check_shape(self, operation: str, document: dict[str, object]) -> None:
         super()._check_shape(operation, document)
