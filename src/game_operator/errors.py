@@ -348,7 +348,7 @@ class FreeBetRejectedError(BadRequestError):
         elif self.error_code == GrantErrorCode.DUPLICATE_REFERENCE_ID:
             verdict = "This call granted nothing: an earlier call used that reference_id on this instance."
         else:
-            verdict = "Nothing was granted: mend the request, then grant again."
+            verdict = "Nothing was granted: fix the request, then grant again."
         return f"{super().__str__()} {verdict}"
 
 
