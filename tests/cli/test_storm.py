@@ -1039,7 +1039,7 @@ def test_a_replay_needs_the_balances_that_the_trace_begins_with(
 @pytest.mark.parametrize(
     ("known", "warned"),
     [
-        pytest.param([], "", id="none yet, and nobody looks"),
+        pytest.param([], "registers the wallet's for good", id="none yet"),
         pytest.param(["live"], "does not know the source ''; it knows 'live'", id="another"),
         pytest.param([""], "", id="the wallet's"),
     ],
