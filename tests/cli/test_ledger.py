@@ -197,7 +197,7 @@ def test_anomalies_and_their_retry(run: Run, database: str, tmp_path: Path) -> N
         "Refused again with BET_NOT_FOUND: nothing was moved, and the anomaly stays.\n",
     )
     assert "early_deposit" in run("ledger", "anomalies", "--source", "s", "--bodies").out
-    assert run("ledger", "anomalies", "--source", "t").out == "There is nothing to look at.\n"
+    assert run("ledger", "anomalies", "--source", "t").out == "No anomaly matches. Without these options 1 does.\n"
     with SqlLedger(database) as ledger:
         ledger.apply(with_body(withdraw("b1")), terms=Terms(source="s"))
     profile = tmp_path / "profile.toml"
