@@ -5,19 +5,22 @@ import contextlib
 import json
 import resource
 import signal
+import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from game_operator import WebhookCall, WithdrawCall
 from game_operator.caller import WebhookCaller
-from game_operator.cli._http_connections import Connections, most_connections
+from game_operator.cli._http_connections import Connections, LimitedProtocol, most_connections
 from game_operator.cli._keys import KeyFiles, write_pair
 from game_operator.ledger import SqlLedger
 from game_operator.protocol.webhook import read_reply
@@ -153,7 +156,7 @@ def test_a_request_has_to_arrive_in_time(keys: KeyFiles, database: str) -> None:
 
 
 def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
-    """At the limit half requests go first, then a connection between two requests; else the newcomer goes."""
+    """At the limit a connection between two requests goes, then one that has just begun; else the newcomer goes."""
     begun, may_end = threading.Semaphore(0), threading.Event()
 
     async def waits(call: WebhookCall) -> Reply:
@@ -179,7 +182,7 @@ def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
         # A second request that is not there as a whole does not count while the first is under way.
         calls = [connected(whole + HALF_HEADERS)]
         assert begun.acquire(timeout=PATIENCE_SECONDS)
-        for closed in (half, idle):
+        for closed in (idle, half):
             calls.append(connected(whole + HALF_HEADERS))
             assert closed.is_closed()
             assert begun.acquire(timeout=PATIENCE_SECONDS)
@@ -189,6 +192,99 @@ def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
         assert [read_reply(call.reply()[2]).code for call in calls] == [None] * 3
         assert read_reply(connected(whole).reply()[2]).code is None  # Now it counts.
         assert calls[0].is_closed()
+
+
+class _Watched(Connections):
+    """Connections that report each peer that does not read."""
+
+    def __init__(self, most: int, request_seconds: float, now: Callable[[], float]) -> None:
+        super().__init__(most, request_seconds, now)
+        self.reported = threading.Semaphore(0)
+        self.reads_on = False
+        self.gone: set[LimitedProtocol] = set()
+
+    def stalled(self, connection: LimitedProtocol) -> None:
+        super().stalled(connection)
+        self.reads_on = self.reads_on or not connection.flow.read_paused
+        self.reported.release()
+
+    def closed(self, connection: LimitedProtocol) -> None:
+        super().closed(connection)
+        self.gone.add(connection)
+
+
+def _never_reads(port: int) -> socket.socket:
+    """Return a connection that has sent 3000 small requests, and does not read the answers."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+    peer.connect(("127.0.0.1", port))
+    peer.sendall(request_bytes("/", b"", {}, method="GET") * 3000)
+    return peer
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_peers_that_do_not_read_their_answers_are_closed(
+    loop: str, keys: KeyFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that sends requests and never reads makes room at the limit, and below it is closed in time."""
+    now = 0.0
+    connections = _Watched(2, 10, lambda: now)
+
+    class Narrow(connections.protocol_class()):  # type: ignore[misc]  # It is made at run time.
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            super().connection_made(transport)
+
+    async def sweeps(call: WebhookCall) -> Reply:
+        connections.close_late()
+        return success(balance_cents=100)
+
+    with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
+        whole = request_bytes("/player-balance", BODY, {"Signature": service.signature(BODY).decode()})
+    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(keys.public)), AsyncHandler(sweeps))
+    with asgi_server(app, http=Narrow, loop=loop) as port, _never_reads(port), _never_reads(port):
+        for _ in range(2):
+            assert connections.reported.acquire(timeout=PATIENCE_SECONDS)
+        assert not connections.reads_on  # More requests wait in the socket, not in our memory.
+        with RawClient(port) as honest:
+            for moment, gone in ((9.9, 1), (10.0, 2)):
+                now = moment
+                honest.send(whole * 3)  # Those who read may pipeline.
+                assert [read_reply(honest.reply()[2]).code for _ in range(3)] == [None] * 3
+                assert len(connections.gone) == gone
+    lines = [record.getMessage() for record in caplog.records if record.name == "game_operator.serve"]
+    assert [line.partition(",")[0] for line in lines] == [
+        "All 2 connections were in use",
+        "A peer did not read its answers for 10 s",
+    ]
+    assert not [record for record in caplog.records if record.name == "uvicorn.error" and record.levelname == "ERROR"]
+
+
+def test_a_burst_closes_idle_connections_first() -> None:
+    """Requests that have just begun stay; one that has waited over a second goes before an idle one."""
+    now = 0.0
+    connections = Connections(2, 10, lambda: now)
+    closed: list[str] = []
+
+    def opened(name: str, *, is_idle: bool = False) -> Any:
+        each = Mock(peer=name, **{"transport.abort": lambda: closed.append(name)})
+        connections.opened(each)
+        if is_idle:
+            connections.arrived(each)
+            connections.answered(each)
+        return each
+
+    opened("idle", is_idle=True)
+    opened("begun")
+    opened("newcomer")
+    assert closed == ["idle"]
+    opened("in the same burst")
+    assert closed == ["idle", "begun"]
+    opened("idle, too", is_idle=True)
+    assert closed == ["idle", "begun", "newcomer"]
+    now = 1.1
+    opened("later")
+    assert closed[3:] == ["in the same burst"]
 
 
 def test_how_many_connections_there_may_be(run: Run, keys: KeyFiles, database: str) -> None:

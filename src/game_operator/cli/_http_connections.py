@@ -7,11 +7,12 @@ uvicorn waits for the rest of a request without end, and opens connections until
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from itertools import takewhile
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from game_operator.errors import ConfigurationError, shown
 
@@ -78,12 +79,14 @@ class Connections:
     """
     The open connections: how many there may be, and how long each has to send a request.
 
-    At the limit a new connection takes the place of the one that has waited longest: for the rest of its request, or
-    else, between requests, for the next one. A connection whose call is under way is never closed.
+    At the limit a new connection takes the place of another one, in this order: one whose peer does not read its
+    answers, one that has waited over a second for the rest of a request, one between requests, one that has waited
+    less. Within each, the oldest goes first. A call under way is closed only if its peer does not read.
 
     Args:
         most: How many connections may be open at once.
-        request_seconds: How long a request may take to arrive, from the connection or its first byte to its last byte.
+        request_seconds: How long a request may take to arrive, from the connection or its first byte to its last byte,
+            and how long a peer may leave its answers unread.
         now: A clock in seconds.
     """
 
@@ -94,11 +97,17 @@ class Connections:
         self._open: set[LimitedProtocol] = set()
         # Since when each waits, the longest first.
         self._unfinished: dict[LimitedProtocol, float] = {}
+        self._stalled: dict[LimitedProtocol, float] = {}
         self._idle: dict[LimitedProtocol, None] = {}
         self._late = _RareLine(
             "A request did not arrive within %g s, so its connection was closed: %d since the last such line, the last "
             "one from %s. Half requests can shut honest callers out. Find out who sends them, or change "
             "--request-timeout.",
+            request_seconds,
+        )
+        self._unread = _RareLine(
+            "A peer did not read its answers for %g s, so its connection was closed: %d since the last such line, the "
+            "last one from %s. Find out who sends requests and does not read the answers.",
             request_seconds,
         )
         self._full = _RareLine(
@@ -125,12 +134,30 @@ class Connections:
         """Count a new connection, and make room for it if there is none."""
         self._open.add(connection)
         if len(self._open) > self._most:
-            last = next(iter(self._unfinished or self._idle), connection)
+            last = self._least_needed() or connection
             self._full.occurred(last.peer, self._now())
             self._close(last)
             if last is connection:
                 return
         self._unfinished[connection] = self._now()
+
+    def _least_needed(self) -> "LimitedProtocol | None":
+        if self._stalled:
+            return next(iter(self._stalled))
+        oldest = next(iter(self._unfinished), None)
+        # In a burst all requests have just begun: idle connections go before them.
+        if oldest is not None and self._unfinished[oldest] <= self._now() - _GRACE_SECONDS:
+            return oldest
+        return next(iter(self._idle), oldest)
+
+    def stalled(self, connection: "LimitedProtocol") -> None:
+        """Note that the peer does not read, and that more answers than fit wait for it."""
+        if connection in self._open:
+            self._stalled.setdefault(connection, self._now())
+
+    def reads_again(self, connection: "LimitedProtocol") -> None:
+        """Note that the peer has read what waited for it."""
+        self._stalled.pop(connection, None)
 
     def waits_for_rest(self, connection: "LimitedProtocol") -> None:
         """Note that a request has begun to arrive."""
@@ -152,10 +179,11 @@ class Connections:
         """Forget a connection."""
         self._open.discard(connection)
         self._unfinished.pop(connection, None)
+        self._stalled.pop(connection, None)
         self._idle.pop(connection, None)
 
     def close_late(self) -> None:
-        """Close each connection whose request did not arrive in time."""
+        """Close each connection whose request did not arrive, or whose answers were not read, in time."""
         now = self._now()
         late = now - self._request_seconds
         for connection, since in list(takewhile(lambda each: each[1] <= late, self._unfinished.items())):
@@ -163,12 +191,31 @@ class Connections:
                 continue
             self._late.occurred(connection.peer, now)
             self._close(connection)
-        for line in (self._late, self._full):
+        for connection in [each for each, since in self._stalled.items() if since <= late]:
+            self._unread.occurred(connection.peer, now)
+            self._close(connection)
+        for line in (self._late, self._unread, self._full):
             line.log_if_due(now)
 
     def _close(self, connection: "LimitedProtocol") -> None:
         self.closed(connection)
         connection.transport.abort()
+
+
+class _PatientFlow(FlowControl):
+    """
+    Reads no more while requests wait for their turn.
+
+    uvicorn reads again after each answer, and its queue of requests grows as fast as a peer can send them.
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -184,6 +231,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _in_headers = _in_request = False
     #: Requests that are there and not answered.
     _under_way = 0
+    _answering: RequestResponseCycle | None = None
 
     @property
     def peer(self) -> str:
@@ -197,11 +245,22 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         super().connection_made(transport)
+        self.flow = _PatientFlow(transport, self.pipeline)
         self.open_connections.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open_connections.closed(self)
+        if self._answering is not None:
+            self._answering.disconnected = True  # uvicorn tells the newest request alone, and the others log errors.
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.open_connections.stalled(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.open_connections.reads_again(self)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -229,10 +288,16 @@ class LimitedProtocol(HttpToolsProtocol):
         self.open_connections.arrived(self)
         super().on_message_complete()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # uvicorn's own.
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
     # uvicorn's own: should it go, a connection with a second request counts as busy for ever, and a test fails.
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if not self.pipeline:
+            self.flow.resume_reading()  # uvicorn asks for it before it takes the last one from its queue.
         self._under_way = max(0, self._under_way - 1)
         if self._in_request and not self._under_way:
             self.open_connections.waits_for_rest(self)
