@@ -272,6 +272,35 @@ def _closing_when_asked(connection: Connection) -> None:
             return
 
 
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "in the socket"])
+def test_over_aiohttp_what_is_left_answers_no_look_up(is_read: bool, private_key: RSAPrivateKey) -> None:
+    """NOT_FOUND names no id: one that arrives between two calls is dropped, whether the loop has read it or not."""
+    has_asked, has_sent = threading.Event(), threading.Event()
+
+    def script(connection: Connection) -> None:
+        connection.send(found(connection.read_request()))
+        has_asked.wait(5)
+        connection.send(response_bytes(200, b'{"status":"NOT_FOUND"}'))
+        has_sent.set()
+
+    async def scenario(caller: _Caller) -> Any:
+        await caller.look_up("bet-1")
+        has_asked.set()
+        assert has_sent.wait(5)  # It blocks the loop, which reads nothing meanwhile.
+        if is_read:
+            await anyio.sleep(0.02)
+        return await caller.look_up("bet-2"), await caller.look_up("bet-3")
+
+    def knows(connection: Connection) -> None:
+        while request := connection.read_request():
+            connection.send(found(request))
+
+    with HostileServer(script, knows) as server:
+        looked_up = _run("aiohttp", scenario, server, private_key)
+        assert [bet.reference_id for bet in looked_up] == ["bet-2", "bet-3"]
+        assert [len(connection.requests) for connection in server.connections] == [1, 2]  # A clean one is kept.
+
+
 @pytest.mark.parametrize("bare", [SimpleNamespace(), SimpleNamespace(client=SimpleNamespace(connector=object()))])
 def test_an_aiohttp_that_hides_its_connections_gets_a_new_one_for_each_call(bare: Any) -> None:
     """Without its private attribute a grant asks for its connection to be closed, too (docs/decisions/0028)."""

@@ -8,6 +8,7 @@ connection is closed.
 """
 
 import inspect
+import select
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
@@ -148,7 +149,7 @@ class YourTransport:
         if not kinds.isdisjoint(_IN_PROCESS):
             return
         if "AiohttpTransport" in kinds:
-            known = not is_grant or _close_idle(transport, request.url)
+            known = _close_idle(transport, request.url, every=is_grant)
         else:
             pools = list(_pools_in(transport))
             known = bool(pools) and not self._blind
@@ -161,12 +162,13 @@ class YourTransport:
         self._blind = True
 
 
-def _close_idle(transport: Any, url: Any) -> bool:
+def _close_idle(transport: Any, url: Any, *, every: bool) -> bool:
     """
     Close the connections to *url*'s host that aiohttp keeps, and return whether that was possible.
 
-    What arrives between two calls waits in aiohttp's parser, half an answer where nobody can see it. So a grant takes a
-    new connection. A look-up need not: an answer to another one has another id.
+    Half the head of an answer that arrives between two calls waits in aiohttp's parser, where nobody can see it. So a
+    grant takes a new connection, and *every* one is closed. A look-up keeps those without a sign of an answer: aiohttp
+    makes a new parser for each request, so that the other half of a head is an error and no answer.
     """
     session: Any = getattr(transport, "client", None)
     if not hasattr(session, "connector"):
@@ -175,9 +177,31 @@ def _close_idle(transport: Any, url: Any) -> bool:
     if not isinstance(kept, dict):
         return False
     for key in [key for key in kept if key.host == url.host]:
-        for protocol, _ in kept.pop(key):
-            protocol.close()
+        held = kept[key]
+        left_over = [each for each in held if every or _has_arrived(each[0])]
+        for each in left_over:
+            held.remove(each)
+            each[0].close()
+        if not held:
+            del kept[key]
     return True
+
+
+def _has_arrived(protocol: Any) -> bool:
+    """Return whether an idle connection of aiohttp holds what arrived since its answer, read or not."""
+    if getattr(protocol, "should_close", True):
+        return True
+    sock = protocol.transport and protocol.transport.get_extra_info("socket")
+    # A closed connection can be read, too: aiohttp would only find that out when it writes.
+    return sock is None or sock.fileno() < 0 or _is_readable(sock.fileno())
+
+
+def _is_readable(descriptor: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows, where select takes any descriptor.
+        return bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _pools_in(transport: Any, depth: int = 3) -> Iterator[Any]:
