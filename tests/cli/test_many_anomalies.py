@@ -3,11 +3,13 @@
 import time
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.cli import _anomalies
+from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
@@ -172,6 +174,37 @@ def test_several_are_retried(run: Run, database: str) -> None:
     told = run("ledger", "retry", 3, 6)
     assert (told.code, told.out.splitlines()[0]) == (1, "3: It was carried out.")
     assert told.out.splitlines()[-1] == "Resolved: 1 of 2."
+
+
+def test_an_unknown_source_is_one_of_many(run: Run, database: str) -> None:
+    """The others are paid, and a retry that is refused is not one more call of the service."""
+    with SqlLedger(database) as ledger:
+        kept = ledger.keep_anomaly("deposit", "unknown_source", encode_call(deposit("a-1")), source="other")
+        assert kept is None
+    told = run("ledger", "retry", 7, 1, "--json")
+    unknown, paid = told.document["retried"]
+    assert (told.code, unknown["id"], unknown["resolved"], paid["applied"]) == (1, 7, False, True)
+    assert "ledger add-source other" in unknown["error"]
+    assert run("ledger", "retry", 7).code == 1
+    with SqlLedger(database) as ledger:
+        assert [record.seen for record in ledger.anomalies(source="other")] == [1]
+
+
+def test_what_was_done_before_a_failure_is_shown(run: Run, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger fails at the second of three."""
+    retry = SqlLedger.retry
+
+    def fails_at_2(self: SqlLedger, anomaly_id: int, *args: Any, **options: Any) -> Any:
+        if anomaly_id == 2:
+            raise LedgerUnavailableError("It is gone.")
+        return retry(self, anomaly_id, *args, **options)
+
+    monkeypatch.setattr(SqlLedger, "retry", fails_at_2)
+    told = run("ledger", "retry", 1, 2, 3)
+    assert told.code != 0
+    assert told.out.splitlines() == ["1: It was carried out.", "Resolved: 1 of 1."]
+    assert "It is gone." in told.err
+    assert waiting(database) == [2, 3, 4, 5, 6]
 
 
 def test_all_that_match_are_retried_and_no_stranger_is_paid(run: Run, database: str) -> None:

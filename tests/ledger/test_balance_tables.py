@@ -19,7 +19,7 @@ from tests.support.calls import withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 
 TABLE = TableAccounts(table="players", key="id", balance="balance")
-OWNED = r"are moved by the ledger with the table prefix game_operator_ already.*table_prefix='game_operator_'"
+OWNED = r"are moved by the ledger with the table prefix game_operator_ already.*Pass that table_prefix"
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import typer
 
 from game_operator.cli._output import say, write_document
 from game_operator.cli._wording import told
-from game_operator.errors import ConfigurationError, RetryRefusedError, shown
+from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.ledger import Outcome, SqlLedger, Terms
 
-__all__ = ["Chosen", "check_kinds", "no_match", "retried_or_not", "tell_none", "tell_retries", "tell_retry"]
+__all__ = ["Chosen", "check_kinds", "no_match", "retried_each", "tell_none", "tell_retries", "tell_retry"]
 __all__ += ["without_filters"]
 
 
@@ -113,11 +113,31 @@ def _is_person() -> bool:
     return sys.stdin.isatty()
 
 
-def retried_or_not(ledger: "SqlLedger", anomaly_id: int, terms: "Terms", *, accept_foreign: bool) -> dict[str, Any]:
+def retried_each(
+    ledger: "SqlLedger", ids: list[int], terms: "Terms", *, accept_foreign: bool, as_json: bool
+) -> list[dict[str, Any]]:
+    """
+    Apply the calls of anomalies again, and return what came of each.
+
+    Raises:
+        LedgerError: The ledger cannot go on; what was done until then is shown.
+    """
+    done: list[dict[str, Any]] = []
+    try:
+        for each in ids:
+            result = _retried_or_not(ledger, each, terms, accept_foreign=accept_foreign)
+            done.append(result)
+    except LedgerError:
+        tell_retries(done, as_json=as_json)
+        raise
+    return done
+
+
+def _retried_or_not(ledger: "SqlLedger", anomaly_id: int, terms: "Terms", *, accept_foreign: bool) -> dict[str, Any]:
     """Apply the call of an anomaly again, and return what came of it, or why it cannot be retried."""
     try:
         outcome = ledger.retry(anomaly_id, terms, accept_foreign=accept_foreign)
-    except RetryRefusedError as refused:
+    except (RetryRefusedError, UnknownSourceError) as refused:
         return {"id": anomaly_id, "resolved": False, "error": told(refused)}
     return _document(anomaly_id, outcome)
 

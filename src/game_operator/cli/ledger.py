@@ -16,7 +16,7 @@ from game_operator.cli._anomalies import (
     Chosen,
     check_kinds,
     no_match,
-    retried_or_not,
+    retried_each,
     tell_none,
     tell_retries,
     tell_retry,
@@ -369,7 +369,7 @@ def retry(
         if not (ids := chosen.ids_in(ledger, "Retry", as_json=as_json)):
             tell_none(ledger, filters, {"retried": []}, as_json=as_json)
             return ExitCode.FINE
-        retried = [retried_or_not(ledger, each, terms, accept_foreign=accept_foreign) for each in ids]
+        retried = retried_each(ledger, ids, terms, accept_foreign=accept_foreign, as_json=as_json)
     tell_retries(retried, as_json=as_json)
     return ExitCode.FINE if all(each["resolved"] for each in retried) else ExitCode.SAID_NO
 

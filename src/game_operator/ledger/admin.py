@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from game_operator.ledger.accounts import AccountsSpec, account_asked_for
 from game_operator.ledger.address import is_postgres
-from game_operator.ledger.anomalies import Anomalies, AnomalyRecord, Wanted, keep_anomaly, retried
+from game_operator.ledger.anomalies import Anomalies, AnomalyRecord, Wanted, keep_anomaly
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
 from game_operator.ledger.elsewhere import is_marked
 from game_operator.ledger.history import AccountHistory, BetHistory, Histories, bets_before
@@ -166,9 +166,10 @@ class SqlAdmin(ABC):
 
         Raises:
             RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
+            UnknownSourceError: The ledger does not know the source of the anomaly.
         """
-        record = self._read(lambda: self._tables.anomalies.one(anomaly_id))
-        call, its_terms, _ = retried(record, terms, accept_foreign=accept_foreign)
+        tables = self._tables.anomalies
+        call, its_terms, _ = self._read(lambda: tables.to_retry(anomaly_id, terms, accept_foreign=accept_foreign))
         outcome = self.apply(call, terms=its_terms)
         if not outcome.refused:
             self.resolve(anomaly_id)
@@ -316,8 +317,8 @@ class AsyncSqlAdmin(ABC):
 
     async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
         """Apply the call of an anomaly again, as ``SqlLedger.retry`` does."""
-        record = await self._read(lambda: self._tables.anomalies.one(anomaly_id))
-        call, its_terms, _ = retried(record, terms, accept_foreign=accept_foreign)
+        tables = self._tables.anomalies
+        call, its_terms, _ = await self._read(lambda: tables.to_retry(anomaly_id, terms, accept_foreign=accept_foreign))
         outcome = await self.apply(call, terms=its_terms)
         if not outcome.refused:
             await self.resolve(anomaly_id)

@@ -12,6 +12,7 @@ from game_operator.ledger.book import UNKNOWN_SOURCE, Anomaly, Book, Changes, It
 from game_operator.ledger.queries import OF_SOURCE
 from game_operator.ledger.schema import check_writer
 from game_operator.ledger.script import Dialect, Execute, Step
+from game_operator.ledger.sources import Sources, refusal
 from game_operator.models.webhooks import WebhookCall
 from game_operator.protocol.webhook import read_call
 
@@ -174,6 +175,19 @@ class Anomalies:
         if not rows:
             raise RetryRefusedError(f"There is no anomaly {anomaly_id}. List them with anomalies().")
         return record_of(rows[0])
+
+    def to_retry(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Generator[Step, Any, Item]:
+        """
+        Return the call of an anomaly as ``retried`` does.
+
+        Raises:
+            UnknownSourceError: The ledger does not know its source. To apply it would count it as seen again.
+        """
+        item = retried((yield from self.one(anomaly_id)), terms, accept_foreign=accept_foreign)
+        known = yield from Sources("sqlite", self._prefix).load()  # The same statement for every kind.
+        if known and item.terms.source not in known:
+            raise refusal(item.terms.source, known)
+        return item
 
     def resolve(self, ids: Iterable[int], dialect: Dialect) -> Generator[Step, Any, None]:
         """Mark anomalies as resolved now, unless they are already."""
