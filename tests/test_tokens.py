@@ -5,6 +5,7 @@ import copy
 import hmac
 import json
 import pickle
+import traceback
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -914,3 +915,23 @@ def test_a_built_token_launches(tokens: SessionTokenBuilder) -> None:
     token = tokens.build(player_id="p1", instance_id="i1")
     url = launch_url("https://play.example/?lang=de&t={token}", token)
     assert tokens.decode(url.partition("&t=")[2], instance_id="i1").player_id == "p1"
+
+
+def test_a_key_in_place_of_the_operator_id_is_refused_and_not_shown(
+    private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would travel as iss in each token: as in a client, for which such an id would not do either."""
+    pem = "-----BEGIN PRIVATE KEY-----\\nMIIEvQ-secret\\n-----END PRIVATE KEY-----"
+    monkeypatch.setenv("GAME_OPERATOR_ID", pem)
+    for build in (
+        lambda: SessionTokenBuilder(pem, private_key),
+        lambda: SessionTokenBuilder.from_env(private_key=private_key),
+    ):
+        with pytest.raises(ConfigurationError, match=r"looks like a key, which is not shown") as info:
+            build()
+        shown = traceback.TracebackException.from_exception(info.value, capture_locals=True)
+        frames = [frame for frame in shown.stack if "/src/game_operator/" in frame.filename]
+        assert frames
+        assert not [frame for frame in frames if "MIIEvQ-secret" in str(frame.locals)]
+    with pytest.raises(ConfigurationError, match="without a colon"):
+        SessionTokenBuilder("ac:me", private_key)

@@ -32,7 +32,7 @@ from game_operator.protocol.session_token import (
     signing_input,
 )
 from game_operator.signers.api import AsyncSigner, Signer
-from game_operator.signers.environment import environment_settings
+from game_operator.signers.environment import environment_settings, operator_id_problem
 from game_operator.signers.keys import (
     KeySource,
     LocalSigner,
@@ -69,7 +69,8 @@ class SessionTokenBuilder:
         clock: Returns Unix seconds; for tests.
 
     Raises:
-        ConfigurationError: The lifetime cannot be granted; ``SigningKeyError`` if it is the key.
+        ConfigurationError: The lifetime cannot be granted, or the operator id is none; ``SigningKeyError`` if it is the
+            key.
     """
 
     def __init__(
@@ -89,6 +90,9 @@ class SessionTokenBuilder:
         finally:
             # Error trackers show the locals of every frame that an error passes.
             del private_key, passphrase, public_key
+        if operator_id != "" and (problem := operator_id_problem(operator_id)) is not None:
+            del operator_id  # It may be a key, too.
+            raise problem
         self._operator_id = _text(operator_id, "operator_id")
         self._lifetime = _checked_lifetime(lifetime)
         self._key_id = None if key_id is None else _text(key_id, "key_id")

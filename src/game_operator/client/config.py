@@ -11,7 +11,7 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import CallSettings
 from game_operator.protocol.http import is_loopback
 from game_operator.protocol.retry import LONGEST_SECONDS, RetryPolicy
-from game_operator.signers.environment import environment_settings
+from game_operator.signers.environment import environment_settings, operator_id_problem
 
 __all__ = [
     "DEFAULT_POLICY",
@@ -27,11 +27,9 @@ __all__ = [
     "policy_of",
 ]
 
-_OPERATOR_ID = re.compile(r"[\x21-\x39\x3b-\x7e](?:[\x20-\x39\x3b-\x7e]*[\x21-\x39\x3b-\x7e])?\Z")
 #: A name, an IPv4 or a bracketed IPv6 address, and perhaps a port: neither empty, nor a template that nobody filled in.
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
 _AUTHORITY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?\Z")
-_LONGEST_OPERATOR_ID = 1000
 _USER_AGENT = f"game-operator/{__version__}"
 
 
@@ -143,23 +141,6 @@ def _split(text: str) -> SplitResult:
     return parts
 
 
-def _operator_id_problem(text: object) -> Exception | None:
-    if not isinstance(text, str):
-        return TypeError(f"operator_id must be a str, not {type(text).__name__}")
-    if "-----BEGIN" in text or len(text) > _LONGEST_OPERATOR_ID:
-        # On one line, with line breaks written as \n, a key would pass for an id and travel in each request.
-        return ConfigurationError(
-            f"operator_id has {len(text)} characters and looks like a key, which is not shown. Pass the id that the "
-            f"provider gave you, of at most {_LONGEST_OPERATOR_ID} characters, and the key as private_key."
-        )
-    if not _OPERATOR_ID.match(text):
-        return ConfigurationError(
-            f"operator_id {shown(text)} cannot be used. It must be printable ASCII without a colon (the signed string "
-            "<operator_id>:<bet_id> would be ambiguous) and without spaces around it."
-        )
-    return None
-
-
 def checked_seconds(name: str, value: float) -> float:
     """
     Return *value* as positive, finite seconds.
@@ -205,7 +186,7 @@ def call_settings(
     *, operator_id: str, timeout: float, deadline: float | None, retries: RetryPolicy | int
 ) -> CallSettings:
     """Return what all calls of a client have in common, checked."""
-    if (problem := _operator_id_problem(operator_id)) is not None:
+    if (problem := operator_id_problem(operator_id)) is not None:
         del operator_id  # It may be a key, and error trackers show the locals of every frame.
         raise problem
     return CallSettings(

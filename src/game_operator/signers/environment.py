@@ -1,14 +1,17 @@
-"""An operator's settings in the environment: the same variables for a client and for session tokens."""
+"""An operator's settings: the same variables and the same operator id for a client and for session tokens."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, shown
 
-__all__ = ["environment_settings"]
+__all__ = ["environment_settings", "operator_id_problem"]
 
+_OPERATOR_ID = re.compile(r"[\x21-\x39\x3b-\x7e](?:[\x20-\x39\x3b-\x7e]*[\x21-\x39\x3b-\x7e])?\Z")
+_LONGEST_OPERATOR_ID = 1000
 _VARIABLES = {
     "base_url": "GAME_OPERATOR_BASE_URL",
     "operator_id": "GAME_OPERATOR_ID",
@@ -58,3 +61,21 @@ def _settings_or_problem(
         names = ", ".join(missing).replace(_VARIABLES["private_key"], f"{_KEY_FILE} (or {_VARIABLES['private_key']})")
         return f"Not set in the environment: {names}. Set them, or pass the arguments."
     return settings
+
+
+def operator_id_problem(text: object) -> Exception | None:
+    """Return why *text* cannot be an operator id, or None; a key in its place is not shown."""
+    if not isinstance(text, str):
+        return TypeError(f"operator_id must be a str, not {type(text).__name__}")
+    if "-----BEGIN" in text or len(text) > _LONGEST_OPERATOR_ID:
+        # On one line, with line breaks written as \n, a key would pass for an id and travel in each request.
+        return ConfigurationError(
+            f"operator_id has {len(text)} characters and looks like a key, which is not shown. Pass the id that the "
+            f"provider gave you, of at most {_LONGEST_OPERATOR_ID} characters, and the key as private_key."
+        )
+    if not _OPERATOR_ID.match(text):
+        return ConfigurationError(
+            f"operator_id {shown(text)} cannot be used. It must be printable ASCII without a colon (the signed string "
+            "<operator_id>:<bet_id> would be ambiguous) and without spaces around it."
+        )
+    return None
