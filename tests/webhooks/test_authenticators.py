@@ -4,6 +4,7 @@ import hmac
 import json
 import pickle
 import time
+import traceback
 import warnings
 from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS, PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from game_operator import Profile
 from game_operator.errors import ConfigurationError, SigningKeyError, WebhookSignatureError
@@ -501,3 +503,36 @@ def test_accepting_everybody_warns_once(monkeypatch: pytest.MonkeyPatch) -> None
         warnings.simplefilter("error")
         assert repr(AcceptUnsigned()) == "AcceptUnsigned()"
     assert _asked(everybody) == ""
+
+
+def test_a_private_key_in_a_wrong_place_is_not_shown(private_key: RSAPrivateKey) -> None:
+    """Not by an error tracker either, which shows the locals of every frame and what was half built."""
+    pem = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    public = private_key.public_key()
+    builds: list[Callable[[], object]] = [
+        lambda: RsaSignature(pem),
+        lambda: RsaSignature([pem]),
+        lambda: RsaSignature({"a": pem}),  # type: ignore[arg-type]
+        lambda: RsaSignature(public, header=pem),
+    ]
+    for build in builds:
+        with pytest.raises((ConfigurationError, TypeError)) as info:
+            build()
+        told = traceback.TracebackException.from_exception(info.value, capture_locals=True)
+        frames = [frame for frame in told.stack if "/src/game_operator/" in frame.filename]
+        assert frames
+        assert pem.splitlines()[3] not in str(info.value) + "".join(str(frame.locals) for frame in frames)
+
+
+@pytest.mark.parametrize("kind", [RsaSignature, HmacSignature, IpAllowList])
+def test_what_was_not_built_has_a_repr(kind: type) -> None:
+    assert kind.__name__ in repr(kind.__new__(kind))
+
+
+@pytest.mark.parametrize("networks", [None, 5, [5], [b"10.0.0.1"], [None]])
+def test_networks_are_texts(networks: Any) -> None:
+    """A number would be read as an address: 5 as 0.0.0.5."""
+    with pytest.raises(TypeError, match="network"):
+        IpAllowList(networks)
+    with pytest.raises(TypeError, match="network"):
+        IpAllowList(["10.0.0.1"], trusted_proxies=networks)

@@ -120,21 +120,18 @@ class RsaSignature:
         *,
         header: str | None = None,
     ) -> None:
-        single = isinstance(public_keys, Path | str | bytes | RSAPublicKey)
-        if not single and (isinstance(public_keys, Mapping) or not isinstance(public_keys, Iterable)):
-            raise TypeError(
-                "public_keys must be a Path, a PEM, an RSAPublicKey or a list of them, not "
-                f"{type(public_keys).__name__}{_told(public_keys)}. Pass RsaSignature(Path('service.pub.pem'))."
-            )
-        sources: Any = [public_keys] if single else list(public_keys)  # type: ignore[arg-type]  # mypy forgets *single*.
-        if not sources:
-            raise ConfigurationError("RsaSignature needs the service's public key; ask the provider for it")
-        self._keys = tuple(map(load_public_key, sources))
-        self._header = _header_name(header)
+        try:
+            self._keys = _loaded_keys(public_keys)
+            self._header = _header_name(header)
+        finally:
+            # Error trackers show the locals of every frame, and a private key may have been passed in their place.
+            del public_keys, header
         self._lock = Lock()
         self._diagnosed_at = -_SECONDS_BETWEEN_DIAGNOSES
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_diagnosed_at"):
+            return object.__repr__(self)  # An error tracker shows an authenticator whose construction failed.
         return f"RsaSignature({len(self._keys)} key{'s'[: len(self._keys) > 1]})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -175,6 +172,22 @@ class RsaSignature:
             return True
 
 
+def _loaded_keys(public_keys: Any) -> tuple[RSAPublicKey, ...]:  # Whatever the user passes.
+    try:
+        single = isinstance(public_keys, Path | str | bytes | RSAPublicKey)
+        if not single and (isinstance(public_keys, Mapping) or not isinstance(public_keys, Iterable)):
+            raise TypeError(
+                "public_keys must be a Path, a PEM, an RSAPublicKey or a list of them, not "
+                f"{type(public_keys).__name__}{_told(public_keys)}. Pass RsaSignature(Path('service.pub.pem'))."
+            )
+        keys = tuple(map(load_public_key, [public_keys] if single else public_keys))
+    finally:
+        del public_keys
+    if not keys:
+        raise ConfigurationError("RsaSignature needs the service's public key; ask the provider for it")
+    return keys
+
+
 def _rsa_signature(pems: list[bytes], header: str | None) -> RsaSignature:
     return RsaSignature(pems, header=header)
 
@@ -190,7 +203,9 @@ def _verifies(key: RSAPublicKey, signature: bytes, body: bytes) -> bool:
 def _header_name(header: Any) -> str | None:  # Whatever the user passes.
     if header is None or (isinstance(header, str) and header.isascii() and header.strip() and header.isprintable()):
         return header
-    raise ConfigurationError(f"header must be the name of a header, not {shown(header)}.")
+    given = "a key" if "-----BEGIN" in str(header) else shown(header)
+    del header
+    raise ConfigurationError(f"header must be the name of a header, not {given}.")
 
 
 def _signature_in(request: WebhookRequest, header: str) -> bytes:
@@ -233,6 +248,8 @@ class HmacSignature:
             raise ConfigurationError("HmacSignature needs a secret of at least 16 bytes, as bytes")
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_header"):
+            return object.__repr__(self)  # As RsaSignature does.
         return f"HmacSignature({len(self._secrets)} secret{'s'[: len(self._secrets) > 1]})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -268,6 +285,7 @@ class IpAllowList:
 
     Raises:
         ConfigurationError: A network is none, or there is none at all.
+        TypeError: *networks* is no list, or one of them no text.
     """
 
     __slots__ = ("_is_logged", "_networks", "_proxies", "_trust_chunked")
@@ -285,6 +303,8 @@ class IpAllowList:
             raise ConfigurationError("IpAllowList needs at least one network; an empty list would refuse every call")
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_is_logged"):
+            return object.__repr__(self)  # As RsaSignature does.
         return f"IpAllowList([{', '.join(map(str, self._networks))}])"
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:  # noqa: ARG002 - the Protocol's
@@ -323,8 +343,14 @@ class IpAllowList:
 def _parsed_networks(networks: Iterable[str]) -> tuple[_Network, ...]:
     if isinstance(networks, str):
         raise ConfigurationError(f"give a list of networks, not the text {shown(networks)}")
+    if not isinstance(networks, Iterable):
+        raise TypeError(f"give a list of networks, not {type(networks).__name__}")
+    given = tuple(networks)
+    for each in given:
+        if not isinstance(each, str | _Network | _Address):  # A number would be read as an address: 5 as 0.0.0.5.
+            raise TypeError(f"a network must be a str such as '198.51.100.0/24', not {type(each).__name__}")
     try:
-        return tuple(ip_network(each) for each in networks)
+        return tuple(map(ip_network, given))
     except (TypeError, ValueError) as wrong:
         raise ConfigurationError(f"{wrong}; write an address or a network such as 198.51.100.0/24") from None
 
