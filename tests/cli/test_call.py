@@ -240,4 +240,9 @@ def test_a_piece_that_nobody_guesses_is_cut_out() -> None:
     signature = urlsafe_b64encode(bytes(range(256))).rstrip(b"=")
     assert left_out(b"a " + signature + b" b", signature) == b"a [left out] b"
     assert signature[40:90] not in left_out(signature[5:150], signature)
-    assert left_out(signature[:31] + b" " + signature.swapcase(), signature).startswith(signature[:31])
+    assert left_out(signature[:15] + b"! " + signature.swapcase(), signature).startswith(signature[:15])
+    lines = b"\n".join(signature[place : place + 24] for place in range(0, len(signature), 24))
+    letters = json.dumps(list(signature.decode())).encode()
+    for echo in (lines, lines.translate(bytes.maketrans(b"-_", b"+/")), letters):
+        plain = left_out(echo, signature).translate(bytes.maketrans(b"+/", b"-_"), b'\n", []')
+        assert not any(signature[place : place + 31] in plain for place in range(len(signature) - 30))

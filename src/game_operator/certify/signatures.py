@@ -5,12 +5,13 @@ A signature is as good as money: with it, and the body, anybody is paid by each 
 seen the call.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from game_operator.certify.carrier import Carried, Parcel
 from game_operator.certify.wire import Seal
+from game_operator.protocol.echoes import REMOVED, without_echoes
 from game_operator.protocol.http import HeaderPairs
 
 __all__ = ["LEFT_OUT", "ODD", "left_out", "signer_of", "without_signatures"]
@@ -19,9 +20,7 @@ __all__ = ["LEFT_OUT", "ODD", "left_out", "signer_of", "without_signatures"]
 LEFT_OUT: Final = b"[left out]"
 #: In place of a signer: nobody signs so but this scenario.
 ODD: Final = "odd"
-#: Nobody guesses so many characters: a signature that lacks them is worth nothing.
-_PIECE: Final = 32
-_ALPHABETS: Final = (bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/"))
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 
 def signer_of(seal: Seal) -> str:
@@ -37,28 +36,19 @@ def without_signatures(parcel: Parcel, carried: Carried, header: bytes) -> tuple
         return parcel.headers, carried
     signatures = {value for name, value in parcel.headers if name.lower() == header.lower()}
     headers = tuple((name, LEFT_OUT if value in signatures else value) for name, value in parcel.headers)
-    pieces = [piece for signature in signatures for piece in _pieces(signature)]
-    answer, problem = carried.answer, _cut(carried.problem.encode(errors="backslashreplace"), pieces).decode()
+    answer, problem = carried.answer, _cut(carried.problem.encode(errors="backslashreplace"), signatures).decode()
     if answer is not None:
-        told = tuple((name, _cut(value, pieces)) for name, value in answer.headers)
-        answer = replace(answer, headers=told, body=_cut(answer.body, pieces))
+        told = tuple((name, _cut(value, signatures)) for name, value in answer.headers)
+        answer = replace(answer, headers=told, body=_cut(answer.body, signatures))
     return headers, replace(carried, answer=answer, problem=problem)
 
 
 def left_out(text: bytes, signature: bytes) -> bytes:
-    """Return *text* with *signature* cut out wherever it is quoted, in either alphabet of Base64, or in part."""
-    return _cut(text, list(_pieces(signature)))
+    """Return *text* with *signature* cut out wherever it is quoted: in whatever form, broken into lines, or in part."""
+    return _cut(text, {signature})
 
 
-def _pieces(signature: bytes) -> Iterator[bytes]:
-    """Yield *signature* in both alphabets, whole and then in pieces, of which a part of it has some."""
-    for alphabet in _ALPHABETS:
-        written = signature.rstrip(b"=").translate(alphabet)
-        yield written
-        yield from (written[place : place + _PIECE] for place in range(0, len(written) - _PIECE + 1, _PIECE))
-
-
-def _cut(text: bytes, pieces: list[bytes]) -> bytes:
-    for piece in pieces:
-        text = text.replace(piece, LEFT_OUT)
+def _cut(text: bytes, signatures: Iterable[bytes]) -> bytes:
+    for signature in signatures:
+        text = without_echoes(text, signature.rstrip(b"=").translate(_URL_SAFE)).replace(REMOVED, LEFT_OUT)
     return text

@@ -15,7 +15,7 @@ REMOVED: Final = b"[signature removed]"
 #: A piece of a signature this long is looked for: shorter ones are of no use to anybody.
 _PIECE: Final = 16
 _ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
-_BETWEEN: Final = b" \t\r\n="
+_BETWEEN: Final = b' \t\r\n=,"'
 _ESCAPE: Final = re.compile(
     rb"\\+(?:u00([0-9A-Fa-f]{2})|x([0-9A-Fa-f]{2})|[rnt])|%(?:25)*([0-9A-Fa-f]{2})|&#x0*([0-9A-Fa-f]{2});|&#0*([0-9]{2,3});"
 )
@@ -53,7 +53,7 @@ def _unescaped(escape: re.Match[bytes]) -> bytes:
 
 
 def _any_form(piece: bytes) -> re.Pattern[bytes]:
-    between = rb"(?:[\s=]|\\+[rnt]|\\+u00(?:0[9aAdD]|20|3[dD])|%(?:25)*(?:0[9aAdD]|20|3[dD]))*"
+    between = rb"(?:[\s=,\"]|\\+[rnt]|\\+u00(?:0[9aAdD]|20|3[dD])|%(?:25)*(?:0[9aAdD]|20|3[dD]))*"
     return re.compile(between.join(_letter(bytes([code])) for code in piece))
 
 
