@@ -179,8 +179,7 @@ def test_several_are_retried(run: Run, database: str) -> None:
 def test_an_unknown_source_is_one_of_many(run: Run, database: str) -> None:
     """The others are paid, and a retry that is refused is not one more call of the service."""
     with SqlLedger(database) as ledger:
-        kept = ledger.keep_anomaly("deposit", "unknown_source", encode_call(deposit("a-1")), source="other")
-        assert kept is None
+        ledger.keep_anomaly("deposit", "unknown_source", encode_call(deposit("a-1")), source="other")
     told = run("ledger", "retry", 7, 1, "--json")
     unknown, paid = told.document["retried"]
     assert (told.code, unknown["id"], unknown["resolved"], paid["applied"]) == (1, 7, False, True)
@@ -288,3 +287,10 @@ def test_a_ledger_that_is_not_there_is_told_before_anything_is_sent(
             assert (told.code, told.out) == (2, "")
             assert problem in told.err
         assert app.heads == []
+
+
+@pytest.mark.parametrize("option", ["--player", "--id-prefix", "--source", "--kind"])
+def test_bytes_that_are_no_text_are_a_wrong_option(run: Run, database: str, option: str) -> None:
+    """As an argument that is not UTF-8 arrives."""
+    told = run("ledger", "anomalies", option, "a\udc80")
+    assert (told.code, "not valid UTF-8" in " ".join(told.err.split())) == (2, True)

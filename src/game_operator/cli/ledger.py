@@ -435,6 +435,9 @@ def _wanted(
         "player_id": player,
         "id_prefix": id_prefix,
     }
+    for text in (source, player, id_prefix, *(kinds or ())):
+        if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise typer.BadParameter(f"{shown(text)} is not valid UTF-8, so no anomaly can match it.")
     return {name: value for name, value in wanted.items() if value is not None}
 
 
