@@ -923,10 +923,11 @@ def test_a_key_in_place_of_the_operator_id_is_refused_and_not_shown(
     """It would travel as iss in each token: as in a client, for which such an id would not do either."""
     pem = "-----BEGIN PRIVATE KEY-----\\nMIIEvQ-secret\\n-----END PRIVATE KEY-----"
     monkeypatch.setenv("GAME_OPERATOR_ID", pem)
-    for build in (
+    builds: list[Callable[[], object]] = [
         lambda: SessionTokenBuilder(pem, private_key),
         lambda: SessionTokenBuilder.from_env(private_key=private_key),
-    ):
+    ]
+    for build in builds:
         with pytest.raises(ConfigurationError, match=r"looks like a key, which is not shown") as info:
             build()
         shown = traceback.TracebackException.from_exception(info.value, capture_locals=True)

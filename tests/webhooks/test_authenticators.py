@@ -470,7 +470,7 @@ def test_trust_chunked_is_a_truth_value() -> None:
         IpAllowList(["192.0.2.7"], trust_chunked=odd)
 
 
-@pytest.mark.parametrize("networks", [[], "192.0.2.7", ["nonsense"], ["192.0.2.7/24"], [None]])
+@pytest.mark.parametrize("networks", [[], "192.0.2.7", ["nonsense"], ["192.0.2.7/24"]])
 def test_an_allow_list_must_be_one(networks: Any) -> None:
     """Told when it is built; for proxies an empty one is fine."""
     with pytest.raises(ConfigurationError):
@@ -512,7 +512,7 @@ def test_a_private_key_in_a_wrong_place_is_not_shown(private_key: RSAPrivateKey)
     builds: list[Callable[[], object]] = [
         lambda: RsaSignature(pem),
         lambda: RsaSignature([pem]),
-        lambda: RsaSignature({"a": pem}),  # type: ignore[arg-type]
+        lambda: RsaSignature({"a": pem}),
         lambda: RsaSignature(public, header=pem),
     ]
     for build in builds:
@@ -526,7 +526,7 @@ def test_a_private_key_in_a_wrong_place_is_not_shown(private_key: RSAPrivateKey)
 
 @pytest.mark.parametrize("kind", [RsaSignature, HmacSignature, IpAllowList])
 def test_what_was_not_built_has_a_repr(kind: type) -> None:
-    assert kind.__name__ in repr(kind.__new__(kind))
+    assert kind.__name__ in repr(object.__new__(kind))
 
 
 @pytest.mark.parametrize("networks", [None, 5, [5], [b"10.0.0.1"], [None]])
