@@ -240,7 +240,7 @@ def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_p
         pytest.param(("URL", "KEY", *_WHO, "--ca", "none.pem"), "--ca 'none.pem' cannot be read", id="no authority"),
         pytest.param(("URL", "KEY", *_WHO, "--profile", "none.toml"), "none.toml", id="no profile"),
         pytest.param(("URL", "KEY", *_WHO, "--html", "none/r.html"), "no folder 'none'", id="no folder"),
-        pytest.param(("URL", "KEY", *_WHO, "--html", "/dev/null"), "is no file", id="a device"),
+        pytest.param(("URL", "KEY", *_WHO, "--html", "/dev/null"), "is not a file", id="a device"),
         pytest.param(("URL", "KEY", *_WHO, "--html", "r", "--junit", "r"), "would overwrite", id="one file twice"),
         pytest.param(("URL", "KEY", *_WHO, "--timeout", "0"), "--timeout", id="no time"),
         pytest.param(("URL", "KEY", *_WHO, "--random-operations", "0"), "--random-operations", id="no operations"),
@@ -487,7 +487,9 @@ def test_a_run_that_is_stopped_puts_money_back(
             out, err = process.communicate(timeout=50)
     told = Told(process.returncode, out.decode(), err.decode())
     assert told.code == 128 + number
-    assert told.err == "Stopping: money is put back first. Ctrl-C once more leaves at once.\n"
+    notice, said = told.err.splitlines()
+    assert notice.startswith("A wallet over a ledger of this package registers its source")
+    assert said == "Stopping: money is put back first. Ctrl-C once more leaves at once."
     assert told.out.startswith("STOPPED: nothing is wrong so far, and 2 scenarios were not tried.\n")
     assert "The run was stopped, so A02, B01 were not tried to the end." in told.out
     assert "ann has 100.00, as before." in told.out
@@ -504,6 +506,7 @@ def test_a_second_ctrl_c_leaves_at_once(service_pem: Path) -> None:
             connection, _ = silent.accept()
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
+            assert process.stderr.readline().startswith(b"A wallet over a ledger")
             first = process.stderr.readline()
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)

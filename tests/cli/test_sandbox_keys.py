@@ -168,5 +168,5 @@ def test_a_wallet_without_a_scheme_is_told_what_one_looks_like() -> None:
 def test_a_host_of_another_machine_is_not_blamed_on_the_port() -> None:
     """Another port would not help (192.0.2.1 is nobody's)."""
     message = command("sandbox", "--host", "192.0.2.1", "--allow-remote", "--json").error["message"]
-    assert "no address of this machine" in message
+    assert "not an address of this machine" in message
     assert "port" not in message

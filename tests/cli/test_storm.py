@@ -431,7 +431,6 @@ def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey
     os.close(person)
     assert (told.code, told.document["passed"]) == (0, True)
     assert b"calls/s" in seen
-    assert b"The ledger knows no source yet" in seen
     assert b"/60" in seen
 
 

@@ -86,8 +86,8 @@ def test_the_launch_address_stands_alone(run: Run) -> None:
     [
         pytest.param(("--launch", "http://play.example/{token}"), "https", id="an address in the open"),
         pytest.param(("--launch", "https://play.example/"), "{token}", id="an address without a place"),
-        pytest.param(("--balance", "12,50"), "no amount in currency units", id="an amount that is none"),
-        pytest.param(("--balance", "NaN"), "no amount in currency units", id="no number"),
+        pytest.param(("--balance", "12,50"), "not an amount in currency units", id="an amount that is none"),
+        pytest.param(("--balance", "NaN"), "not an amount in currency units", id="no number"),
         pytest.param(("--minutes", "0"), "from 1 second to 3 hours", id="no time"),
         pytest.param(("--minutes", "180.1"), "from 1 second to 3 hours", id="too long"),
         pytest.param(("--minutes", "nan"), "180 is the most", id="no time that is a time"),
