@@ -259,8 +259,9 @@ def test_an_unrecognised_pooler_runs_no_statement_of_another_ledger(wide: PgBoun
     prefixes = ["one_", "two_"]
     with ExitStack() as stack:
         ledgers = [stack.enter_context(SqlLedger(url, pooler=False, table_prefix=each)) for each in prefixes]
-        for ledger in ledgers:
-            ledger.open_account("p1", HUNDRED)
+        for prefix in prefixes:  # Straight to the server: behind the pooler any statement may fail.
+            with SqlLedger(postgres_url, table_prefix=prefix) as straight:
+                straight.open_account("p1", HUNDRED)
         applied: list[set[str]] = [set(), set()]
 
         def play(which: int) -> None:

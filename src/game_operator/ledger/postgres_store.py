@@ -232,6 +232,15 @@ class _Lender:
         assert self._session is not None
         return self._session
 
+    def _pipelined(self, connection: Any) -> Any:  # Any: a connection, and its context manager, sync or async
+        """
+        Return a pipeline of *connection*, which spares round trips; behind a pooler, nothing.
+
+        With pipelines, PgBouncer 1.18 now and then left the server's connection with its client after the COMMIT, so
+        that others waited for it until that client's next call.
+        """
+        return contextlib.nullcontext() if self._current.pooled else connection.pipeline()
+
     def _raise_if_in_doubt(self) -> None:
         """Raise LedgerUnavailableError if the server has put the latest commit in doubt."""
         if self._session is not None:
@@ -330,7 +339,7 @@ class PostgresStore(_Lender):
         connection = self._mine()
         try:
             with self._pipeline:
-                self._pipeline.enter_context(connection.pipeline())
+                self._pipeline.enter_context(self._pipelined(connection))
                 for statement in self._current.begin:
                     connection.execute(statement)
                 result = drive(script(), self._perform)
@@ -399,7 +408,7 @@ class PostgresStore(_Lender):
             connection.execute(self._current.taken_back(path), prepare=False)
         except _BROKEN as failed:
             raise broken_by(step) from failed
-        self._pipeline.enter_context(connection.pipeline())
+        self._pipeline.enter_context(self._pipelined(connection))
         return answer
 
     def _asked(self, step: Step, connection: "psycopg.Connection[Any]") -> Any:
@@ -493,7 +502,7 @@ class AsyncPostgresStore(_Lender):
         connection = await self._connected()
         try:
             async with self._pipeline:
-                await self._pipeline.enter_async_context(connection.pipeline())
+                await self._pipeline.enter_async_context(self._pipelined(connection))
                 for statement in self._current.begin:
                     await connection.execute(statement)
                 result = await drive_async(script(), self._perform)
@@ -566,7 +575,7 @@ class AsyncPostgresStore(_Lender):
             await connection.execute(self._current.taken_back(path), prepare=False)
         except _BROKEN as failed:
             raise broken_by(step) from failed
-        await self._pipeline.enter_async_context(connection.pipeline())
+        await self._pipeline.enter_async_context(self._pipelined(connection))
         return answer
 
     async def _asked(self, step: Step, connection: "psycopg.AsyncConnection[Any]") -> Any:
