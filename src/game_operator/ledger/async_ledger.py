@@ -177,7 +177,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         try:
             for source in self._expected:
                 self._check_known(source)
-        except BaseException:
+        except BaseException:  # Who never enters cannot leave: nothing else would close it.
             await self.close()
             raise
         return self
