@@ -1,65 +1,127 @@
 """
 ``python -m benchmarks.before_after OLD_CHECKOUT`` compares the package of another checkout with this one's.
 
-Each runs in a process of its own, with the benchmarks of this checkout. They take turns, in an order that changes with
-each round, so that a busy machine slows both alike. The ratio is new to old: above 1 the new one takes longer.
+Both are loaded into one process, with the benchmarks of this checkout: two processes that run the same code differ by a
+third, by the chance of their memory and of their processor. A round is some short turns of each, old and new by turns.
+The ratio is new to old: above 1 the new one takes longer.
 """
 
 import argparse
-import json
+import gc
+import importlib
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
-
-from benchmarks.__main__ import SUITES
-from benchmarks.measure import Race
-from benchmarks.rates import RateRace
-from benchmarks.stage import Stage, set_stage
 
 __all__ = ["main"]
 
 _ROOT = Path(__file__).parent.parent
-_QUESTION = "game-operator-benchmark "
+_TURNS = 6  # of each side in a round
+_LOADED_TWICE = ("game_operator", "benchmarks")
 
 
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.before_after", description=__doc__)
     parser.add_argument("old", type=Path, help="the other checkout")
-    parser.add_argument("suites", nargs="*", help=f"some of {', '.join(SUITES)}")
+    parser.add_argument("suites", nargs="*", help="benchmarks by name; all but growth if left out")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a turn that counts calls a second")
-    parser.add_argument("--runner", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=0.2, help="of a turn that counts calls a second")
     arguments = parser.parse_args()
-    suites = arguments.suites or [name for name in SUITES if name != "growth"]
-    if arguments.runner:
-        _serve(suites, arguments.seconds)
-        return
+    sides = [_Side(checkout) for checkout in (arguments.old.resolve(), _ROOT)]
     print("| what | new / old, median | lowest to highest round | old | new |\n|---|---|---|---|---|")
-    for suite in suites:
-        for row in _compared(suite, arguments.old.resolve(), arguments.rounds, arguments.seconds):
+    for suite in arguments.suites or [name for name in sides[0].suites() if name != "growth"]:
+        for row in _compared(suite, sides, arguments.rounds, arguments.seconds):
             print(row, flush=True)
 
 
-def _compared(suite: str, old: Path, rounds: int, seconds: float) -> Iterator[str]:
-    with ExitStack() as stack:
-        sides = [_Side(stack, checkout, suite, seconds) for checkout in (old, _ROOT)]
-        while (what := sides[0].next_contender()) is not None:
-            if sides[1].next_contender() != what:
-                raise RuntimeError(f"the two checkouts do not measure the same: {what}")
-            yield _row(what, [_round(sides, number) for number in range(rounds)])
-        sides[1].next_contender()
+class _Side:
+    """One checkout's package, and the benchmarks that import it."""
+
+    def __init__(self, checkout: Path) -> None:
+        self._source = str(checkout / "src")
+        self._modules: dict[str, ModuleType] = {}
+
+    @contextmanager
+    def loaded(self) -> Iterator[None]:
+        """Let ``import`` find this side's modules, here and in processes started meanwhile."""
+        others = _taken_out()
+        path, environment = list(sys.path), os.environ.get("PYTHONPATH")
+        sys.modules.update(self._modules)
+        sys.path.insert(0, self._source)
+        os.environ["PYTHONPATH"] = self._source
+        try:
+            yield
+        finally:
+            self._modules = _taken_out()
+            sys.modules.update(others)
+            sys.path[:] = path
+            os.environ.pop("PYTHONPATH")
+            if environment is not None:
+                os.environ["PYTHONPATH"] = environment
+
+    def suites(self) -> list[str]:
+        """Return the names of the benchmarks."""
+        with self.loaded():
+            return list(importlib.import_module("benchmarks.__main__").SUITES)
+
+    def turns(self, suite: str, seconds: float) -> Iterator[tuple[str, Callable[[], float]]]:
+        """Yield what *suite* measures, and what takes a turn at it and returns the seconds of one call."""
+        with ExitStack() as closing:
+            with self.loaded():
+                stage = closing.enter_context(importlib.import_module("benchmarks.stage").set_stage())
+                races = importlib.import_module("benchmarks.__main__").SUITES[suite](stage)
+            while True:
+                with self.loaded():
+                    if (race := next(races, None)) is None:
+                        return
+                for name, turn in _turns_of(race, seconds):
+                    yield name, self._within(turn)
+
+    def _within(self, turn: Callable[[], float]) -> Callable[[], float]:
+        def loaded_turn() -> float:
+            with self.loaded():
+                return turn()
+
+        return loaded_turn
 
 
-def _round(sides: "list[_Side]", number: int) -> list[float]:
+def _taken_out() -> dict[str, ModuleType]:
+    names = [name for name in sys.modules if name.partition(".")[0] in _LOADED_TWICE]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+def _turns_of(race: Any, seconds: float) -> Iterator[tuple[str, Callable[[], float]]]:
+    # Each side has classes of its own for races.
+    if hasattr(race, "contenders"):
+        for contender in race.contenders:
+            yield contender.name, lambda turn=contender.turn: turn(race.calls).cpu / race.calls
+    else:
+        for name in dict.fromkeys(comparison.ours for comparison in race.comparisons):
+            yield name, lambda turn=race.runners[name]: 1 / turn(seconds)
+
+
+def _compared(suite: str, sides: list[_Side], rounds: int, seconds: float) -> Iterator[str]:
+    old, new = (side.turns(suite, seconds) for side in sides)
+    for (what, old_turn), (same, new_turn) in zip(old, new, strict=True):
+        if what != same:
+            raise RuntimeError(f"the two checkouts do not measure the same: {what}, {same}")
+        turns = [old_turn, new_turn]
+        _round(turns)  # Connections, plans and byte code count for neither side.
+        yield _row(what, [_round(turns) for _ in range(rounds)])
+
+
+def _round(turns: list[Callable[[], float]]) -> list[float]:
     costs = [0.0, 0.0]
-    for index in (0, 1) if number % 2 else (1, 0):
-        costs[index] = sides[index].turn()
+    gc.collect()
+    for number in range(_TURNS):
+        for index in (0, 1) if number % 2 else (1, 0):
+            costs[index] += turns[index]() / _TURNS
     return costs
 
 
@@ -67,70 +129,6 @@ def _row(what: str, costs: list[list[float]]) -> str:
     ratios = [new / old for old, new in costs]
     times = " | ".join(f"{statistics.median(each[index] for each in costs) * 1e6:.0f} µs" for index in (0, 1))
     return f"| {what} | **{statistics.median(ratios):.3f}** | {min(ratios):.2f} to {max(ratios):.2f} | {times} |"
-
-
-class _Side:
-    """The process that measures one checkout."""
-
-    def __init__(self, stack: ExitStack, checkout: Path, suite: str, seconds: float) -> None:
-        command = [sys.executable, "-m", "benchmarks.before_after", ".", suite, "--runner", "--seconds", str(seconds)]
-        environment = os.environ | {"PYTHONPATH": str(checkout / "src")}
-        self._process = stack.enter_context(
-            subprocess.Popen(
-                command, cwd=_ROOT, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-        )
-
-    def next_contender(self) -> str | None:
-        """Return what is measured next; None at the end."""
-        name = self._ask("next")
-        return None if name is None else str(name)
-
-    def turn(self) -> float:
-        """Return the seconds that one call takes in one more turn."""
-        return float(self._ask("turn"))
-
-    def _ask(self, question: str) -> Any:  # Any: what JSON holds
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(question, file=self._process.stdin, flush=True)
-        for line in self._process.stdout:
-            if line.startswith(_QUESTION):
-                return json.loads(line.removeprefix(_QUESTION))
-        raise RuntimeError("a side of the comparison ended; its message stands above")
-
-
-def _serve(suites: list[str], seconds: float) -> None:
-    questions = map(str.strip, sys.stdin)
-    next(questions)
-    with set_stage() as stage:
-        for name, turn in _turns(suites, stage, seconds):
-            turn()  # Connections, plans and byte code count for neither side.
-            _answer(name)
-            while next(questions) == "turn":
-                _answer(turn())
-        _answer(None)
-
-
-def _answer(value: object) -> None:
-    print(f"{_QUESTION}{json.dumps(value)}", flush=True)
-
-
-def _turns(suites: list[str], stage: Stage, seconds: float) -> Iterator[tuple[str, Callable[[], float]]]:
-    for suite in suites:
-        for race in SUITES[suite](stage):
-            yield from _of_race(race) if isinstance(race, Race) else _of_rates(race, seconds)
-
-
-def _of_race(race: Race) -> Iterator[tuple[str, Callable[[], float]]]:
-    for contender in race.contenders:
-        yield contender.name, lambda turn=contender.turn: turn(race.calls).cpu / race.calls  # type: ignore[misc]
-
-
-def _of_rates(race: RateRace, seconds: float) -> Iterator[tuple[str, Callable[[], float]]]:
-    ours = dict.fromkeys(comparison.ours for comparison in race.comparisons)
-    for name in ours:
-        yield name, lambda turn=race.runners[name]: 1 / turn(seconds)  # type: ignore[misc]
 
 
 if __name__ == "__main__":
