@@ -113,6 +113,7 @@ def _compared(suite: str, sides: list[_Side], rounds: int, seconds: float) -> It
             raise RuntimeError(f"the two checkouts do not measure the same: {what}, {same}")
         turns = [old_turn, new_turn]
         _round(turns)  # Connections, plans and byte code count for neither side.
+        gc.freeze()  # Nor do collections that go over everything that is loaded, here twice.
         yield _row(what, [_round(turns) for _ in range(rounds)])
 
 

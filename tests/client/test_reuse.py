@@ -240,6 +240,31 @@ def test_a_hook_that_reads_the_answer_leaves_nothing(way: str, private_key: RSAP
         _run(way, scenario, server, private_key, event_hooks=hooks)
 
 
+@pytest.mark.parametrize("way", ["httpx", "httpx on asyncio", "httpx2", "httpx2 on trio"])
+def test_a_request_that_authentication_repeats_is_looked_at_again(way: str, private_key: RSAPrivateKey) -> None:
+    """What is left behind the answer 401 does not answer the request with credentials (docs/decisions/0028)."""
+    library = httpx2 if way.startswith("httpx2") else httpx
+
+    class Challenged(library.Auth):  # type: ignore[name-defined,misc] # one of two libraries
+        requires_response_body = True
+
+        def auth_flow(self, request: Any) -> Any:
+            response = yield request
+            if response.status_code == 401:
+                yield request
+
+    def script(connection: Connection) -> None:
+        connection.read_request()
+        connection.send(response_bytes(401, b"who are you?") + _GRANTED)
+        _refuses(connection)
+
+    async def scenario(caller: _Caller) -> None:
+        await caller.grant()
+
+    with HostileServer(script, _refuses) as server, pytest.raises(FreeBetRejectedError):
+        _run(way, scenario, server, private_key, auth=Challenged())
+
+
 @OVER_HTTPCORE
 @pytest.mark.parametrize("missing", ["_INWARD", "_DOWNWARD", "_transport_for_url"])
 def test_what_cannot_be_looked_at_is_not_reused(
@@ -250,6 +275,7 @@ def test_what_cannot_be_looked_at_is_not_reused(
         monkeypatch.setattr(_reuse, "_pools_in", lambda transport: iter(()))
     else:
         monkeypatch.setattr(_reuse, missing, ("_of_another_version",))
+        monkeypatch.setattr(_reuse, "_ANYIO", "_of_another_version")
 
     async def scenario(caller: _Caller) -> None:
         for number in range(3):

@@ -134,7 +134,8 @@ class AsyncWire:
     async def _attempt(
         self, http_client: _AnyClient, step: Send, trace: Trace | None, body: "_Body", scope: anyio.CancelScope
     ) -> HttpResponse:
-        request = self._target.request(step, trace)
+        make = self._target.core_request if isinstance(http_client, AsyncDirectClient) else self._target.request
+        request = make(step, trace)
         if self._your_transport is not None:
             self._your_transport.prepare(request, is_grant=step.is_grant)
         body.response = response = await http_client.send(request, stream=True, follow_redirects=False)
@@ -142,7 +143,9 @@ class AsyncWire:
             return gather(response, [response.content], len(response.content), body.limit)
         sound = False
         try:
-            await body.read(response.stream, scope)
+            async for chunk in response.stream:
+                if body.take(chunk, scope):
+                    await checkpoint_if_cancelled()
             sound = is_reusable(response)
         finally:
             if not sound and (stream := spoil(response)) is not None:
@@ -190,25 +193,23 @@ class _Body:
         self.response: Any = None
         self._chunks: list[bytes] = []
         self._size = 0
+        self._spare = _IN_HAND_BYTES
 
     @property
     def is_too_long(self) -> bool:
         return self._size > self.limit
 
-    async def read(self, stream: Any, scope: anyio.CancelScope) -> None:
-        """Read *stream* to its end, or until *scope* is cancelled, by its deadline or at the limit."""
-        spare = _IN_HAND_BYTES
-        async for chunk in stream:
-            self._chunks.append(chunk)
-            self._size += len(chunk)
-            if self.is_too_long:
-                # Leaving the loop would leave httpx's generators to the garbage collector.
-                scope.cancel()
-            if scope.cancel_called:
-                spare -= len(chunk)
-            if spare < 0:
-                # aiohttp is not cancelled as long as the next piece is there whenever it waits for it.
-                await checkpoint_if_cancelled()
+    def take(self, chunk: bytes, scope: anyio.CancelScope) -> bool:
+        """Take the next *chunk*, cancel *scope* at the limit, and return whether a cancelled body goes on for ever."""
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._size > self.limit:
+            # Leaving the loop would leave httpx's generators to the garbage collector.
+            scope.cancel()
+        if scope.cancel_called:
+            # aiohttp is not cancelled as long as the next piece is there whenever it waits for it.
+            self._spare -= len(chunk)
+        return self._spare < 0
 
     def gathered(self) -> HttpResponse:
         """Return the response as far as it was read."""

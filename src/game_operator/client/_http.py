@@ -21,7 +21,7 @@ import httpx
 from game_operator.client._deadline import Until
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HeaderPairs, HttpResponse, is_loopback
+from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse, is_loopback
 
 __all__ = [
     "FORKED_WITH_YOUR_CLIENT",
@@ -164,14 +164,6 @@ class HttpLibrary:
 
     def __init__(self, module: ModuleType) -> None:
         self.module: Any = module
-        self._never_sent = (
-            self.module.ConnectError,
-            self.module.ConnectTimeout,
-            self.module.PoolTimeout,
-            self.module.ProxyError,
-            self.module.UnsupportedProtocol,
-            self.module.InvalidURL,
-        )
         self.body = type("Body", (_Body, self.module.ByteStream), {})
 
     def failure(self, error: Exception) -> TransportFailed:
@@ -188,9 +180,15 @@ class HttpLibrary:
         if cause is not None and type(cause).__module__.startswith("aiohttp"):
             sent, timed_out = not _never_left_aiohttp(cause), isinstance(cause, TimeoutError)
         else:
-            sent = not isinstance(error, self._never_sent)
-            timed_out = isinstance(error, self.module.TimeoutException | TimeoutError)
+            kinds = {kind.__name__ for kind in type(error).__mro__}
+            sent = kinds.isdisjoint(_NEVER_SENT)
+            timed_out = not kinds.isdisjoint(_TIMED_OUT)
         return TransportFailed(_told(error), sent, timed_out)
+
+
+#: The names of errors, which are the same in httpx, httpx2 and httpcore.
+_NEVER_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "InvalidURL"}
+_TIMED_OUT = {"TimeoutException", "TimeoutError"}
 
 
 class _Body:
@@ -304,6 +302,7 @@ class Target:
         self._yours: Any = http_client
         self._host = ((b"Host", _parsed(library, base_url).netloc),)
         self._url = lru_cache(_REMEMBERED_URLS)(library.module.URL)
+        self._core_url = lru_cache(_REMEMBERED_URLS)(self._made_core_url)
         self._beside = lru_cache(1)(_beside)  # As a rule, your client's headers are the same at each call.
 
     def request(self, step: Send, trace: Trace | None = None, give_up_seconds: float | None = None) -> Any:
@@ -313,11 +312,9 @@ class Target:
         It is to end at *give_up_seconds* on the monotonic clock, where the connections can see to that.
         """
         signed = step.request
-        headers = self._host + signed.headers
+        headers = self._headers(signed)
         if self._yours is not None:
             headers += self._beside(tuple(name for name, _ in signed.headers), tuple(self._yours.headers.raw))
-        if signed.body:
-            headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(signed.body)))
         request = self._library.module.Request(
             signed.method,
             self._url(self._base_url + signed.path),
@@ -328,6 +325,31 @@ class Target:
         )
         request.read()  # Transports and hooks of yours may ask for its content.
         return request
+
+    def core_request(self, step: Send, trace: Trace | None = None, give_up_seconds: float | None = None) -> Any:
+        """Return httpcore's request for *step*, as ``request`` returns the library's."""
+        from httpcore import Request
+
+        signed = step.request
+        return Request(
+            signed.method,
+            self._core_url(self._base_url + signed.path),
+            headers=self._headers(signed),
+            content=_Body(signed.body),
+            extensions=_extensions(step.timeout_seconds, trace, give_up_seconds),
+        )
+
+    def _headers(self, signed: HttpRequest) -> HeaderPairs:
+        headers = self._host + signed.headers
+        if signed.body:
+            headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(signed.body)))
+        return headers
+
+    def _made_core_url(self, url: str) -> Any:
+        from httpcore import URL
+
+        parsed = self._library.module.URL(url)
+        return URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
 
 
 def _parsed(library: HttpLibrary, base_url: str) -> Any:
@@ -360,7 +382,8 @@ def _extensions(seconds: float, trace: Trace | None, give_up_seconds: float | No
 def gather(response: Any, chunks: list[bytes], size: int, limit: int) -> HttpResponse:
     """Return our response from the library's *response* and the raw *chunks* of its body, *size* bytes in all."""
     headers = tuple(response.headers.raw)
-    defect = defect_of(response.headers.get("content-encoding", "identity"), size, limit)
+    encodings = [value for name, value in headers if name.lower() == b"content-encoding"]
+    defect = defect_of(b", ".join(encodings).decode("latin-1"), size, limit)
     return HttpResponse(response.status_code, headers, b"".join(chunks)[:limit], defect)
 
 

@@ -11,7 +11,8 @@ import inspect
 import select
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from game_operator.client._deadline import DeadlineStream
@@ -22,12 +23,16 @@ __all__ = ["AsyncReuseGuard", "LeftOverError", "ReuseGuard", "YourTransport", "i
 _INWARD: Final = ("_httpcore_stream", "_connection", "_stream")
 #: From httpcore's stream down to the socket; TLS keeps the others below itself.
 _DOWNWARD: Final = ("transport_stream", "_stream", "_sock", "socket")
+#: From httpcore's stream to anyio's, without TLS: the way most async connections go, found without a search.
+_ANYIO: Final = "_stream"
 #: Where the TLS streams of anyio, trio and httpcore keep what has arrived and is not decrypted yet.
 _ENCRYPTED: Final = ("_read_bio", "_incoming")
 _DECRYPTED: Final = ("_ssl_object", "ssl_obj")
 _DEEPEST: Final = 12
 #: Transports that answer in this process, without a connection.
 _IN_PROCESS: Final = frozenset({"ASGITransport", "InProcessTransport", "MockTransport", "WSGITransport"})
+#: Transports that send a request once, by the name of their class.
+_PLAIN: Final = frozenset({"AsyncHTTPTransport", "HTTPTransport"})
 _BEFORE_WRITING: Final = "http11.send_request_headers.started"
 
 
@@ -85,7 +90,12 @@ def _http11(holder: Any) -> Any:
         parts = getattr(holder, "__dict__", {})
         if "_h11_state" in parts:
             return holder
-        holder = next((parts[name] for name in _INWARD if name in parts), None)
+        for name in _INWARD:
+            if name in parts:
+                holder = parts[name]
+                break
+        else:
+            return None
     return None
 
 
@@ -97,14 +107,26 @@ def _first(holder: Any, names: tuple[str, ...]) -> Any:
 
 
 def _is_empty(connection: Any, stream: Any) -> bool:
-    return _nothing_read(connection, stream) and not stream.get_extra_info("is_readable")
+    return _nothing_read(connection, stream) and not _has_more(stream)
+
+
+def _has_more(stream: Any) -> bool:
+    # Asked for it, anyio makes a table of everything that is known of the connection.
+    raw = getattr(getattr(stream, _ANYIO, None), "_raw_socket", None)
+    if raw is None:
+        return bool(stream.get_extra_info("is_readable"))
+    return raw.fileno() < 0 or _is_readable(raw.fileno())
 
 
 def _nothing_read(connection: Any, stream: Any) -> bool:
     if connection._h11_state.trailing_data != (b"", False):
         return False
-    # Above a blocking socket without TLS, nothing keeps bytes.
-    return type(stream.get_extra_info("socket")) is socket.socket or not _holds_bytes(stream)
+    protocol = getattr(getattr(stream, _ANYIO, None), "_protocol", None)
+    if (queue := getattr(protocol, "read_queue", None)) is not None:
+        return len(queue) == 0
+    if isinstance(stream, DeadlineStream) and type(stream.get_extra_info("socket")) is socket.socket:
+        return True  # Above a blocking socket without TLS, nothing keeps bytes.
+    return not _holds_bytes(stream)
 
 
 def _holds_bytes(layer: Any) -> bool:
@@ -140,26 +162,47 @@ class YourTransport:
         self._http_client = http_client
         self._guard_kind = guard_kind
         self._blind = False
+        self._seen: tuple[Any, list[Any]] = None, []
 
     def prepare(self, request: Any, *, is_grant: bool) -> None:
         """See to it that *request* goes over a connection with nothing left on it, or a new one if that is unknown."""
         find = getattr(self._http_client, "_transport_for_url", None)
         transport = None if find is None else find(request.url)
-        kinds = {kind.__name__ for kind in type(transport).__mro__}
+        kind: Any = type(transport)
+        kinds = _names_of(kind)
         if not kinds.isdisjoint(_IN_PROCESS):
             return
         if "AiohttpTransport" in kinds:
             known = _close_idle(transport, request.url, every=is_grant)
         else:
-            pools = list(_pools_in(transport))
-            known = bool(pools) and not self._blind
-            request.extensions["trace"] = self._guard_kind(pools, request.extensions.get("trace"), self._lose_sight)
+            known = self._guard(transport, request, is_plain=_is_plain(kind)) and not self._blind
         if not known:
             # Every connection is closed after its answer, so that the next request finds none to reuse.
             request.headers["Connection"] = "close"
 
+    def _guard(self, transport: Any, request: Any, *, is_plain: bool) -> bool:
+        """Let *request* be guarded, and return whether *transport* has connections that can be looked at."""
+        if self._seen[0] is not transport:
+            self._seen = transport, list(_pools_in(transport))
+        pools = self._seen[1]
+        # Authentication and transports of the user's may send a request twice.
+        once = is_plain and getattr(self._http_client, "auth", self) is None
+        guard = self._guard_kind(pools, request.extensions, self._lose_sight, once=once)
+        request.extensions["trace"] = guard
+        return bool(pools)
+
     def _lose_sight(self) -> None:
         self._blind = True
+
+
+@lru_cache
+def _is_plain(kind: type) -> bool:
+    return kind.__name__ in _PLAIN and kind.__module__.partition(".")[0] in {"httpx", "httpx2"}
+
+
+@lru_cache
+def _names_of(kind: type) -> frozenset[str]:
+    return frozenset(each.__name__ for each in kind.__mro__)
 
 
 def _close_idle(transport: Any, url: Any, *, every: bool) -> bool:
@@ -178,7 +221,7 @@ def _close_idle(transport: Any, url: Any, *, every: bool) -> bool:
         return False
     for key in [key for key in kept if key.host == url.host]:
         held = kept[key]
-        left_over = [each for each in held if every or _has_arrived(each[0])]
+        left_over = list(held) if every else _left_over(held)
         for each in left_over:
             held.remove(each)
             each[0].close()
@@ -187,21 +230,31 @@ def _close_idle(transport: Any, url: Any, *, every: bool) -> bool:
     return True
 
 
-def _has_arrived(protocol: Any) -> bool:
-    """Return whether an idle connection of aiohttp holds what arrived since its answer, read or not."""
-    if getattr(protocol, "should_close", True):
-        return True
-    sock = protocol.transport and protocol.transport.get_extra_info("socket")
+def _left_over(held: Iterable[Any]) -> list[Any]:
+    """Return those of aiohttp's idle connections that hold what arrived since their answer, read or not."""
+    left_over, descriptors = [], {}
+    for each in held:
+        protocol = each[0]
+        sock = protocol.transport and protocol.transport.get_extra_info("socket")
+        if getattr(protocol, "should_close", True) or sock is None or sock.fileno() < 0:
+            left_over.append(each)
+        else:
+            descriptors[sock.fileno()] = each
     # A closed connection can be read, too: aiohttp would only find that out when it writes.
-    return sock is None or sock.fileno() < 0 or _is_readable(sock.fileno())
+    return left_over + [descriptors[descriptor] for descriptor in _readable(descriptors)]
 
 
 def _is_readable(descriptor: int) -> bool:
+    return bool(_readable([descriptor]))
+
+
+def _readable(descriptors: Iterable[int]) -> list[int]:
     if not hasattr(select, "poll"):  # Windows, where select takes any descriptor.
-        return bool(select.select([descriptor], [], [], 0)[0])
+        return select.select(list(descriptors), [], [], 0)[0]
     poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(0)]
 
 
 def _pools_in(transport: Any, depth: int = 3) -> Iterator[Any]:
@@ -219,13 +272,18 @@ class ReuseGuard:
     """
     Looks at a connection of the user's own client right before a request is written to it: a trace of httpcore.
 
-    Somebody else may have used that connection since we looked at it last.
+    Somebody else may have used that connection since we looked at it last. When the request is sent *once* only, the
+    trace in *extensions* is then the user's own again, or none, for each event of a trace costs.
     """
 
-    def __init__(self, pools: list[Any], inner: Any, lose_sight: Callable[[], None]) -> None:
+    def __init__(
+        self, pools: list[Any], extensions: dict[str, Any], lose_sight: Callable[[], None], *, once: bool
+    ) -> None:
         self._pools = pools
-        self._inner = inner
+        self._extensions = extensions
+        self._inner = extensions.get("trace")
         self._lose_sight = lose_sight
+        self._once = once
 
     def __call__(self, event: str, info: Mapping[str, Any]) -> None:
         """
@@ -241,6 +299,8 @@ class ReuseGuard:
 
     def _check(self) -> None:
         connection = self._connection()
+        if self._once:
+            self._extensions["trace"] = self._inner
         if connection is None:
             self._lose_sight()
             return
@@ -255,7 +315,7 @@ class ReuseGuard:
 
     def _connection(self) -> Any:
         for pool in self._pools:
-            for waiting in list(pool._requests):
+            for waiting in pool._requests[::-1]:  # Those that came last are written next.
                 if waiting.request.extensions.get("trace") is self:
                     connection = _http11(waiting.connection)
                     return connection if hasattr(connection, "_network_stream") else None

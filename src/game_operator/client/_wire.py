@@ -108,7 +108,8 @@ class Wire:
     def _attempt(
         self, http_client: _AnyClient, step: Send, give_up_seconds: float, trace: Trace | None
     ) -> HttpResponse | TransportFailed:
-        request = self._target.request(step, trace, give_up_seconds)
+        make = self._target.core_request if isinstance(http_client, DirectClient) else self._target.request
+        request = make(step, trace, give_up_seconds)
         if self._your_transport is not None:
             self._your_transport.prepare(request, is_grant=step.is_grant)
         response = http_client.send(request, stream=True, follow_redirects=False)
