@@ -1,10 +1,12 @@
 """The benchmarks run; how fast anything is, no test says."""
 
 import contextlib
+import gc
 import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,14 @@ ROOT = Path(__file__).parent.parent
 IN_DATABASES = ("ledger", "wallet", "growth")
 #: Those that count what is done in a second, and not what a call takes.
 RATES = (*IN_DATABASES, "dealer")
+
+
+@pytest.fixture(autouse=True)
+def _only_what_is_new_is_collected() -> Iterator[None]:
+    """Races collect garbage before each turn, and this process holds all tests."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def test_every_benchmark_without_a_database_runs() -> None:

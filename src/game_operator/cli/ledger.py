@@ -595,8 +595,8 @@ def _ledger(
     *,
     make: bool = False,
     migrate: bool = False,
-    patience_seconds: float = 5.0,
     accounts: "TableAccounts | None" = None,
+    patience_seconds: float | None = None,
 ) -> "Iterator[SqlLedger]":
     address = address_of(database)
     _check_there(address, make=make)
@@ -604,13 +604,8 @@ def _ledger(
 
     with tables_missing(prefix, _NO_TABLES):
         check_elsewhere(address, prefix, accounts)
-        ledger = SqlLedger(
-            address,
-            accounts=accounts,
-            migrate=make or migrate,
-            table_prefix=prefix,
-            patience_seconds=patience_seconds,
-        )
+        patience: dict[str, Any] = {} if patience_seconds is None else {"patience_seconds": patience_seconds}
+        ledger = SqlLedger(address, accounts=accounts, migrate=make or migrate, table_prefix=prefix, **patience)
     with ledger:
         yield ledger
 
