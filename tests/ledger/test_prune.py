@@ -180,6 +180,15 @@ def test_the_limit_to_the_millisecond(database_url: str, clock: Clock, older_tha
         assert ledger.prune(older_than, now_millis=at_millis + 90 * DAY + 1).postings == 1
 
 
+def test_the_limit_of_a_reply_to_the_millisecond(database_url: str, clock: Clock) -> None:
+    """The same for what a call was answered, when an older one beside it goes."""
+    with opened(database_url, clock) as ledger:
+        played(ledger, [withdraw("b1"), deposit("b1", amount_cents=100)])
+        ((at_millis,),) = rows(database_url, "SELECT at_millis FROM {p}calls WHERE operation = 'deposit'")
+        ledger.prune(QUARTER, now_millis=at_millis + 90 * DAY)
+        assert rows(database_url, "SELECT operation FROM {p}calls WHERE balance_cents IS NOT NULL") == [("deposit",)]
+
+
 def test_the_clock_that_counts(database_url: str, clock: Clock) -> None:
     """Nothing said, SQLite goes by this machine's clock and PostgreSQL by the server's."""
     with opened(database_url, clock) as ledger:
@@ -207,6 +216,7 @@ def test_again_and_again(database_url: str, clock: Clock, monkeypatch: pytest.Mo
         ledger.apply(deposit("open"))
         ledger.prune(QUARTER, now_millis=now_of(ledger, database_url, clock) + 91 * DAY)
         assert ledger.verify().findings == ()
+        assert rows(database_url, "SELECT COUNT(*) FROM {p}calls WHERE balance_cents IS NOT NULL") == [(0,)]
         carried = rows(database_url, "SELECT tx_id, to_account, amount_cents FROM {p}postings ORDER BY tx_id")
     assert carried == [("p1", "p1", BALANCE + 1250), ("p2", "p2", 700)]
 
@@ -299,6 +309,7 @@ def test_anomalies_keep_their_bodies_until_they_are_resolved(database_url: str, 
             ledger.apply(call)
         first, _ = ledger.anomalies()
         ledger.resolve(first.id)
+        assert ledger.prune(QUARTER, now_millis=now_of(ledger, database_url, clock) + 89 * DAY).anomalies == 0
         later = now_of(ledger, database_url, clock) + 91 * DAY
         assert ledger.prune(QUARTER, now_millis=later).anomalies == 1
         assert ledger.prune(QUARTER, now_millis=later).anomalies == 0
