@@ -240,6 +240,12 @@ def test_a_hook_that_reads_the_answer_leaves_nothing(way: str, private_key: RSAP
         _run(way, scenario, server, private_key, event_hooks=hooks)
 
 
+def _left_behind_a_challenge(connection: Connection) -> None:
+    connection.read_request()
+    connection.send(response_bytes(401, b"who are you?") + _GRANTED)
+    _refuses(connection)
+
+
 @pytest.mark.parametrize("way", ["httpx", "httpx on asyncio", "httpx2", "httpx2 on trio"])
 def test_a_request_that_authentication_repeats_is_looked_at_again(way: str, private_key: RSAPrivateKey) -> None:
     """What is left behind the answer 401 does not answer the request with credentials (docs/decisions/0028)."""
@@ -253,16 +259,63 @@ def test_a_request_that_authentication_repeats_is_looked_at_again(way: str, priv
             if response.status_code == 401:
                 yield request
 
-    def script(connection: Connection) -> None:
-        connection.read_request()
-        connection.send(response_bytes(401, b"who are you?") + _GRANTED)
-        _refuses(connection)
-
     async def scenario(caller: _Caller) -> None:
         await caller.grant()
 
-    with HostileServer(script, _refuses) as server, pytest.raises(FreeBetRejectedError):
+    with HostileServer(_left_behind_a_challenge, _refuses) as server, pytest.raises(FreeBetRejectedError):
         _run(way, scenario, server, private_key, auth=Challenged())
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_a_client_that_sends_twice_is_looked_at_twice(library: Any, private_key: RSAPrivateKey) -> None:
+    """A subclass that retries, or anything that wraps ``send`` (docs/decisions/0028)."""
+
+    class Retrying(library.Client):  # type: ignore[misc] # one of two libraries
+        def send(self, request: Any, **options: Any) -> Any:
+            response = super().send(request, **options)
+            if response.status_code == 401:
+                response.read()
+                response = super().send(request, **options)
+            return response
+
+    with (
+        HostileServer(_left_behind_a_challenge, _refuses) as server,
+        Retrying(trust_env=False) as http_client,
+        OperatorClient(server.base_url, "acme", private_key, http_client=http_client, retries=0) as client,
+        pytest.raises(FreeBetRejectedError),
+    ):
+        client.grant_free_bet(**grant_request())
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_a_transport_that_takes_another_one_is_followed(library: Any, private_key: RSAPrivateKey) -> None:
+    """What it wraps is looked for at each call (docs/decisions/0028)."""
+
+    class Wrapping(library.BaseTransport):  # type: ignore[misc] # one of two libraries
+        def __init__(self) -> None:
+            self.inner = library.HTTPTransport()
+
+        def handle_request(self, request: Any) -> Any:
+            return self.inner.handle_request(request)
+
+        def close(self) -> None:
+            self.inner.close()
+
+    def looked_up(connection: Connection) -> None:
+        connection.send(found(connection.read_request()))
+
+    transport = Wrapping()
+    with (
+        HostileServer(looked_up, _left_by_somebody_else, _refuses) as server,
+        library.Client(transport=transport) as http_client,
+        OperatorClient(server.base_url, "acme", private_key, http_client=http_client, retries=0) as client,
+    ):
+        client.fetch_bet("bet-1")
+        transport.close()
+        transport.inner = library.HTTPTransport()
+        http_client.get(server.base_url + "/hello")
+        with pytest.raises(FreeBetRejectedError):
+            client.grant_free_bet(**grant_request())
 
 
 @OVER_HTTPCORE

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 import aiohttp
 import anyio
+import httpcore
 import httpx
 import httpx2
 import pytest
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from httpx_aiohttp import HttpxAiohttpClient
 
 from game_operator import AsyncOperatorClient, Exchange, OperatorClient, RetryPolicy
+from game_operator.client._http import HTTPX
 from game_operator.errors import (
     AuthenticationError,
     BadRequestError,
@@ -151,7 +153,7 @@ def test_both_libraries_speak_http_alike(library: ModuleType, flavour: str, priv
 def _exceptions_of(library: ModuleType) -> list[type[Exception]]:
     """Return every exception *library* can raise, but for the one that holds a response."""
     kinds = [kind for kind in vars(library).values() if inspect.isclass(kind) and issubclass(kind, Exception)]
-    return [kind for kind in kinds if kind is not library.HTTPStatusError]
+    return [kind for kind in kinds if kind.__name__ != "HTTPStatusError"]
 
 
 def _made(kind: type[Exception]) -> Exception:
@@ -190,6 +192,23 @@ def test_only_what_surely_never_left_counts_as_not_sent(
     assert type(grant) is (RequestNotSentError if never_sent else OutcomeUnknownError)
     assert lookup.timed_out is grant.timed_out is (kind.__name__ in _TIMEOUTS)
     assert kind.__name__ in str(lookup)
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in _exceptions_of(httpcore) if kind.__name__ != "ConnectionNotAvailable"]
+)
+def test_errors_of_our_own_connections_mean_the_same(kind: type[Exception]) -> None:
+    """They come from httpcore, without httpx between (docs/decisions/0004)."""
+    failed = HTTPX.failure(kind("x"))
+    assert failed.sent is (kind.__name__ not in _NEVER_SENT)
+    assert failed.timed_out is (kind.__name__ in _TIMEOUTS)
+
+
+@pytest.mark.parametrize("name", sorted(_NEVER_SENT))
+def test_an_error_of_the_same_name_says_nothing(name: str) -> None:
+    """A transport of yours may raise a ProxyError of another library after it has sent."""
+    failed = HTTPX.failure(type(name, (OSError,), {})("cut off"))
+    assert (failed.sent, failed.timed_out) == (True, False)
 
 
 _KEY = ConnectionKey("localhost", 9, is_ssl=False, ssl=True, proxy=None, proxy_auth=None, proxy_headers_hash=None)

@@ -4,6 +4,7 @@ import html
 import logging
 import pickle
 import re
+import signal
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
@@ -217,6 +218,39 @@ def test_an_echo_in_any_form_is_cut_out(form: str, status: int, private_key: RSA
     pieces = [signature[at : at + 32] for at in range(len(signature) - 32)]
     assert [piece for piece in pieces if piece in told] == []
     assert "[signature" in everything_told(raised.value)
+
+
+class _TimeLimitError(Exception):
+    """As Celery raises it out of a signal handler."""
+
+
+def _echoing_half(connection: Connection) -> None:
+    signature = _signature_in(connection.read_request())
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nX-Echo: " + signature + b"\r\n\r\n{")
+    connection.stopping.wait(5)
+
+
+def test_an_echo_is_in_no_frame_of_an_interrupted_answer(private_key: RSAPrivateKey) -> None:
+    """A time limit strikes while the body is read: error trackers show what our frames hold (spec §5)."""
+
+    def strike(number: int, frame: object) -> None:
+        raise _TimeLimitError
+
+    previous = signal.signal(signal.SIGALRM, strike)
+    try:
+        with (
+            HostileServer(_echoing_half) as server,
+            OperatorClient(server.base_url, "acme", private_key, trust_env=False) as client,
+        ):
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(_TimeLimitError) as raised:
+                client.fetch_bet("bet-1")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    told = everything_told(raised.value)
+    assert "chunks = [b'{']" in told  # It was in the body.
+    assert _signature(private_key, b"acme:bet-1") not in told
 
 
 @pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])

@@ -24,9 +24,13 @@ class _Headers(NamedTuple):
     raw: HeaderPairs
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, repr=False)
 class _Response:
-    """What this package reads of an ``httpx.Response``; the body is unread."""
+    """
+    What this package reads of an ``httpx.Response``; the body is unread.
+
+    It has no ``repr``, for a service may echo a signature, and error trackers show the locals of every frame.
+    """
 
     status_code: int
     headers: _Headers

@@ -10,7 +10,7 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -155,8 +155,12 @@ _NETWORK_LIBRARIES = frozenset(
 )
 
 
+def _root_of(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
 def _roots_of(value: object) -> set[str]:
-    return {ancestor.__module__.partition(".")[0] for ancestor in type(value).__mro__}
+    return set(map(_root_of, type(value).__mro__))
 
 
 class HttpLibrary:
@@ -180,15 +184,15 @@ class HttpLibrary:
         if cause is not None and type(cause).__module__.startswith("aiohttp"):
             sent, timed_out = not _never_left_aiohttp(cause), isinstance(cause, TimeoutError)
         else:
-            kinds = {kind.__name__ for kind in type(error).__mro__}
+            kinds = {kind.__name__ for kind in type(error).__mro__ if _root_of(kind) in _FAMILY}
             sent = kinds.isdisjoint(_NEVER_SENT)
-            timed_out = not kinds.isdisjoint(_TIMED_OUT)
+            timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
         return TransportFailed(_told(error), sent, timed_out)
 
 
-#: The names of errors, which are the same in httpx, httpx2 and httpcore.
+#: Libraries whose errors have the same names, and those that say that a request never left.
+_FAMILY = {"httpcore", "httpcore2", "httpx", "httpx2"}
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "InvalidURL"}
-_TIMED_OUT = {"TimeoutException", "TimeoutError"}
 
 
 class _Body:
@@ -302,7 +306,7 @@ class Target:
         self._yours: Any = http_client
         self._host = ((b"Host", _parsed(library, base_url).netloc),)
         self._url = lru_cache(_REMEMBERED_URLS)(library.module.URL)
-        self._core_url = lru_cache(_REMEMBERED_URLS)(self._made_core_url)
+        self._core_url = lru_cache(_REMEMBERED_URLS)(partial(_core_url, library.module.URL))
         self._beside = lru_cache(1)(_beside)  # As a rule, your client's headers are the same at each call.
 
     def request(self, step: Send, trace: Trace | None = None, give_up_seconds: float | None = None) -> Any:
@@ -345,11 +349,12 @@ class Target:
             headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(signed.body)))
         return headers
 
-    def _made_core_url(self, url: str) -> Any:
-        from httpcore import URL
 
-        parsed = self._library.module.URL(url)
-        return URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
+def _core_url(parse: Callable[[str], Any], url: str) -> Any:
+    from httpcore import URL
+
+    parsed = parse(url)
+    return URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
 
 
 def _parsed(library: HttpLibrary, base_url: str) -> Any:

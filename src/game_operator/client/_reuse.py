@@ -11,7 +11,7 @@ import inspect
 import select
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -31,8 +31,6 @@ _DECRYPTED: Final = ("_ssl_object", "ssl_obj")
 _DEEPEST: Final = 12
 #: Transports that answer in this process, without a connection.
 _IN_PROCESS: Final = frozenset({"ASGITransport", "InProcessTransport", "MockTransport", "WSGITransport"})
-#: Transports that send a request once, by the name of their class.
-_PLAIN: Final = frozenset({"AsyncHTTPTransport", "HTTPTransport"})
 _BEFORE_WRITING: Final = "http11.send_request_headers.started"
 
 
@@ -162,7 +160,6 @@ class YourTransport:
         self._http_client = http_client
         self._guard_kind = guard_kind
         self._blind = False
-        self._seen: tuple[Any, list[Any]] = None, []
 
     def prepare(self, request: Any, *, is_grant: bool) -> None:
         """See to it that *request* goes over a connection with nothing left on it, or a new one if that is unknown."""
@@ -175,29 +172,15 @@ class YourTransport:
         if "AiohttpTransport" in kinds:
             known = _close_idle(transport, request.url, every=is_grant)
         else:
-            known = self._guard(transport, request, is_plain=_is_plain(kind)) and not self._blind
+            pools = list(_pools_in(transport))
+            known = bool(pools) and not self._blind
+            request.extensions["trace"] = self._guard_kind(pools, request.extensions.get("trace"), self._lose_sight)
         if not known:
             # Every connection is closed after its answer, so that the next request finds none to reuse.
             request.headers["Connection"] = "close"
 
-    def _guard(self, transport: Any, request: Any, *, is_plain: bool) -> bool:
-        """Let *request* be guarded, and return whether *transport* has connections that can be looked at."""
-        if self._seen[0] is not transport:
-            self._seen = transport, list(_pools_in(transport))
-        pools = self._seen[1]
-        # Authentication and transports of the user's may send a request twice.
-        once = is_plain and getattr(self._http_client, "auth", self) is None
-        guard = self._guard_kind(pools, request.extensions, self._lose_sight, once=once)
-        request.extensions["trace"] = guard
-        return bool(pools)
-
     def _lose_sight(self) -> None:
         self._blind = True
-
-
-@lru_cache
-def _is_plain(kind: type) -> bool:
-    return kind.__name__ in _PLAIN and kind.__module__.partition(".")[0] in {"httpx", "httpx2"}
 
 
 @lru_cache
@@ -248,7 +231,9 @@ def _is_readable(descriptor: int) -> bool:
     return bool(_readable([descriptor]))
 
 
-def _readable(descriptors: Iterable[int]) -> list[int]:
+def _readable(descriptors: Collection[int]) -> list[int]:
+    if not descriptors:  # Windows refuses to wait for nothing.
+        return []
     if not hasattr(select, "poll"):  # Windows, where select takes any descriptor.
         return select.select(list(descriptors), [], [], 0)[0]
     poll = select.poll()
@@ -272,18 +257,14 @@ class ReuseGuard:
     """
     Looks at a connection of the user's own client right before a request is written to it: a trace of httpcore.
 
-    Somebody else may have used that connection since we looked at it last. When the request is sent *once* only, the
-    trace in *extensions* is then the user's own again, or none, for each event of a trace costs.
+    Somebody else may have used that connection since we looked at it last. It looks at each sending of a request, for
+    the user's client, its authentication and its transport may send one twice.
     """
 
-    def __init__(
-        self, pools: list[Any], extensions: dict[str, Any], lose_sight: Callable[[], None], *, once: bool
-    ) -> None:
+    def __init__(self, pools: list[Any], inner: Any, lose_sight: Callable[[], None]) -> None:
         self._pools = pools
-        self._extensions = extensions
-        self._inner = extensions.get("trace")
+        self._inner = inner
         self._lose_sight = lose_sight
-        self._once = once
 
     def __call__(self, event: str, info: Mapping[str, Any]) -> None:
         """
@@ -299,8 +280,6 @@ class ReuseGuard:
 
     def _check(self) -> None:
         connection = self._connection()
-        if self._once:
-            self._extensions["trace"] = self._inner
         if connection is None:
             self._lose_sight()
             return
@@ -315,7 +294,7 @@ class ReuseGuard:
 
     def _connection(self) -> Any:
         for pool in self._pools:
-            for waiting in pool._requests[::-1]:  # Those that came last are written next.
+            for waiting in list(pool._requests)[::-1]:  # Those that came last are written next.
                 if waiting.request.extensions.get("trace") is self:
                     connection = _http11(waiting.connection)
                     return connection if hasattr(connection, "_network_stream") else None
