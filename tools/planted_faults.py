@@ -152,6 +152,7 @@ MODULES = {
             "tests/ledger/test_schema.py",
             "tests/ledger/test_lending.py",
             "tests/ledger/test_within.py",
+            "tests/ledger/test_prune.py",
         ),
         (
             (

@@ -280,6 +280,11 @@ def test_an_account_that_comes_to_nothing_or_less(database_url: str, clock: Cloc
             {"balance_differs", "carried_differs"},
             id="the posting of an open bet",
         ),
+        pytest.param(
+            "UPDATE {p}postings SET amount_cents = amount_cents + 1 WHERE tx_id = 'withdraw:bet:open'",
+            {"balance_differs", "wrong_posting"},
+            id="the amount of an open bet's posting",
+        ),
     ],
 )
 def test_damage_after_a_prune_is_found(database_url: str, clock: Clock, statement: str, expected: set[str]) -> None:

@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -142,6 +144,23 @@ def test_prefixes_that_are_taken(sqlite_url: str, prefix: str) -> None:
         ledger.open_account("p1", Decimal(1))
         assert ledger.verify().sound
     assert tables(sqlite_url) == [f"{prefix}{name}" for name in TABLES]
+
+
+def test_every_commit_in_a_file_waits_for_the_disk(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On each connection, whatever this SQLite was built with (docs/decisions/0015)."""
+    connections: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*args: Any, **options: Any) -> sqlite3.Connection:
+        connections.append(connect(*args, **options))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal(1))
+        writer = connections[-1]
+        assert writer.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_the_longest_prefix_on_postgres(postgres_url: str) -> None:

@@ -129,6 +129,10 @@ AGAIN = (
     "INSERT INTO {p}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
     f"SELECT to_account, amount_cents, source, operation, tx_id, {LATE} FROM {{p}}postings {CLOSING}"
 )
+AT_ONCE = (
+    "UPDATE {p}postings SET at_millis = (SELECT wager.at_millis FROM {p}postings AS wager "
+    f"WHERE wager.operation = 'withdraw' AND wager.tx_id = 'withdraw:bet:closed') {CLOSING}"
+)
 REOPENED = (
     "UPDATE {p}bets SET state = 'OPEN', won_cents = NULL, deposit_tx_id = NULL, settled_at_millis = NULL "
     "WHERE bet_id = 'closed'"
@@ -295,6 +299,27 @@ PAID_TOO = [
             ["UPDATE {p}bets SET won_cents = 1251 WHERE bet_id = 'closed'"],
             {"resolution_differs"},
             id="other winnings",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET account = 'p2' WHERE bet_id = 'open'"], {"withdraw_differs"}, id="another account"
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET action = 'TIP' WHERE bet_id = 'open'"], {"withdraw_differs"}, id="another action"
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}calls SET player_id = 'p2' {CLOSING}"],
+            {"resolution_differs"},
+            id="a deposit of another player",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}calls SET account = 'p2' {CLOSING}"],
+            {"resolution_differs", "wrong_account"},
+            id="a deposit to another account",
+        ),
+        pytest.param(
+            [AT_ONCE],
+            {"time_goes_back"},
+            id="a posting at the time of the one before",
         ),
         pytest.param(
             ["UPDATE {p}bets SET player_id = 'p2' WHERE bet_id = 'open'"], {"withdraw_differs"}, id="another player"
