@@ -484,7 +484,8 @@ async def test_a_call_that_is_cancelled_leaves_nothing(
 ) -> None:
     """At its budget the receiver cancels a call: the transaction is rolled back, and the repeat is applied."""
     url = f"sqlite:///{tmp_path / 'wallet.db'}" if driver == "aiosqlite" else request.getfixturevalue("emptied_url")
-    engine = create_async_engine(sqlalchemy_url(url, driver))
+    # SQLAlchemy up to 2.1.4 keeps a connection in its pool that asyncpg has closed.
+    engine = create_async_engine(sqlalchemy_url(url, driver), pool_pre_ping=True)
     scopes = [anyio.CancelScope()]
 
     async def after(*_: Any) -> None:

@@ -146,7 +146,7 @@ def test_prefixes_that_are_taken(sqlite_url: str, prefix: str) -> None:
     assert tables(sqlite_url) == [f"{prefix}{name}" for name in TABLES]
 
 
-def test_every_commit_in_a_file_waits_for_the_disk(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_commit_to_sqlite_waits_for_the_disk(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On each connection, whatever this SQLite was built with (docs/decisions/0015)."""
     connections: list[sqlite3.Connection] = []
     connect = sqlite3.connect
