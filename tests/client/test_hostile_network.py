@@ -464,7 +464,7 @@ def test_a_redirect_is_never_followed(flavour: str, status: int, private_key: RS
         location = f"Location: {elsewhere.base_url}/api/v0.2/free-bet/grant".encode()
         with HostileServer(answer(response_bytes(status, b"", location))) as server:
             for scenario in (_look_up, _grant):
-                error, _ = _ending(flavour, scenario, server.base_url, private_key)
+                error, _ = _ending(flavour, scenario, server.base_url, private_key, timeout=_PATIENT)
                 assert type(error) is UnexpectedResponseError
                 assert "redirects to" in str(error)
             assert len(server.requests) == 2
