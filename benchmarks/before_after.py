@@ -33,9 +33,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.2, help="of a turn that counts calls a second")
     arguments = parser.parse_args()
+    if not (arguments.old / "src" / "game_operator").is_dir():
+        # Imports would find the installed package instead, and compare it with itself.
+        parser.error(f"{arguments.old} is not a checkout: it has no src/game_operator")
     sides = [_Side(checkout) for checkout in (arguments.old.resolve(), _ROOT)]
+    known = sides[0].suites()
+    if unknown := [name for name in arguments.suites if name not in known]:
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(known)}")
     print("| what | new / old, median | lowest to highest round | old | new |\n|---|---|---|---|---|")
-    for suite in arguments.suites or [name for name in sides[0].suites() if name != "growth"]:
+    for suite in arguments.suites or [name for name in known if name != "growth"]:
         for row in _compared(suite, sides, arguments.rounds, arguments.seconds):
             print(row, flush=True)
 

@@ -63,6 +63,21 @@ def test_two_checkouts_are_compared_in_turns() -> None:
     assert all(float(row[1].strip("*")) > 0 for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param(["nowhere", "tokens"], "nowhere is not a checkout: it has no src/game_operator", id="no checkout"),
+        pytest.param([str(ROOT), "fetch_bet"], "there is no benchmark fetch_bet; there are fetch-bet", id="no suite"),
+    ],
+)
+def test_a_comparison_with_nothing_is_refused(arguments: list[str], told: str) -> None:
+    """Nowhere, the installed package would be found, and compared with itself."""
+    command = [sys.executable, "-m", "benchmarks.before_after", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+
+
 def test_the_benchmark_of_the_dealer_runs() -> None:
     """Beside the goal, a loop by hand, and signing alone."""
     found = {(finding["what"], finding["peer"]): finding["at_least"] for finding in _quick("dealer")}

@@ -69,8 +69,8 @@ class SessionTokenBuilder:
         clock: Returns Unix seconds; for tests.
 
     Raises:
-        ConfigurationError: The lifetime cannot be granted, or the operator id is none; ``SigningKeyError`` if it is the
-            key.
+        ConfigurationError: The lifetime cannot be granted, or the operator id is not valid.
+        SigningKeyError: The key cannot be used.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 httpcore without httpx, for the connections that are ours.
 
 Around its connections an ``httpx.Client`` keeps cookies, merges headers, follows redirects, runs hooks, writes a log,
-and builds a request and a response of its own. Ours would do nothing of the kind, and all that costs nearly half of a
-call, its signature aside. These two have the face of a client and hand each request to httpcore's pool.
+and builds a second request and response. Ours would need none of that, which costs more than a third of a call, its
+signature aside. These two have the interface of a client and hand each request to httpcore's pool.
 """
 
 import ssl

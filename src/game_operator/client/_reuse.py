@@ -71,7 +71,7 @@ def spoil(response: Any) -> Any:
     except OSError:
         return None  # It is gone already.
     except (AttributeError, NotImplementedError, TypeError):
-        return stream
+        return stream  # Its socket is out of reach, so the caller closes it by httpcore's own way.
     return None
 
 
