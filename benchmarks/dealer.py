@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from benchmarks.rates import Comparison, RateRace
 from benchmarks.stage import Stage
 from benchmarks.webhook_server import running_server
-from game_operator.sandbox.courier import HttpCourier
-from game_operator.sandbox.dealer import Dealer
-from game_operator.sandbox.plan import Plan, Shares
-from game_operator.sandbox.playing import play
-from game_operator.sandbox.seed import catalogue
-from game_operator.sandbox.service_keys import ServiceKeys
+from game_operator.provider.carriers.http import HttpCourier
+from game_operator.provider.keys import ServiceKeys
+from game_operator.sandbox.dealing.carrying import play
+from game_operator.sandbox.dealing.dealer import Dealer
+from game_operator.sandbox.dealing.plan import Plan, Shares
+from game_operator.sandbox.service.seed import catalogue
 
 __all__ = ["races"]
 

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from fastapi import FastAPI
 
 from game_operator import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
-from game_operator.caller import WebhookCaller
 from game_operator.ledger import Outcome, SqlLedger, TableAccounts
+from game_operator.provider.caller import WebhookCaller
 from game_operator.wallet import JoinedWallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 

@@ -15,8 +15,8 @@ import uvicorn
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from game_operator import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
-from game_operator.caller import AsyncWebhookCaller
 from game_operator.ledger import AsyncSqlLedger
+from game_operator.provider.caller import AsyncWebhookCaller
 from game_operator.wallet import AsyncWallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 

@@ -27,9 +27,9 @@ from game_operator import (
     WebhookCall,
     WithdrawCall,
 )
-from game_operator.caller import AsyncWebhookCaller, Delivery, WebhookCaller
 from game_operator.ledger import MemoryLedger
 from game_operator.protocol.webhook import encode_call
+from game_operator.provider.caller import AsyncWebhookCaller, Delivery, WebhookCaller
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes

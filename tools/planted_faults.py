@@ -35,7 +35,7 @@ _SHORT = "not async and not g04 and not c09"
 
 MODULES = {
     "express": Module(
-        "ledger/express.py",
+        "ledger/postgres/express.py",
         ("-k", f"postgres and {_SHORT} or test_express", "tests/ledger/test_express.py", _CONTRACT),
         (
             ("bet.bet_id = able.bet_id AND bet.source = $2\n", "bet.bet_id = able.bet_id\n"),
@@ -71,7 +71,7 @@ MODULES = {
         ),
     ),
     "verify": Module(
-        "ledger/verify.py",
+        "ledger/staff/verify.py",
         ("-k", "sqlite or awaited or memory", "tests/ledger/test_verify.py", "tests/ledger/test_prune.py"),
         (
             ("(w.tx_id IS NULL OR w.action <> '' OR w.bet_id <> b.bet_id)", "(w.tx_id IS NULL)"),
@@ -111,7 +111,7 @@ MODULES = {
         ),
     ),
     "prune": Module(
-        "ledger/prune.py",
+        "ledger/staff/prune.py",
         ("-k", "sqlite or never_under", "tests/ledger/test_prune.py"),
         (
             (" WHERE kept.value < excluded.value", ""),
@@ -141,7 +141,7 @@ MODULES = {
         ),
     ),
     "sqlite": Module(
-        "ledger/sqlite.py",
+        "ledger/sqlite/store.py",
         (
             "-k",
             f"sqlite and {_SHORT}",

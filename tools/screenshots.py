@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.support.browser import chromium
 
+from game_operator.control_room import ControlRoom
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
@@ -64,7 +65,7 @@ def main() -> None:
     """Write the pictures."""
     _FOLDER.mkdir(exist_ok=True)
     ledger = MemoryLedger()
-    with Sandbox(control_room=True) as sandbox, chromium() as browser:
+    with Sandbox(control_room=ControlRoom) as sandbox, chromium() as browser:
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
         with _wallet(receiver, ledger) as url:
             sandbox.wallet_url = url

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from game_operator._version import __version__
 
 if TYPE_CHECKING:
-    from game_operator.client._async import AsyncOperatorClient
-    from game_operator.client._sync import OperatorClient
-    from game_operator.client.config import Exchange, ReadLimits
+    from game_operator.client.async_ import AsyncOperatorClient
+    from game_operator.client.settings import Exchange
+    from game_operator.client.sync import OperatorClient
     from game_operator.codes import BetState, GameStatus, Genre, GrantErrorCode, WebhookErrorCode
     from game_operator.errors import (
         AccountExistsError,
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from game_operator.protocol.retry import RetryPolicy
     from game_operator.signers.api import AsyncSigner, Signer
     from game_operator.tokens import SessionClaims, SessionTokenBuilder, launch_url
+    from game_operator.transport.settings import ReadLimits
 
 __all__ = [
     "AccountExistsError",
@@ -140,9 +141,10 @@ __all__ = [
 
 #: Where each public name lives; a test holds this against the imports above.
 _HOMES = {
-    "client._sync": ("OperatorClient",),
-    "client._async": ("AsyncOperatorClient",),
-    "client.config": ("Exchange", "ReadLimits"),
+    "client.sync": ("OperatorClient",),
+    "client.async_": ("AsyncOperatorClient",),
+    "client.settings": ("Exchange",),
+    "transport.settings": ("ReadLimits",),
     "codes": ("BetState", "GameStatus", "Genre", "GrantErrorCode", "WebhookErrorCode"),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "models": (

@@ -12,11 +12,11 @@ from html.parser import HTMLParser
 import pytest
 
 from game_operator.certify import scenarios
-from game_operator.certify.as_html import html
-from game_operator.certify.latency_chart import latency_chart
-from game_operator.certify.page import NOTES
-from game_operator.certify.report import Cause, Latency, Moved, Report
-from game_operator.certify.verdicts import Note, Verdict, Weight
+from game_operator.certify.report.as_html import html
+from game_operator.certify.report.latency_chart import latency_chart
+from game_operator.certify.report.page import NOTES
+from game_operator.certify.report.report import Cause, Latency, Moved, Report
+from game_operator.certify.report.verdicts import Note, Verdict, Weight
 from tests.certify.reports import (
     advised,
     broken,
@@ -449,7 +449,7 @@ def test_without_the_extra_the_error_names_it() -> None:
     """Nothing else needs the package: the module can be imported without it."""
     program = (
         "import sys; sys.modules['jinja2'] = None\n"
-        "from game_operator.certify.as_html import html\n"
+        "from game_operator.certify.report.as_html import html\n"
         "from game_operator.errors import ConfigurationError\n"
         "try:\n    html(None)\n"
         "except ConfigurationError as missing:\n    print(missing)\n"

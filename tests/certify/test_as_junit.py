@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from game_operator.certify.as_junit import junit
-from game_operator.certify.report import Report
-from game_operator.certify.verdicts import Note, Weight
+from game_operator.certify.report.as_junit import junit
+from game_operator.certify.report.report import Report
+from game_operator.certify.report.verdicts import Note, Weight
 from tests.certify.reports import (
     URL,
     advised,
@@ -168,7 +168,7 @@ def test_without_the_extra_the_error_names_it() -> None:
     """Nothing else needs the package: the module can be imported without it."""
     program = (
         "import sys; sys.modules['junitparser'] = None\n"
-        "from game_operator.certify.as_junit import junit\n"
+        "from game_operator.certify.report.as_junit import junit\n"
         "from game_operator.errors import ConfigurationError\n"
         "try:\n    junit(None)\n"
         "except ConfigurationError as missing:\n    print(missing)\n"

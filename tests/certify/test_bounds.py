@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 from wallet_by_hand import PlainWallet
 
-from game_operator.certify import Outcome, Report, Weight, certify_in_process, run, scenarios
-from game_operator.cli._keys import write_pair
-from game_operator.cli._running import wallet_running
+from game_operator.certify import Outcome, Report, Weight, certify_in_process, scenarios
+from game_operator.certify.engine import run
+from game_operator.cli.keys import write_pair
+from game_operator.cli.running import wallet_running
 from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from game_operator.certify import Note, Outcome, Verdict, Weight
-from game_operator.certify.causes import causes_of
-from game_operator.certify.mistakes import NO_REPLY, SHARED, UNREADABLE
-from game_operator.certify.scenario import ALL, Scenario
+from game_operator.certify.engine.scenario import ALL, Scenario
+from game_operator.certify.report.causes import causes_of
+from game_operator.certify.report.mistakes import NO_REPLY, SHARED, UNREADABLE
 from tests.certify.reports import exchange
 
 LOST, DOUBLED, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN, Weight.ADVICE

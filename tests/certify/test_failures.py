@@ -8,14 +8,14 @@ import pytest
 from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
-from game_operator.certify.allowance import Allowance
-from game_operator.certify.groups import h_time
-from game_operator.certify.in_process import InProcessCarrier
-from game_operator.certify.keyring import Keyring
-from game_operator.certify.run import Purse, Run
-from game_operator.certify.scenario import Found, NotTried, Play, Scenario
-from game_operator.certify.stage import Stage
+from game_operator.certify.engine.allowance import Allowance
+from game_operator.certify.engine.run import Purse, Run
+from game_operator.certify.engine.scenario import Found, NotTried, Play, Scenario
+from game_operator.certify.engine.stage import Stage
+from game_operator.certify.scenarios import h_time
 from game_operator.profile import Profile
+from game_operator.provider.carriers.exact_in_process import InProcessCarrier
+from game_operator.provider.keyring import Keyring
 from tests.certify.findings import found, only, skipped
 from tests.certify.harness import (
     INSTANCE,

@@ -20,16 +20,16 @@ import trustme
 from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, certify
-from game_operator.certify.allowance import Allowance
-from game_operator.certify.as_json import document
-from game_operator.certify.carrier import Carried, Parcel
-from game_operator.certify.groups import d_races
-from game_operator.certify.keyring import Keyring
-from game_operator.certify.over_http import HttpCarrier
-from game_operator.certify.run import Purse, Run
-from game_operator.certify.wire import Manner, Request, Seal
+from game_operator.certify.engine.allowance import Allowance
+from game_operator.certify.engine.run import Purse, Run
+from game_operator.certify.report.as_json import document
+from game_operator.certify.scenarios import d_races
 from game_operator.errors import ConfigurationError, RequestNotSentError, SigningKeyError
 from game_operator.profile import Profile
+from game_operator.provider.carriers.carrier import Carried, Parcel
+from game_operator.provider.carriers.exact_http import HttpCarrier
+from game_operator.provider.keyring import Keyring
+from game_operator.provider.requests import Manner, Request, Seal
 from tests.certify.findings import found, only
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, opened, service_key, service_signer
 from tests.certify.serving import answering, certified_at, served, turning

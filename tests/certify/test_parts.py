@@ -9,17 +9,17 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from game_operator.certify.bodies import BodyWriter, with_field, without_field
-from game_operator.certify.catalogue import in_playing_order, scenarios, selected
-from game_operator.certify.finality import Finality, finality
-from game_operator.certify.keyring import Keyring
-from game_operator.certify.scenario import ALL, STAGES
-from game_operator.certify.wire import UNSIGNED, Form, Request, Seal
+from game_operator.certify.engine.catalogue import in_playing_order, scenarios, selected
+from game_operator.certify.engine.scenario import ALL, STAGES
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
+from game_operator.provider.bodies import BodyWriter, with_field, without_field
+from game_operator.provider.finality import Finality, finality
+from game_operator.provider.keyring import Keyring
+from game_operator.provider.requests import UNSIGNED, Form, Request, Seal
 
 BODY = b'{"player_id":"p1"}'
 CALLS: list[WebhookCall] = [

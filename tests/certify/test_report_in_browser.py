@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from game_operator.certify.again import curl_of
-from game_operator.certify.as_html import html
+from game_operator.certify.report.again import curl_of
+from game_operator.certify.report.as_html import html
 from tests.certify.reports import URL, failing_report, hostile_report
 from tests.support.browser import chromium, visiting
 from tests.support.servers import wsgi_server

@@ -11,19 +11,19 @@ import pytest
 from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
-from game_operator.certify import run as run_module
-from game_operator.certify.allowance import Allowance
-from game_operator.certify.in_process import InProcessCarrier
-from game_operator.certify.keyring import Keyring
-from game_operator.certify.run import Purse, Run
-from game_operator.certify.scenario import Found, NotTried, Play, Scenario
-from game_operator.certify.stage import Stage
-from game_operator.certify.verdicts import Verdict
-from game_operator.certify.wire import Manner
+from game_operator.certify.engine import run as run_module
+from game_operator.certify.engine.allowance import Allowance
+from game_operator.certify.engine.run import Purse, Run
+from game_operator.certify.engine.scenario import Found, NotTried, Play, Scenario
+from game_operator.certify.engine.stage import Stage
+from game_operator.certify.report.verdicts import Verdict
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
+from game_operator.provider.carriers.exact_in_process import InProcessCarrier
+from game_operator.provider.keyring import Keyring
+from game_operator.provider.requests import Manner
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, certified, delivered_to, opened, service_signer, supplies_of
 
 Deliver = Callable[[str, Mapping[str, str], bytes], HttpResponse]

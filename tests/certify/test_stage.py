@@ -5,15 +5,15 @@ from typing import Any, Literal
 
 import pytest
 
-from game_operator.certify.players import Player
-from game_operator.certify.scenario import Found, NotTried, Play, Scenario
-from game_operator.certify.stage import Stage
-from game_operator.certify.verdicts import Weight
-from game_operator.certify.wire import Act, Heard, Request
+from game_operator.certify.engine.scenario import Found, NotTried, Play, Scenario
+from game_operator.certify.engine.stage import Stage
+from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.money import Cents
 from game_operator.profile import Profile
+from game_operator.provider.bets import Player
+from game_operator.provider.requests import Act, Heard, Request
 
 ADVICE, BROKEN, LOST = Weight.ADVICE, Weight.CONTRACT_BROKEN, Weight.MONEY_LOST
 SCENARIO = Scenario("A99", "a test", LOST, ("spec §4.1",), "means", "mend", lambda at: at.holds())

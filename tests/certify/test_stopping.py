@@ -9,12 +9,12 @@ import pytest
 from wallet_by_hand import PlainWallet, Reply
 
 from game_operator.certify import Outcome, Report, Supplies, Weight, certify_in_process
-from game_operator.certify.allowance import Allowance
-from game_operator.certify.as_html import html
-from game_operator.certify.as_json import document
-from game_operator.certify.as_junit import junit
-from game_operator.certify.page import headline, is_fine, undone_of
-from game_operator.certify.scenario import Found, Stopped
+from game_operator.certify.engine.allowance import Allowance
+from game_operator.certify.engine.scenario import Found, Stopped
+from game_operator.certify.report.as_html import html
+from game_operator.certify.report.as_json import document
+from game_operator.certify.report.as_junit import junit
+from game_operator.certify.report.page import headline, is_fine, undone_of
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer

@@ -18,7 +18,7 @@ import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.certify import scenarios
-from game_operator.cli._certify_hooks import HOOKS
+from game_operator.cli.certifying.hooks import HOOKS
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.wallet import Wallet
 from tests.cli.certified import GivesBackWhatItNeverTook, Served, answering, served

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.certify.page import is_fine
-from game_operator.certify.report import Cause, Latency, Report
-from game_operator.certify.verdicts import Note, Verdict, Weight
-from game_operator.cli._certify_report import tell_report
+from game_operator.certify.report.page import is_fine
+from game_operator.certify.report.report import Cause, Latency, Report
+from game_operator.certify.report.verdicts import Note, Verdict, Weight
+from game_operator.cli.reports.certify import tell_report
 from tests.certify.reports import (
     exchange,
     failed,

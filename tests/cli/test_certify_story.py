@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.cli._certify_story import told_of_certification
+from game_operator.cli.demonstration.certify_story import told_of_certification
 from game_operator.wallet import Wallet
 from tests.cli.certified import GivesBackWhatItNeverTook, Make, served
 

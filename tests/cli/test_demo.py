@@ -13,16 +13,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from game_operator.cli import _story
-from game_operator.cli._chapters import AmissError, Chapter
-from game_operator.cli._keys import KeyFiles, write_pair
-from game_operator.cli._story import told
+from game_operator.cli.demonstration import client_story as _story
+from game_operator.cli.demonstration.chapters import AmissError, Chapter
+from game_operator.cli.demonstration.client_story import told
+from game_operator.cli.keys import KeyFiles, write_pair
 from game_operator.sandbox import Sandbox
 from tests.cli.support import Run, Told, command, started, stopped
 from tests.sandbox.web.support import play, post
 
 #: The package's attribute of that name is the command.
-demo_module = importlib.import_module("game_operator.cli.demo")
+demo_module = importlib.import_module("game_operator.cli.commands.demo")
 
 
 def is_running(pid: int) -> bool:

@@ -10,7 +10,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator.cli._keys import fingerprint, write_pair
+from game_operator.cli.keys import fingerprint, write_pair
 from game_operator.sandbox import Sandbox
 from tests.cli.support import CannedService, Reply, Run, command
 from tests.support.wire import game, wire

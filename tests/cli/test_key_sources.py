@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.cli import _stream
+from game_operator.cli import streams as _stream
 from game_operator.signers import load_signer
 from tests.cli.support import COMMAND, Run, clean_environment, command
 

@@ -376,7 +376,7 @@ SECRET = "pl4nted-s3cret"
 def test_passwords_are_never_printed(run: Run, monkeypatch: pytest.MonkeyPatch, url: str, code: int) -> None:
     """Whatever is wrong with an address, its password is not in what is said about it."""
     monkeypatch.setenv(VARIABLE, url)
-    monkeypatch.setattr("game_operator.ledger.sql_ledger.SqlLedger.__init__.__kwdefaults__", QUICK)
+    monkeypatch.setattr("game_operator.ledger.sql.SqlLedger.__init__.__kwdefaults__", QUICK)
     for args in (("verify",), ("verify", "--json")):
         told = run("ledger", *args)
         assert told.code == code, told

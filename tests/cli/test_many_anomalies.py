@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.cli import _anomalies
+from game_operator.cli.reports import anomalies as _anomalies
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import WebhookCall

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from game_operator.cli._output import show_rows, visible, write_document
+from game_operator.cli.output import show_rows, visible, write_document
 from tests.cli.support import CannedService, Reply, Run
 from tests.support.wire import bet, bet_config, game, game_instance, granted, hole, round_of, wire
 

@@ -10,14 +10,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import BalanceCall, DepositCall, WithdrawCall
-from game_operator.caller import WebhookCaller
-from game_operator.cli._keys import KeyFiles, write_pair
-from game_operator.cli._wording import for_command_line
+from game_operator.cli.keys import KeyFiles, write_pair
+from game_operator.cli.wording import for_command_line
 from game_operator.errors import SchemaError
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
+from game_operator.provider.caller import WebhookCaller
 from tests.cli.support import Run, said, started
 from tests.support.raw_sql import rows
 from tests.support.raw_sql import run as run_sql

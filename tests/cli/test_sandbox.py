@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from game_operator import OperatorClient
-from game_operator.cli._keys import write_pair
+from game_operator.cli.keys import write_pair
 from tests.cli.support import COMMAND, Run, Told, clean_environment, command, mode_of, started, stopped
 
 

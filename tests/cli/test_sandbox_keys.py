@@ -13,11 +13,11 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.cli._key_directory import key_directory
-from game_operator.cli._keys import write_pair
+from game_operator.cli.key_directory import key_directory
+from game_operator.cli.keys import write_pair
 from game_operator.errors import ConfigurationError
+from game_operator.provider.keys import ServiceKeys, new_key, private_pem
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.service_keys import ServiceKeys, new_key, private_pem
 from tests.cli.support import command, mode_of, started, stopped
 from tests.support.leaks import everything_told
 

@@ -34,11 +34,11 @@ from game_operator import (
     WebhookCall,
     WithdrawCall,
 )
-from game_operator.caller import Delivery, WebhookCaller
-from game_operator.cli import _serving
-from game_operator.cli._keys import KeyFiles, write_pair
+from game_operator.cli.keys import KeyFiles, write_pair
+from game_operator.cli.serving import server as _serving
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.protocol.webhook import encode_call
+from game_operator.provider.caller import Delivery, WebhookCaller
 from tests.cli.support import COMMAND, Run, clean_environment, started, stopped
 from tests.support.raw_sql import run as run_sql
 
@@ -497,7 +497,7 @@ def test_without_its_extra_it_says_what_to_install(
 ) -> None:
     """The extra `cli` does not bring a web server, nor `serve` a database driver."""
     monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delitem(sys.modules, "game_operator.ledger.postgres_store", raising=False)
+    monkeypatch.delitem(sys.modules, "game_operator.ledger.postgres.store", raising=False)
     error = run("serve", "--port", 0, "--database", "postgresql://h/d", "--service-key", keys.public, "--json").error
     assert error["exit_code"] == 2
     assert f"game-operator[{extra}]" in error["message"]

@@ -19,11 +19,11 @@ from unittest.mock import Mock
 import pytest
 
 from game_operator import WebhookCall, WithdrawCall
-from game_operator.caller import WebhookCaller
-from game_operator.cli._http_connections import Connections, LimitedProtocol, most_connections
-from game_operator.cli._keys import KeyFiles, write_pair
+from game_operator.cli.keys import KeyFiles, write_pair
+from game_operator.cli.serving.http_connections import Connections, LimitedProtocol, most_connections
 from game_operator.ledger import SqlLedger
 from game_operator.protocol.webhook import read_reply
+from game_operator.provider.caller import WebhookCaller
 from game_operator.webhooks import Reply, RsaSignature, WebhookReceiver, asgi_app, success
 from tests.cli.support import COMMAND, Run, clean_environment, stopped
 from tests.support.haproxy import haproxy, needs_haproxy

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.cli.storm import _warn_of_source, _written
+from game_operator.cli.commands.storm import _warn_of_source, _written
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.sandbox.faults import FAULTS
-from game_operator.sandbox.retries import RETRY_PRESETS
-from game_operator.sandbox.storm import Storm
+from game_operator.provider.faults import FAULTS
+from game_operator.sandbox.dealing.retries import RETRY_PRESETS
+from game_operator.sandbox.storm.storm import Storm
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.cli.support import COMMAND, Run, Told, clean_environment, mode_of

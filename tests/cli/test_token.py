@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import SessionTokenBuilder
-from game_operator.cli._keys import write_pair
+from game_operator.cli.keys import write_pair
 from tests.cli.support import Run, said
 
 BUILD = ("token", "build", "--instance", "i1", "--player", "p1")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from game_operator.cli._keys import KeyFiles, write_pair
-from game_operator.cli._wallet_story import told_of_wallet
+from game_operator.cli.demonstration.wallet_story import told_of_wallet
+from game_operator.cli.keys import KeyFiles, write_pair
 from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile
 from game_operator.wallet import Wallet

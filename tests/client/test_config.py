@@ -9,10 +9,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
-from game_operator.client._core import UNSET
-from game_operator.client.config import ReadLimits
+from game_operator.client.steps import UNSET
 from game_operator.errors import ConfigurationError
 from game_operator.models import OpenBet
+from game_operator.transport.settings import ReadLimits
 from tests.support.flavours import run
 from tests.support.hostile_server import HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire

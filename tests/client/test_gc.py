@@ -14,8 +14,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient
-from game_operator.client._core import advance
-from game_operator.client._gc import relaxed_gc
+from game_operator.client.garbage_collection import relaxed_gc
+from game_operator.client.steps import advance
 from game_operator.errors import UnexpectedResponseError
 from game_operator.protocol.exchange import Answer, Reply, Step, TransportFailed, Wait
 from game_operator.protocol.http import HttpResponse
@@ -160,7 +160,7 @@ def test_the_last_of_several_threads_puts_it_back() -> None:
 
 _FORKING = """
 import gc, os, sys, threading
-from game_operator.client._gc import relaxed_gc
+from game_operator.client.garbage_collection import relaxed_gc
 
 gc.set_threshold(601, 9, 8)
 inside, leave = threading.Event(), threading.Event()

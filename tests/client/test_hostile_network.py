@@ -15,7 +15,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient
-from game_operator.client.config import ReadLimits
 from game_operator.errors import (
     ApiError,
     GameOperatorError,
@@ -26,6 +25,7 @@ from game_operator.errors import (
     UnexpectedResponseError,
 )
 from game_operator.models import GrantAccepted, OpenBet
+from game_operator.transport.settings import ReadLimits
 from tests.support.flavours import FLAVOURS, run
 from tests.support.hostile_server import (
     Connection,

@@ -12,7 +12,6 @@ import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient
-from game_operator.client import _http
 from game_operator.errors import (
     ConfigurationError,
     GameOperatorError,
@@ -22,6 +21,7 @@ from game_operator.errors import (
     ServiceError,
 )
 from game_operator.models import OpenBet
+from game_operator.transport import http_library as _http
 from tests.support.flavours import run
 from tests.support.hostile_server import Connection, HostileServer, knows_every_bet
 from tests.support.proxy import NAMED_BY_PROXY, forward, refuse

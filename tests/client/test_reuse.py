@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from httpx_aiohttp import HttpxAiohttpClient
 
 from game_operator import AsyncOperatorClient, FreeBetRejectedError, OperatorClient, UnexpectedResponseError
-from game_operator.client import _reuse
 from game_operator.models import OpenBet
+from game_operator.transport import connection_reuse as _reuse
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import grant_request, granted, wire
 

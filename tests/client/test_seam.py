@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from httpx_aiohttp import HttpxAiohttpClient
 
 from game_operator import AsyncOperatorClient, Exchange, OperatorClient, RetryPolicy
-from game_operator.client._http import HTTPX
 from game_operator.errors import (
     AuthenticationError,
     BadRequestError,
@@ -36,6 +35,7 @@ from game_operator.errors import (
     UnexpectedResponseError,
 )
 from game_operator.models import ClosedBet, GrantAccepted, OpenBet
+from game_operator.transport.http_library import HTTPX
 from tests.support.flavours import run, run_over
 from tests.support.hostile_server import Connection, HostileServer, answer, found, response_bytes
 from tests.support.leaks import everything_told

@@ -11,10 +11,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import OperatorClient
-from game_operator.client import _wire
-from game_operator.client._direct import DirectClient
 from game_operator.errors import RequestNotSentError
 from game_operator.models import OpenBet
+from game_operator.transport import sync as _wire
+from game_operator.transport.own_connections import DirectClient
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, wire
 

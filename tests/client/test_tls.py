@@ -18,9 +18,9 @@ import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient
-from game_operator.client import _http
 from game_operator.errors import ConfigurationError, GameOperatorError, NoAnswerError, RequestNotSentError
 from game_operator.models import OpenBet
+from game_operator.transport import http_library as _http
 from tests.support.flavours import FLAVOURS, run
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.wire import bet, grant_request, wire

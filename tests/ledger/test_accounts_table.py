@@ -15,10 +15,10 @@ import pytest
 
 from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.dialects import table_problems
-from game_operator.ledger.sqlite import path_of
-from game_operator.ledger.survey import survey
-from game_operator.ledger.table_columns import KeyColumn, balance_after, cents_of
+from game_operator.ledger.accounts.choice import table_problems
+from game_operator.ledger.accounts.columns import KeyColumn, balance_after, cents_of
+from game_operator.ledger.sqlite.store import path_of
+from game_operator.ledger.staff.listings import survey
 from game_operator.wallet import Wallet
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 

@@ -9,8 +9,8 @@ import pytest
 from game_operator.codes import BetState
 from game_operator.ledger import Outcome, Terms
 from game_operator.ledger.api import Account, BetRecord
-from game_operator.ledger.book import Anomaly, Book, Changes, Item, Needs, Posting, posting
-from game_operator.ledger.script import Loaded, RunWithin, apply_items, drive
+from game_operator.ledger.engine.script import Loaded, RunWithin, apply_items, drive
+from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting, posting
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
@@ -234,7 +234,7 @@ def test_a_call_that_cannot_be_noted_changes_nothing(monkeypatch: pytest.MonkeyP
     def fails(call: WebhookCall) -> bytes:
         raise RuntimeError("cannot be written")
 
-    monkeypatch.setattr("game_operator.ledger.book.encode_call", fails)
+    monkeypatch.setattr("game_operator.ledger.rules.book.encode_call", fails)
     book = book_of(p1=700)
     for call in (claim(), deposit(), rollback()):
         with pytest.raises(RuntimeError):

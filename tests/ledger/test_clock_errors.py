@@ -7,7 +7,8 @@ import anyio
 import pytest
 
 from game_operator.errors import AccountNotFoundError, LedgerError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, admin
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
+from game_operator.ledger.staff import admin
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 

@@ -12,8 +12,8 @@ import pytest
 
 from game_operator.codes import BetState
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord, Terms
-from game_operator.ledger.book import Book
-from game_operator.ledger.decide import Decision, asks_may_bet, decide, identity_of
+from game_operator.ledger.rules.book import Book
+from game_operator.ledger.rules.decide import Decision, asks_may_bet, decide, identity_of
 from game_operator.models.webhooks import MovingCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from tests.support.calls import WAGER_CENTS, WON_CENTS, ask_balance, claim, deposit, rollback, withdraw

@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.django_settings import address_in_django
+from game_operator.ledger.engine.django_settings import address_in_django
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
@@ -367,7 +367,7 @@ def test_psycopg_is_missed_at_once(
     """And not in the middle of the first call: Django may use psycopg2, and an application asyncpg."""
     alias = added(_PG | {"NAME": "shop"})
     assert django(alias).vendor == "postgresql"
-    monkeypatch.delitem(sys.modules, "game_operator.ledger.postgres_store", raising=False)
+    monkeypatch.delitem(sys.modules, "game_operator.ledger.postgres.store", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigurationError, match=r"(?s)psycopg 3, also where .* asyncpg .*game-operator\[postgres\]"):
         SqlLedger.from_django(alias) if make == "from_django" else AsyncSqlLedger("postgresql+asyncpg://u@h/d")

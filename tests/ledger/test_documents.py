@@ -5,8 +5,9 @@ from inspect import getsource
 
 import pytest
 
-from game_operator.ledger import decide, verify
-from game_operator.ledger.anomalies import KINDS
+from game_operator.ledger.rules import decide
+from game_operator.ledger.staff import verify
+from game_operator.ledger.staff.anomalies import KINDS
 from game_operator.webhooks import gate
 from tests.support.documents import ROOT
 

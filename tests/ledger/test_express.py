@@ -9,10 +9,10 @@ import pytest
 
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
-from game_operator.ledger.book import Item
-from game_operator.ledger.express import Express, Statement
-from game_operator.ledger.prepared import Prepared
-from game_operator.ledger.sql_text import CLOCK
+from game_operator.ledger.engine.sql_text import CLOCK
+from game_operator.ledger.postgres.express import Express, Statement
+from game_operator.ledger.postgres.prepared import Prepared
+from game_operator.ledger.rules.book import Item
 from game_operator.webhooks import BalanceCall, DepositCall, WithdrawCall
 
 

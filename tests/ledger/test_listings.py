@@ -16,11 +16,11 @@ import pytest
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
-from game_operator.ledger.anomalies import Anomalies, Wanted
-from game_operator.ledger.history import bets_before
-from game_operator.ledger.queries import Queries
-from game_operator.ledger.script import Execute, Step
-from game_operator.ledger.survey import Listing
+from game_operator.ledger.engine.script import Execute, Step
+from game_operator.ledger.staff.anomalies import Anomalies, Wanted
+from game_operator.ledger.staff.history import bets_before
+from game_operator.ledger.staff.listings import Listing
+from game_operator.ledger.staff.queries import Queries
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run

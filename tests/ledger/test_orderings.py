@@ -16,7 +16,7 @@ import pytest
 from game_operator.codes import BetState
 from game_operator.ledger import MemoryLedger, Terms
 from game_operator.ledger.api import Account
-from game_operator.ledger.book import Book
+from game_operator.ledger.rules.book import Book
 from game_operator.models.webhooks import MovingCall
 from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw

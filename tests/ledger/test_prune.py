@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from game_operator.ledger import AsyncSqlLedger, Outcome, PruneReport, SqlLedger, Terms, admin
-from game_operator.ledger import prune as module
+from game_operator.ledger import AsyncSqlLedger, Outcome, PruneReport, SqlLedger, Terms
+from game_operator.ledger.staff import admin
+from game_operator.ledger.staff import prune as module
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call

@@ -17,7 +17,7 @@ from django.db import connections
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, Terms
-from game_operator.ledger.commit_doubt import SHOW_WARNINGS, CommitDoubt, CommitWatch, psycopg_of
+from game_operator.ledger.postgres.commit_doubt import SHOW_WARNINGS, CommitDoubt, CommitWatch, psycopg_of
 from game_operator.models.webhooks import WithdrawCall
 from tests.support.books import execute
 from tests.support.callers import KINDS, CallerKind

@@ -12,7 +12,7 @@ import pytest
 
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.api import DEFAULT_TERMS
-from game_operator.ledger.book import Item
+from game_operator.ledger.rules.book import Item
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
 from tests.support.books import PREFIX, execute, problems, read_books
 from tests.support.calls import deposit, rollback, withdraw

@@ -14,14 +14,21 @@ from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.profile import Profile
 from game_operator.protocol.signing import Signature
-from game_operator.sandbox.dealer import Dealer
-from game_operator.sandbox.dealt import Dealt, DealtBet, ServiceState
-from game_operator.sandbox.delivery import Answer, Post, answers_in, unheard
-from game_operator.sandbox.faults import Fault, FaultPlan
-from game_operator.sandbox.plan import BetEnd, PlannedBet, PlannedClaim, PlannedFreeBet, PlannedItem, PlannedRound
-from game_operator.sandbox.playing import play
-from game_operator.sandbox.retries import retry_preset
-from game_operator.sandbox.steps import Order
+from game_operator.provider.delivery import Answer, Post, answers_in, unheard
+from game_operator.provider.faults import Fault, FaultPlan
+from game_operator.sandbox.dealing.carrying import play
+from game_operator.sandbox.dealing.dealer import Dealer
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, ServiceState
+from game_operator.sandbox.dealing.plan import (
+    BetEnd,
+    PlannedBet,
+    PlannedClaim,
+    PlannedFreeBet,
+    PlannedItem,
+    PlannedRound,
+)
+from game_operator.sandbox.dealing.retries import retry_preset
+from game_operator.sandbox.dealing.steps import Order
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, WebhookHandler, WebhookReceiver
 from game_operator.webhooks.authenticators import Authenticator

@@ -5,12 +5,12 @@ from random import Random
 from typing import Any, cast
 
 from game_operator.profile import Profile
-from game_operator.sandbox.audit import Closing
-from game_operator.sandbox.books import Books
-from game_operator.sandbox.service_keys import ServiceKeys
-from game_operator.sandbox.storm import Storm, openings
-from game_operator.sandbox.storm_report import StormProgress, StormReport
-from game_operator.sandbox.trace import Trace, TraceHead
+from game_operator.provider.keys import ServiceKeys
+from game_operator.sandbox.storm.audit import Closing
+from game_operator.sandbox.storm.players import Books
+from game_operator.sandbox.storm.report import StormProgress, StormReport
+from game_operator.sandbox.storm.storm import Storm, openings
+from game_operator.sandbox.storm.trace import Trace, TraceHead
 from game_operator.webhooks.authenticators import Authenticator
 from tests.sandbox.dealing import START_MILLIS, InProcess
 from tests.sandbox.wrong_wallets import RightWallet

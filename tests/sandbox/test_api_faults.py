@@ -18,9 +18,9 @@ from game_operator.errors import (
     RateLimitedError,
     ServiceError,
 )
+from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.faults import Fault, FaultPlan
-from game_operator.sandbox.live import LiveLog
+from game_operator.sandbox.service.exchange_log import LiveLog
 from tests.sandbox.support import terms
 
 CALLS: dict[str, Callable[[OperatorClient, Sandbox], object]] = {

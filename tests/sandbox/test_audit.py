@@ -9,13 +9,13 @@ from game_operator.codes import BetState
 from game_operator.ledger.api import BetRecord
 from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.money import Cents
-from game_operator.sandbox.audit import Closing, Difference, audit, audit_unfinished
-from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState
-from game_operator.sandbox.delivery import Answer, Post, Sent
-from game_operator.sandbox.doubt import fates_of, given_up
-from game_operator.sandbox.faults import Fault
-from game_operator.sandbox.plan import BetEnd
-from game_operator.sandbox.watch import Finding
+from game_operator.provider.delivery import Answer, Post, Sent
+from game_operator.provider.faults import Fault
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
+from game_operator.sandbox.dealing.plan import BetEnd
+from game_operator.sandbox.storm.audit import Closing, Difference, audit, audit_unfinished
+from game_operator.sandbox.storm.unanswered import fates_of, given_up
+from game_operator.sandbox.storm.watch import Finding
 from tests.sandbox.dealing import bet, claim, round_of
 
 WAGER, WON, JACKPOT = 500, 1_250, 70_000

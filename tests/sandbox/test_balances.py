@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from game_operator.sandbox.balances import BalanceBoard, PlayerBalance, ToldBalance
+from game_operator.sandbox.dealing.balances import BalanceBoard, PlayerBalance, ToldBalance
 
 Step = Callable[[BalanceBoard], None]
 

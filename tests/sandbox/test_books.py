@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import DepositCall, WithdrawCall
 from game_operator.errors import ConfigurationError, RequestNotSentError, SchemaError
 from game_operator.ledger import MemoryLedger, SqlLedger, Terms
-from game_operator.sandbox.books import LedgerBooks, PlayersBooks, read_players
+from game_operator.sandbox.storm.players import LedgerBooks, PlayersBooks, read_players
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.support.raw_sql import run as run_sql

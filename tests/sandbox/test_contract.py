@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.openapi import document
+from game_operator.sandbox.service.openapi import document
 from tests.sandbox.support import sound_call
 from tests.support.signed_http import BET, CALLS, GAMES, SignedHttp, signature
 

@@ -14,10 +14,10 @@ from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.ledger import MemoryLedger
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
-from game_operator.sandbox.courier import Carried, HttpCourier, delivery_of
-from game_operator.sandbox.delivery import Answer, Post
-from game_operator.sandbox.faults import Fault
-from game_operator.sandbox.service_keys import ServiceKeys, new_key
+from game_operator.provider.carriers.http import Carried, HttpCourier, delivery_of
+from game_operator.provider.delivery import Answer, Post
+from game_operator.provider.faults import Fault
+from game_operator.provider.keys import ServiceKeys, new_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
 from tests.support.calls import deposit, withdraw

@@ -22,14 +22,14 @@ from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, Reply, RollbackCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.signing import Signature
-from game_operator.sandbox.dealer import Dealer
-from game_operator.sandbox.dealt import Dealt, DealtBet, DealtClaim, ServiceState, changed
-from game_operator.sandbox.delivery import Answer, Post
-from game_operator.sandbox.faults import API_FAULTS, Fault, FaultPlan
-from game_operator.sandbox.plan import BetEnd, Plan, PlannedItem
-from game_operator.sandbox.seed import catalogue
-from game_operator.sandbox.service_keys import ServiceKeys, new_key
-from game_operator.sandbox.steps import Order
+from game_operator.provider.delivery import Answer, Post
+from game_operator.provider.faults import API_FAULTS, Fault, FaultPlan
+from game_operator.provider.keys import ServiceKeys, new_key
+from game_operator.sandbox.dealing.dealer import Dealer
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState, changed
+from game_operator.sandbox.dealing.plan import BetEnd, Plan, PlannedItem
+from game_operator.sandbox.dealing.steps import Order
+from game_operator.sandbox.service.seed import catalogue
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, RsaSignature, WebhookHandler, error, success
 from game_operator.webhooks.authenticators import WebhookRequest

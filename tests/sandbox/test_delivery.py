@@ -9,8 +9,8 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import DepositCall, MovingCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_batch
-from game_operator.sandbox.delivery import BATCH_PATH, Answer, Post, answers_in, unheard
-from game_operator.sandbox.faults import Fault
+from game_operator.provider.delivery import BATCH_PATH, Answer, Post, answers_in, unheard
+from game_operator.provider.faults import Fault
 from game_operator.webhooks import Reply, error, success
 from tests.support.calls import claim, deposit, rollback, withdraw
 

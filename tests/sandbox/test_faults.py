@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from game_operator import ConfigurationError
-from game_operator.sandbox.faults import API_FAULTS, DEFAULT_RATE, FAULTS, NO_FAULTS, Fault, FaultPlan, FaultSwitches
+from game_operator.provider.faults import API_FAULTS, DEFAULT_RATE, FAULTS, NO_FAULTS, Fault, FaultPlan, FaultSwitches
 
 OF_WEBHOOKS = tuple(fault for fault in Fault if fault not in API_FAULTS)
 

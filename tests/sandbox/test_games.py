@@ -11,8 +11,16 @@ from typing import Protocol
 import pytest
 
 from game_operator import BetConfig, ConfigurationError, GameInfo, Genre
-from game_operator.sandbox.games import Limits, bets_in_round, is_shared, limits_of, pick_wager, play, rtp_of
-from game_operator.sandbox.rules import crash, keno, lottery, roulette
+from game_operator.sandbox.games import crash, keno, lottery, roulette
+from game_operator.sandbox.games.rounds import (
+    Limits,
+    bets_in_round,
+    is_shared,
+    limits_of,
+    pick_wager,
+    play,
+    rtp_of,
+)
 
 PLENTY = 10**12
 #: What rtp="97.3" means.

@@ -11,14 +11,15 @@ from game_operator import BetConfig, ConfigurationError, GameInfo, GameInstance,
 from game_operator.models import GrantRequest
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS
 from game_operator.protocol.http import HttpResponse
-from game_operator.sandbox import Sandbox, service_keys
-from game_operator.sandbox.courier import Carried
-from game_operator.sandbox.delivery import Post, answers_in
-from game_operator.sandbox.faults import Fault
-from game_operator.sandbox.games import rtp_of
-from game_operator.sandbox.house import House
-from game_operator.sandbox.plan import BetEnd, PlannedRound
-from game_operator.sandbox.service_keys import new_key
+from game_operator.provider import keys as service_keys
+from game_operator.provider.carriers.http import Carried
+from game_operator.provider.delivery import Post, answers_in
+from game_operator.provider.faults import Fault
+from game_operator.provider.keys import new_key
+from game_operator.sandbox import Sandbox
+from game_operator.sandbox.dealing.plan import BetEnd, PlannedRound
+from game_operator.sandbox.games.rounds import rtp_of
+from game_operator.sandbox.service.state import House
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock
 from tests.support.calls import deposit, withdraw
 

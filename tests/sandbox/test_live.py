@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from game_operator.errors import MalformedCallError
-from game_operator.sandbox.live import Exchange, LiveLog
+from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
 
 SECRET = b"c2lnbmF0dXJl"
 

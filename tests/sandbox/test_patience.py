@@ -9,9 +9,9 @@ import pytest
 from game_operator.errors import RequestNotSentError, TransportError
 from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.money import Cents
-from game_operator.sandbox.delivery import Answer, Post
-from game_operator.sandbox.faults import Fault
-from game_operator.sandbox.patience import PatientCourier
+from game_operator.provider.delivery import Answer, Post
+from game_operator.provider.faults import Fault
+from game_operator.sandbox.storm.outage import PatientCourier
 
 CALL = WithdrawCall(player_id="p", bet_id="b", amount_cents=1)
 SILENCE = Answer(None, None, "it hung up")

@@ -11,8 +11,8 @@ import pytest
 
 from game_operator import BetConfig, ConfigurationError, GameInfo, GameInstance, Genre
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS
-from game_operator.sandbox.games import limits_of, rtp_of
-from game_operator.sandbox.plan import BetEnd, Plan, PlannedBet, PlannedClaim, PlannedItem, PlannedRound, Shares
+from game_operator.sandbox.dealing.plan import BetEnd, Plan, PlannedBet, PlannedClaim, PlannedItem, PlannedRound, Shares
+from game_operator.sandbox.games.rounds import limits_of, rtp_of
 
 START_MILLIS = 1_772_323_200_000
 PLAYERS = tuple(f"player-{number}" for number in range(40))

@@ -24,15 +24,15 @@ from game_operator.errors import DeliveryInDoubtError, RequestNotSentError, Tran
 from game_operator.ledger import MemoryLedger
 from game_operator.models import BetConfig, BetNotFound
 from game_operator.profile import Profile
+from game_operator.provider.delivery import answers_in
+from game_operator.provider.faults import API_FAULTS, Fault
+from game_operator.provider.keys import ServiceKeys, new_key
 from game_operator.sandbox import PlayedRound, Sandbox
 from game_operator.sandbox import server as server_module
-from game_operator.sandbox.balances import BalanceBoard
-from game_operator.sandbox.books import PlayersBooks
-from game_operator.sandbox.delivery import answers_in
-from game_operator.sandbox.faults import API_FAULTS, Fault
-from game_operator.sandbox.games import limits_of
-from game_operator.sandbox.live import LiveLog
-from game_operator.sandbox.service_keys import ServiceKeys, new_key
+from game_operator.sandbox.dealing.balances import BalanceBoard
+from game_operator.sandbox.games.rounds import limits_of
+from game_operator.sandbox.service.exchange_log import LiveLog
+from game_operator.sandbox.storm.players import PlayersBooks
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock, terms

@@ -8,11 +8,11 @@ import pytest
 
 from game_operator.errors import RequestNotSentError
 from game_operator.models.webhooks import Reply
-from game_operator.sandbox.dealer import Dealer
-from game_operator.sandbox.delivery import Answer, Post
-from game_operator.sandbox.faults import NO_FAULTS, Fault, FaultPlan
-from game_operator.sandbox.playing import play
-from game_operator.sandbox.steps import Order
+from game_operator.provider.delivery import Answer, Post
+from game_operator.provider.faults import NO_FAULTS, Fault, FaultPlan
+from game_operator.sandbox.dealing.carrying import play
+from game_operator.sandbox.dealing.dealer import Dealer
+from game_operator.sandbox.dealing.steps import Order
 from game_operator.webhooks import success
 from tests.sandbox.dealing import bet, faults, round_of
 

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from game_operator.errors import ConfigurationError, SigningKeyError
 from game_operator.protocol.signing import Signature, verify
+from game_operator.provider.delivery import Post
+from game_operator.provider.faults import Fault
+from game_operator.provider.keys import ServiceKeys, new_key, signed_with
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.delivery import Post
-from game_operator.sandbox.faults import Fault
-from game_operator.sandbox.service_keys import ServiceKeys, new_key, signed_with
 from tests.support.calls import withdraw
 from tests.support.leaks import everything_told
 

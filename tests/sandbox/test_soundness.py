@@ -5,15 +5,15 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.models.webhooks import DepositCall, MovingCall, Reply, WithdrawCall
 from game_operator.money import Cents
-from game_operator.sandbox.books import PlayersBooks
-from game_operator.sandbox.dealt import DealtBet
-from game_operator.sandbox.delivery import Answer
-from game_operator.sandbox.plan import BetEnd, PlannedBet, PlannedRound
-from game_operator.sandbox.service_keys import ServiceKeys
-from game_operator.sandbox.soundness import check_covered, check_overdrawn
-from game_operator.sandbox.steps import Step
-from game_operator.sandbox.storm import Storm
-from game_operator.sandbox.storm_report import StormReport
+from game_operator.provider.delivery import Answer
+from game_operator.provider.keys import ServiceKeys
+from game_operator.sandbox.dealing.accepted_mistakes import check_covered, check_overdrawn
+from game_operator.sandbox.dealing.dealt import DealtBet
+from game_operator.sandbox.dealing.plan import BetEnd, PlannedBet, PlannedRound
+from game_operator.sandbox.dealing.steps import Step
+from game_operator.sandbox.storm.players import PlayersBooks
+from game_operator.sandbox.storm.report import StormReport
+from game_operator.sandbox.storm.storm import Storm
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.sandbox.storming import head_of
 from tests.sandbox.wrong_wallets import ChecksNoFunds, ForgetsUnderLoad, RefusesWithMoney

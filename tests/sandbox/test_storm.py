@@ -21,17 +21,17 @@ from game_operator.errors import (
 )
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.profile import Profile
-from game_operator.sandbox import trace
-from game_operator.sandbox.audit import Closing
-from game_operator.sandbox.books import PlayersBooks
-from game_operator.sandbox.delivery import Answer, Post, answers_in
-from game_operator.sandbox.faults import FAULTS, Fault
-from game_operator.sandbox.plan import BetEnd, Plan, PlannedClaim
-from game_operator.sandbox.seed import catalogue
-from game_operator.sandbox.service_keys import ServiceKeys
-from game_operator.sandbox.storm import Storm, openings
-from game_operator.sandbox.storm_report import StormProgress, StormReport
-from game_operator.sandbox.trace import TraceHead, head_line, read_trace
+from game_operator.provider.delivery import Answer, Post, answers_in
+from game_operator.provider.faults import FAULTS, Fault
+from game_operator.provider.keys import ServiceKeys
+from game_operator.sandbox.dealing.plan import BetEnd, Plan, PlannedClaim
+from game_operator.sandbox.service.seed import catalogue
+from game_operator.sandbox.storm import trace
+from game_operator.sandbox.storm.audit import Closing
+from game_operator.sandbox.storm.players import PlayersBooks
+from game_operator.sandbox.storm.report import StormProgress, StormReport
+from game_operator.sandbox.storm.storm import Storm, openings
+from game_operator.sandbox.storm.trace import TraceHead, head_line, read_trace
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.authenticators import WebhookRequest
 from tests.sandbox.dealing import START_MILLIS, InProcess

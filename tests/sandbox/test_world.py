@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator import BetNotFound, ClosedBet, ConfigurationError, GameInfo, GrantAccepted, GrantErrorCode, OpenBet
 from game_operator.models import GameInstance, GrantRequest
 from game_operator.sandbox import Sandbox, SandboxWorld
-from game_operator.sandbox.world import RETENTION_MILLIS
+from game_operator.sandbox.service.world import RETENTION_MILLIS
 from tests.sandbox.support import NOW_MILLIS, StoppedClock, terms
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from game_operator.codes import BetState
 from game_operator.ledger.api import Account, BetRecord, Outcome, Terms
-from game_operator.ledger.book import Book
+from game_operator.ledger.rules.book import Book
 from game_operator.models.webhooks import MovingCall, WithdrawCall
 from game_operator.profile import Profile
 from tests.support.calls import deposit, rollback, withdraw

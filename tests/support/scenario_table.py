@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Final
 
 from game_operator.certify import scenarios
-from game_operator.certify.scenario import GROUPS
-from game_operator.cli._certify_hooks import HOOKS
+from game_operator.certify.engine.scenario import GROUPS
+from game_operator.cli.certifying.hooks import HOOKS
 from tests.support.documents import ROOT
 
 __all__ = ["PAGE", "between_markers", "tables"]

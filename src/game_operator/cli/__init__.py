@@ -19,7 +19,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if args is None else args)
     try:
-        from game_operator.cli._app import run
+        from game_operator.cli.app import run
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise

@@ -4,15 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from game_operator.ledger.accounts import Accounts, AsyncAccounts, TableAccounts, Unit
-    from game_operator.ledger.anomalies import AnomalyRecord
+    from game_operator.ledger.accounts.interface import Accounts, AsyncAccounts, TableAccounts, Unit
     from game_operator.ledger.api import Account, BetRecord, Ledger, Outcome, Terms
-    from game_operator.ledger.async_ledger import AsyncSqlLedger
-    from game_operator.ledger.history import AccountHistory, BetHistory, Movement
+    from game_operator.ledger.async_sql import AsyncSqlLedger
     from game_operator.ledger.memory import MemoryLedger
-    from game_operator.ledger.prune import PruneReport
-    from game_operator.ledger.sql_ledger import SqlLedger
-    from game_operator.ledger.verify import BooksReport, Finding
+    from game_operator.ledger.sql import SqlLedger
+    from game_operator.ledger.staff.anomalies import AnomalyRecord
+    from game_operator.ledger.staff.history import AccountHistory, BetHistory, Movement
+    from game_operator.ledger.staff.prune import PruneReport
+    from game_operator.ledger.staff.verify import BooksReport, Finding
 
 __all__ = [
     "Account",
@@ -38,25 +38,25 @@ __all__ = [
 
 #: Where each name lives: whoever wants the ledger in memory loads no database driver.
 _HOMES = {
-    "Accounts": "accounts",
-    "AsyncAccounts": "accounts",
-    "TableAccounts": "accounts",
-    "Unit": "accounts",
+    "Accounts": "accounts.interface",
+    "AsyncAccounts": "accounts.interface",
+    "TableAccounts": "accounts.interface",
+    "Unit": "accounts.interface",
     "Account": "api",
     "BetRecord": "api",
     "Ledger": "api",
     "Outcome": "api",
     "Terms": "api",
-    "AccountHistory": "history",
-    "AnomalyRecord": "anomalies",
-    "BetHistory": "history",
-    "BooksReport": "verify",
-    "Finding": "verify",
-    "Movement": "history",
-    "PruneReport": "prune",
-    "AsyncSqlLedger": "async_ledger",
+    "AccountHistory": "staff.history",
+    "AnomalyRecord": "staff.anomalies",
+    "BetHistory": "staff.history",
+    "BooksReport": "staff.verify",
+    "Finding": "staff.verify",
+    "Movement": "staff.history",
+    "PruneReport": "staff.prune",
+    "AsyncSqlLedger": "async_sql",
     "MemoryLedger": "memory",
-    "SqlLedger": "sql_ledger",
+    "SqlLedger": "sql",
 }
 
 if not TYPE_CHECKING:  # To a type checker it would make every misspelt name look defined.

@@ -16,23 +16,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from game_operator.sandbox.faults import FAULTS, Fault, FaultPlan
-    from game_operator.sandbox.live import Exchange
-    from game_operator.sandbox.played import PlayedRound
+    from game_operator.provider.faults import FAULTS, Fault, FaultPlan
     from game_operator.sandbox.server import Sandbox
-    from game_operator.sandbox.world import Grant, SandboxWorld
+    from game_operator.sandbox.service.exchange_log import Exchange
+    from game_operator.sandbox.service.played_round import PlayedRound
+    from game_operator.sandbox.service.world import Grant, SandboxWorld
 
 __all__ = ["FAULTS", "Exchange", "Fault", "FaultPlan", "Grant", "PlayedRound", "Sandbox", "SandboxWorld"]
 
 _HOMES = {
-    "FAULTS": "faults",
-    "Exchange": "live",
-    "Fault": "faults",
-    "FaultPlan": "faults",
-    "Grant": "world",
-    "PlayedRound": "played",
-    "Sandbox": "server",
-    "SandboxWorld": "world",
+    "FAULTS": "game_operator.provider.faults",
+    "Exchange": "game_operator.sandbox.service.exchange_log",
+    "Fault": "game_operator.provider.faults",
+    "FaultPlan": "game_operator.provider.faults",
+    "Grant": "game_operator.sandbox.service.world",
+    "PlayedRound": "game_operator.sandbox.service.played_round",
+    "Sandbox": "game_operator.sandbox.server",
+    "SandboxWorld": "game_operator.sandbox.service.world",
 }
 _OF_THE_EXTRA = frozenset({"httpx_aiohttp", "jinja2", "starlette", "uvicorn"})
 
@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return getattr(import_module(_HOMES[name]), name)
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _OF_THE_EXTRA:
             raise

@@ -8,12 +8,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
-from game_operator.sandbox.faults import FaultSwitches
-from game_operator.sandbox.house import House
-from game_operator.sandbox.live import LiveLog
-from game_operator.sandbox.seed import Landmarks, populate
-from game_operator.sandbox.service_keys import KeyKeeper, ServiceKeys, private_pem
-from game_operator.sandbox.world import SandboxWorld
+from game_operator.provider.faults import FaultSwitches
+from game_operator.provider.keys import KeyKeeper, ServiceKeys, private_pem
+from game_operator.sandbox.service.exchange_log import LiveLog
+from game_operator.sandbox.service.seed import Landmarks, populate
+from game_operator.sandbox.service.state import House
+from game_operator.sandbox.service.world import SandboxWorld
 
 __all__ = ["SandboxBase"]
 

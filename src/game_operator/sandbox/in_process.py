@@ -20,25 +20,25 @@ from game_operator.errors import ConfigurationError
 from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
+from game_operator.provider.carriers.http import Carried, delivery_of
+from game_operator.provider.carriers.in_process import Deliver, WalletInProcess, answer_of, delivery_to
+from game_operator.provider.delivery import Answer, Post, answers_in, unheard
+from game_operator.provider.faults import Fault
+from game_operator.provider.keys import ServiceKeys
+from game_operator.provider.signed import SignedWebhook, sealed
+from game_operator.provider.throwaway_keys import ThrowAwayKeys
 from game_operator.sandbox.base import SandboxBase
-from game_operator.sandbox.courier import Carried, delivery_of
-from game_operator.sandbox.delivery import Answer, Post, answers_in, unheard
-from game_operator.sandbox.faults import Fault
-from game_operator.sandbox.house import House
+from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.in_process_transport import InProcessTransport
-from game_operator.sandbox.plan import PlannedItem
-from game_operator.sandbox.played import PlayedRound
-from game_operator.sandbox.service_keys import ServiceKeys
-from game_operator.sandbox.signed import SignedWebhook, sealed
-from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
-from game_operator.sandbox.wallets import Deliver, WalletInProcess, answer_of, delivery_to
+from game_operator.sandbox.service.played_round import PlayedRound
+from game_operator.sandbox.service.state import House
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
 
 if TYPE_CHECKING:
-    from game_operator.caller import Delivery
-    from game_operator.client._async import AsyncOperatorClient
-    from game_operator.client._sync import OperatorClient
+    from game_operator.client.async_ import AsyncOperatorClient
+    from game_operator.client.sync import OperatorClient
+    from game_operator.provider.caller import Delivery
 
 __all__ = ["InProcessSandbox"]
 
@@ -101,7 +101,7 @@ class InProcessSandbox(SandboxBase):
 
     def client(self, **options: Any) -> "OperatorClient":
         """Return a client of this sandbox; *options* are those of ``OperatorClient``."""
-        from game_operator.client._sync import OperatorClient
+        from game_operator.client.sync import OperatorClient
 
         # Proxy variables do not count: whatever they name, nothing leaves this process.
         http_client = httpx.Client(transport=self.transport, trust_env=False)
@@ -110,7 +110,7 @@ class InProcessSandbox(SandboxBase):
 
     def async_client(self, **options: Any) -> "AsyncOperatorClient":
         """Return an async client of this sandbox; see ``client``."""
-        from game_operator.client._async import AsyncOperatorClient
+        from game_operator.client.async_ import AsyncOperatorClient
 
         http_client = httpx.AsyncClient(transport=self.transport, trust_env=False)
         options = {"http_client": http_client} | options

@@ -6,8 +6,8 @@ from email.utils import formatdate
 import httpx
 
 from game_operator.protocol.http import HttpRequest
-from game_operator.sandbox.api_faults import answered
-from game_operator.sandbox.house import House
+from game_operator.sandbox.service.api_faults import answered
+from game_operator.sandbox.service.state import House
 
 __all__ = ["InProcessTransport"]
 

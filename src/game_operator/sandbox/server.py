@@ -2,37 +2,49 @@
 
 import asyncio
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from game_operator.errors import ConfigurationError, DeliveryInDoubtError
 from game_operator.profile import Profile
-from game_operator.sandbox.api_faults import answered
-from game_operator.sandbox.app import Clock, application
+from game_operator.provider.keys import KeyKeeper, ServiceKeys, new_key
 from game_operator.sandbox.base import SandboxBase
+from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.listening import listening_socket, loopback, tcp_port
-from game_operator.sandbox.live import Exchange
-from game_operator.sandbox.plan import PlannedItem
-from game_operator.sandbox.played import PlayedRound
-from game_operator.sandbox.service_keys import KeyKeeper, ServiceKeys, new_key
+from game_operator.sandbox.service.api_faults import answered
+from game_operator.sandbox.service.app import Clock, application
+from game_operator.sandbox.service.exchange_log import Exchange
+from game_operator.sandbox.service.played_round import PlayedRound
 from game_operator.sandbox.serving import ServingThread
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
-    from game_operator.caller import Delivery, SigningKey
-    from game_operator.client._async import AsyncOperatorClient
-    from game_operator.client._sync import OperatorClient
-    from game_operator.sandbox.courier import Carried
+    from game_operator.client.async_ import AsyncOperatorClient
+    from game_operator.client.sync import OperatorClient
+    from game_operator.provider.caller import Delivery, SigningKey
+    from game_operator.provider.carriers.http import Carried
 
-__all__ = ["Sandbox"]
+__all__ = ["Pages", "Sandbox"]
 
 #: Whoever plays a round does not wait longer for a wallet that answers nothing definite.
 _PLAY_SECONDS: Final = 60.0
+
+
+class Pages(Protocol):
+    """An ASGI application that is served in place of the Operator API, which it passes on."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+    def stop(self) -> None:
+        """End what would outlast the server. Called in the server's event loop."""
 
 
 def unix_millis() -> int:
@@ -62,7 +74,8 @@ class Sandbox(SandboxBase):
         key_keeper: Told of each rotation before it, to keep the keys over a restart. None forgets them.
         allow_remote: Whether other machines may reach it: its control room has no password.
         profile: What is assumed of the wallet: the signature's header, and whether deposits may go in batches.
-        control_room: Whether the pages of the control room are served beside the Operator API, below ``base_url``.
+        control_room: Makes the pages that are served beside the Operator API, from this sandbox and the API. Pass
+            ``game_operator.control_room.ControlRoom``. None serves the API alone.
 
     Raises:
         ConfigurationError: A setting cannot work; on entering the block, if the port cannot be had.
@@ -83,7 +96,7 @@ class Sandbox(SandboxBase):
         next_service_key: RSAPrivateKey | None = None,
         key_keeper: KeyKeeper | None = None,
         profile: Profile | None = None,
-        control_room: bool = False,
+        control_room: "Callable[[Sandbox, ASGIApp], Pages] | bool | None" = None,
         allow_remote: bool = False,
     ) -> None:
         try:
@@ -105,7 +118,7 @@ class Sandbox(SandboxBase):
         self._running: ServingThread | None = None
         #: Where the wallet is whose webhooks are called, or None.
         self.wallet_url = wallet_url
-        self._has_control_room = control_room
+        self._make_pages = _former_control_room() if control_room is True else control_room or None
 
     @property
     def base_url(self) -> str:
@@ -126,7 +139,7 @@ class Sandbox(SandboxBase):
         Raises:
             ConfigurationError: The sandbox is not running, or the operator's key is yours.
         """
-        from game_operator.client._sync import OperatorClient
+        from game_operator.client.sync import OperatorClient
 
         return OperatorClient(self.base_url, self.operator_id, self._own_key(), **({"trust_env": False} | options))
 
@@ -137,7 +150,7 @@ class Sandbox(SandboxBase):
         Raises:
             ConfigurationError: The sandbox is not running, or the operator's key is yours.
         """
-        from game_operator.client._async import AsyncOperatorClient
+        from game_operator.client.async_ import AsyncOperatorClient
 
         return AsyncOperatorClient(self.base_url, self.operator_id, self._own_key(), **({"trust_env": False} | options))
 
@@ -223,12 +236,10 @@ class Sandbox(SandboxBase):
     def _application(self) -> tuple[ASGIApp, Callable[[], None]]:
         """Return what is served, and what ends its streams."""
         api = application(self.world, self._clock, partial(answered, self.house))
-        if not self._has_control_room:
+        if self._make_pages is None:
             return api, lambda: None
-        from game_operator.sandbox.web import ControlRoom
-
-        room = ControlRoom(self, api)
-        return room, room.stop
+        pages = self._make_pages(self, api)
+        return pages, pages.stop
 
     def _ready(self) -> "tuple[ServingThread, str]":
         """Return where webhooks are sent from, and the wallet that they go to."""
@@ -239,8 +250,8 @@ class Sandbox(SandboxBase):
         return self._running, self.wallet_url
 
     async def _played(self, item: PlannedItem, wallet_url: str) -> PlayedRound:
-        from game_operator.sandbox.courier import HttpCourier, delivery_of
-        from game_operator.sandbox.playing import play
+        from game_operator.provider.carriers.http import HttpCourier, delivery_of
+        from game_operator.sandbox.dealing.carrying import play
 
         deliveries: list[Delivery] = []
 
@@ -263,7 +274,7 @@ class Sandbox(SandboxBase):
         return played
 
     async def _delivered_again(self, before: Exchange, wallet_url: str) -> Exchange:
-        from game_operator.sandbox.courier import HttpCourier
+        from game_operator.provider.carriers.http import HttpCourier
 
         courier = HttpCourier(wallet_url, self.house.keys, profile=self._profile)
         headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in before.request_headers)
@@ -274,3 +285,15 @@ class Sandbox(SandboxBase):
             await courier.aclose()
         url = f"{wallet_url.rstrip('/')}{before.path}"
         return self.house.saw_again(before, began_millis, time.perf_counter() - began, answer, problem, url=url)
+
+
+def _former_control_room() -> "Callable[[Sandbox, ASGIApp], Pages]":
+    """Return what ``control_room=True`` meant before a control room could be passed."""
+    warnings.warn(
+        "Sandbox(control_room=True) is deprecated. Pass the class: from game_operator.control_room import ControlRoom; "
+        "Sandbox(control_room=ControlRoom).",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    made: Callable[[Sandbox, ASGIApp], Pages] = import_module("game_operator.control_room").ControlRoom
+    return made

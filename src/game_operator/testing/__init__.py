@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from game_operator.provider.carriers.in_process import asgi_wallet, wsgi_wallet
+    from game_operator.provider.signed import SignedWebhook
     from game_operator.sandbox.in_process import InProcessSandbox
-    from game_operator.sandbox.signed import SignedWebhook
-    from game_operator.sandbox.wallets import asgi_wallet, wsgi_wallet
     from game_operator.testing.certifier import WalletCertifier
     from game_operator.testing.signer import WebhookSigner
 
@@ -19,11 +19,11 @@ __all__ = ["InProcessSandbox", "SignedWebhook", "WalletCertifier", "WebhookSigne
 
 _HOMES = {
     "InProcessSandbox": "game_operator.sandbox.in_process",
-    "SignedWebhook": "game_operator.sandbox.signed",
+    "SignedWebhook": "game_operator.provider.signed",
     "WalletCertifier": "game_operator.testing.certifier",
     "WebhookSigner": "game_operator.testing.signer",
-    "asgi_wallet": "game_operator.sandbox.wallets",
-    "wsgi_wallet": "game_operator.sandbox.wallets",
+    "asgi_wallet": "game_operator.provider.carriers.in_process",
+    "wsgi_wallet": "game_operator.provider.carriers.in_process",
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from game_operator.certify import Cause, Exchange, Report, Verdict
-from game_operator.certify.page import headline, undone_of, urgency
+from game_operator.certify.report.page import headline, undone_of, urgency
 from game_operator.protocol.visible import visible
 
 __all__ = ["ReportTold", "title_of"]

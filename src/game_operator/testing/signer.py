@@ -11,8 +11,8 @@ from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall
 from game_operator.profile import Profile
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import encode_call
-from game_operator.sandbox.signed import SignedWebhook, sealed
-from game_operator.sandbox.throwaway_keys import ThrowAwayKeys
+from game_operator.provider.signed import SignedWebhook, sealed
+from game_operator.provider.throwaway_keys import ThrowAwayKeys
 from game_operator.signers.keys import LocalSigner
 
 __all__ = ["KeyName", "WebhookSigner"]

@@ -8,6 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from playwright.sync_api import Browser
 
+from game_operator.control_room import ControlRoom
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
@@ -39,7 +40,7 @@ def wallet_url(ledger: MemoryLedger, public_key: RSAPublicKey) -> Iterator[str]:
 def sandbox(wallet_url: str, private_key: RSAPrivateKey, public_key: RSAPublicKey) -> Iterator[Sandbox]:
     """A sandbox with a control room and a wallet."""
     with Sandbox(
-        operator_public_key=public_key, wallet_url=wallet_url, service_private_key=private_key, control_room=True
+        operator_public_key=public_key, wallet_url=wallet_url, service_private_key=private_key, control_room=ControlRoom
     ) as sandbox:
         yield sandbox
 

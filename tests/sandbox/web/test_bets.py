@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from game_operator import ClosedBet, OperatorClient
+from game_operator.control_room import ControlRoom
 from game_operator.sandbox import Sandbox
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, page
@@ -183,7 +184,9 @@ def test_a_bet_that_the_wallet_has_not_confirmed(public_key: RSAPublicKey) -> No
     """The service cancels what it gave up; that the wager was given back, nobody has said (spec §3, §4.1)."""
     with (
         asgi_server(Starlette(routes=[Route("/{path:path}", broken, methods=["POST"])])) as port,
-        Sandbox(operator_public_key=public_key, wallet_url=f"http://127.0.0.1:{port}", control_room=True) as sandbox,
+        Sandbox(
+            operator_public_key=public_key, wallet_url=f"http://127.0.0.1:{port}", control_room=ControlRoom
+        ) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
     ):
         (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=200).bet_ids
@@ -200,7 +203,7 @@ def test_bets_may_be_called_anything(public_key: RSAPublicKey) -> None:
     """Players, ids and games of bets are text; bets older than 90 days are not listed (spec §8)."""
     clock = StoppedClock(NOW_MILLIS)
     with (
-        Sandbox(operator_public_key=public_key, control_room=True, clock=clock) as sandbox,
+        Sandbox(operator_public_key=public_key, control_room=ControlRoom, clock=clock) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
     ):
         evil = {"reference_id": EVIL, "player_id": EVIL, "game": EVIL, "round_id": EVIL, "instance_id": EVIL}

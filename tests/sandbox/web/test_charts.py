@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from game_operator.sandbox.balances import ToldBalance
-from game_operator.sandbox.web.charts import balance_chart, latency_chart, percentile
+from game_operator.control_room.charts import balance_chart, latency_chart, percentile
+from game_operator.sandbox.dealing.balances import ToldBalance
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
 
 

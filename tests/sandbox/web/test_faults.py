@@ -6,11 +6,11 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
+from game_operator.control_room.fault_form import form_of, percent, read_fault_form
+from game_operator.control_room.forms import Form
+from game_operator.provider.faults import FAULTS, Fault, FaultPlan
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.faults import FAULTS, Fault, FaultPlan
-from game_operator.sandbox.retries import RETRY_PRESETS
-from game_operator.sandbox.web.fault_form import form_of, percent, read_fault_form
-from game_operator.sandbox.web.forms import Form
+from game_operator.sandbox.dealing.retries import RETRY_PRESETS
 from tests.sandbox.web.support import EVIL, page, post
 from tests.support.browser import visiting
 

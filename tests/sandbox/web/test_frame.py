@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-import game_operator.sandbox.web
+import game_operator.control_room
 from tests.sandbox.web.support import PATHS, page, play, post
 
-STATIC = Path(game_operator.sandbox.web.__file__).parent / "static"
+STATIC = Path(game_operator.control_room.__file__).parent / "static"
 #: Attributes that would run a script, and one that would need inline styles.
 INLINE = re.compile(r"on[a-z]+|hx-on.*|style")
 

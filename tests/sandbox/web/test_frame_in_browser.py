@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from playwright.sync_api import Browser, Page, expect
 
 from game_operator import OperatorClient
+from game_operator.control_room import ControlRoom
 from game_operator.sandbox import Sandbox
 from tests.sandbox.web.support import EVIL, PATHS
 from tests.support.browser import chromium, visiting
@@ -177,7 +178,7 @@ def test_a_page_that_slept_catches_up(sandbox: Sandbox, browser: Browser) -> Non
 def test_a_page_that_is_older_than_the_sandbox(browser: Browser, public_key: RSAPublicKey) -> None:
     """Started again, the sandbox is heard again; calls of the run before stay, as what they are, and lead nowhere."""
     expected = ("Failed to load resource: net::ERR_", "htmx:sse:error", "ERR_INCOMPLETE_CHUNKED_ENCODING")
-    with Sandbox(operator_public_key=public_key, control_room=True) as before:
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as before:
         port = urlsplit(before.base_url).port
         for _ in range(3):
             _ask(before)
@@ -187,7 +188,7 @@ def test_a_page_that_is_older_than_the_sandbox(browser: Browser, public_key: RSA
             _ask(before)
             expect(page.locator("#calls a")).to_have_count(4)
             before.__exit__(None, None, None)
-            with Sandbox(operator_public_key=public_key, control_room=True, port=port or 0) as after:
+            with Sandbox(operator_public_key=public_key, control_room=ControlRoom, port=port or 0) as after:
                 _ask(after)
                 expect(page.locator("#calls tr")).to_have_count(5)
                 expect(page.locator("#calls tr").first).to_have_id("call-1")

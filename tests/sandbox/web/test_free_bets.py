@@ -10,10 +10,11 @@ from playwright.sync_api import Browser, expect
 
 from game_operator import GrantErrorCode
 from game_operator.codes import GRANT_MESSAGES
+from game_operator.control_room import ControlRoom
+from game_operator.control_room.forms import Form
+from game_operator.control_room.grant_form import read_grant_form
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.web.forms import Form
-from game_operator.sandbox.web.grant_form import read_grant_form
 from tests.sandbox.support import NOW_MILLIS, StoppedClock
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, post
 from tests.support.browser import visiting
@@ -187,7 +188,7 @@ def test_free_bets_expire(public_key: RSAPublicKey) -> None:
     """From granted to expired, at the very millisecond; there is no button then."""
     clock = StoppedClock(NOW_MILLIS)
     with (
-        Sandbox(operator_public_key=public_key, control_room=True, clock=clock) as sandbox,
+        Sandbox(operator_public_key=public_key, control_room=ControlRoom, clock=clock) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
     ):
         post(http, "/free-bets/grant", **terms(sandbox, duration="1000", unit="milliseconds", player_id=EVIL))
@@ -204,7 +205,7 @@ def test_free_bets_expire(public_key: RSAPublicKey) -> None:
 def test_without_a_wallet_nothing_is_claimed(public_key: RSAPublicKey) -> None:
     """The page says what is missing."""
     with (
-        Sandbox(operator_public_key=public_key, control_room=True) as sandbox,
+        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
     ):
         post(http, "/free-bets/grant", **terms(sandbox))

@@ -8,8 +8,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import OperatorClient
+from game_operator.control_room import ControlRoom
+from game_operator.control_room.forms import MAX_FORM_BYTES
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.web.forms import MAX_FORM_BYTES
 from tests.sandbox.web.support import PATHS, form_token, page, play, post
 from tests.support.servers import reply_to
 from tests.support.signed_http import SignedHttp
@@ -68,7 +69,7 @@ def test_only_this_machine_is_asked_for(sandbox: Sandbox, host: str, status: int
 )
 def test_bound_to_all_addresses(public_key: RSAPublicKey, host: str, base_url: str) -> None:
     """The address that is told is served, and so is the one that was bound; a name is told what to use."""
-    with Sandbox(operator_public_key=public_key, host=host, allow_remote=True, control_room=True) as sandbox:
+    with Sandbox(operator_public_key=public_key, host=host, allow_remote=True, control_room=ControlRoom) as sandbox:
         port = port_of(sandbox)
         assert sandbox.base_url == base_url.format(port=port)
         bound = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -86,7 +87,7 @@ def test_bound_to_all_addresses(public_key: RSAPublicKey, host: str, base_url: s
 
 def test_bound_by_a_name(public_key: RSAPublicKey) -> None:
     """The name that was bound is the person's own choice; another of the same address is not."""
-    with Sandbox(operator_public_key=public_key, host="127.1", allow_remote=True, control_room=True) as sandbox:
+    with Sandbox(operator_public_key=public_key, host="127.1", allow_remote=True, control_room=ControlRoom) as sandbox:
         for name, status in (("127.0.0.1", 200), ("127.1", 200), ("127.0.1", 421)):
             assert raw(sandbox, f"GET /keys HTTP/1.1\nHost: {name}:{{port}}\nConnection: close")[0] == status
 
@@ -110,7 +111,7 @@ def test_clients_reach_the_api_by_the_names_of_this_machine(
 ) -> None:
     """And by no other, by which a page of another site could ask; that one strikes nothing and is not logged."""
     with Sandbox(
-        operator_public_key=private_key.public_key(), host=host, allow_remote=allow_remote, control_room=True
+        operator_public_key=private_key.public_key(), host=host, allow_remote=allow_remote, control_room=ControlRoom
     ) as sandbox:
         sandbox.faults.set_nth("api-500", 1)
         foreign = {"host": f"rebound.example:{port_of(sandbox)}", "sec-fetch-site": "cross-site"}
@@ -186,7 +187,7 @@ def test_forms_need_the_token(http: httpx.Client, path: str, token: str | None) 
 def test_each_run_has_a_token_of_its_own(sandbox: Sandbox, http: httpx.Client, public_key: RSAPublicKey) -> None:
     """The token cannot be known from another sandbox."""
     with (
-        Sandbox(operator_public_key=public_key, control_room=True) as other,
+        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as other,
         httpx.Client(base_url=other.base_url, trust_env=False, verify=False) as other_http,
     ):
         assert form_token(other_http) == form_token(other_http) != form_token(http)
@@ -247,7 +248,7 @@ def test_the_operator_api_is_untouched(sandbox: Sandbox, private_key: RSAPrivate
     clock = lambda: 1_700_000_000_000  # noqa: E731 - both have the same time
     with (
         Sandbox(operator_public_key=public_key, clock=clock) as plain,
-        Sandbox(operator_public_key=public_key, clock=clock, control_room=True) as with_room,
+        Sandbox(operator_public_key=public_key, clock=clock, control_room=ControlRoom) as with_room,
     ):
         answers = [_answers(each, private_key) for each in (plain, with_room)]
     assert answers[0] == answers[1]
@@ -291,7 +292,7 @@ def test_a_form_that_is_refused_leaves_a_usable_connection(http: httpx.Client) -
 @pytest.mark.parametrize("host", ["::1", "127.0.0.1", "localhost"])
 def test_the_address_it_is_bound_to_is_its_own(public_key: RSAPublicKey, host: str) -> None:
     """Whichever it is, asking for ``base_url`` works, and other names of this machine are no better than before."""
-    with Sandbox(operator_public_key=public_key, host=host, control_room=True) as sandbox:
+    with Sandbox(operator_public_key=public_key, host=host, control_room=ControlRoom) as sandbox:
         assert httpx.get(sandbox.base_url, trust_env=False, verify=False).status_code == 200
         foreign = {"host": f"rebound.example:{port_of(sandbox)}"}
         assert httpx.get(sandbox.base_url, headers=foreign, trust_env=False, verify=False).status_code == 421

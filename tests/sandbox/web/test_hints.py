@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.live import Exchange
+from game_operator.sandbox.service.exchange_log import Exchange
 from tests.sandbox.web.support import page
 
 PREFIX = "is a prefix such as /wallet missing?"

@@ -14,10 +14,11 @@ from cryptography.hazmat.primitives.hashes import SHA256, Hash
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 from playwright.sync_api import Browser, expect
 
+from game_operator.control_room import ControlRoom
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import MemoryLedger
+from game_operator.provider.faults import FaultPlan
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.faults import FaultPlan
 from game_operator.signers.keys import load_public_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
@@ -31,7 +32,7 @@ PEM = re.compile(r"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----\n")
 @pytest.fixture(scope="module")
 def own_sandbox(public_key: RSAPublicKey) -> Iterator[Sandbox]:
     """A sandbox whose keys may be rotated; it makes the service's key itself."""
-    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
         yield sandbox
 
 
@@ -139,7 +140,7 @@ class FullDisk:
 
 def test_a_switch_that_cannot_be_kept_is_told(public_key: RSAPublicKey) -> None:
     """And the page says where keys are, which it does only if they are kept."""
-    with Sandbox(operator_public_key=public_key, control_room=True, key_keeper=FullDisk()) as sandbox:
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom, key_keeper=FullDisk()) as sandbox:
         before = sandbox.service_public_key_pem
         sandbox.prepare_service_key()
         with httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http:
@@ -169,7 +170,7 @@ def test_a_double_click_switches_once(public_key: RSAPublicKey) -> None:
     """The second comes while the first is at work, and is told; the key that no wallet knows is not even made."""
     disk = SlowDisk()
     with (
-        Sandbox(operator_public_key=public_key, control_room=True, key_keeper=disk) as sandbox,
+        Sandbox(operator_public_key=public_key, control_room=ControlRoom, key_keeper=disk) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
         ThreadPoolExecutor(2) as clicks,
     ):

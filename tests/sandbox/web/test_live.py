@@ -9,10 +9,10 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
+from game_operator.control_room import ControlRoom, streams
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.live import Exchange
-from game_operator.sandbox.web import streams
+from game_operator.sandbox.service.exchange_log import Exchange
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, play, post
 from tests.support.servers import RawClient
 from tests.support.signed_http import SignedHttp
@@ -195,7 +195,7 @@ def test_a_page_of_an_earlier_run_is_told_what_is_new(public_key: RSAPublicKey) 
     marks: list[str] = []
     for _ in range(2):
         with (
-            Sandbox(operator_public_key=public_key, control_room=True) as sandbox,
+            Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox,
             httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
         ):
             for _ in range(3):
@@ -212,7 +212,7 @@ def test_a_page_of_an_earlier_run_is_told_what_is_new(public_key: RSAPublicKey) 
 
 def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
     """An open page does not keep the sandbox from stopping, nor for a moment."""
-    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
         client = httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20)
         response = client.send(client.build_request("GET", "/live/events"), stream=True)
         events = Events(response)
@@ -228,7 +228,7 @@ def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
 def test_a_reader_that_takes_nothing_is_hung_up_on(public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that stands still does not fill our memory for ever."""
     monkeypatch.setattr(streams, "_PATIENCE_SECONDS", 0.2)
-    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
         port = urlsplit(sandbox.base_url).port
         with RawClient(port or 0) as idle:
             idle.send(f"GET /live/events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
@@ -328,7 +328,7 @@ def test_what_cannot_be_delivered_again(sandbox: Sandbox, http: httpx.Client) ->
 def test_a_delivery_to_nobody_is_said(public_key: RSAPublicKey) -> None:
     """The wallet is gone: a sentence on the call's page."""
     with (
-        Sandbox(operator_public_key=public_key, wallet_url="http://127.0.0.1:9", control_room=True) as sandbox,
+        Sandbox(operator_public_key=public_key, wallet_url="http://127.0.0.1:9", control_room=ControlRoom) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         number = recorded(sandbox, url="http://127.0.0.1:9/withdraw").number

@@ -10,10 +10,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from playwright.sync_api import Browser, expect
 
+from game_operator.control_room import ControlRoom
 from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, WithdrawCall
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.live import Exchange
+from game_operator.sandbox.service.exchange_log import Exchange
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.sandbox.web.support import PATHS, Html, page, play, post
@@ -53,7 +54,7 @@ class Running:
 def running(public_key: RSAPublicKey, kind: type[Wallet]) -> Iterator[Running]:
     ledger = MemoryLedger()
     ledger.open_account("p1", Decimal(100))
-    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
         with (
             asgi_server(asgi_app(receiver, kind(ledger))) as port,

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import pytest
 
 from game_operator import GameInfo, GameStatus, Genre
-from game_operator.sandbox.web.motifs import MOTIFS
-from game_operator.sandbox.web.thumbnails import thumbnail_svg
+from game_operator.control_room.motifs import MOTIFS
+from game_operator.control_room.thumbnails import thumbnail_svg
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from game_operator.control_room.verdict import headline, standing
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator.protocol.operations import AnyBet
-from game_operator.sandbox.live import Exchange
-from game_operator.sandbox.web.verdict import headline, standing
+from game_operator.sandbox.service.exchange_log import Exchange
 
 PLACED = {
     "reference_id": "b1",

@@ -9,10 +9,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from playwright.sync_api import Browser, expect
 
+from game_operator.control_room import ControlRoom
 from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
+from game_operator.provider.faults import FaultPlan
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.faults import FaultPlan
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, success
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, post
 from tests.support.browser import visiting
@@ -113,7 +114,7 @@ class Generous:
 def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
     """A withdraw sent again moves nothing and agrees; a deposit that is paid twice is found out at once (spec §3)."""
     wallet = Generous()
-    with Sandbox(operator_public_key=public_key, control_room=True) as sandbox:
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
         with asgi_server(asgi_app(receiver, wallet, prefix="/wallet")) as port:
             sandbox.wallet_url = f"http://127.0.0.1:{port}/wallet"
@@ -175,7 +176,7 @@ def test_latencies_are_shown(sandbox: Sandbox, http: httpx.Client, player_id: st
 def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
     """The page says so and leads to the lobby."""
     with (
-        Sandbox(operator_public_key=public_key, control_room=True) as sandbox,
+        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
     ):
         html = page(http, "/wallet")
@@ -186,7 +187,7 @@ def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
 def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> None:
     """Those that disagree stay on the page."""
     with (
-        Sandbox(operator_public_key=public_key, control_room=True) as busy,
+        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as busy,
         httpx.Client(base_url=busy.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         for number in range(300):

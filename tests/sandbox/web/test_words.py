@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from game_operator.sandbox.web.words import amount, clock_time, day_and_time, iso_time, latency, money
+from game_operator.control_room.words import amount, clock_time, day_and_time, iso_time, latency, money
 
 
 @pytest.mark.parametrize(

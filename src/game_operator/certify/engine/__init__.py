@@ -1,0 +1,1 @@
+"""How scenarios are chosen, played and judged."""

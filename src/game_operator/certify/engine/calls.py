@@ -1,0 +1,116 @@
+"""What a scenario makes its calls of: two players, fresh ids, bets, claims, and the requests that carry them."""
+
+from typing import Final
+
+from game_operator.certify.engine.scenario import NotTried
+from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import DepositCall, WebhookCall
+from game_operator.profile import Profile
+from game_operator.provider.bets import Bet, Player
+from game_operator.provider.bodies import BodyWriter
+from game_operator.provider.requests import Request, Seal
+
+__all__ = ["CallMaker"]
+
+_MOST_UNIT_CENTS: Final = 500
+
+
+class CallMaker:
+    """
+    Makes calls.
+
+    Attributes:
+        player, other: Two players with money.
+        profile: What is assumed of the wallet.
+        writer: Writes bodies under the names of the profile.
+        instance_id: The instance that is played.
+    """
+
+    def __init__(
+        self, player: Player, other: Player, *, profile: Profile, instance_id: str | None, prefix: str
+    ) -> None:
+        self.player: Final = player
+        self.other: Final = other
+        self.profile: Final = profile
+        self.writer: Final = BodyWriter(profile)
+        self.instance_id: Final = instance_id
+        self._prefix = prefix
+        self._made = 0
+        self._playing: set[str] = set()
+        self._bets: list[Bet] = []
+
+    def fresh(self, word: str = "id") -> str:
+        """Return an id that nobody has used."""
+        self._made += 1
+        return f"{self._prefix}-{word}-{self._made}"
+
+    @property
+    def unit_cents(self) -> int:
+        """A wager of which the poorer player can pay twenty."""
+        return max(1, min(_MOST_UNIT_CENTS, self.player.opening_cents // 20, self.other.opening_cents // 20))
+
+    def bet(
+        self,
+        player: Player | None = None,
+        cents: int | None = None,
+        *,
+        action: str = "BET",
+        bet_id: str | None = None,
+        tx_id: str | None = None,
+    ) -> Bet:
+        """Return a new bet; of *player*, or of the first; of *cents*, or of a unit."""
+        bet_id = self.fresh("bet") if bet_id is None else bet_id
+        player = player or self.player
+        self._playing.add(player.id)
+        bet = Bet(
+            player=player,
+            bet_id=bet_id,
+            wager_cents=self.unit_cents if cents is None else cents,
+            tx_id=f"withdraw:{action.lower()}:{bet_id}" if tx_id is None else tx_id,
+            round_id=f"{bet_id}-round",
+            instance_id=self.instance_id,
+            game="certify",
+            action=action,
+            profile=self.profile,
+        )
+        self._bets.append(bet)
+        return bet
+
+    def plays(self, player: Player) -> bool:
+        """Return whether a bet or claim of the player's has been made."""
+        return player.id in self._playing
+
+    def bets_of(self, player: Player) -> list[Bet]:
+        """Return the bets that were made for a player, the last one first."""
+        return [bet for bet in reversed(self._bets) if bet.player is player]
+
+    @property
+    def claim_types(self) -> tuple[str, ...]:
+        """Types of deposit that credit without a bet; none where a body has no place for a deposit's type."""
+        return self.profile.claim_types if self.writer.name("action", "deposit") else ()
+
+    def claim(self, cents: int, action: str, *, player: Player | None = None, bet_id: str | None = None) -> DepositCall:
+        """Return a claim of *cents*, of free bets or a jackpot; raise NotTried if the profile has no such claims."""
+        if action not in self.claim_types:
+            raise NotTried(f"the profile has no claims of the type {action}")
+        claimed = self.fresh("claim") if bet_id is None else bet_id
+        player = player or self.player
+        self._playing.add(player.id)
+        return DepositCall(
+            player_id=player.id,
+            bet_id=claimed,
+            amount_cents=cents,
+            tx_id=f"deposit:{action.lower()}:{claimed}",
+            action=action,
+            instance_id=self.instance_id,
+            game="certify",
+        )
+
+    def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
+        """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""
+        return Request(title, f"/{call.operation}", self.writer.encoded(call), seal or Seal())
+
+    def early_code(self, code: str = WebhookErrorCode.BET_NOT_FOUND) -> str:
+        """Return what a deposit is answered whose withdraw may be on the way: *code*, or what the profile has."""
+        is_default = self.profile.early_deposit_code == WebhookErrorCode.BET_NOT_FOUND
+        return code if is_default else self.profile.early_deposit_code

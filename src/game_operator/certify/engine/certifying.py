@@ -1,0 +1,304 @@
+"""``certify``: from an address and a key to a report."""
+
+import re
+import secrets
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Event
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from game_operator._version import __version__
+from game_operator.certify.engine.allowance import Allowance
+from game_operator.certify.engine.catalogue import in_playing_order, scenarios, selected
+from game_operator.certify.engine.preflight import check_second, check_wallet
+from game_operator.certify.engine.run import Purse, Run
+from game_operator.certify.engine.scenario import Scenario
+from game_operator.certify.engine.supplies import Supplies
+from game_operator.certify.report.causes import causes_of
+from game_operator.certify.report.report import Moved, Report
+from game_operator.certify.report.verdicts import Verdict
+from game_operator.errors import ConfigurationError, shown
+from game_operator.profile import Profile
+from game_operator.protocol.http import is_loopback
+from game_operator.provider.bodies import BodyWriter
+from game_operator.provider.caller import HeadersToSend, SigningKey
+from game_operator.provider.carriers.carrier import Carrier
+from game_operator.provider.carriers.exact_http import HttpCarrier
+from game_operator.provider.carriers.exact_in_process import Deliver, InProcessCarrier
+from game_operator.provider.keyring import Keyring, loaded
+from game_operator.signers.keys import LocalSigner
+
+__all__ = ["OnVerdict", "certify", "certify_in_process"]
+
+#: Told of each verdict, with how many scenarios there are.
+OnVerdict: TypeAlias = Callable[[Verdict, int], object]
+
+_LOAD: Final = "load"
+#: All ids begin with it, and some are of the longest length.
+_RUN_ID: Final = re.compile("[A-Za-z0-9_-]{1,64}")
+_NAME: Final = re.compile("[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile("(?:[!-~\x80-\xff](?:[ \t!-~\x80-\xff]*[!-~\x80-\xff])?)?")
+
+
+class _Hidden(tuple[tuple[bytes, bytes], ...]):
+    """Headers that the user added: a token may be among them, so their names alone are shown."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"({', '.join(repr(name) for name, _ in self)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commission:
+    """What is to be certified, by whatever way it is reached."""
+
+    signer: LocalSigner
+    purses: tuple[Purse, Purse]
+    profile: Profile
+    chosen: tuple[Scenario, ...]
+    supplies: Supplies
+    instance_id: str | None
+    allowance: Allowance
+    on_verdict: OnVerdict | None
+    run_id: str | None
+    with_signatures: bool
+    headers: _Hidden = _Hidden()  # noqa: RUF009 - it cannot change
+
+    def run(self, carrier: Carrier) -> Run:
+        """Return a run of it."""
+        supplies = self.supplies
+        header = self.profile.signature_header
+        if self.run_id is not None and not _RUN_ID.fullmatch(self.run_id):
+            raise ConfigurationError(f"run_id {shown(self.run_id)} cannot be used. Pass 1 to 64 of A-Z, 0-9, _ and -.")
+        return Run(
+            carrier,
+            Keyring(header, self.signer, old=supplies.old_key, retired=supplies.retired_key),
+            profile=self.profile,
+            purses=self.purses,
+            supplies=supplies,
+            run_id=self.run_id or f"certify-{secrets.token_hex(4)}",
+            instance_id=self.instance_id,
+            allowance=self.allowance,
+            shown_headers=tuple(name for name, _ in self.headers),
+            with_signatures=self.with_signatures,
+        )
+
+
+def certify(
+    url: str,
+    *,
+    signing_key: SigningKey,
+    player_id: str,
+    other_player_id: str,
+    profile: Profile | None = None,
+    only: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    supplies: Supplies | None = None,
+    instance_id: str | None = None,
+    headers: HeadersToSend = (),
+    ssl_context: ssl.SSLContext | None = None,
+    timeout: float = 5.0,
+    deadline: float = 600.0,
+    moves_money: bool = False,
+    allow_insecure_http: bool = False,
+    on_verdict: OnVerdict | None = None,
+    run_id: str | None = None,
+    stopping: Event | None = None,
+    with_signatures: bool = False,
+) -> Report:
+    """
+    Certify the wallet at *url*: send it what a wallet must survive, and judge what it answers (spec §4.1).
+
+    It moves money of the two players, and puts it back where it can.
+
+    Args:
+        url: What ``/withdraw`` and the others are below; plain http only to this machine.
+        signing_key: The service's private key, whose public half the wallet has.
+        player_id: A test player with at least 10.00, whom nobody else plays.
+        other_player_id: Another one.
+        profile: What is assumed of the wallet.
+        only: Groups (``B``) or ids (``B05``) to be played; all if there are none.
+        skip: Groups or ids to be left out.
+        supplies: What more can be done to the wallet; scenarios that need it are skipped without.
+        instance_id: The game instance that is played; a wallet that knows its instances refuses others.
+        headers: More headers for each request; a report shows their names alone.
+        ssl_context: Whom to trust over https.
+        timeout: Seconds for one request.
+        deadline: Seconds for the whole run; what is not played by then failed.
+        moves_money: Needed for a wallet on another machine.
+        allow_insecure_http: Whether plain http may go to another machine.
+        on_verdict: Told of each verdict as soon as there is one.
+        run_id: What all ids of this run begin with; a new one if None. Runs with the same one are no fresh runs.
+        stopping: Once it is set, from a signal handler or another thread, the call under way is waited for, money is
+            put back, and the report says that it was stopped.
+        with_signatures: Whether the report holds the signatures of the calls. A reader can send such calls to
+            each wallet that trusts the key; without them, ``game-operator call`` signs a call anew.
+
+    Raises:
+        RequestNotSentError: Nobody can reach the wallet.
+        ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is a key.
+    """
+    extra = _hidden(headers)
+    try:
+        signer = loaded(signing_key)
+    finally:
+        # Error trackers show the locals of every frame that an error passes.
+        del signing_key, headers
+    if isinstance(extra, ConfigurationError):
+        raise extra
+    for address in (url, supplies.second_url if supplies else None):
+        if address is not None:
+            _check_address(address, moves_money=moves_money)
+    if supplies and supplies.second_url is not None and str(supplies.second_url).rstrip("/") == url.rstrip("/"):
+        raise ConfigurationError(
+            f"second_url {shown(url)} is the wallet's own address. Pass another process of it, on the same database."
+        )
+    commission = _Commission(
+        signer=signer,
+        purses=(Purse(player_id), Purse(other_player_id)),
+        profile=profile or Profile(),
+        chosen=selected(only, skip),
+        supplies=supplies or Supplies(),
+        instance_id=instance_id,
+        allowance=Allowance(deadline, stopping),
+        on_verdict=on_verdict,
+        run_id=run_id,
+        with_signatures=with_signatures,
+        headers=extra,
+    )
+    carrier = HttpCarrier(
+        url,
+        signer,
+        second_url=commission.supplies.second_url,
+        elsewhere=commission.supplies.elsewhere,
+        headers=commission.headers,
+        profile=commission.profile,
+        timeout=timeout,
+        allow_insecure_http=allow_insecure_http,
+        ssl_context=ssl_context,
+    )
+    return _certified(url, carrier, commission)
+
+
+def certify_in_process(
+    wallet: Deliver,
+    *,
+    signing_key: SigningKey,
+    player_id: str,
+    other_player_id: str,
+    profile: Profile | None = None,
+    only: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    supplies: Supplies | None = None,
+    instance_id: str | None = None,
+    deadline: float = 600.0,
+    on_verdict: OnVerdict | None = None,
+    run_id: str | None = None,
+    stopping: Event | None = None,
+    with_signatures: bool = False,
+) -> Report:
+    """
+    Certify a wallet in this process, without sockets; what needs them is skipped.
+
+    *wallet* is a function of path, headers and body that returns an ``HttpResponse``, or an awaitable of one. All else
+    is as for ``certify``.
+    """
+    try:
+        signer = loaded(signing_key)
+    finally:
+        # As in ``certify``.
+        del signing_key
+    commission = _Commission(
+        signer=signer,
+        purses=(Purse(player_id), Purse(other_player_id)),
+        profile=profile or Profile(),
+        chosen=selected(only, skip),
+        supplies=supplies or Supplies(),
+        instance_id=instance_id,
+        allowance=Allowance(deadline, stopping),
+        on_verdict=on_verdict,
+        run_id=run_id,
+        with_signatures=with_signatures,
+    )
+    return _certified("", InProcessCarrier(wallet, commission.supplies.second_url), commission)
+
+
+def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
+    began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
+    try:
+        run = commission.run(carrier)
+        check_wallet(run.hear, BodyWriter(commission.profile), commission.purses, url)
+        if any("second_url" in each.needs for each in commission.chosen) and commission.supplies.second_url is not None:
+            check_second(run.hear, BodyWriter(commission.profile), commission.purses[0])
+        before = [purse.cents for purse in commission.purses]
+        verdicts, stages = _played(run, commission.chosen, commission.on_verdict)
+        after = run.balances()
+        if after != before and None not in after:
+            run.put_back(before)
+            after = run.balances()
+    finally:
+        carrier.close()
+    ordered = tuple(sorted(verdicts, key=lambda verdict: verdict.id))
+    return Report(
+        url=url,
+        verdicts=ordered,
+        causes=causes_of(ordered, {each.id: each for each in scenarios()}),
+        latency=run.latency(stages.get(_LOAD, 0.0)),
+        moved=tuple(
+            Moved(purse.player_id, *cents) for purse, *cents in zip(commission.purses, before, after, strict=True)
+        ),
+        began_millis=began_millis,
+        seconds=time.monotonic() - began,
+        calls=run.calls,
+        run_id=run.run_id,
+        version=__version__,
+        stages_seconds=stages,
+        with_signatures=commission.with_signatures,
+    )
+
+
+def _played(
+    run: Run, chosen: tuple[Scenario, ...], on_verdict: OnVerdict | None
+) -> tuple[list[Verdict], dict[str, float]]:
+    verdicts: list[Verdict] = []
+    stages: dict[str, float] = {}
+    for scenario in in_playing_order(chosen):
+        began = time.monotonic()
+        verdict = run.play(scenario)
+        stages[scenario.stage] = stages.get(scenario.stage, 0.0) + time.monotonic() - began
+        verdicts.append(verdict)
+        if on_verdict is not None:
+            on_verdict(verdict, len(chosen))
+    return verdicts, stages
+
+
+def _check_address(url: str, *, moves_money: bool) -> None:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        host = ""
+    if not host:
+        raise ConfigurationError(f"{shown(url)} is not a valid address. Pass one like http://127.0.0.1:8000/wallet.")
+    if not is_loopback(host) and not moves_money:
+        raise ConfigurationError(
+            f"{shown(host)} is another machine, and a certification moves its players' money. Pass moves_money=True "
+            "(--moves-money) if that is what you want."
+        )
+
+
+def _hidden(headers: HeadersToSend) -> _Hidden | ConfigurationError:
+    """Return *headers* as they travel, or what is wrong: raised here, it would carry their values along."""
+    try:
+        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
+        for name, value in pairs:
+            if name.lower() == "host":
+                return ConfigurationError("The header Host follows from the address and cannot be added.")
+            if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+                return ConfigurationError(f"The header {shown(name)} cannot travel: mind spaces and line breaks in it.")
+        return _Hidden((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
+    except (TypeError, ValueError):
+        return ConfigurationError("headers must be a mapping, or pairs of a name and a value, each of them a str.")

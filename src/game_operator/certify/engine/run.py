@@ -1,0 +1,329 @@
+"""Plays scenarios against a wallet, one after the other, and makes a verdict of each."""
+
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from game_operator.certify.engine.allowance import Allowance
+from game_operator.certify.engine.judging import ended, judged, lacking, left_undone, not_tried, noted
+from game_operator.certify.engine.putting_back import put_back
+from game_operator.certify.engine.record import Record
+from game_operator.certify.engine.scenario import STAGES, Found, NotTried, Play, Scenario, Stopped
+from game_operator.certify.engine.signatures import signer_of, without_signatures
+from game_operator.certify.engine.stage import Stage, units
+from game_operator.certify.engine.supplies import Supplies, at_hand
+from game_operator.certify.engine.wallet_actions import Levers
+from game_operator.certify.report.mistakes import NO_ANSWER
+from game_operator.certify.report.report import Latency
+from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
+from game_operator.errors import MalformedCallError
+from game_operator.models.webhooks import BalanceCall, Reply
+from game_operator.profile import Profile
+from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.webhook_reply import read_reply
+from game_operator.provider.bets import Player
+from game_operator.provider.bodies import BodyWriter
+from game_operator.provider.carriers.carrier import Carried, Carrier, Parcel
+from game_operator.provider.keyring import Keyring
+from game_operator.provider.requests import Act, Heard, Request, Step
+
+__all__ = ["Purse", "Run"]
+
+#: How much of a body is kept.
+_KEPT_BYTES: Final = 65_536
+#: And of an answer, of which a reply has some hundred.
+_KEPT_ANSWER_BYTES: Final = 4_096
+#: After so many scenarios without an answer in a row, the wallet is taken to be gone.
+_PATIENCE: Final = 3
+#: But first it is looked for again, after so long.
+_PAUSES_SECONDS: Final = (0.5, 1.0, 2.0)
+#: To bring balances back, whatever time is left.
+_GRACE_SECONDS: Final = 10.0
+#: With less a player cannot pay for twenty bets.
+_LEAST_CENTS: Final = 20
+#: What balances are brought back by, when all scenarios are over.
+_PUTTING_BACK: Final = Scenario("end", "", Weight.ADVICE, (), "", "", put_back)
+
+
+@dataclass(slots=True)
+class Purse:
+    """A player, and the balance that is known from the last scenario; None if it must be asked for."""
+
+    player_id: str
+    cents: int | None = None
+
+
+class Run:
+    """
+    A certification under way.
+
+    Args:
+        carrier: Brings requests to the wallet.
+        keyring: Seals them.
+        profile: What is assumed of the wallet.
+        purses: Both players.
+        supplies: What more can be done to the wallet.
+        run_id: What all ids begin with.
+        instance_id: The instance that is played.
+        allowance: How long the run may take, and whether it goes on.
+        shown_headers: Names of the headers that the user added, for the report.
+        with_signatures: Whether signatures are recorded.
+    """
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        keyring: Keyring,
+        *,
+        profile: Profile,
+        purses: tuple[Purse, Purse],
+        supplies: Supplies,
+        run_id: str,
+        instance_id: str | None,
+        allowance: Allowance,
+        shown_headers: tuple[bytes, ...] = (),
+        with_signatures: bool = False,
+    ) -> None:
+        self._carrier = carrier
+        self._keyring = keyring
+        self._profile = profile
+        self._purses = purses
+        self._supplies = supplies
+        self._levers = Levers(supplies)
+        self._supplied = at_hand(supplies, profile, on_wire=carrier.on_wire)
+        self.run_id = run_id
+        self._instance_id = instance_id
+        self._allowance = allowance
+        self._with_signatures = with_signatures
+        self._shown = tuple((name, "…".encode()) for name in shown_headers)
+        self._silent = 0
+        self._record = Record()
+        self._is_load = False
+        self._load_ms: list[float] = []
+        self._load_at_once = 0
+        self.calls = 0
+
+    def play(self, scenario: Scenario) -> Verdict:
+        """Play *scenario* and return its verdict; whatever the wallet does, it is a verdict."""
+        if missing := tuple(name for name in scenario.needs if name not in self._supplied):
+            return lacking(scenario, missing)
+        try:
+            self._check_playable()
+        except Stopped as why:
+            return not_tried(scenario, why)
+        except Found as found:
+            return judged(scenario, [noted(found, scenario)], Record())
+        self._record, began = Record(), time.monotonic()
+        self._is_load = scenario.stage == STAGES[-1]
+        verdict = self._played(scenario)
+        return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
+
+    def hear(self, request: Request) -> Heard:
+        """Send one request outside any scenario."""
+        self._record = Record()
+        return self._heard((request,))[0]
+
+    def balances(self) -> list[int | None]:
+        """Return both balances in cents, None where one cannot be read."""
+        writer = BodyWriter(self._profile)
+        told: list[int | None] = []
+        for purse in self._purses:
+            body = writer.encoded(BalanceCall(player_id=purse.player_id))
+            heard = self.hear(Request(f"the balance of {purse.player_id}", "/player-balance", body))
+            told.append(heard.balance_cents if heard.succeeded else None)
+            if heard.timed_out:  # Who gave no answer just now is not waited for again.
+                break
+        return told + [None] * (len(self._purses) - len(told))
+
+    def latency(self, seconds: float) -> Latency | None:
+        """Return how long the answers of the load phase took, which lasted *seconds*; None if there was none."""
+        if not self._load_ms:
+            return None
+        return Latency(tuple(self._load_ms), seconds, self._load_at_once)
+
+    def _played(self, scenario: Scenario) -> Verdict:
+        notes: list[Note] = []
+        stage: Stage | None = None
+        broken_off: NotTried | None = None
+        stuck: list[str] = []
+        try:
+            stage = self._staged(scenario)
+            notes = stage.notes
+            try:
+                self._drive(_whole(stage, scenario))
+            finally:
+                stuck = self._levers.let_go()
+        except NotTried as why:
+            broken_off = why
+        except Found as found:
+            notes.append(noted(found, scenario))
+        except Exception as odd:  # An answer that nobody thought of: a verdict is due all the same.
+            told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
+            notes.append(Note(told, Weight.CONTRACT_BROKEN))
+        verdict = ended(scenario, notes, self._record, broken_off)
+        return self._after(stage, left_undone(verdict, stuck) if stuck else verdict)
+
+    def _after(self, stage: Stage | None, verdict: Verdict) -> Verdict:
+        """Put balances back, and remember them if they are known."""
+        for purse in self._purses:
+            purse.cents = None
+        if stage is None:
+            self._silent = self._silent + 1 if any(note.cause == NO_ANSWER for note in verdict.notes) else 0
+            return verdict
+        if verdict.outcome is Outcome.PASSED and not (stage.player.drifted_cents or stage.other.drifted_cents):
+            for purse, player in zip(self._purses, (stage.player, stage.other), strict=True):
+                purse.cents = player.due_cents
+            self._silent = 0
+            return verdict
+        self._record = Record()
+        self._restored(stage)
+        # Calls that go unanswered in a crowd are one thing, and a wallet that is gone another.
+        answered = any(exchange.status for _, exchange in self._record.kept())
+        self._silent = 0 if answered else self._silent + 1
+        return verdict
+
+    def put_back(self, before: list[int | None]) -> None:
+        """Bring both balances to what they were *before* the run, if that is known and the wallet lets us."""
+        self._record = Record()
+        stage = self._stage(_PUTTING_BACK)
+        if None in before:
+            return
+        for player, cents in zip((stage.player, stage.other), before, strict=True):
+            player.opening_cents = int(cents or 0)
+        self._restored(stage)
+
+    def _restored(self, stage: Stage) -> None:
+        """Bring balances back, for which there is always a little time: money hangs on it."""
+        with suppress(Found), self._allowance.grace(_GRACE_SECONDS):  # The report says what was left.
+            self._drive(put_back(stage))
+
+    def _staged(self, scenario: Scenario) -> Stage:
+        stage = self._stage(scenario)
+        for purse, player in zip(self._purses, (stage.player, stage.other), strict=True):
+            if purse.cents is None:
+                player.opening_cents = player.due_cents = self._drive(stage.balance_of(player))
+            if player.opening_cents < _LEAST_CENTS:
+                told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
+                raise NotTried(f"{told}, and that is too little to bet")
+        return stage
+
+    def _stage(self, scenario: Scenario) -> Stage:
+        opened = [Player(purse.player_id, purse.cents or 0, purse.cents or 0) for purse in self._purses]
+        return Stage(
+            scenario,
+            player=opened[0],
+            other=opened[1],
+            profile=self._profile,
+            run_id=self.run_id,
+            instance_id=self._instance_id,
+            supplied=self._supplied,
+            values=self._supplies.values(),
+        )
+
+    def _is_gone(self) -> bool:
+        """Return whether the wallet gives no answer any more; one that restarts is given a few seconds, once.
+
+        Whoever stops the run is not kept waiting for the answer.
+        """
+        for seconds in _PAUSES_SECONDS if self._silent == _PATIENCE and self._carrier.on_wire else ():
+            if self._allowance.is_stopping:
+                break
+            time.sleep(seconds)
+            if any(cents is not None for cents in self.balances()):
+                self._silent = 0
+                return False
+        if self._silent >= _PATIENCE:
+            self._silent = _PATIENCE + 1
+        return self._silent >= _PATIENCE and not self._allowance.is_stopping
+
+    def _check_playable(self) -> None:
+        """Hold that one more scenario can be begun."""
+        if self._is_gone():
+            told = f"not begun: the wallet gave no answer in the last {_PATIENCE} scenarios"
+            raise Found(told, Weight.CONTRACT_BROKEN, NO_ANSWER)
+        self._allowance.check("not begun")
+
+    def _drive(self, play: Play) -> Any:  # Any: what a part of a scenario returns is its own business.
+        """Perform the steps of *play*; return what it returns."""
+        answers: list[Heard] | None = None
+        with closing(play):
+            while True:
+                try:
+                    step = next(play) if answers is None else play.send(answers)
+                except StopIteration as ended:
+                    return ended.value
+                self._allowance.check("broken off")
+                answers = self._performed(step)
+
+    def _performed(self, step: Step) -> list[Heard]:
+        if isinstance(step, Act):
+            self._levers.pull(step)
+            return []
+        return self._heard(step.requests)
+
+    def _heard(self, requests: tuple[Request, ...]) -> list[Heard]:
+        parcels = [Parcel(request, self._keyring.headers(request)) for request in requests]
+        at_millis = time.time_ns() // 1_000_000
+        carried = self._carrier.carry(parcels)
+        self.calls += len(parcels)
+        if self._is_load and len(parcels) > 1:
+            self._load_ms += (each.elapsed_seconds * 1_000 for each in carried)
+            self._load_at_once = max(self._load_at_once, len(parcels))
+        return [self._recorded(parcel, each, at_millis) for parcel, each in zip(parcels, carried, strict=True)]
+
+    def _recorded(self, parcel: Parcel, carried: Carried, at_millis: int) -> Heard:
+        request, headers, signer = parcel.request, parcel.headers, signer_of(parcel.request.seal)
+        if not self._with_signatures:
+            headers, carried = without_signatures(parcel, carried, self._profile.signature_header.encode())
+        answer = carried.answer
+        reply, problem = _read(answer, carried.problem)
+        status, body = (answer.status, answer.body) if answer else (0, b"")
+        elapsed_ms = carried.elapsed_seconds * 1_000
+        exchange = Exchange(
+            title=request.title,
+            method=request.method,
+            path=request.path,
+            request_headers=(*headers, *self._shown),
+            request_body=request.body[:_KEPT_BYTES],
+            request_bytes=len(request.body),
+            status=status,
+            answer_headers=answer.headers if answer else (),
+            answer_body=body[:_KEPT_ANSWER_BYTES],
+            reply=reply,
+            problem=problem,
+            elapsed_ms=elapsed_ms,
+            at_millis=at_millis,
+            answer_bytes=len(body),
+            manner=request.manner.value,
+            at=request.at,
+            signed_by=signer,
+            is_left_out=bool(signer) and not self._with_signatures,
+        )
+        place = self._record.keep(exchange)
+        return Heard(
+            request,
+            status,
+            body,
+            reply,
+            problem,
+            elapsed_ms,
+            at_millis,
+            place,
+            carried.timed_out,
+            carried.unreachable,
+        )
+
+
+def _whole(stage: Stage, scenario: Scenario) -> Play:
+    yield from scenario.play(stage)
+    yield from stage.holds()
+
+
+def _read(answer: HttpResponse | None, problem: str) -> tuple[Reply | None, str]:
+    if answer is None or problem:
+        return None, problem
+    try:
+        return read_reply(answer.body), ""
+    except MalformedCallError as malformed:
+        return None, str(malformed)

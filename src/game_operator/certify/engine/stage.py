@@ -1,0 +1,353 @@
+"""
+The stage of one scenario: ways to ask and to judge.
+
+Everything that asks is a generator, used by ``yield from``: it yields steps and is given what was heard, so that no
+scenario knows how its calls travel.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Final, TypeAlias
+
+from game_operator.certify.engine.calls import CallMaker
+from game_operator.certify.engine.scenario import Found, NotTried, Scenario, Undone
+from game_operator.certify.report.mistakes import (
+    CRASH,
+    FAILS,
+    FRACTIONS,
+    NO_ANSWER,
+    NO_BALANCE,
+    NO_REPLY,
+    OTHER_CODES,
+    SHARED,
+    STATUS,
+    STEADY,
+    TURNED_AWAY,
+    TURNING_AWAY,
+    UNREADABLE,
+    WRONG_BALANCE,
+)
+from game_operator.certify.report.verdicts import Note, Weight
+from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import BalanceCall, WebhookCall
+from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
+from game_operator.profile import Profile
+from game_operator.protocol.webhook_reply import fold_code
+from game_operator.provider.bets import Player
+from game_operator.provider.finality import Finality, finality
+from game_operator.provider.requests import Act, Heard, Request, Send, Step
+
+__all__ = ["MOST_BALANCE_CENTS", "Asking", "Judging", "Stage", "units"]
+
+#: A part of a scenario that ends with one answer.
+Asking: TypeAlias = Generator[Step, list[Heard], Heard]
+#: A part of a scenario that ends with nothing to say.
+Judging: TypeAlias = Generator[Step, list[Heard], None]
+
+#: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
+MOST_BALANCE_CENTS: Final = 10**14
+_ALWAYS: Final = 200
+_CRASH: Final = 500
+_BALANCE: Final = "/player-balance"
+_WITHDRAW: Final = "/withdraw"
+#: What a refusal says of the wallet as a whole, by path and code.
+_CAUSES: Final = {
+    ("", WebhookErrorCode.SYSTEM_ERROR.value): FAILS,
+    ("/withdraw", WebhookErrorCode.INVALID_REQUEST.value): UNREADABLE,
+}
+_FUNDS: Final = WebhookErrorCode.INSUFFICIENT_BALANCE.value
+_LIMIT: Final = WebhookErrorCode.LIMIT_EXCEEDED.value
+_KNOWN: Final = frozenset(code.value for code in WebhookErrorCode)
+
+
+def units(cents: int) -> str:
+    """Return *cents* as a report shows them: in currency units, with two decimals."""
+    return f"{amount_from_cents(cents):.2f}"
+
+
+class Stage(CallMaker):
+    """
+    What a scenario has.
+
+    Attributes:
+        player, other, profile, writer, instance_id: As for ``CallMaker``.
+        scenario: The scenario.
+        supplied: The names of what whoever certifies supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
+        values: What was supplied that is a value, such as the number of random operations, by its name.
+        notes: What is wrong and did not end the scenario.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        player: Player,
+        other: Player,
+        profile: Profile,
+        run_id: str,
+        instance_id: str | None,
+        supplied: frozenset[str],
+        values: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(player, other, profile=profile, instance_id=instance_id, prefix=f"{run_id}-{scenario.id}")
+        self.scenario: Final = scenario
+        self.supplied: Final = supplied
+        self.values: Final = values or {}
+        self.notes: Final[list[Note]] = []
+        # The last call that may have moved money, if it was alone; and the last balance.
+        self._moved: Heard | None = None
+        self._balance: Heard | None = None
+
+    # Asking. Nothing is judged by these two.
+
+    def send(self, request: Request) -> Asking:
+        """Send one request, and return what was heard."""
+        (heard,) = yield Send((request,))
+        if request.path != _BALANCE:
+            self._moved = heard
+        return heard
+
+    def together(self, requests: Sequence[Request]) -> Generator[Step, list[Heard], list[Heard]]:
+        """Send *requests* all at once, and return what was heard of each, in their order."""
+        self._moved = None
+        return (yield Send(tuple(requests)))
+
+    def act(self, what: str, *arguments: object) -> Judging:
+        """Let whoever certifies do *what*, one of ``Supplies``."""
+        yield Act(what, arguments)
+
+    def stored_cents(self, player: Player) -> int:
+        """Return a player's balance as the operator's own table has it (``Supplies.stored_cents``)."""
+        ask = self.values["stored_cents"]
+        assert callable(ask)
+        try:
+            return int(ask(player.id))
+        except NotTried:
+            raise
+        except Exception as failed:  # What whoever certifies wrote may raise anything.
+            raise Undone(f"stored_cents could not be asked: {type(failed).__name__}: {failed}") from failed
+
+    # Judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
+
+    def hear(self, what: WebhookCall | Request, title: str = "") -> Asking:
+        """Send *what*, and hold that a reply of spec §2.1 came, with HTTP status 200 (spec §4.1)."""
+        heard = yield from self.send(what if isinstance(what, Request) else self.request(what, title))
+        self.check_reply(heard)
+        return heard
+
+    def check_reply(self, heard: Heard, *, status: int = 200) -> None:
+        """Hold that *heard* is a reply of spec §2.1; note another HTTP status than *status* (spec §4.1)."""
+        title = heard.request.title
+        if not heard.status:
+            raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, NO_ANSWER, heard.place)
+        if heard.reply is None:
+            told = f"{title}: answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}{_advised(heard)}"
+            raise Found(told, Weight.CONTRACT_BROKEN, _cause_of(heard), heard.place)
+        if heard.status != status:
+            kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
+            told = f"{title}: answered {kind} with HTTP {heard.status}, and it must be {status}"
+            # What the specification says of all answers cannot be wrong, whatever a profile says of some.
+            weight = Weight.ADVICE if heard.status == _ALWAYS else Weight.CONTRACT_BROKEN
+            self.note(told, weight, f"{STATUS} {heard.status}", heard)
+
+    def accepts(
+        self,
+        what: WebhookCall | Request,
+        title: str = "",
+        *,
+        moves: int = 0,
+        player: Player | None = None,
+        unless_limited: bool = False,
+    ) -> Asking:
+        """
+        Hold that *what* is answered SUCCESS with the balance that is due once it moved *moves* cents.
+
+        Args:
+            what: A call, or a request.
+            title: What a report calls it.
+            moves: What becomes of the balance: below 0 for a debit.
+            player: Whose; the player that the call names, or the first.
+            unless_limited: Whether the wallet may refuse for a limit of its own: then this scenario is not tried.
+        """
+        heard = yield from self.hear(what, title)
+        if self.is_limited(heard, asked=unless_limited):
+            raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}")
+        yield from self.check_moved(heard, player or self._player_of(what), moves)
+        return heard
+
+    def is_limited(self, heard: Heard, *, asked: bool) -> bool:
+        """Return whether a limit of the wallet's own refused a withdraw: by a word of its own, where one is likely."""
+        if heard.code is None or heard.request.path != _WITHDRAW:
+            return False
+        own = heard.code not in _KNOWN or heard.code == fold_code(_LIMIT, self.profile)
+        return heard.code == _LIMIT or (asked and own)
+
+    def check_moved(self, heard: Heard, player: Player, moves: int) -> Judging:
+        """Hold that it is a SUCCESS, and tells the balance that is due once *moves* cents have moved."""
+        self.check_success(heard)
+        player.due_cents += moves
+        yield from self.check_told(heard, player)
+
+    def check_success(self, heard: Heard) -> None:
+        """Hold that it is a SUCCESS."""
+        if not heard.succeeded:
+            told = f"{heard.request.title}: refused with {heard.code}, and SUCCESS was due"
+            cause = _CAUSES.get((heard.request.path, str(heard.code))) or _CAUSES.get(("", str(heard.code)), "")
+            raise Found(told, cause=cause, place=heard.place)
+
+    def again(self, what: WebhookCall | Request, first: Heard, title: str, *, player: Player | None = None) -> Asking:
+        """
+        Hold that a known call is answered as it was at *first*, moving nothing.
+
+        It tells the balance of now, or word for word what it told first (docs/decisions/0012).
+        """
+        heard = yield from self.hear(what, title)
+        if heard.succeeded != first.succeeded:
+            told = f"{heard.request.title}: answered {_said(heard)}, and at first it was {_said(first)}"
+            raise Found(told, place=heard.place)
+        if heard.code != first.code:
+            self.note(f"{heard.request.title}: {heard.code}, and at first {first.code}", Weight.ADVICE, "", heard)
+        who = player or self._player_of(what)
+        if heard.reply is not None and heard.reply != first.reply:
+            yield from self.check_told(heard, who)
+        return heard
+
+    def refuses(
+        self,
+        what: WebhookCall | Request,
+        title: str,
+        code: str,
+        *,
+        player: Player | None = None,
+        success_is_sound: bool = False,
+        final_is_sound: bool = False,
+        status: int = 200,
+    ) -> Asking:
+        """
+        Hold that *what* is refused, that nothing moves, and that the code says what *code* says.
+
+        Another code of the same kind is advice, for the specification shows no list (spec §7.1). One after which the
+        service gives up a payment that it should send again is lost money.
+
+        Args:
+            what: A call, or a request.
+            title: What a report calls it.
+            code: The code that is assumed, as the profile with the extended codes has it.
+            player: Whose balance is looked at; the player that the call names, or the first.
+            success_is_sound: Whether a SUCCESS that moves nothing does no harm either: then it is advice.
+            final_is_sound: Whether a code after which it is never sent again is advice, as another scenario weighs it.
+            status: The HTTP status that is due.
+        """
+        heard = yield from self.send(what if isinstance(what, Request) else self.request(what, title))
+        self.check_reply(heard, status=status)
+        who = player or self._player_of(what)
+        if heard.succeeded:
+            yield from self._accepted_wrongly(heard, who, code, sound=success_is_sound)
+            return heard
+        self.check_code(heard, code, final_is_sound=final_is_sound)
+        if heard.balance_cents is not None:
+            yield from self.check_told(heard, who)
+        return heard
+
+    def check_code(self, heard: Heard, code: str, *, final_is_sound: bool = False) -> None:
+        """Hold that the code of a refusal lets the service conclude what *code* would."""
+        assert heard.code is not None
+        operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
+        if heard.code == due or (due == _FUNDS and heard.code == _LIMIT):  # A limit may be asked before the funds.
+            return
+        told = f"{heard.request.title}: refused with {heard.code}, and {due} is assumed"
+        early_code = self.profile.early_deposit_code
+        due_is, is_ = (finality(operation, each, early_code=early_code) for each in (due, heard.code))
+        if due_is is not Finality.FINAL and is_ is Finality.FINAL:
+            told += "; the service takes this for final and never sends it again"
+            # Of a bet that is never placed nobody loses anything.
+            harmless = final_is_sound or heard.request.path == _WITHDRAW
+            self.note(told, Weight.ADVICE if harmless else Weight.MONEY_LOST, "", heard)
+        elif due_is is Finality.FINAL and is_ is not Finality.FINAL:
+            self.note(f"{told}; the service may send it again for hours", Weight.ADVICE, OTHER_CODES, heard)
+        else:
+            self.note(told, Weight.ADVICE, OTHER_CODES, heard)
+
+    def check_told(self, heard: Heard, player: Player) -> Judging:
+        """Hold that the balance that *heard* tells is the one that is due; if not, find out which of the two is off."""
+        told = heard.balance_cents
+        if told is None or told == player.due_cents:
+            return
+        yield from self.holds(player, after=heard)
+        reason = f"{heard.request.title}: tells a balance of {units(told)}, and it is {units(player.due_cents)}"
+        self.note(reason, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard)
+
+    def holds(self, *players: Player, after: Heard | None = None) -> Judging:
+        """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
+        for player in players or (self.player, self.other):
+            actual = yield from self.balance_of(player)
+            if actual != player.due_cents:
+                shown_by = after or self._moved or self._balance
+                cause = SHARED if player is self.other and not self.plays(player) else ""
+                raise Found(_off(player, actual, after), cause=cause, place=shown_by.place if shown_by else None)
+
+    def balance_of(self, player: Player) -> Generator[Step, list[Heard], int]:
+        """Return a player's balance in cents."""
+        heard = yield from self.hear(BalanceCall(player_id=player.id), f"the balance of {player.id}")
+        self._balance = heard
+        if heard.balance_cents is None or not heard.succeeded:
+            told = f"{heard.request.title}: refused with {heard.code}, and a balance was due"
+            raise Found(told, Weight.CONTRACT_BROKEN, NO_BALANCE, heard.place)
+        if heard.balance_cents > MOST_BALANCE_CENTS:
+            told = f"{heard.request.title}: tells {units(heard.balance_cents)}, which no call could move"
+            raise Found(told, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard.place)
+        return heard.balance_cents
+
+    def note(self, reason: str, weight: Weight, cause: str = "", heard: Heard | None = None) -> None:
+        """Note that something is wrong, and go on."""
+        self.notes.append(Note(reason, weight, cause, None if heard is None else heard.place))
+
+    def advise(self, reason: str, heard: Heard | None = None) -> None:
+        """Note that something could be better."""
+        self.note(reason, Weight.ADVICE, "", heard)
+
+    def _player_of(self, what: WebhookCall | Request) -> Player:
+        if not isinstance(what, Request) and what.player_id == self.other.id:
+            return self.other
+        return self.player
+
+    def _accepted_wrongly(self, heard: Heard, player: Player, code: str, *, sound: bool) -> Judging:
+        actual = yield from self.balance_of(player)
+        moved = actual - player.due_cents
+        title, due = heard.request.title, fold_code(code, self.profile)
+        if sound and not moved:
+            told = f"{title}: answered SUCCESS without moving money, and {due} is assumed; no harm is done"
+            self.note(told, Weight.ADVICE, STEADY, heard)
+            return
+        what = f"the balance moved by {_signed(moved)}" if moved else "nothing moved, and the service believes it did"
+        raise Found(f"{title}: answered SUCCESS, and {due} was due; {what}", place=heard.place)
+
+
+def _cause_of(heard: Heard) -> str:
+    """Return what an answer is that is no reply."""
+    if heard.status in TURNING_AWAY:
+        return TURNED_AWAY
+    if heard.status >= _CRASH:
+        return CRASH
+    return FRACTIONS if FINER_THAN_A_CENT in heard.problem else NO_REPLY
+
+
+def _advised(heard: Heard) -> str:
+    """Return what to look at where a page or nothing came: another part of the application answers at this address."""
+    if heard.status >= _CRASH or heard.status in TURNING_AWAY or heard.body.lstrip().startswith((b"{", b"[")):
+        return ""
+    return ". Is it the address that /withdraw and the others are below? Mind a prefix, such as /wallet"
+
+
+def _said(heard: Heard) -> str:
+    return "SUCCESS" if heard.succeeded else str(heard.code)
+
+
+def _signed(cents: int) -> str:
+    return f"{'+' if cents > 0 else '-'}{units(abs(cents))}"
+
+
+def _off(player: Player, actual: int, after: Heard | None) -> str:
+    since = f"after {after.request.title}, " if after else ""
+    much = "too much" if actual > player.due_cents else "too little"
+    off = units(abs(actual - player.due_cents))
+    return f"{since}{player.id} has {units(actual)}, and {units(player.due_cents)} is due: {off} {much}"

@@ -1,0 +1,194 @@
+"""
+A report as JSON, for programs: docs/certify-report.md describes every field.
+
+What is added later does not change ``format``; what is renamed, removed or means something else does.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from game_operator.certify.report.again import call_of, curl_of
+from game_operator.certify.report.report import Cause, Latency, Moved, Report
+from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
+from game_operator.models.webhooks import Reply
+from game_operator.protocol.http import HeaderPairs
+from game_operator.provider.histogram import MARKS_MS, above, histogram
+from game_operator.provider.text import iso_time
+
+__all__ = ["FORMAT", "document"]
+
+FORMAT: Final = 1
+
+_Fields: TypeAlias = dict[str, object]
+
+_PERCENTS: Final = (50, 90, 95, 99)
+
+
+def document(report: Report) -> dict[str, object]:
+    r"""
+    Return *report* as what ``json.dumps`` takes: dictionaries, lists, strings, numbers, booleans and None.
+
+    Money is whole cents, durations are milliseconds or seconds as the name says, times are UTC. No string holds a lone
+    surrogate: it stands as an escape, such as ``\ud800``.
+    """
+    return {
+        "format": FORMAT,
+        "passed": report.passed,
+        "was_stopped": report.was_stopped,
+        "url": _text(report.url),
+        "run_id": _text(report.run_id),
+        "version": _text(report.version),
+        "with_signatures": report.with_signatures,
+        "began": iso_time(report.began_millis),
+        "seconds": round(report.seconds, 3),
+        "calls": report.calls,
+        "stages_seconds": {_text(name): round(seconds, 3) for name, seconds in report.stages_seconds.items()},
+        "counts": _counts(report.verdicts),
+        "causes": [_cause(cause) for cause in report.causes],
+        "verdicts": [_verdict(verdict, report.url) for verdict in report.verdicts],
+        "latency": None if report.latency is None else _latency(report.latency),
+        "moved": [_moved(moved) for moved in report.moved],
+    }
+
+
+def _counts(verdicts: tuple[Verdict, ...]) -> _Fields:
+    failed = [verdict for verdict in verdicts if verdict.outcome is Outcome.FAILED]
+    return {
+        "outcomes": {each.value: sum(verdict.outcome is each for verdict in verdicts) for each in Outcome},
+        "failed_without_advice": sum(verdict.failed for verdict in verdicts),
+        "unjudged": sum(verdict.is_unjudged for verdict in verdicts),
+        "undone": sum(verdict.is_undone for verdict in verdicts),
+        "failed_by_weight": {each.value: sum(verdict.weight is each for verdict in failed) for each in Weight},
+    }
+
+
+def _cause(cause: Cause) -> _Fields:
+    verdict = cause.verdict
+    return {
+        "id": _text(verdict.id),
+        "ids": _texts(cause.ids),
+        "title": _text(cause.title),
+        "weight": verdict.weight.value,
+        "reason": _text(verdict.reason),
+        "means": _text(cause.means),
+        "mend": _text(cause.mend),
+    }
+
+
+def _verdict(verdict: Verdict, url: str) -> _Fields:
+    return {
+        "id": _text(verdict.id),
+        "group": _text(verdict.group),
+        "title": _text(verdict.title),
+        "outcome": verdict.outcome.value,
+        "weight": verdict.weight.value,
+        "failed": verdict.failed,
+        "is_advice": verdict.is_advice,
+        "is_unjudged": verdict.is_unjudged,
+        "is_undone": verdict.is_undone,
+        "is_stopped": verdict.is_stopped,
+        "reason": _text(verdict.reason),
+        "means": _text(verdict.means),
+        "mend": _text(verdict.mend),
+        "rests_on": _texts(verdict.rests_on),
+        "is_assumed": verdict.is_assumed,
+        "missing": _texts(verdict.missing),
+        "duration_ms": round(verdict.duration_ms, 3),
+        "notes": [_note(note) for note in verdict.notes],
+        "decisive": verdict.notes[0].exchange if verdict.notes else None,
+        "exchanges": [_exchange(exchange, url) for exchange in verdict.exchanges],
+    }
+
+
+def _note(note: Note) -> _Fields:
+    return {
+        "reason": _text(note.reason),
+        "weight": note.weight.value,
+        "cause": _text(note.cause),
+        "exchange": note.exchange,
+    }
+
+
+def _exchange(exchange: Exchange, url: str) -> _Fields:
+    curl, call = curl_of(exchange, url), call_of(exchange, url)
+    return {
+        "title": _text(exchange.title),
+        "at": iso_time(exchange.at_millis),
+        "elapsed_ms": round(exchange.elapsed_ms, 3),
+        "request": {
+            "method": _text(exchange.method),
+            "path": _text(exchange.path),
+            "headers": _headers(exchange.request_headers),
+            "body": _body(exchange.request_body),
+            "bytes": exchange.request_bytes,
+            "manner": exchange.manner,
+            "to": exchange.at,
+            "signed_by": exchange.signed_by or None,
+        },
+        "answer": {
+            "status": exchange.status,
+            "headers": _headers(exchange.answer_headers),
+            "body": _body(exchange.answer_body),
+            "bytes": exchange.answer_bytes,
+        },
+        "reply": None if exchange.reply is None else _reply(exchange.reply),
+        "problem": _text(exchange.problem),
+        "told": _text(exchange.told),
+        "curl": None if curl is None else _text(curl),
+        "call": None if call is None else _text(call),
+    }
+
+
+def _reply(reply: Reply) -> _Fields:
+    return {
+        "type": reply.type,
+        "code": None if reply.code is None else _text(reply.code),
+        "balance_cents": reply.balance_cents,
+        "timestamp": reply.timestamp,
+    }
+
+
+def _headers(headers: HeaderPairs) -> list[list[str]]:
+    # Any byte can stand in a header; Latin-1 has a character for each, and loses none.
+    return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers]
+
+
+def _body(body: bytes) -> _Fields:
+    try:
+        return {"encoding": "utf-8", "data": body.decode()}
+    except UnicodeDecodeError:
+        return {"encoding": "base64", "data": b64encode(body).decode()}
+
+
+def _latency(latency: Latency) -> _Fields:
+    samples = latency.samples_ms
+    return {
+        "calls": len(samples),
+        "seconds": round(latency.seconds, 3),
+        "concurrency": latency.concurrency,
+        "percentiles_ms": {str(percent): round(latency.percentile_ms(percent), 3) for percent in _PERCENTS},
+        "max_ms": round(max(samples, default=0.0), 3),
+        "above": {str(mark): above(samples, mark) for mark in MARKS_MS},
+        "histogram": [
+            {"from_ms": bucket.from_ms, "to_ms": bucket.to_ms, "count": bucket.count} for bucket in histogram(samples)
+        ],
+    }
+
+
+def _moved(moved: Moved) -> _Fields:
+    return {
+        "player_id": _text(moved.player_id),
+        "before_cents": moved.before_cents,
+        "after_cents": moved.after_cents,
+        "difference_cents": moved.difference_cents,
+    }
+
+
+def _texts(texts: Iterable[str]) -> list[str]:
+    return [_text(text) for text in texts]
+
+
+def _text(text: str) -> str:
+    # JSON could write a lone surrogate down, and hardly any program could read it.
+    return text.encode(errors="backslashreplace").decode()

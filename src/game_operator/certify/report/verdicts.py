@@ -1,0 +1,189 @@
+"""What a certification finds: a verdict for each scenario, with the exchanges that it rests on."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from game_operator.certify.report.mistakes import hides_money
+from game_operator.models.webhooks import Reply
+from game_operator.protocol.http import HeaderPairs
+
+__all__ = ["Exchange", "Note", "Outcome", "Verdict", "Weight"]
+
+
+class Weight(StrEnum):
+    """What a failure costs. The first three make a wallet fail; advice does not."""
+
+    MONEY_LOST = "money lost"
+    MONEY_DOUBLED = "money doubled"
+    CONTRACT_BROKEN = "contract broken"
+    ADVICE = "advice"
+
+    @property
+    def is_money(self) -> bool:
+        """Whether somebody loses money by it."""
+        return self in (Weight.MONEY_LOST, Weight.MONEY_DOUBLED)
+
+    @property
+    def rank(self) -> int:
+        """How heavy it is: 0 is the heaviest. Lost and doubled money weigh alike."""
+        return _RANKS[self]
+
+
+_RANKS: Final = {Weight.MONEY_LOST: 0, Weight.MONEY_DOUBLED: 0, Weight.CONTRACT_BROKEN: 1, Weight.ADVICE: 2}
+
+
+class Outcome(StrEnum):
+    """How a scenario ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """
+    One request to the wallet, and what came back.
+
+    Attributes:
+        title: What it was for, such as ``the same withdraw again``.
+        method, path: Of the request; the path stands below the wallet's address.
+        request_headers: As sent; the signature and what the user added have no value here.
+        request_body: As sent; of a very long one only the beginning.
+        request_bytes: How long the body was that was sent.
+        status: HTTP status of the answer; 0 if none came.
+        answer_headers, answer_body: The answer; of a very long body only the beginning.
+        reply: The answer as a reply of spec §2.1; None if it is none.
+        problem: Why there is no reply; "" if there is one.
+        elapsed_ms: From the first byte sent to the last one read.
+        at_millis: When it began, by the certifier's clock, in Unix milliseconds.
+        answer_bytes: How long the answer's body was.
+        manner: How the request travelled: ``whole``, or ``cut``, ``chunked``, ``slow`` or ``half`` of its body.
+        at: Where it went: ``wallet``; ``second`` for another process of it; ``elsewhere`` for another address of ours.
+        signed_by: Whose key signed the body: ``service``, ``old``, ``retired`` or ``stranger``; ``odd`` for a signature
+            that is written in another way, or of other bytes; "" if there is none.
+        is_left_out: Whether the signature was left out here.
+    """
+
+    title: str
+    method: str
+    path: str
+    request_headers: HeaderPairs = field(repr=False)
+    request_body: bytes = field(repr=False)
+    request_bytes: int
+    status: int
+    answer_headers: HeaderPairs = field(repr=False)
+    answer_body: bytes = field(repr=False)
+    reply: Reply | None
+    problem: str
+    elapsed_ms: float
+    at_millis: int
+    answer_bytes: int = 0
+    manner: str = "whole"
+    at: str = "wallet"
+    signed_by: str = ""
+    is_left_out: bool = False
+
+    @property
+    def told(self) -> str:
+        """The answer in a few words, such as ``SUCCESS 95.00`` or ``ERROR BET_NOT_FOUND 95.00``."""
+        if self.reply is None:
+            return f"HTTP {self.status}, {self.problem}" if self.status else self.problem
+        words = ["SUCCESS"] if self.reply.code is None else ["ERROR", self.reply.code]
+        if self.reply.balance is not None:
+            words.append(f"{self.reply.balance:.2f}")
+        return " ".join(words) if self.status == 200 else f"HTTP {self.status}: {' '.join(words)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """
+    Something that is wrong.
+
+    Attributes:
+        reason: What happened, to which value.
+        weight: What it costs.
+        cause: The same words for the same mistake wherever it shows, for a report that counts; "" if it is one of a
+            kind.
+        exchange: Which of the verdict's exchanges shows it, by its place; None if it is no single one.
+    """
+
+    reason: str
+    weight: Weight
+    cause: str = ""
+    exchange: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """
+    How a wallet fared in one scenario.
+
+    Attributes:
+        id: Such as ``B01``.
+        title: What happens in it.
+        weight: What the failure costs: of the heaviest note. What a failure would cost, if it did not fail.
+        outcome: ``passed``, ``failed`` or ``skipped``.
+        reason: Why it failed or was skipped; "" if it passed.
+        exchanges: What was sent and answered, in order.
+        duration_ms: How long it took.
+        notes: All that is wrong, the heaviest first.
+        rests_on: The sections of the specification and the decision notes (assumed) that it follows.
+        means: What a failure means.
+        mend: How it is usually mended.
+        is_undone: Whether it was skipped because what was supplied for it did not work.
+        is_stopped: Whether it was skipped, or broken off, because somebody stopped the run.
+        missing: What it needs and was not supplied, by the names of ``Supplies`` and of a few things beside them.
+    """
+
+    id: str
+    title: str
+    weight: Weight
+    outcome: Outcome
+    reason: str = ""
+    exchanges: tuple[Exchange, ...] = field(default=(), repr=False)
+    duration_ms: float = 0.0
+    notes: tuple[Note, ...] = ()
+    rests_on: tuple[str, ...] = ()
+    means: str = ""
+    mend: str = ""
+    missing: tuple[str, ...] = ()
+    is_undone: bool = False
+    is_stopped: bool = False
+
+    @property
+    def group(self) -> str:
+        """The letter of its group."""
+        return self.id[0]
+
+    @property
+    def failed(self) -> bool:
+        """Whether it makes the wallet fail: it failed, and is more than advice."""
+        return self.outcome is Outcome.FAILED and self.weight is not Weight.ADVICE
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether something could be better, and no more."""
+        return self.outcome is Outcome.FAILED and self.weight is Weight.ADVICE
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether it failed by something behind which nobody knows what became of the money."""
+        return self.failed and bool(self.notes) and hides_money(self.notes[0].cause)
+
+    @property
+    def cost(self) -> str:
+        """What the failure costs, in a word or two for people: its weight, or that nobody can tell."""
+        return "not judged" if self.is_unjudged else self.weight.value
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether it rests on an assumption, and not on the specification alone."""
+        return any(not each.startswith("spec ") for each in self.rests_on)
+
+    @property
+    def decisive(self) -> Exchange | None:
+        """The exchange that decided, if one did."""
+        place = self.notes[0].exchange if self.notes else None
+        return None if place is None else self.exchanges[place]

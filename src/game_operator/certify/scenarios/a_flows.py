@@ -1,0 +1,300 @@
+"""Group A, flows: what every wallet does all day (spec §3, §4.1)."""
+
+from dataclasses import replace
+from typing import Final
+
+from game_operator.certify.engine.scenario import ALL, Found, NotTried, Play, scenario
+from game_operator.certify.engine.stage import Judging, Stage, units
+from game_operator.certify.report.mistakes import SCALE
+from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.scenarios.batches import answers, batch
+from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet
+from game_operator.provider.bets import Player
+from game_operator.provider.requests import Heard
+
+_JACKPOT: Final = "JACKPOT"
+_DAY_MILLIS: Final = 86_400_000
+_MOST_SKEW_MILLIS: Final = 5_000
+
+
+@scenario(
+    "A01",
+    "a balance check",
+    Weight.CONTRACT_BROKEN,
+    rests_on="spec §2.1, spec §4.1",
+    means="The service cannot show the player's balance, or shows a stale one.",
+    mend="Answer /player-balance with SUCCESS, the balance in currency units and the time in Unix milliseconds.",
+)
+def a01(at: Stage) -> Play:
+    """A known player's balance is told, with the time of now."""
+    heard = yield from at.hear(BalanceCall(player_id=at.player.id), "a balance check")
+    if not heard.succeeded:
+        raise Found(f"a balance check: refused with {heard.code}, and SUCCESS was due", place=heard.place)
+    yield from at.check_told(heard, at.player)
+    assert heard.reply is not None
+    assert heard.reply.timestamp is not None
+    off = heard.reply.timestamp - heard.at_millis
+    if abs(off) > _DAY_MILLIS:
+        told = f"its timestamp {heard.reply.timestamp} is no Unix time of now in milliseconds"
+        raise Found(told, Weight.CONTRACT_BROKEN, place=heard.place)
+    if abs(off) > _MOST_SKEW_MILLIS + heard.elapsed_ms:
+        at.advise(f"its timestamp is {off / 1000:+.1f} s off the certifier's clock", heard)
+
+
+@scenario(
+    "A02",
+    "a bet that is won",
+    Weight.MONEY_LOST,
+    rests_on="spec §3, spec §4.1",
+    means="A player does not pay for a bet, or is not paid what it won.",
+    mend="Debit the wager at /withdraw and credit the amount at /deposit, in one transaction with the bet's state.",
+    explains=(ALL,),
+)
+def a02(at: Stage) -> Play:
+    """A wager is debited, a win credited; the bet is CLOSED, so that a later rollback gives nothing back."""
+    bet = at.bet()
+    won_cents = bet.wager_cents * 5 // 2
+    heard = yield from at.hear(bet.withdraw(), "a withdraw")
+    _check_scale(at, heard, bet.wager_cents)
+    yield from at.check_moved(heard, at.player, -bet.wager_cents)
+    yield from at.holds(at.player)
+    yield from at.accepts(bet.deposit(won_cents), "its deposit", moves=won_cents)
+
+
+def _check_scale(at: Stage, heard: Heard, wager_cents: int) -> None:
+    """The first days' mistake: cents are taken for currency units, or told in their place."""
+    told = heard.balance_cents
+    if told is None:
+        return
+    wrong = {100 * wager_cents, wager_cents // 100} - {0}
+    hundredfold = heard.succeeded and at.player.due_cents - told in wrong
+    poor = heard.code == WebhookErrorCode.INSUFFICIENT_BALANCE and wager_cents <= told < 100 * wager_cents
+    if hundredfold or poor:
+        told_ = "was refused for want of money" if poor else f"left {units(told)}"
+        reason = f"a withdraw of {wager_cents} cents from {units(at.player.due_cents)} {told_}"
+        raise Found(reason, cause=SCALE, place=heard.place)
+
+
+@scenario(
+    "A03",
+    "a bet that is lost",
+    Weight.MONEY_LOST,
+    rests_on="spec §3, spec §4.1, decision 0014",
+    means="A lost bet stays open, so that a rollback that comes late gives the lost wager back.",
+    mend="Treat a deposit of 0 like any other: record the call and close the bet, and credit nothing.",
+    explains=("A08", "A11", "D05", "G03", "G04"),
+)
+def a03(at: Stage) -> Play:
+    """A deposit of 0 moves nothing and closes the bet, so that a later rollback gives nothing back."""
+    bet = at.bet()
+    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    yield from at.accepts(bet.deposit(0), "its deposit of 0, a loss")
+    yield from at.refuses(bet.rollback(), "a rollback of the lost bet", WebhookErrorCode.BET_ALREADY_CLOSED)
+
+
+@scenario(
+    "A04",
+    "a bet that is cancelled",
+    Weight.MONEY_LOST,
+    rests_on="spec §3, spec §4.1",
+    means="A player whose bet is cancelled does not get the wager back.",
+    mend="At /rollback, credit the wager that the bet's withdraw took, in one transaction with the bet's state.",
+)
+def a04(at: Stage) -> Play:
+    """A rollback of an open bet gives the wager back."""
+    bet = at.bet()
+    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    yield from at.accepts(bet.rollback(), "its rollback", moves=bet.wager_cents)
+
+
+@scenario(
+    "A05",
+    "several bets in one round",
+    Weight.MONEY_LOST,
+    rests_on="spec §2.4, spec §6, decision 0014",
+    means="Of a player's bets in one round, only the first is paid or refunded, or all of them are settled as one.",
+    mend="Find a bet by its bet_id, and a repeated call by operation and tx_id; the round is no key of either.",
+)
+def a05(at: Stage) -> Play:
+    """One bet wins, one of another wager is cancelled, one wins again: each settles alone."""
+    first = at.bet()
+    wagers = max(1, at.unit_cents // 2), at.unit_cents
+    cancelled, last = (replace(at.bet(cents=cents), round_id=first.round_id) for cents in wagers)
+    for bet in (first, cancelled, last):
+        yield from at.accepts(bet.withdraw(), "a withdraw in the round", moves=-bet.wager_cents)
+    yield from at.accepts(first.deposit(2 * first.wager_cents), "the first bet's deposit", moves=2 * first.wager_cents)
+    yield from at.accepts(cancelled.rollback(), "the second bet's rollback", moves=cancelled.wager_cents)
+    yield from at.accepts(last.deposit(last.wager_cents), "the third bet's deposit", moves=last.wager_cents)
+
+
+@scenario(
+    "A06",
+    "the whole balance can be wagered, and not a cent more",
+    Weight.MONEY_LOST,
+    rests_on="spec §4.1, decision 0013, decision 0014",
+    means="Players bet money that they do not have, or cannot bet what they have.",
+    mend="Compare wager and balance in whole cents, in the statement that debits: UPDATE … WHERE balance >= wager.",
+)
+def a06(at: Stage) -> Play:
+    """A withdraw of exactly the balance leaves 0.00; one of a cent more is refused with the balance."""
+    whole = at.bet(cents=at.player.due_cents)
+    yield from at.accepts(whole.withdraw(), "a withdraw of all", moves=-whole.wager_cents, unless_limited=True)
+    yield from at.accepts(whole.rollback(), "its rollback", moves=whole.wager_cents)
+    beyond = at.bet(cents=at.player.due_cents + 1)
+    refused = WebhookErrorCode.INSUFFICIENT_BALANCE
+    heard = yield from at.refuses(beyond.withdraw(), "a withdraw of a cent more", refused)
+    if heard.code == refused and heard.balance_cents is None:
+        at.advise(f"{refused} came without the balance, which the service shows to the player", heard)
+
+
+@scenario(
+    "A07",
+    "an unknown player",
+    Weight.MONEY_DOUBLED,
+    rests_on="decision 0013, decision 0014",
+    means="Calls of a player who does not exist move money, or open an account that nobody asked for.",
+    mend="Look the player up first, and answer PLAYER_NOT_FOUND; never create a player while answering a webhook.",
+)
+def a07(at: Stage) -> Play:
+    """Each of the four calls is refused, and none of them makes an account."""
+    nobody = Player(at.fresh("nobody"), 0, 0)
+    bet = at.bet(nobody)
+    unknown = WebhookErrorCode.PLAYER_NOT_FOUND
+    calls = (bet.withdraw(), bet.deposit(100), at.bet(nobody).rollback(), BalanceCall(player_id=nobody.id))
+    for call in calls:
+        heard = yield from at.hear(call, f"a {call.operation} of a player that there is not")
+        if heard.succeeded:
+            told = f"{heard.request.title}: answered SUCCESS with {units(heard.balance_cents or 0)}"
+            raise Found(told, place=heard.place)
+        # Whatever the profile has for a deposit that comes early: of a bet, that is (docs/decisions/0014).
+        at.check_code(heard, unknown)
+
+
+@scenario(
+    "A08",
+    "two players by turns",
+    Weight.MONEY_LOST,
+    rests_on="spec §4.1, decision 0014",
+    means="One player pays or is paid for the other's bet, or is shown the other's balance.",
+    mend="Take the player from the call and the stored bet alone; keep nothing between requests in shared variables.",
+    explains=("A11", "D05", "G04"),
+)
+def a08(at: Stage) -> Play:
+    """Calls of two players come by turns, and each moves that player's money alone."""
+    ours, theirs = at.bet(), at.bet(at.other)
+    cancelled, lost = at.bet(), at.bet(at.other)
+    for bet in (ours, theirs, cancelled, lost):
+        yield from at.accepts(bet.withdraw(), f"a withdraw of {bet.player.id}", moves=-bet.wager_cents)
+    won_cents = 2 * ours.wager_cents
+    yield from at.accepts(ours.deposit(won_cents), "the first player's deposit", moves=won_cents)
+    yield from at.accepts(theirs.deposit(theirs.wager_cents), "the other's deposit", moves=theirs.wager_cents)
+    yield from at.accepts(cancelled.rollback(), "the first player's rollback", moves=cancelled.wager_cents)
+    yield from at.accepts(lost.deposit(0), "the other's loss")
+
+
+@scenario(
+    "A09",
+    "a player who is blocked with open bets",
+    Weight.MONEY_LOST,
+    rests_on="spec §3, decision 0014",
+    means="A player who is blocked, or whose session ended, is not paid for bets that were placed before.",
+    mend="Ask whether the player may bet only where a withdraw is about to debit; never before a credit or refund.",
+    needs=("block", "unblock"),
+)
+def a09(at: Stage) -> Play:
+    """Open bets are paid and refunded; a new one is refused."""
+    won, cancelled, late = at.bet(), at.bet(), at.bet()
+    for bet in (won, cancelled):
+        yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    yield from at.act("block", at.player.id)
+    paid = yield from at.send(at.request(won.deposit(won.wager_cents), "the deposit of a player who is blocked"))
+    refunded = yield from at.send(at.request(cancelled.rollback(), "the rollback of a player who is blocked"))
+    claims = [at.claim(won.wager_cents, _JACKPOT)] if _JACKPOT in at.claim_types else []
+    claimed = []
+    for claim in claims:
+        claimed.append((yield from at.send(at.request(claim, "a jackpot of a blocked player"))))  # noqa: PERF401 - it yields
+    refused = yield from at.send(at.request(late.withdraw(), "a new withdraw of a player who is blocked"))
+    yield from at.act("unblock", at.player.id)
+    for heard in (paid, refunded, *claimed):
+        at.check_reply(heard)
+        at.check_success(heard)
+    at.player.due_cents += won.wager_cents + cancelled.wager_cents + sum(claim.amount_cents for claim in claims)
+    at.check_reply(refused)
+    if refused.succeeded:
+        told = f"{refused.request.title}: answered SUCCESS, and {WebhookErrorCode.PLAYER_BLOCKED} was due"
+        raise Found(told, Weight.CONTRACT_BROKEN, place=refused.place)
+    at.check_code(refused, WebhookErrorCode.PLAYER_BLOCKED)
+    yield from at.check_told(refused, at.player)
+
+
+@scenario(
+    "A10",
+    "winnings of free bets, and jackpots",
+    Weight.MONEY_LOST,
+    rests_on="decision 0010, decision 0014",
+    means="A player is not paid a jackpot or the winnings of free bets, or is paid them more than once.",
+    mend="Credit the amount of a deposit whose action is a claim once per tx_id, and ask for no bet: there is none.",
+    explains=("B11", "E07", "G03", "G04"),
+)
+def a10(at: Stage) -> Play:
+    """Each kind of claim is credited once, though there is no bet; a second of the same jackpot is another."""
+    if not at.claim_types:
+        raise NotTried("the profile has no claims")
+    pool = at.fresh("pool")
+    for action in at.claim_types:
+        for which in ("a", "another"):
+            claim = _detailed(at, at.claim(3 * at.unit_cents, action), pool)
+            title = f"{which} deposit of the type {action}"
+            first = yield from at.accepts(claim, title, moves=3 * at.unit_cents)
+        yield from at.again(claim, first, f"{title}, sent again")
+
+
+def _detailed(at: Stage, claim: DepositCall, pool: str) -> DepositCall:
+    """Return *claim* with the three free bets that it is for, or with its jackpot."""
+    if claim.action == "JACKPOT":
+        return replace(claim, jackpot_id=pool)
+    if claim.action != "FREE_BET_CLAIM":
+        return claim
+    cents = at.unit_cents
+    bets = (FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=cents) for _ in "123")
+    return replace(claim, free_bets=tuple(bets))
+
+
+@scenario(
+    "A11",
+    "a batch of deposits, one of which is refused",
+    Weight.MONEY_LOST,
+    rests_on="decision 0010",
+    means="One deposit that cannot be credited keeps others in its batch from being paid, or is taken for one of them.",
+    mend="Carry out each deposit of a batch in a transaction of its own, and answer each with its tx_id.",
+    needs=("batches",),
+)
+def a11(at: Stage) -> Play:
+    """Two are credited, the one between them is refused, and each is answered by its tx_id."""
+    won, late, lost = at.bet(), at.bet(), at.bet(at.other)
+    for bet in (won, lost):
+        yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    calls = (won.deposit(2 * won.wager_cents), late.deposit(2 * late.wager_cents), lost.deposit(0))
+    heard = yield from at.send(batch(at, calls, "a batch of deposits"))
+    paid, refused, recorded = answers(heard, calls)
+    at.player.due_cents += calls[0].amount_cents
+    for each, player in ((paid, at.player), (recorded, at.other)):
+        if each is None:
+            raise Found("a batch of deposits: one that can be carried out is not answered", place=heard.place)
+        at.check_success(each)
+        yield from at.check_told(each, player)
+    # What is left out is sent again: that is sound for a deposit that may be credited later.
+    if refused is not None:
+        yield from _refused(at, refused)
+    closed = WebhookErrorCode.BET_ALREADY_CLOSED
+    yield from at.refuses(won.rollback(), "a rollback of a bet that a batch has settled", closed)
+
+
+def _refused(at: Stage, heard: Heard) -> Judging:
+    code = at.early_code()
+    if heard.succeeded:
+        told = f"{heard.request.title}: answered SUCCESS, and {code} was due, for there is no such bet"
+        raise Found(told, place=heard.place)
+    at.check_code(heard, code)
+    yield from at.check_told(heard, at.player)

@@ -1,0 +1,361 @@
+"""Group D, many at once: calls that cross on their way into the wallet (spec §3, §6)."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from game_operator.certify.engine.concurrent_calls import Place, answered, refunded
+from game_operator.certify.engine.scenario import Found, NotTried, Play, scenario
+from game_operator.certify.engine.stage import Judging, Stage, units
+from game_operator.certify.report.mistakes import STEADY, WRONG_BALANCE
+from game_operator.certify.report.report import Latency
+from game_operator.certify.report.verdicts import Weight
+from game_operator.codes import WebhookErrorCode as Code
+from game_operator.models.webhooks import WebhookCall
+from game_operator.protocol.canonical import encode_json
+from game_operator.provider.bets import Bet
+from game_operator.provider.requests import Heard, Request, Step
+
+_MANY: Final = 50
+_FITTING: Final = 33
+_IDENTICAL: Final = 20
+_PAIRS: Final = 10
+_RIVALS: Final = 6
+_PAIRS_AT_ONCE: Final = 20
+#: How often; in process, where calls are at once for certain, fewer times show as much.
+_STEPS: Final = 10
+_STEPS_IN_PROCESS: Final = 3
+_LOAD_STEPS: Final = 45
+_LOAD_STEPS_IN_PROCESS: Final = 12
+#: What a service aims at, and how long it waits for an answer (assumed).
+_AIM_MS: Final = 100
+_LIMIT_MS: Final = 500
+
+
+@scenario(
+    "D01",
+    "fifty bets at once, and money for thirty-three",
+    Weight.MONEY_LOST,
+    rests_on="spec §4.1, decision 0014",
+    means="A player who bets from several windows at once pays for fewer bets than it places, or bets money that it "
+    "does not have: the operator pays the wins of bets that nobody paid for.",
+    mend="Debit in one statement that asks for the money too (UPDATE … SET balance = balance - wager WHERE balance >= "
+    "wager), or lock the account's row before reading it (SELECT … FOR UPDATE). Never write a balance computed from "
+    "one that was read before the lock.",
+    stage="at once",
+    explains=("D05", "H05"),
+)
+def d01(at: Stage) -> Play:
+    """As many withdraws as the balance pays for are accepted, each has its own balance; all are refunded at once."""
+    wager_cents = max(1, at.player.due_cents // _FITTING)
+    fitting = at.player.due_cents // wager_cents
+    bets = [at.bet(cents=wager_cents) for _ in range(_MANY)]
+    heard = yield from answered(at, [at.request(bet.withdraw(), f"one of {_MANY} withdraws at once") for bet in bets])
+    limited = next((each for each in heard if at.is_limited(each, asked=True)), None)
+    if limited is not None:
+        raise NotTried(f"the wallet limits wagers: one of {_MANY} at once was refused with {limited.code}")
+    taken = [(bet, each) for bet, each in zip(bets, heard, strict=True) if each.succeeded]
+    if len(taken) != fitting:
+        left = units((yield from at.balance_of(at.player)))
+        told = f"{len(taken)} of {_MANY} withdraws at once were accepted, and the balance paid for {fitting}"
+        raise Found(f"{told}: {left} is left of {units(at.player.due_cents)}")
+    before_cents = at.player.due_cents
+    at.player.due_cents -= wager_cents * len(taken)
+    yield from at.holds(at.player)
+    for each in heard:
+        if not each.succeeded:
+            at.check_code(each, Code.INSUFFICIENT_BALANCE)
+    _check_each_its_own(at, [each for _, each in taken], before_cents, wager_cents)
+    yield from refunded(at, [bet for bet, _ in taken])
+
+
+@scenario(
+    "D02",
+    "one withdraw and one deposit, each sent twenty times at once",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §3, spec §4.1, decision 0014",
+    means="A call that the service sends again while the first is still under way takes a wager twice, or pays a win "
+    "twice. Impatient retries make this an everyday case.",
+    mend="Make (operation, tx_id) a unique key, insert it in the transaction that moves the money, and let the loser "
+    "of the race roll back, read what the winner did, and answer SUCCESS as well.",
+    stage="at once",
+    explains=("D06", "D09", "H05"),
+)
+def d02(at: Stage) -> Play:
+    """One debit, one credit, and forty times SUCCESS; and of rollbacks and jackpots one refund and one credit."""
+    yield from _bet_of_identical(at, ("wallet",))
+    bet = at.bet()
+    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    title = "one of ten identical {}s at once"
+    yield from _identical(at, bet.rollback(), title.format("rollback"), bet.wager_cents, times=10)
+    if "JACKPOT" in at.claim_types:
+        claim = at.claim(at.unit_cents, "JACKPOT")
+        yield from _identical(at, claim, title.format("jackpot"), claim.amount_cents, times=10)
+    yield from at.holds(at.player)
+
+
+@scenario(
+    "D03",
+    "a withdraw and its rollback at once",
+    Weight.MONEY_LOST,
+    rests_on="spec §3, spec §6, decision 0014",
+    means="The service gives up a bet while its withdraw is still under way: the player's wager is taken after the "
+    "rollback was answered, and nobody gives it back.",
+    mend="Decide withdraw and rollback of a bet under one lock, by a row with the bet's id as its unique key: whoever "
+    "inserts it first decides, and the other sees it.",
+    stage="at once",
+    explains=("D08",),
+)
+def d03(at: Stage) -> Play:
+    """Debited and refunded, or never debited: whichever comes first, the balance is as before."""
+    for number in range(_PAIRS):
+        bet = at.bet()
+        withdraw, rollback = yield from _crossing(at, number, bet.withdraw(), bet.rollback())
+        _check_net_zero(at, withdraw, rollback)
+        yield from at.holds(at.player, after=rollback)
+
+
+@scenario(
+    "D04",
+    "a deposit and a rollback of one bet at once",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §3, decision 0014",
+    means="A bet is paid and refunded: the operator pays twice for one wager.",
+    mend="Change the bet's state by a condition (UPDATE bets SET state = … WHERE bet_id = … AND state = 'OPEN'), in "
+    "the transaction that moves the money, and move nothing unless one row was changed.",
+    stage="at once",
+)
+def d04(at: Stage) -> Play:
+    """Exactly one of them is accepted, and the balance agrees."""
+    for number in range(_PAIRS):
+        bet = at.bet()
+        won_cents = bet.wager_cents * 3
+        yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+        deposit, rollback = yield from _crossing(at, number, bet.deposit(won_cents), bet.rollback())
+        yield from _check_one_wins(at, deposit, rollback, won_cents, bet.wager_cents)
+
+
+@scenario(
+    "D05",
+    "load: bets of two players, eight calls at once",
+    Weight.MONEY_LOST,
+    rests_on="spec §3, spec §4.1, decision 0014",
+    means="Under everyday traffic a movement gets lost: a player is not paid, or the operator is not.",
+    mend="Let each credit add to the balance that is stored (UPDATE … SET balance = balance + amount), never to one "
+    "that was read earlier, and let the row's lock put movements of one player in order.",
+    stage="load",
+)
+def d05(at: Stage) -> Play:
+    """Each withdraw is followed by its loss or win while others are placed; at the end both balances are exact."""
+    is_on_wire = "wire" in at.supplied
+    steps = _LOAD_STEPS if is_on_wire else _LOAD_STEPS_IN_PROCESS
+    placed: list[Bet] = []
+    took_ms: list[float] = []
+    for number in range(steps + 1):
+        due, won = placed, 2 * (number % 2)
+        placed = [at.bet(player) for player in (at.player, at.other) * 2] if number < steps else []
+        calls: list[WebhookCall] = [bet.withdraw() for bet in placed]
+        calls += (bet.deposit(bet.wager_cents * won) for bet in due)
+        heard = yield from answered(at, [at.request(call, f"a {call.operation} under load") for call in calls])
+        for bet, moves, each in zip([*placed, *due], [-1] * len(placed) + [won] * len(due), heard, strict=True):
+            at.check_success(each)
+            bet.player.due_cents += moves * bet.wager_cents
+            took_ms.append(each.elapsed_ms)
+    if is_on_wire:
+        _advise_on_time(at, Latency(tuple(took_ms), 0.0, 0))
+
+
+@scenario(
+    "D06",
+    "the same calls at two processes of the wallet at once",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §3, decision 0014",
+    means="Once the wallet runs in two processes, a call that is sent again while the first is under way takes a wager "
+    "twice, or pays a win twice: a lock in one process's memory does not hold in the other.",
+    mend="Leave uniqueness and locks to the database that the processes share: a unique key on (operation, tx_id), "
+    "inserted in the transaction that moves the money.",
+    needs=("second_url",),
+    stage="at once",
+)
+def d06(at: Stage) -> Play:
+    """One debit and one credit, whichever of the processes is asked."""
+    yield from _bet_of_identical(at, ("wallet", "second"))
+
+
+@scenario(
+    "D08",
+    "withdraws against rollbacks of bets that nobody has seen, by the hundred",
+    Weight.MONEY_LOST,
+    rests_on="spec §6, decision 0014",
+    means="A withdraw debits although its rollback was answered that there was nothing to refund: the player's wager "
+    "is gone for good, and no call will ever come for that bet.",
+    mend="Let a rollback of an unseen bet store a tombstone under the bet's unique key, and let the withdraw insert "
+    "the bet under the same key in the transaction that debits, so that one of the two must see the other.",
+    stage="at once",
+)
+def d08(at: Stage) -> Play:
+    """Never a debit beside a tombstone, in two hundred tries."""
+    for _ in range(_STEPS if "wire" in at.supplied else _STEPS_IN_PROCESS):
+        bets = [at.bet() for _ in range(_PAIRS_AT_ONCE)]
+        requests = [request for number, bet in enumerate(bets) for request in _pair(at, number, bet)]
+        heard = yield from answered(at, requests)
+        for number in range(_PAIRS_AT_ONCE):
+            withdraw, rollback = _unswapped(number, heard[2 * number : 2 * number + 2])
+            _check_net_zero(at, withdraw, rollback)
+    yield from at.holds(at.player)
+
+
+@scenario(
+    "D09",
+    "the same call twice at once, on fresh bets",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §3, decision 0014",
+    means="A call that is sent twice within a moment, or stands twice in one batch, moves its money twice.",
+    mend="Look for the call, and insert it under its unique key, in the transaction that moves the money; for a batch, "
+    "once for each of its items, not once for all.",
+    stage="at once",
+)
+def d09(at: Stage) -> Play:
+    """One debit for each bet, both calls answered SUCCESS; and one credit for a deposit that a batch has twice."""
+    bets = [at.bet() for _ in range(_IDENTICAL)]
+    for bet in bets:
+        yield from _identical(at, bet.withdraw(), "one of two identical withdraws at once", -bet.wager_cents, times=2)
+    if at.profile.deposit_batch:
+        yield from _twice_in_a_batch(at, bets.pop())
+    yield from _rivals(at, bets.pop())
+    for _ in range(_RIVALS):
+        yield from _rivals(at)
+    yield from refunded(at, bets)
+
+
+# What the scenarios are made of.
+
+
+def _rivals(at: Stage, placed: Bet | None = None) -> Judging:
+    """Two withdraws of a bet at once under two tx_ids, then two deposits: each moves its money once."""
+    bet = placed or at.bet()
+    if placed is None:
+        calls: tuple[WebhookCall, ...] = (bet.withdraw(), bet.withdraw(tx_id=at.fresh("withdraw")))
+        yield from _one_of(at, calls, "a withdraw, at once with one of another tx_id", -bet.wager_cents)
+    calls = (bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents, tx_id=at.fresh("deposit")))
+    yield from _one_of(at, calls, "a deposit, at once with one of another tx_id", bet.wager_cents)
+
+
+def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str, moves: int) -> Judging:
+    heard = yield from answered(at, [at.request(call, title) for call in calls])
+    accepted = [each for each in heard if each.succeeded]
+    if not accepted:
+        raise Found(f"{title}: refused with {heard[0].code}, and so was the other", place=heard[0].place)
+    at.player.due_cents += moves
+    yield from at.holds(at.player, after=accepted[-1])
+    if len(accepted) > 1:
+        at.note(f"{title}: both answered SUCCESS, and one moved its money", Weight.ADVICE, "", accepted[-1])
+
+
+def _bet_of_identical(at: Stage, places: Sequence[Place]) -> Judging:
+    bet = at.bet()
+    won_cents = bet.wager_cents * 2
+    for call, moves in ((bet.withdraw(), -bet.wager_cents), (bet.deposit(won_cents), won_cents)):
+        title = f"one of {_IDENTICAL} identical {call.operation}s at once"
+        yield from _identical(at, call, title, moves, times=_IDENTICAL, places=places)
+        yield from at.holds(at.player)
+
+
+def _identical(
+    at: Stage, call: WebhookCall, title: str, moves: int, *, times: int, places: Sequence[Place] = ("wallet",)
+) -> Judging:
+    """Send *call* so many times at once, and hold that it moves its money once, and that each answer says so."""
+    request = at.request(call, title)
+    heard = yield from answered(at, [replace(request, at=places[number % len(places)]) for number in range(times)])
+    if any(each.succeeded for each in heard):
+        at.player.due_cents += moves
+    odd = next((each for each in heard if not each.succeeded or each.balance_cents != at.player.due_cents), None)
+    if odd is None:
+        return
+    yield from at.holds(at.player, after=odd)
+    refused = next((each for each in heard if not each.succeeded), None)
+    if refused is not None:
+        told = f"{title}: refused with {refused.code} beside its twin, and SUCCESS was due"
+        raise Found(told, Weight.MONEY_LOST, place=refused.place)
+    yield from at.check_told(odd, at.player)
+
+
+def _crossing(
+    at: Stage, number: int, call: WebhookCall, rollback: WebhookCall
+) -> Generator[Step, list[Heard], tuple[Heard, Heard]]:
+    """Send both at once, every other time the rollback first."""
+    requests = [at.request(each, f"a {each.operation}, both at once") for each in (call, rollback)]
+    heard = yield from answered(at, requests[::-1] if number % 2 else requests)
+    return _unswapped(number, heard)
+
+
+def _pair(at: Stage, number: int, bet: Bet) -> list[Request]:
+    both = [
+        at.request(bet.withdraw(), "a withdraw against its rollback"),
+        at.request(bet.rollback(), "the rollback of a withdraw under way"),
+    ]
+    return both[::-1] if number % 2 else both
+
+
+def _unswapped(number: int, heard: list[Heard]) -> tuple[Heard, Heard]:
+    first, second = heard[::-1] if number % 2 else heard
+    return first, second
+
+
+def _check_net_zero(at: Stage, withdraw: Heard, rollback: Heard) -> None:
+    """Hold that a withdraw and its rollback agree on which was first; what moved is seen by the balance."""
+    if withdraw.succeeded:
+        if not rollback.succeeded:
+            told = f"the withdraw was accepted, and its rollback at the same time refused with {rollback.code}"
+            raise Found(f"{told}: the wager stays taken", place=rollback.place)
+        return
+    at.check_code(withdraw, Code.BET_ROLLED_BACK)
+    if not rollback.succeeded:
+        at.check_code(rollback, Code.BET_NOT_FOUND)
+    elif at.profile.unknown_rollback != "success":
+        told = f"{rollback.request.title}: answered SUCCESS without moving money, and {Code.BET_NOT_FOUND} is assumed"
+        at.note(f"{told}; no harm is done", Weight.ADVICE, STEADY, rollback)
+
+
+def _check_one_wins(at: Stage, deposit: Heard, rollback: Heard, won_cents: int, wager_cents: int) -> Judging:
+    if deposit.succeeded and rollback.succeeded:
+        actual_cents = yield from at.balance_of(at.player)
+        moved = units(abs(actual_cents - at.player.due_cents))
+        told = f"a deposit of {units(won_cents)} and a rollback of {units(wager_cents)} of one bet were both accepted"
+        raise Found(f"{told}, and {moved} was moved", place=rollback.place)
+    if not deposit.succeeded and not rollback.succeeded:
+        told = f"of a deposit and a rollback at once neither was accepted: {deposit.code} and {rollback.code}"
+        raise Found(told, Weight.MONEY_LOST, place=deposit.place)
+    winner, loser = (deposit, rollback) if deposit.succeeded else (rollback, deposit)
+    at.player.due_cents += won_cents if deposit.succeeded else wager_cents
+    yield from at.holds(at.player, after=winner)
+    at.check_code(loser, Code.BET_ALREADY_CLOSED if deposit.succeeded else Code.BET_ROLLED_BACK)
+
+
+def _check_each_its_own(at: Stage, taken: Sequence[Heard], before_cents: int, wager_cents: int) -> None:
+    """Hold that each of equal withdraws was told the balance that it left, so that no two were told the same."""
+    left = set(range(before_cents - wager_cents * len(taken), before_cents, wager_cents))
+    for each in taken:
+        if each.balance_cents not in left:
+            told = f"{each.request.title}: tells a balance of {units(each.balance_cents or 0)}, which it did not leave"
+            at.note(f"{told}, or which another was told", Weight.CONTRACT_BROKEN, WRONG_BALANCE, each)
+            return
+        left.remove(each.balance_cents)
+
+
+def _twice_in_a_batch(at: Stage, bet: Bet) -> Judging:
+    body = encode_json([at.writer.body(bet.deposit(bet.wager_cents))] * 2)
+    heard = yield from at.send(Request("a batch that has a deposit twice", "/deposit-batch", body))
+    if heard.status != 200:
+        told = heard.problem or f"answered with HTTP {heard.status}"
+        raise Found(f"{heard.request.title}: {told}", Weight.CONTRACT_BROKEN, place=heard.place)
+    at.player.due_cents += bet.wager_cents
+    yield from at.holds(at.player, after=heard)
+
+
+def _advise_on_time(at: Stage, latency: Latency) -> None:
+    slow, usual = latency.percentile_ms(99), latency.percentile_ms(50)
+    if slow > _LIMIT_MS:
+        at.advise(f"under load 99 of 100 calls are answered within {slow:.0f} ms, and the mark is {_LIMIT_MS} ms")
+    if usual > _AIM_MS:
+        at.advise(f"under load half of the calls take more than {usual:.0f} ms, and the aim is {_AIM_MS} ms")

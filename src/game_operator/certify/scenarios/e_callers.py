@@ -1,0 +1,415 @@
+"""Group E, who calls: only what the service signed, as it signed it and where it sent it (spec §5, assumed)."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from game_operator.certify.engine.scenario import Found, Play, scenario
+from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.scenarios.batches import BATCH_PATHS, batch, pays_nothing
+from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
+from game_operator.protocol.canonical import encode_json
+from game_operator.provider.bodies import Body
+from game_operator.provider.requests import UNSIGNED, Form, Heard, Request, Seal
+
+_FORGED: Final = WebhookErrorCode.INVALID_SIGNATURE
+_INVALID: Final = WebhookErrorCode.INVALID_REQUEST
+_FORMS: Final[Sequence[Form]] = ("url-safe padded", "standard", "standard padded")
+#: What may stand in the header and is no signature of ours.
+_GARBAGE: Final = {
+    "an empty signature": "",
+    "a signature of one character": "a",
+    "a signature of three characters": "!!!",
+    "a signature that is no Base64": "no Base64, but {text} of 40 characters %s",
+    "a signature of three bytes": "QUJD",
+    "a signature of 256 zero bytes": "A" * 342,
+    "a signature of 4,000 characters": "A" * 4_000,
+}
+_HUGE_BYTES: Final = 5_000_000
+_LATER_DAYS: Final = 1
+
+
+@scenario(
+    "E01",
+    "calls that nobody signed",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §4.1, spec §5, decision 0011",
+    means="Whoever finds the address can pay winnings to a player of their own, and cancel lost bets.",
+    mend="Verify the signature header of every path before the body is parsed; without the header the call is refused.",
+    explains=("E02", "E03", "E04", "E06", "E12"),
+)
+def e01(at: Stage) -> Play:
+    """Each of the calls is refused without a signature."""
+    bet = at.bet()
+    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    won, more = bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents + 1)
+    calls: list[WebhookCall] = [*_claims(at), at.bet().withdraw(), bet.rollback(), more]
+    yield from _none_listens(at, calls, UNSIGNED, "without a signature")
+    if "batches" in at.supplied:
+        for path in BATCH_PATHS:
+            unsigned = batch(at, [*_claims(at), more], f"a batch to {path} without a signature", path=path)
+            yield from pays_nothing(at, replace(unsigned, seal=UNSIGNED))
+    yield from at.accepts(won, "a deposit with one", moves=bet.wager_cents)
+    yield from _balance_is_kept(at)
+
+
+@scenario(
+    "E02",
+    "calls that somebody else signed",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §5, decision 0011",
+    means="Whoever has any key, or a signature that was seen once, can pay winnings to a player of their own. Where a "
+    "refusal is final, or remembered, genuine wins are lost: those of an hour with a wrong key, say.",
+    mend="Verify RSA-SHA256 (PKCS#1 v1.5) with the service's public key over the bytes of this very body, and answer "
+    "INVALID_SIGNATURE when it fails, without a trace; mind libraries that return false instead of raising.",
+    explains=("E03", "E04", "E06"),
+)
+def e02(at: Stage) -> Play:
+    """Another key, a body that was changed, and the signature of another call are refused."""
+    bet = at.bet()
+    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    due, less = bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents - 1)
+    calls: list[WebhookCall] = [*_claims(at), at.bet().withdraw(), bet.rollback(), due]
+    yield from _none_listens(at, calls, Seal(key="stranger"), "signed with another key", is_final_lost=True)
+    yield from _none_listens(at, [due], Seal(over=at.writer.encoded(less)), "of a cent more than was signed")
+    balance = Seal(over=at.writer.encoded(BalanceCall(player_id=at.player.id)))
+    yield from _none_listens(at, [*_claims(at), due], balance, "with the signature of a balance check")
+    genuine = at.request(due, "the same deposit, as the service signed it")
+    yield from _admitted(at, genuine, Weight.MONEY_LOST, moves=bet.wager_cents)
+
+
+@scenario(
+    "E03",
+    "a body that was written anew on its way",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §5, decision 0011",
+    means="The signature is held against a copy of the body that the wallet writes itself: bodies that the service "
+    "never signed are accepted, and genuine ones that it writes another way are refused.",
+    mend="Verify the bytes as they came in, before any JSON parser: request.body(), express.raw(), php://input. A "
+    "proxy in between must not rewrite bodies.",
+)
+def e03(at: Stage) -> Play:
+    """What was not signed byte for byte is refused; a body with spaces in it, signed so, is accepted."""
+    for how, written in _ANEW.items():
+        call = at.bet().withdraw()
+        signed = at.request(call, f"a withdraw {how} than was signed")
+        yield from _listens_not(at, replace(signed, body=written(at.writer.body(call)), seal=Seal(over=signed.body)))
+    check = _balance_check(at, "a balance check with spaces in it, signed so")
+    yield from _admitted(at, replace(check, body=_spaced(at.writer.body(BalanceCall(player_id=at.player.id)))))
+
+
+@scenario(
+    "E04",
+    "signatures in other letters, and garbage",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §4.1, spec §5, decision 0011",
+    means="Garbage in the header is taken for a signature, or makes the wallet fall over.",
+    mend="Decode the header within the block that answers INVALID_SIGNATURE; accept both alphabets of Base64, padded "
+    "or not.",
+)
+def e04(at: Stage) -> Play:
+    """Both alphabets, padded or not, are accepted; what is no signature is refused like a wrong one."""
+    for form in _FORMS:
+        title = f"a balance check whose signature is {form} Base64"
+        yield from _admitted(at, _balance_check(at, title, Seal(form=form)), Weight.ADVICE)
+    for what, literal in _GARBAGE.items():
+        yield from _none_listens(at, [at.bet().withdraw()], Seal(literal=literal), f"with {what}")
+
+
+@scenario(
+    "E05",
+    "the name of the signature header",
+    Weight.CONTRACT_BROKEN,
+    rests_on="spec §4.1, decision 0011",
+    means="A proxy that writes header names in its own way makes every call look unsigned, and all bets are refused.",
+    mend="Look headers up without regard to case (RFC 9110 §5.1), and refuse a call that has two signatures.",
+)
+def e05(at: Stage) -> Play:
+    """The header is found in capitals; twice in one request it is refused."""
+    yield from _admitted(at, _balance_check(at, "a balance check with the header in capitals", Seal(upper=True)))
+    if "wire" not in at.supplied:
+        return
+    heard = yield from at.send(_balance_check(at, "a balance check with two signatures", Seal(times=2)))
+    if heard.succeeded:
+        at.advise(f"{heard.request.title}: accepted; a proxy before the wallet may have looked at the other one", heard)
+
+
+@scenario(
+    "E06",
+    "keys that change over",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §5, decision 0011",
+    means="While the service changes its key, genuine calls are refused; or afterwards, whoever has the old key can "
+    "pay winnings to a player of their own.",
+    mend="Hold a list of public keys: add the new one, wait for the service to change over, then take the old one out.",
+    needs=("old_key", "retired_key"),
+)
+def e06(at: Stage) -> Play:
+    """Old and new key are accepted while they overlap; one that was taken out is not."""
+    bet = at.bet()
+    yield from _admitted(at, _balance_check(at, "a balance check signed with the old key", Seal(key="old")))
+    yield from at.accepts(bet.withdraw(), "a withdraw signed with the new key", moves=-bet.wager_cents)
+    retired = [*_claims(at), bet.deposit(bet.wager_cents + 1)]
+    yield from _none_listens(at, retired, Seal(key="retired"), "signed with a retired key")
+    settled = at.request(bet.deposit(bet.wager_cents), "the deposit signed with the old key", seal=Seal(key="old"))
+    yield from at.accepts(settled, moves=bet.wager_cents)
+
+
+@scenario(
+    "E07",
+    "genuine calls that somebody sends again",
+    Weight.MONEY_DOUBLED,
+    rests_on="decision 0011, decision 0014",
+    means="Whoever recorded one genuine call can send it again and be paid again: a signature has no time in it.",
+    mend="Keep the identity of every call (operation and tx_id, a unique key) for ever, not in a cache that forgets.",
+)
+def e07(at: Stage) -> Play:
+    """A withdraw, its deposit and a claim move nothing when they come again; if days can pass, a day later too."""
+    bet = at.bet()
+    played: list[tuple[WebhookCall, int]] = [
+        *((claim, claim.amount_cents) for claim in _claims(at)),
+        (bet.withdraw(), -bet.wager_cents),
+        (bet.deposit(bet.wager_cents), bet.wager_cents),
+    ]
+    firsts = []
+    for call, moves in played:
+        firsts.append((call, (yield from at.accepts(call, _told(call), moves=moves))))
+    between = at.bet()
+    yield from at.accepts(between.withdraw(), "another withdraw", moves=-between.wager_cents)
+    yield from _again(at, firsts, "again")
+    if "later" in at.supplied:
+        yield from at.act("later", _LATER_DAYS)
+        yield from _again(at, firsts, "again, a day later")
+    yield from at.accepts(between.deposit(between.wager_cents), "its deposit", moves=between.wager_cents)
+
+
+@scenario(
+    "E08",
+    "a time and a nonce beside the signature",
+    Weight.ADVICE,
+    rests_on="decision 0011",
+    means="Recorded calls can be sent again; nothing is lost by it as long as repeats move nothing.",
+    mend="Nothing to do, as long as the service signs neither a time nor a nonce.",
+    needs=("nonce",),
+)
+def e08(_at: Stage) -> Play:
+    """Stale times and used nonces are refused, where a service signs them: none is known that does."""
+    yield from ()
+
+
+@scenario(
+    "E09",
+    "genuine bodies posted to another path",
+    Weight.MONEY_DOUBLED,
+    rests_on="spec §4.1, decision 0010, decision 0011",
+    means="The signature covers the body and not the path: whoever can post a lost bet's own withdraw to /rollback "
+    "gets the wager back, and to /deposit a win.",
+    mend="Look at the body's shape: where action is an object (or there is a won) it is a deposit, where it is a "
+    "string it is none; posted to the wrong path, answer INVALID_REQUEST. A withdraw and its rollback look alike: "
+    "store the SHA-256 of the withdraw's body with the bet that it debits, and refuse a rollback whose body has the "
+    "same one.",
+)
+def e09(at: Stage) -> Play:
+    """A body moves money only where it was meant to go, and where it was meant to go it still does."""
+    bet = at.bet()
+    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    astray: list[tuple[WebhookCall, str]] = [
+        (bet.withdraw(), "/deposit"),
+        (bet.rollback(), "/deposit"),
+        (bet.deposit(bet.wager_cents), "/withdraw"),
+        (bet.deposit(0), "/rollback"),
+    ]
+    if not at.profile.rollback_may_equal_withdraw:
+        astray.append((bet.withdraw(), "/rollback"))
+    for call, path in astray:
+        yield from at.refuses(_astray(at, call, path), "", _INVALID)
+    # It has all that makes it the withdraw again, so that both a SUCCESS and a refusal are sound.
+    heard = yield from at.hear(_astray(at, bet.rollback(), "/withdraw"))
+    yield from at.check_told(heard, at.player)
+    yield from at.holds(at.player, after=heard)
+    yield from at.accepts(bet.rollback(), "the rollback at its own path", moves=bet.wager_cents)
+
+
+@scenario(
+    "E10",
+    "calls from where the service is not",
+    Weight.CONTRACT_BROKEN,
+    rests_on="decision 0011",
+    means="The list of addresses that may call keeps nobody out: any client can say in a header where it comes from.",
+    mend="Compare the address of the connection; read X-Forwarded-For only if the connection is your own proxy's.",
+    needs=("wire", "elsewhere"),
+)
+def e10(at: Stage) -> Play:
+    """Another address is not answered, whatever it says of itself; the service's is."""
+    check = replace(_balance_check(at, "a balance check from elsewhere"), at="elsewhere")
+    spoofed = replace(
+        check,
+        title="a balance check from elsewhere that says it is from 127.0.0.1",
+        headers=(("X-Forwarded-For", "127.0.0.1"), ("X-Real-IP", "127.0.0.1"), ("Forwarded", "for=127.0.0.1")),
+    )
+    for request in (check, spoofed):
+        heard = yield from at.send(request)
+        if heard.succeeded:
+            raise Found(f"{request.title}: answered SUCCESS, and a refusal was due", place=heard.place)
+    yield from at.holds(at.player)
+
+
+@scenario(
+    "E11",
+    "five megabytes that nobody signed",
+    Weight.CONTRACT_BROKEN,
+    rests_on="spec §4.1, decision 0010, decision 0011",
+    means="Anybody can keep the wallet busy or bring it down, and no bet is answered meanwhile.",
+    mend="Limit the body's length at the proxy and in the server, and verify the signature before parsing.",
+    stage="hostile",
+)
+def e11(at: Stage) -> Play:
+    """It is answered or cut off in time, whatever the answer; afterwards the wallet answers as before."""
+    huge = Request("five megabytes without a signature", "/withdraw", b"[" * _HUGE_BYTES, UNSIGNED)
+    heard = yield from at.send(huge)
+    if heard.timed_out:
+        raise Found(f"{huge.title}: {heard.problem}", cause="no answer", place=heard.place)
+    if heard.succeeded:
+        raise Found(f"{huge.title}: answered SUCCESS", Weight.MONEY_DOUBLED, place=heard.place)
+    yield from at.holds(at.player)
+
+
+@scenario(
+    "E12",
+    "a time in which all signatures fail",
+    Weight.MONEY_LOST,
+    rests_on="spec §4.1, decision 0011, decision 0013",
+    means="After an hour with a wrong key, the wins and refunds of that hour are never paid.",
+    mend="Answer INVALID_SIGNATURE, which is sent again, and remember nothing of a call that was not authentic.",
+    needs=("distrust", "trust"),
+    explains=("E02",),
+)
+def e12(at: Stage) -> Play:
+    """What was refused while the wallet had a wrong key is accepted once it has the right one."""
+    settled, cancelled, late = at.bet(), at.bet(), at.bet()
+    for bet in (settled, cancelled):
+        yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    calls: list[tuple[WebhookCall, int]] = [
+        (settled.deposit(settled.wager_cents), settled.wager_cents),
+        (cancelled.rollback(), cancelled.wager_cents),
+        (late.withdraw(), -late.wager_cents),
+    ]
+    yield from at.act("distrust")
+    refused = []
+    for call, _ in calls:
+        refused.append((yield from at.send(at.request(call, f"{_told(call)} while no key is trusted"))))
+    yield from at.act("trust")
+    for heard in refused:
+        at.check_reply(heard, status=at.profile.unauthenticated_status)
+        if heard.succeeded:
+            told = f"{heard.request.title}: answered SUCCESS, and {_FORGED} was due"
+            raise Found(told, Weight.MONEY_DOUBLED, place=heard.place)
+        at.check_code(heard, _FORGED)
+    for call, moves in calls:
+        yield from at.accepts(call, f"the same {call.operation} afterwards", moves=moves)
+    yield from at.accepts(late.deposit(late.wager_cents), "the deposit of the last", moves=late.wager_cents)
+
+
+@scenario(
+    "E13",
+    "another operator's genuine calls",
+    Weight.MONEY_DOUBLED,
+    rests_on="decision 0011",
+    means="If the service signs for all its operators with one key, a jackpot of another operator's can be paid here.",
+    mend="Compare instance_id of withdraws and claims with the instances of your own, and refuse all others.",
+    needs=("foreign_instance_id",),
+)
+def e13(at: Stage) -> Play:
+    """A withdraw or a claim of an instance that is not this operator's is refused."""
+    foreign = str(at.values["foreign_instance_id"])
+    calls: list[WithdrawCall | DepositCall] = [at.bet().withdraw(), *_claims(at)]
+    for call in calls:
+        title = f"{_told(call)} of another operator's instance"
+        yield from at.refuses(replace(call, instance_id=foreign), title, _INVALID)
+    if "batches" in at.supplied and at.claim_types:
+        claims = [replace(claim, instance_id=foreign) for claim in _claims(at)]
+        yield from pays_nothing(at, batch(at, claims, "a batch with a claim of another operator's instance"))
+
+
+def _claims(at: Stage) -> list[DepositCall]:
+    """Return a new claim, which needs no bet and so is worth most to a forger; none if the profile has none."""
+    return [at.claim(at.unit_cents, action) for action in at.claim_types[-1:]]
+
+
+def _told(call: WebhookCall) -> str:
+    return "a claim" if isinstance(call, DepositCall) and call.is_claim else f"a {call.operation}"
+
+
+def _balance_check(at: Stage, title: str, seal: Seal | None = None) -> Request:
+    return at.request(BalanceCall(player_id=at.player.id), title, seal=seal)
+
+
+def _none_listens(
+    at: Stage, calls: Sequence[WebhookCall], seal: Seal, how: str, *, is_final_lost: bool = False
+) -> Judging:
+    """Hold that *calls* are refused when they are sealed so; that it is not for good is weighed where it is said."""
+    for call in calls:
+        request = at.request(call, f"{_told(call)} {how}", seal=seal)
+        yield from _listens_not(at, request, is_final_lost=is_final_lost)
+
+
+def _listens_not(at: Stage, request: Request, *, is_final_lost: bool = False) -> Judging:
+    status = at.profile.unauthenticated_status
+    heard = yield from at.refuses(request, "", _FORGED, final_is_sound=not is_final_lost, status=status)
+    _check_silent(at, heard)
+
+
+def _check_silent(at: Stage, heard: Heard) -> None:
+    if heard.balance_cents is not None:
+        at.advise(f"{heard.request.title}: refused, and told the player's balance", heard)
+
+
+def _balance_is_kept(at: Stage) -> Judging:
+    """Hold that nobody is told a balance who cannot sign; no money is lost by it."""
+    heard = yield from at.send(_balance_check(at, "a balance check without a signature", UNSIGNED))
+    if heard.succeeded:
+        told = f"{heard.request.title}: answered SUCCESS with the player's balance, and {_FORGED} was due"
+        at.note(told, Weight.CONTRACT_BROKEN, "", heard)
+    else:
+        at.check_reply(heard, status=at.profile.unauthenticated_status)
+        at.check_code(heard, _FORGED, final_is_sound=True)
+        _check_silent(at, heard)
+
+
+def _admitted(at: Stage, request: Request, weight: Weight = Weight.CONTRACT_BROKEN, *, moves: int = 0) -> Judging:
+    """Hold that a genuine *request* is accepted; a refusal has a weight of its own."""
+    heard = yield from at.send(request)
+    at.check_reply(heard, status=200 if heard.succeeded else at.profile.unauthenticated_status)
+    if heard.succeeded:
+        at.player.due_cents += moves
+        yield from at.check_told(heard, at.player)
+    elif weight is Weight.ADVICE:
+        at.advise(f"{request.title}: refused with {heard.code}, and accepted is assumed", heard)
+    else:
+        told = f"{request.title}: refused with {heard.code}, and SUCCESS was due"
+        raise Found(told, weight, place=heard.place)
+
+
+def _spaced(body: Body) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode()
+
+
+#: How a proxy, or the wallet itself, might write a body anew.
+_ANEW: Final[Mapping[str, Callable[[Body], bytes]]] = {
+    "with other spaces": _spaced,
+    "in another order": lambda body: encode_json(dict(reversed(body.items()))),
+    "with a line break more": lambda body: encode_json(body) + b"\n",
+}
+
+
+def _astray(at: Stage, call: WebhookCall, path: str) -> Request:
+    """Return the bytes of *call*, signed as ever, on their way to *path*."""
+    return replace(at.request(call, f"the body of {_told(call)}, posted to {path}"), path=path)
+
+
+def _again(at: Stage, firsts: Sequence[tuple[WebhookCall, Heard]], when: str) -> Judging:
+    for call, first in firsts:
+        yield from at.again(call, first, f"{_told(call)} {when}")

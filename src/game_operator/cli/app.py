@@ -1,0 +1,151 @@
+"""The commands put together, and every expected failure turned into a sentence and an exit code."""
+
+import inspect
+import io
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from game_operator._version import __version__
+from game_operator.cli.commands.call import call
+from game_operator.cli.commands.certify import certify
+from game_operator.cli.commands.demo import demo
+from game_operator.cli.commands.doctor import doctor
+from game_operator.cli.commands.games import games
+from game_operator.cli.commands.grant import LONG_NAMES, grant
+from game_operator.cli.commands.keygen import keygen
+from game_operator.cli.commands.ledger import ledgers
+from game_operator.cli.commands.lookups import bet, round_
+from game_operator.cli.commands.profile import profiles
+from game_operator.cli.commands.sandbox import sandbox
+from game_operator.cli.commands.serve import serve
+from game_operator.cli.commands.session_token import tokens
+from game_operator.cli.commands.storm import storm
+from game_operator.cli.errors import (
+    ExitCode,
+    GrantInterruptedError,
+    StoppedError,
+    tell,
+    tell_interrupted_grant,
+    tell_usage,
+)
+from game_operator.cli.output import say
+from game_operator.cli.streams import lasting_streams
+from game_operator.errors import GameOperatorError
+
+__all__ = ["app", "run"]
+
+_NAME = "game-operator"
+
+# A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
+app = typer.Typer(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
+
+
+# Names of options, as they were typed but without their dashes.
+_CONTEXT = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
+
+
+def _unwrapped(command: Callable[..., object]) -> str:
+    """Return the docstring of *command* with a line for each paragraph: the help wraps them to the terminal."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"{_NAME} {__version__}")
+        raise typer.Exit
+
+
+def game_operator(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """
+    The operator's side of a game provider integration.
+
+    Settings come from options or from the environment: GAME_OPERATOR_BASE_URL, GAME_OPERATOR_ID,
+    GAME_OPERATOR_PRIVATE_KEY_FILE. Exit codes: 0 fine, 1 findings or the service said no, 2 usage, 3 could not reach,
+    74 carried out but the result could not be written, 130 interrupted, 141 the sandbox's reader has gone.
+    """
+
+
+app.callback(help=_unwrapped(game_operator))(game_operator)
+for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify):
+    app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
+app.add_typer(tokens, name="token")
+app.add_typer(profiles, name="profile")
+app.add_typer(ledgers, name="ledger")
+
+
+def run(args: list[str]) -> int:
+    """Run the command line *args* and return the exit code."""
+    _accept_any_character()
+    with lasting_streams() as out:
+        code = _outcome(args)
+        out.flush()
+        return _despite(out.lost, code) if out.lost else code
+
+
+def _despite(lost: OSError, code: int) -> int:
+    """Return the exit code of a command that ended with *code* and whose output is *lost*."""
+    # A reader that left early has seen enough. And a command that failed has said so by its code.
+    if isinstance(lost, BrokenPipeError):
+        return code
+    what = "The output" if code else "Carried out, but the result"
+    say(f"{what} could not be written ({lost.strerror or lost}).", style="red", error=True)
+    return code or ExitCode.UNWRITABLE
+
+
+def _outcome(args: list[str]) -> int:
+    as_json = "--json" in (args[: args.index("--")] if "--" in args else args)
+    try:
+        code = _command().main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
+    except GameOperatorError as error:
+        return tell(error, as_json=as_json)
+    except GrantInterruptedError as doubt:
+        return tell_interrupted_grant(doubt, as_json=as_json)
+    except StoppedError as stopped:
+        return stopped.code
+    except typer.TyperException as misused:
+        return tell_usage(misused.format_message(), _advice(misused), as_json=as_json)
+    except typer.Abort:
+        code = ExitCode.INTERRUPTED
+    if code == ExitCode.INTERRUPTED:
+        return tell_usage("Interrupted.", "Nothing more was done.", as_json=as_json, code=ExitCode.INTERRUPTED)
+    return int(code or 0) if args else ExitCode.USAGE
+
+
+@cache
+def _command() -> Any:
+    # Typer reads every signature anew each time, and keeps the class of what it makes to itself.
+    command: Any = get_command(app)
+    _hide_types_of_flags(command)
+    return command
+
+
+def _hide_types_of_flags(command: Any) -> None:
+    """Let the help show ``--json``, which takes no value, and not ``--json <bool>``."""
+    for parameter in command.get_params(command.context_class(command)):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    for part in getattr(command, "commands", {}).values():
+        _hide_types_of_flags(part)
+
+
+def _advice(misused: typer.TyperException) -> str:
+    # The context is an attribute of the usage errors alone, whose classes Typer keeps to itself.
+    context: Any = getattr(misused, "ctx", None)
+    return f"Try: {context.command_path if context else _NAME} --help"
+
+
+def _accept_any_character() -> None:
+    """Make a stream that cannot encode a character show its escape, where it would raise."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,1 @@
+"""What ``game-operator certify`` needs beside the certifier."""

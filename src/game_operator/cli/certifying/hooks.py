@@ -1,0 +1,163 @@
+"""Commands that do something to the wallet under test, for the scenarios that need it: ``--hook NAME=COMMAND``."""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import IO, Final
+
+from game_operator.certify.engine.scenario import Undone
+from game_operator.errors import ConfigurationError, shown
+from game_operator.money import amount_from_cents
+
+__all__ = ["HOOKS", "hooks_of"]
+
+#: What each hook is told, in this order, and so what must stand in its command.
+HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "block": ("player",),
+    "unblock": ("player",),
+    "open_account": ("player", "cents"),
+    "fail": (),
+    "recover": (),
+    "restart": (),
+    "distrust": (),
+    "trust": (),
+    "later": ("days",),
+    "stored_cents": ("player",),
+}
+_ASKED: Final = "stored_cents"
+_SECONDS: Final = 30.0
+_CENTS: Final = re.compile(rb"\s*(-?[0-9]{1,18})\s*\Z")
+#: ``{amount}`` is ``{cents}`` in currency units, with two decimals.
+_PLACE: Final = re.compile(r"\{(player|cents|amount|days)\}")
+_STANDS: Final = {
+    "player": "{player}, which stands for the player's id",
+    "cents": "{cents} or {amount}, which stands for the opening balance",
+    "days": "{days}, which stands for how many days are to pass",
+}
+_MOST_BYTES: Final = 4_096
+
+
+def hooks_of(given: Iterable[str], *, seconds: float = _SECONDS) -> dict[str, Callable[..., object]]:
+    """
+    Return the deeds that are *given* as ``NAME=COMMAND``, by their names; none may take longer than *seconds*.
+
+    Raises:
+        ConfigurationError: A name is unknown or given twice, or its command cannot work.
+    """
+    found: dict[str, Callable[..., object]] = {}
+    for each in given:
+        name, equals, command = each.partition("=")
+        if name not in HOOKS or not equals:
+            raise ConfigurationError(_unknown(name))
+        if name in found:
+            raise ConfigurationError(f"--hook {name} is there twice. Pass one command for it.")
+        found[name] = _deed(name, _words(name, command), seconds)
+    return found
+
+
+def _unknown(name: str) -> str:
+    near = get_close_matches(name, HOOKS, 1, cutoff=0.5)
+    known = f"Did you mean {near[0]}?" if near and near[0] != name else f"There are {', '.join(HOOKS)}."
+    # What stands behind the name may be a password.
+    return f"--hook takes NAME=COMMAND, and {shown(name)} is none of its names, or has no command. {known}"
+
+
+def _words(name: str, command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as wrong:
+        raise ConfigurationError(
+            f"The command of --hook {name} cannot be read: {wrong}. Quote it as in a shell."
+        ) from None
+    if not words:
+        raise ConfigurationError(f"--hook {name} has no command. Pass --hook '{name}=COMMAND …'.")
+    there = {place.replace("amount", "cents") for word in words for place in _PLACE.findall(word)}
+    for place in HOOKS[name]:
+        if place not in there:
+            raise ConfigurationError(f"The command of --hook {name} must have {_STANDS[place]}.")
+    if foreign := there - set(HOOKS[name]):
+        raise ConfigurationError(f"The command of --hook {name} has {{{min(foreign)}}}, which this hook is not told.")
+    if not _PLACE.search(words[0]) and shutil.which(words[0]) is None:
+        # The program alone: what follows it may be a password.
+        raise ConfigurationError(
+            f"The command of --hook {name} begins with {shown(words[0])}, and there is no such program that may be "
+            "run. Give its path, and make it executable."
+        )
+    return words
+
+
+def _deed(name: str, words: Sequence[str], seconds: float) -> Callable[..., object]:
+    def done(*arguments: object) -> object:
+        written = _run(name, _filled(words, dict(zip(HOOKS[name], arguments, strict=True))), seconds)
+        return _cents(written) if name == _ASKED else None
+
+    return done
+
+
+def _filled(words: Sequence[str], values: Mapping[str, object]) -> list[str]:
+    told = {place: str(value) for place, value in values.items()}
+    if isinstance(cents := values.get("cents"), int):
+        told["amount"] = f"{amount_from_cents(cents):.2f}"
+    # In one pass: an id that itself has braces is data.
+    return [_PLACE.sub(lambda place: told[place[1]], word) for word in words]
+
+
+def _run(name: str, command: Sequence[str], seconds: float) -> bytes:
+    """Run *command*, and return the beginning of what it wrote."""
+    # Files, and no pipes: a restart leaves a server behind that holds on to what it was given.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            code = _ended(command, out, err, seconds)
+        except subprocess.TimeoutExpired:
+            raise Undone(f"the hook {name} was not done within {seconds:g} s") from None
+        except (OSError, ValueError) as failed:
+            problem = getattr(failed, "strerror", None) or failed
+            raise Undone(f"the hook {name} could not be run: {problem}") from None
+        if code:
+            raise Undone(f"the hook {name} ended with exit code {code}{_last_words(err)}")
+        out.seek(0)
+        return out.read(_MOST_BYTES)
+
+
+def _ended(command: Sequence[str], out: IO[bytes], err: IO[bytes], seconds: float) -> int:
+    # A session of its own: what it starts is not stopped by a Ctrl-C that is meant for us.
+    child = subprocess.Popen(  # noqa: S603 - whoever certifies gave the command, and no shell reads it
+        command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+    )
+    try:
+        return child.wait(seconds)
+    except BaseException:  # Out of time, or Ctrl-C: nothing that a hook started stays behind.
+        _kill(child)
+        raise
+
+
+def _kill(child: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(child.pid, signal.SIGKILL)
+        else:
+            child.kill()
+    child.wait()
+
+
+def _last_words(err: IO[bytes]) -> str:
+    end = err.seek(0, os.SEEK_END)
+    err.seek(max(0, end - _MOST_BYTES))
+    lines = err.read().decode(errors="backslashreplace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f": {shown(last)}" if last else ""
+
+
+def _cents(written: bytes) -> int:
+    found = _CENTS.match(written)
+    if not found:
+        told = shown(written.decode(errors="backslashreplace"))
+        raise Undone(f"the hook {_ASKED} must write a number of whole cents, and wrote {told}")
+    return int(found[1])

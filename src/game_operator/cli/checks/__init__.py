@@ -1,0 +1,1 @@
+"""What ``game-operator doctor`` looks at."""

@@ -1,0 +1,265 @@
+"""The doctor's checks, one after another: each a value that says what was found and what to do about it."""
+
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from game_operator.cli.keys import fingerprint, public_path
+from game_operator.cli.options import PASSPHRASE, settings
+from game_operator.cli.wording import for_command_line, told
+from game_operator.client.settings import call_settings
+from game_operator.client.sync import OperatorClient
+from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
+from game_operator.protocol.http import is_loopback
+from game_operator.signers.keys import load_public_key, load_signer, public_key_of
+from game_operator.transport.http_library import default_ssl_context, from_environment
+from game_operator.transport.settings import base_url_of
+
+__all__ = ["Check", "examination"]
+
+Outcome = Literal["ok", "problem", "unreachable", "skipped", "advice"]
+
+_MOST_SKEW_SECONDS = 30.0
+_FOR_OTHERS = stat.S_IRWXO | stat.S_IWGRP
+
+_PATH = "/api/v0.2/fetch-games"
+_WITHOUT_SIGNATURE = frozenset({400, 401})
+
+_PADDING = "the padding of the signature, PKCS#1 v1.5"
+_KEY_LENGTH = "keys under 2048 bits are refused"
+_CLOCKS = "session tokens begin and end by the service's clock"
+_UNSIGNED = "fetch-games without a signature is answered, with 400 or 401"
+_NAMELESS = "webhooks are signed by one key for all operators, and the signature names none"
+_INACTIVE = "fetch-games answers 401 to an inactive operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """
+    What one check found.
+
+    Attributes:
+        name: What was checked.
+        outcome: "unreachable" and "problem" are findings; "skipped" could not be checked, "advice" need not be.
+        found: What was found.
+        todo: What to do about it; "" if nothing.
+        assumed: What the check rests on that the specification does not show; "" if nothing.
+    """
+
+    name: str
+    outcome: Outcome
+    found: str
+    todo: str = ""
+    assumed: str = ""
+
+
+@dataclass(slots=True)
+class _Patient:
+    """What is known so far; None for what is missing or cannot be used."""
+
+    base_url: str | None = None
+    operator_id: str | None = None
+    key: dict[str, Any] | None = None
+    public_key: RSAPublicKey | None = None
+    reached: bool = False
+
+
+def examination(environ: Mapping[str, str], registered: Path | None, deadline: float) -> Iterator[Check]:
+    """Yield the checks of the set-up in *environ*; *registered* is the public key the provider has, if known."""
+    patient = _Patient()
+    yield _base_url(environ, patient)
+    yield _operator_id(environ, patient)
+    yield from _private_key(environ, patient)
+    yield _key_pair(patient, registered)
+    yield from _way(patient, deadline)
+    yield _signed_call(patient, deadline)
+    yield _instances()
+
+
+def _base_url(environ: Mapping[str, str], patient: _Patient) -> Check:
+    name, value = "base URL", environ.get("GAME_OPERATOR_BASE_URL")
+    if not value:
+        return Check(name, "problem", "not set", "Set GAME_OPERATOR_BASE_URL, or pass --base-url.")
+    try:
+        base_url = base_url_of(value, allow_insecure_http=False)
+        httpx.URL(f"{base_url}{_PATH}")
+    except (ConfigurationError, httpx.InvalidURL) as wrong:
+        found = (
+            told(wrong) if isinstance(wrong, ConfigurationError) else f"{shown(value)} has an impossible host: {wrong}"
+        )
+        return Check(name, "problem", found, "Mend GAME_OPERATOR_BASE_URL or --base-url.")
+    patient.base_url = base_url
+    return Check(name, "ok", base_url)
+
+
+def _operator_id(environ: Mapping[str, str], patient: _Patient) -> Check:
+    name, value = "operator id", environ.get("GAME_OPERATOR_ID")
+    if not value:
+        return Check(name, "problem", "not set", "Set GAME_OPERATOR_ID, or pass --operator-id.")
+    try:
+        patient.operator_id = call_settings(operator_id=value, timeout=1, deadline=None, retries=0).operator_id
+    except ConfigurationError as wrong:
+        return Check(name, "problem", told(wrong), "Mend GAME_OPERATOR_ID or --operator-id.")
+    return Check(name, "ok", patient.operator_id)
+
+
+def _private_key(environ: Mapping[str, str], patient: _Patient) -> Iterator[Check]:
+    name = "private key"
+    if not (environ.get("GAME_OPERATOR_PRIVATE_KEY") or environ.get("GAME_OPERATOR_PRIVATE_KEY_FILE")):
+        todo = "Set GAME_OPERATOR_PRIVATE_KEY_FILE, or pass --private-key; `game-operator keygen` makes a key."
+        yield Check(name, "problem", "not set", todo)
+        return
+    todo = f"Mend --private-key, GAME_OPERATOR_PRIVATE_KEY_FILE or {PASSPHRASE}."
+    try:
+        # The other two settings have checks of their own.
+        found = settings({**environ, "GAME_OPERATOR_BASE_URL": "unused", "GAME_OPERATOR_ID": "unused"})
+        key = {argument: found[argument] for argument in ("private_key", "passphrase")}
+        patient.public_key = public_key_of(load_signer(key["private_key"], key["passphrase"]))
+    except ConfigurationError as wrong:
+        yield Check(name, "problem", told(wrong), todo, _KEY_LENGTH if "bits" in str(wrong) else "")
+        return
+    patient.key = key
+    assert patient.public_key is not None, "a key in PEM tells its public half"
+    yield Check(name, "ok", f"RSA, {patient.public_key.key_size} bits", assumed=_KEY_LENGTH)
+    if isinstance(key["private_key"], Path):
+        yield _permissions(key["private_key"])
+
+
+def _permissions(path: Path) -> Check:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & _FOR_OTHERS:
+        found = f"{path} has mode {mode:04o}: others than its owner can use it"
+        return Check("key file", "problem", found, f"Run: chmod 600 {path}. If others had access, make a new key.")
+    return Check("key file", "ok", f"{path} has mode {mode:04o}")
+
+
+def _key_pair(patient: _Patient, registered: Path | None) -> Check:
+    name = "key pair"
+    if patient.key is None or patient.public_key is None:
+        return Check(name, "skipped", "there is no usable private key")
+    own = fingerprint(patient.public_key)
+    source = patient.key["private_key"]
+    beside = public_path(source) if isinstance(source, Path) else None
+    known = registered or (beside if beside is not None and beside.exists() else None)
+    compare = "Compare it with what the provider has on file."
+    if known is None:
+        return Check(name, "ok", f"the public key has SHA-256 {own}", compare)
+    try:
+        other = fingerprint(load_public_key(known))
+    except ConfigurationError as wrong:
+        return Check(name, "problem", told(wrong), "Pass the registered public key as --public-key.")
+    if other != own:
+        found = f"{known} (SHA-256 {other}) is not the public half of the private key (SHA-256 {own})"
+        return Check(name, "problem", found, "Use the private key that belongs to the registered public one.")
+    return Check(name, "ok", f"{known} is the public half, SHA-256 {own}", compare)
+
+
+def _way(patient: _Patient, deadline: float) -> Iterator[Check]:
+    """Ask without a signature: an answer shows that there is a way, and its Date what time the service has."""
+    if patient.base_url is None:
+        yield Check("reachability", "skipped", "there is no usable base URL")
+        yield Check("clock", "skipped", "nothing was reached")
+        return
+    asked_at = time.time()
+    answer = _unsigned_answer(patient.base_url, deadline)
+    if isinstance(answer, Check):
+        yield answer
+        yield Check("clock", "skipped", "nothing was reached")
+        return
+    answered_at = time.time()
+    patient.reached = True
+    found = f"{patient.base_url} answered HTTP {answer.status_code} after {answered_at - asked_at:.2f} s"
+    if answer.status_code in _WITHOUT_SIGNATURE:
+        yield Check("reachability", "ok", found, assumed=_UNSIGNED)
+    else:
+        found = f"{found}: reached, but it does not answer like the Operator API"
+        todo = (
+            "Check that the base URL leads to the Operator API, and that no proxy or login page answers in its place."
+        )
+        yield Check("reachability", "problem", found, todo, _UNSIGNED)
+    yield _clock(answer.headers.get("date"), (asked_at + answered_at) / 2)
+
+
+def _unsigned_answer(base_url: str, deadline: float) -> httpx.Response | Check:
+    """Return the answer, its body unread, or the check that says why there is none."""
+    url, headers = f"{base_url}{_PATH}", {"Accept": "application/json", "Accept-Encoding": "identity"}
+    # As in the client: no proxy leads back to this machine.
+    trust_env = not (base_url.startswith("http:") and is_loopback(httpx.URL(base_url).host))
+    try:
+        context = from_environment(lambda: default_ssl_context(base_url, trust_env=trust_env))
+        http = from_environment(lambda: httpx.Client(verify=context, timeout=deadline, trust_env=trust_env))
+        with http, http.stream("GET", url, headers=headers, follow_redirects=False) as response:
+            return response
+    except ConfigurationError as wrong:
+        return Check("reachability", "problem", told(wrong), "Mend the environment of this process.")
+    except (httpx.HTTPError, UnicodeError) as failed:
+        problem = f"{base_url} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
+        return Check("reachability", "unreachable", problem, _way_out(str(failed)))
+
+
+def _way_out(problem: str) -> str:
+    if "CERTIFICATE" in problem.upper():
+        return "Check the host name in the base URL; for a private CA set SSL_CERT_FILE to its certificates."
+    return "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address."
+
+
+def _clock(date: str | None, now_seconds: float) -> Check:
+    try:
+        # Date is cut to whole seconds: on average it lies half a second back.
+        skew = parsedate_to_datetime(date or "").timestamp() + 0.5 - now_seconds
+    except (ValueError, TypeError, OverflowError):
+        return Check("clock", "skipped", "the answer has no readable Date header")
+    side = "behind" if skew > 0 else "ahead of"
+    if abs(skew) > _MOST_SKEW_SECONDS:
+        found = f"this machine is {abs(skew):.0f} s {side} the service"
+        return Check("clock", "problem", found, "Set the clock of this machine by NTP.", _CLOCKS)
+    return Check("clock", "ok", f"within {_MOST_SKEW_SECONDS:.0f} s of the service's", assumed=_CLOCKS)
+
+
+def _signed_call(patient: _Patient, deadline: float) -> Check:
+    name = "signed fetch-games"
+    if patient.base_url is None or patient.operator_id is None or patient.key is None:
+        return Check(name, "skipped", "base URL, operator id and private key must be usable first")
+    if not patient.reached:
+        return Check(name, "skipped", "nothing was reached")
+    try:
+        with OperatorClient(patient.base_url, patient.operator_id, **patient.key, deadline=deadline) as client:
+            games = client.fetch_games()
+    except ConfigurationError as wrong:
+        return Check(name, "problem", told(wrong), "Mend the environment of this process.")
+    except TransportError as failed:
+        return Check(name, "unreachable", str(failed.args[0]), for_command_line(failed.advice))
+    except ApiError as refused:
+        return _refused(name, refused, patient)
+    if not games:
+        return Check(name, "problem", "the service lists no games", "Ask the provider to assign games to you.")
+    instances = sum(len(game.instances) for game in games)
+    return Check(name, "ok", f"{len(games)} games, {instances} instances", assumed=_PADDING)
+
+
+def _instances() -> Check:
+    found = "another operator's genuine calls may carry a signature that your receiver accepts"
+    todo = (
+        "if you answer webhooks, give the receiver the ids of your instances, which fetch-games lists: instances=, or "
+        "--instances of `game-operator serve`."
+    )
+    return Check("webhooks", "advice", found, todo, _NAMELESS)
+
+
+def _refused(name: str, refused: ApiError, patient: _Patient) -> Check:
+    if not isinstance(refused, AuthenticationError) or patient.public_key is None:
+        return Check(
+            name, "problem", str(refused).removesuffix(refused.advice).rstrip(), for_command_line(refused.advice)
+        )
+    todo = (
+        f"Ask the provider whether operator {patient.operator_id} is active and has the public key with SHA-256 "
+        f"{fingerprint(patient.public_key)} on file."
+    )
+    return Check(name, "problem", f"HTTP 401: {shown(refused.message)}", todo, f"{_PADDING}; {_INACTIVE}")

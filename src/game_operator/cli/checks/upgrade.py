@@ -1,0 +1,431 @@
+"""The doctor's look at an installation before an upgrade: what this version would refuse of it. It only reads."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from game_operator.cli.checks.setup import Check
+from game_operator.cli.database import file_of
+from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
+from game_operator.ledger.accounts.choice import Kind, table_meddlers, table_problems
+from game_operator.ledger.accounts.claims import base_tables, owner_of
+from game_operator.ledger.accounts.interface import TableAccounts
+from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
+from game_operator.ledger.engine.schema import VERSION, check_prefix, check_version
+from game_operator.ledger.engine.script import Execute, Rows, Step
+from game_operator.ledger.engine.sources import sources_found
+from game_operator.ledger.engine.sql_text import CLOCK
+from game_operator.ledger.postgres.sequences import Identities
+from game_operator.ledger.staff.listings import has_own_snapshot, survey
+
+__all__ = ["upgrade_examination"]
+
+Script: TypeAlias = Generator[Step, Any, list[Check]]
+
+_CLAIMS = "game_operator_balance_tables"
+_DENIED = "42501"
+_DAY_MILLIS = 86_400_000
+_FOR_OTHERS = 0o077
+#: What waits for the disk in SQLite: FULL and EXTRA.
+_FULL = 2
+_MOST_NAMED = 5
+
+_RIGHTS = """
+SELECT quote_ident(current_user), quote_ident(current_schema()),
+    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
+    has_table_privilege('{p}meta', 'INSERT') AND has_table_privilege('{p}meta', 'UPDATE'),
+    has_table_privilege('{p}calls', 'INSERT'), quote_ident(pg_get_userbyid(relowner))
+FROM pg_class WHERE oid = to_regclass('{p}calls')
+"""
+
+# Whoever has rights on the calls needs them on the tables of version 2, which belong to whoever makes them.
+_GRANTS = """
+WITH made (name, id) AS (
+    SELECT name, CAST(to_regclass(name) AS oid)
+    FROM unnest(ARRAY['{p}sources', '{p}corrections', 'game_operator_balance_tables']) AS name
+), maker (id) AS (
+    SELECT CASE WHEN has_schema_privilege(current_schema(), 'CREATE')
+        THEN (SELECT oid FROM pg_roles WHERE rolname = current_user) ELSE relowner END
+    FROM pg_class WHERE oid = to_regclass('{p}calls')
+), holder (id, writes) AS (
+    SELECT acl.grantee, bool_or(acl.privilege_type = 'INSERT')
+    FROM pg_class AS class CROSS JOIN aclexplode(coalesce(class.relacl, acldefault('r', class.relowner))) AS acl
+    WHERE class.oid = to_regclass('{p}calls') AND acl.privilege_type IN ('SELECT', 'INSERT') GROUP BY acl.grantee
+), given (id, writes) AS (
+    SELECT acl.grantee, bool_or(acl.privilege_type = 'INSERT') AND bool_or(acl.privilege_type = 'UPDATE')
+    FROM maker JOIN pg_default_acl AS preset ON preset.defaclrole = maker.id AND preset.defaclobjtype = 'r'
+        AND preset.defaclnamespace IN (0, CAST(to_regnamespace(quote_ident(current_schema())) AS oid))
+    CROSS JOIN aclexplode(preset.defaclacl) AS acl GROUP BY acl.grantee
+    HAVING bool_or(acl.privilege_type = 'SELECT')
+)
+SELECT CASE WHEN holder.id = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(holder.id)) END, holder.writes,
+    string_agg(made.name, ', ' ORDER BY made.name DESC)
+FROM holder CROSS JOIN made CROSS JOIN maker
+WHERE NOT CASE
+    WHEN made.id IS NOT NULL THEN has_table_privilege(holder.id, made.id, 'SELECT') AND (NOT holder.writes
+        OR has_table_privilege(holder.id, made.id, 'INSERT') AND has_table_privilege(holder.id, made.id, 'UPDATE'))
+    ELSE (holder.id <> 0 AND pg_has_role(holder.id, maker.id, 'USAGE'))
+        OR EXISTS (SELECT FROM given WHERE given.id IN (0, holder.id) AND given.writes >= holder.writes)
+    END
+GROUP BY holder.id, holder.writes ORDER BY 1
+"""
+
+_COMMIT_SETTINGS = """
+SELECT CASE WHEN place.setrole = 0 THEN 'all roles' ELSE 'the role ' || pg_get_userbyid(place.setrole) END,
+    split_part(setting, '=', 2)
+FROM pg_db_role_setting AS place CROSS JOIN unnest(place.setconfig) AS setting
+WHERE lower(setting) IN ('synchronous_commit=off', 'synchronous_commit=false', 'synchronous_commit=no',
+        'synchronous_commit=0', 'synchronous_commit=local')
+    AND place.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+ORDER BY 1
+"""
+
+
+@dataclass(slots=True)
+class _Installation:
+    """What is examined, and what is known of it so far."""
+
+    url: str
+    prefix: str
+    accounts: TableAccounts | None
+    kind: Kind
+    tables: frozenset[str] = frozenset()
+    meta: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def version(self) -> int:
+        """The version of the tables; 0 if there are none."""
+        return self.meta.get("version", 0)
+
+    @property
+    def balances_elsewhere(self) -> bool:
+        """Whether a wallet has served here from a table of the operator's."""
+        return "balances_elsewhere" in self.meta
+
+    def checked(self, name: str, script: Callable[["_Installation"], Script]) -> list[Check]:
+        """Return what *script* finds from a snapshot of its own; a check called *name* if it could not look."""
+        try:
+            return survey(self.url, lambda: script(self))
+        except LedgerUnavailableError as failed:
+            if getattr(failed.__cause__, "sqlstate", None) == _DENIED:
+                todo = "Grant this user SELECT on it, or run the doctor as the wallet's user."
+                return [Check(name, "problem", str(failed), todo)]
+            if getattr(failed.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+                return [Check(name, "problem", str(failed), "Name a table of this file, without a schema.")]
+            where = "network and password" if self.kind == "postgres" else "the file and its mode"
+            return [Check(name, "unreachable", str(failed), f"Check the address, {where}.")]
+
+
+def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -> Iterator[Check]:
+    """
+    Yield what this version would refuse of the ledger at *url*, whose tables may have any version.
+
+    Raises:
+        ConfigurationError: *url* or *prefix* is invalid.
+    """
+    examined = _Installation(url, check_prefix(prefix), accounts, _kind_of(url))
+    first = examined.checked("tables", _tables)
+    yield from first
+    if first[0].outcome == "unreachable":
+        return
+    for name, script in _CHECKS.items():
+        if 0 < examined.version <= VERSION or name in _WITHOUT_LEDGER:
+            yield from examined.checked(name, script)
+    yield from _files(examined)
+
+
+def _kind_of(url: str) -> Kind:
+    if url.startswith("sqlite:///"):
+        if not has_own_snapshot(url):
+            raise ConfigurationError("A database in memory ends with its process: there is nothing to upgrade.")
+        return "sqlite"
+    if not is_postgres(url):
+        raise unknown_database(url)
+    check_psycopg()
+    return "postgres"
+
+
+def _tables(examined: _Installation) -> Script:
+    """Look at the version, and remember what later checks need."""
+    names = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    if examined.kind == "postgres":
+        names = "SELECT CAST(relname AS text) FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)"
+    rows: Rows = yield Execute(names, ())
+    examined.tables = frozenset(row[0] for row in rows)
+    prefix = examined.prefix
+    if not examined.tables >= {f"{prefix}meta", f"{prefix}calls"}:
+        there = ", ".join(f"{each}*" for each in _ledgers_in(examined.tables)) or "none"
+        todo = f"Check --database and --table-prefix. Ledgers in this database: {there}."
+        return [Check("tables", "problem", f"there are no tables {prefix}*", todo)]
+    rows = yield Execute(f"SELECT name, value FROM {prefix}meta", ())  # noqa: S608 - a checked prefix
+    examined.meta = {row[0]: row[1] for row in rows}
+    try:
+        version = check_version(examined.version, prefix)
+    except SchemaError as newer:
+        return [Check("tables", "problem", str(newer), "Upgrade this program before you start it.")]
+    if version == VERSION:
+        return [Check("tables", "ok", f"{prefix}* have version {version}, which this program needs")]
+    found = (
+        f"{prefix}* have version {version}. The first process of this program migrates them to version {VERSION}, "
+        f"which only adds tables; with migrate=False they are refused until then. Processes of version {version} that "
+        "run go on, and cannot be started any more"
+    )
+    todo = (
+        "Before the deploy, make sure that no supervisor starts old processes after the first new one. The way back is "
+        "`game-operator ledger migrate --back`."
+    )
+    return [Check("tables", "advice", found, todo)]
+
+
+def _rights(examined: _Installation) -> Script:
+    """Say whether this user can migrate, and whose rights will be missing after it."""
+    if examined.kind == "sqlite":
+        return []
+    checks = []
+    rows: Rows = yield Execute(_RIGHTS.format(p=examined.prefix), ())
+    user, schema, may_create, may_note, may_serve, owner = rows[0]
+    if examined.version < VERSION and not (may_create and may_note):
+        what = f"make tables in the schema {schema}" if may_note else f"write to {examined.prefix}meta"
+        found = f"{user} may not {what}: until somebody has migrated the tables, opening the ledger is refused"
+        todo = f"Let {owner}, who owns the tables, run `game-operator ledger migrate`."
+        checks.append(Check("rights", "problem" if may_serve else "advice", found, todo))
+    rows = yield Execute(_GRANTS.format(p=examined.prefix), ())
+    for role, writes, names in rows:
+        found = f"{role} has rights on {examined.prefix}calls and not on {names}: opening the ledger is refused"
+        when = "Run" if examined.version >= VERSION else "As soon as the tables are migrated, run"
+        todo = f"{when}: GRANT SELECT{', INSERT, UPDATE' if writes else ''} ON {names} TO {role}"
+        checks.append(Check(f"rights of {role}", "problem" if writes else "advice", found, todo))
+    return checks or [Check("rights", "ok", f"{user} and those who share the tables need no others")]
+
+
+def _sources(examined: _Installation) -> Script:
+    """Name the sources whose calls will be taken: any other is refused."""
+    names: list[str] = []
+    if f"{examined.prefix}sources" in examined.tables:
+        rows: Rows = yield Execute(f"SELECT name FROM {examined.prefix}sources ORDER BY at_millis, name", ())  # noqa: S608
+        names = [row[0] for row in rows]
+    if examined.version < VERSION or not names:
+        names += [name for name in (yield from sources_found(examined.prefix)) if name not in names]
+    if not names:
+        return [Check("sources", "ok", "none yet: the first withdraw, deposit or rollback registers its own")]
+    listed = ", ".join(map(shown, names))
+    found = f"calls of {listed} are taken, and those of any other source are refused"
+    if len(names) == 1:
+        return [Check("sources", "ok", found, "Check that each process passes this source=.")]
+    rows = yield Execute(
+        f"SELECT bet_id FROM {examined.prefix}bets WHERE state NOT IN ('TOMBSTONE', 'DECLINED') "  # noqa: S608
+        "GROUP BY bet_id, player_id HAVING COUNT(*) > 1 ORDER BY bet_id LIMIT 1",
+        (),
+    )
+    twice = f". The bet {shown(rows[0][0])} was taken from its player through more than one" if rows else ""
+    todo = (
+        "Check that each is a service or environment, and that no process names one by mistake: a call that comes "
+        "through another source debits again."
+    )
+    return [Check("sources", "advice", f"{found}{twice}", todo)]
+
+
+def _other_ledgers(examined: _Installation) -> Script:
+    """Name the ledgers with other prefixes, and whose balances would be moved by two."""
+    checks, elsewhere = [], []
+    for prefix in _ledgers_in(examined.tables):
+        if prefix == examined.prefix:
+            continue
+        rows: Rows = yield Execute(f"SELECT 1 FROM {prefix}meta WHERE name = 'balances_elsewhere'", ())  # noqa: S608
+        elsewhere += [prefix] if rows else []
+        found = f"the tables {prefix}* are another ledger" + (", with balances in a table of yours" if rows else "")
+        todo = f"Check that each process has the right table_prefix: a call through {prefix} too moves money again."
+        checks.append(Check("other ledgers", "advice", found, todo))
+    if not checks:
+        return [Check("other ledgers", "ok", "there is none in this database")]
+    if examined.accounts is not None:
+        checks += yield from _shared_balances(examined, examined.accounts, elsewhere)
+    return checks
+
+
+def _shared_balances(examined: _Installation, accounts: TableAccounts, elsewhere: list[str]) -> Script:
+    checks = []
+    # Ledgers of version 1 that have served from a table go on with a warning in the log.
+    is_known = "balances_shared" in examined.meta or (examined.version < VERSION and examined.balances_elsewhere)
+    for table in (yield from base_tables(examined.kind, accounts)):
+        owner = (yield from owner_of(examined.kind, table)) if _CLAIMS in examined.tables else None
+        if owner == examined.prefix or accounts.shared:
+            continue
+        if owner is None:
+            if elsewhere:
+                found = f"{' or '.join(elsewhere)} may move {table.name}, too. The first ledger that opens owns it"
+                todo = "If two ledgers really share it, pass TableAccounts(shared=True) to both."
+                checks.append(Check("shared balances", "advice", found, todo))
+            continue
+        if is_known and examined.meta.get("balances_shared", 1) == 1:
+            found = f"{table.name} belongs to the ledger {owner}: opening this one is a warning in the log"
+            checks.append(Check("shared balances", "advice", found, _SHARED.format(owner=owner)))
+        else:
+            found = f"{table.name} belongs to the ledger {owner}: opening this one with it is refused"
+            checks.append(Check("shared balances", "problem", found, _SHARED.format(owner=owner)))
+    return checks
+
+
+_SHARED = "Pass table_prefix={owner!r}; or TableAccounts(shared=True) if two services really share these balances."
+
+
+def _balances(examined: _Installation) -> Script:
+    """Look at the operator's table as opening does, and at all of its rows."""
+    accounts, name = examined.accounts, "table of balances"
+    if accounts is None:
+        if not examined.balances_elsewhere:
+            return [Check(name, "ok", "balances are in the ledger's own")] if examined.version else []
+        found = "balances are in a table of yours, and it was not examined"
+        return [Check(name, "advice", found, "Pass --accounts-table, --accounts-key and --accounts-balance.")]
+    problems = yield from table_problems(examined.kind, accounts)
+    if not problems:
+        problems = yield from _decimals(examined.kind, accounts)
+    if problems:
+        todo = "Do so before the upgrade, or correct --accounts-…: this version refuses it."
+        return [Check(name, "problem", problem, todo) for problem in problems]
+    unit = accounts.unit or "cents"
+    todo = f"Compare one balance with what you know: nothing but you can tell that {accounts.balance} counts {unit}."
+    checks = [Check(name, "ok", f"{accounts.table}.{accounts.balance} can hold {unit}", todo)]
+    todo = (
+        f"Check that it leaves {accounts.balance} as the ledger writes it: else calls are errors and move nothing. "
+        "What a DEFERRED trigger does is not noticed."
+    )
+    meddlers = yield from _meddlers(examined.kind, accounts)
+    return checks + [Check("updates", "advice", f"{each} applies to the ledger's updates", todo) for each in meddlers]
+
+
+def _meddlers(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
+    """Return what could change updates, of a view's base tables too."""
+    meddlers = yield from table_meddlers(kind, accounts)
+    if kind == "postgres":
+        ((own,),) = yield Execute("SELECT CAST(CAST(to_regclass(?) AS oid) AS bigint)", (accounts.quoted_table,))
+        for table in (yield from base_tables(kind, accounts)):
+            if table.id == own:
+                continue
+            try:
+                base = replace(accounts, table=table.name.replace('"', ""))
+            except ConfigurationError:
+                meddlers.append(f"what {table.name} may have of triggers, rules and policies, which was not examined,")
+            else:
+                meddlers += yield from table_meddlers(kind, base)
+    return meddlers
+
+
+def _decimals(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
+    """Return why a balance behind the rows that opening looks at is refused when it is met."""
+    if accounts.unit == "units":
+        return []
+    column = f'owned."{accounts.balance}"'
+    has_decimals = f"scale(CAST({column} AS numeric)) > 0"
+    if kind == "sqlite":
+        has_decimals = (
+            f"(typeof({column}) = 'real' AND {column} <> round({column})) "
+            f"OR (typeof({column}) = 'text' AND instr({column}, '.') > 0)"
+        )
+    rows: Rows = yield Execute(
+        f"SELECT CAST({column} AS text) FROM {accounts.quoted_table} AS owned WHERE {has_decimals} LIMIT 1",  # noqa: S608
+        (),
+    )
+    unit = accounts.unit or "cents"
+    return [
+        f"A balance in {accounts.table}.{accounts.balance} is {row[0]}, and {unit} have no decimals: each call of its "
+        'player would be an error. Fix the row; if all balances are in units, say unit="units".'
+        for row in rows
+    ]
+
+
+def _commits(examined: _Installation) -> Script:
+    """Look at what calls find that join the operator's own transactions."""
+    name = "commits"
+    if examined.kind == "sqlite":
+        rows: Rows = yield Execute("PRAGMA main.journal_mode", ())
+        default: Rows = yield Execute("PRAGMA main.synchronous", ())
+        found = f"the file is in {rows[0][0].upper()} mode"
+        if rows[0][0] != "wal":
+            found += ", and opening a ledger turns it to WAL"
+        usual = "" if default[0][0] >= _FULL else ", as this SQLite does by itself"
+        found += f". A call that joins a connection with PRAGMA synchronous below FULL{usual} is refused"
+        todo = 'Where calls join your connections, set it on each: connection.execute("PRAGMA synchronous = FULL")'
+        return [Check(name, "advice", found, todo)]
+    rows = yield Execute(_COMMIT_SETTINGS, ())
+    ((current,),) = yield Execute("SELECT current_setting('synchronous_commit')", ())
+    if not rows and current not in ("off", "local"):
+        return [Check(name, "ok", "synchronous_commit is neither off nor local")]
+    todo = "Expect longer commits there. Nothing has to be changed."
+    return [
+        Check(name, "advice", f"synchronous_commit is {value} for {whom}: a call that joins raises it to on", todo)
+        for whom, value in rows or [("this user", current)]
+    ]
+
+
+def _sequences(examined: _Installation) -> Script:
+    """Compare ids with their sequences, as connecting does."""
+    if examined.kind == "sqlite":
+        return []
+    checks = []
+    for is_set, message in (yield from Identities(examined.prefix).behind()):
+        todo = "Nothing: the ledger sets it when it connects." if is_set else "Run what is said there."
+        checks.append(Check("sequences", "advice" if is_set else "problem", message, todo))
+    return checks or [Check("sequences", "ok", "none that this user may look at is behind its ids")]
+
+
+def _times(examined: _Installation) -> Script:
+    """Look for accounts that a wrong clock has left in the future."""
+    now_millis = time.time_ns() // 1_000_000
+    if examined.kind == "postgres":
+        now_millis = (yield Execute(f"SELECT {CLOCK}", ()))[0][0]
+    prefix = examined.prefix
+    rows: Rows = yield Execute(
+        f"SELECT account, at_millis FROM (SELECT account, at_millis FROM {prefix}accounts "  # noqa: S608
+        f"UNION ALL SELECT account, at_millis FROM {prefix}clocks) AS known WHERE at_millis > ? "
+        f"ORDER BY at_millis DESC, account LIMIT {_MOST_NAMED + 1}",
+        (now_millis + _DAY_MILLIS,),
+    )
+    if not rows:
+        return [Check("times", "ok", "no account has moved in the future")]
+    named = ", ".join(shown(row[0]) for row in rows[:_MOST_NAMED]) + (", …" if len(rows) > _MOST_NAMED else "")
+    days = (rows[0][1] - now_millis) // _DAY_MILLIS
+    found = f"accounts have moved up to {days} days in the future, so `ledger prune` is refused: {named}"
+    todo = "Set the clocks right. After the upgrade bring each back with `game-operator ledger correct-time ACCOUNT`."
+    return [Check("times", "problem", found, todo)]
+
+
+def _files(examined: _Installation) -> Iterator[Check]:
+    file = file_of(examined.url)
+    if file is None or not file.exists():
+        return
+    mode = file.stat().st_mode & 0o777
+    found = f"{file} has mode {mode:04o}"
+    if mode & _FOR_OTHERS:
+        todo = f"All players and balances are in it. While nothing has it open, run: chmod 600 {file}"
+        yield Check("file", "advice", f"{found}: others than its owner can use it, and the upgrade leaves that", todo)
+    else:
+        yield Check("file", "ok", found)
+
+
+def _ledgers_in(tables: frozenset[str]) -> list[str]:
+    """Return the prefixes that look like those of ledgers."""
+    found = []
+    for prefix in sorted(name.removesuffix("meta") for name in tables if name.endswith("meta")):
+        try:
+            check_prefix(prefix)
+        except ConfigurationError:
+            continue
+        if tables >= {f"{prefix}calls", f"{prefix}postings"}:
+            found.append(prefix)
+    return found
+
+
+_CHECKS: dict[str, Callable[[_Installation], Script]] = {
+    "rights": _rights,
+    "sources": _sources,
+    "other ledgers": _other_ledgers,
+    "table of balances": _balances,
+    "commits": _commits,
+    "sequences": _sequences,
+    "times": _times,
+}
+#: What can be said where the ledger has no tables.
+_WITHOUT_LEDGER = frozenset({"table of balances", "commits"})

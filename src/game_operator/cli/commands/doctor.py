@@ -1,0 +1,121 @@
+"""``game-operator doctor``: what is wrong with the set-up, and what to do about each finding."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from game_operator.cli.database import (
+    DATABASE,
+    PREFIX,
+    AccountsBalance,
+    AccountsKey,
+    AccountsShared,
+    AccountsTable,
+    AccountsUnit,
+    TablePrefix,
+    accounts_in,
+    address_of,
+)
+from game_operator.cli.errors import ExitCode
+from game_operator.cli.options import AsJson, BaseUrl, Deadline, OperatorId, PrivateKeyFile, environment
+from game_operator.cli.output import say, waiting, write_document
+from game_operator.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from game_operator.cli.checks.setup import Check
+
+__all__ = ["doctor"]
+
+_LOOK = {
+    "ok": ("✓", "green"),
+    "problem": ("✗", "red"),
+    "unreachable": ("✗", "red"),
+    "skipped": ("·", "dim"),
+    "advice": ("→", ""),
+}
+
+
+def doctor(
+    public_key: Annotated[
+        Path | None, typer.Option(help="The public key you registered; else the .pub.pem beside the private key.")
+    ] = None,
+    base_url: BaseUrl = None,
+    operator_id: OperatorId = None,
+    private_key: PrivateKeyFile = None,
+    deadline: Deadline = 10.0,
+    upgrade: Annotated[
+        bool,
+        typer.Option("--upgrade", help="Examine a ledger instead: what would this version refuse? It only reads."),
+    ] = False,
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help=f"With --upgrade: where the ledger is; else {DATABASE}."),
+    ] = None,
+    table_prefix: TablePrefix = PREFIX,
+    accounts_table: AccountsTable = None,
+    accounts_key: AccountsKey = None,
+    accounts_balance: AccountsBalance = None,
+    accounts_unit: AccountsUnit = None,
+    accounts_shared: AccountsShared = False,
+    as_json: AsJson = False,
+) -> int:
+    """
+    Check settings, key pair, reachability, clock and a signed call, and say what to do about each finding.
+
+    What rests on an assumption, because the specification is silent, is marked as assumed. With --upgrade: what this
+    version would refuse in an installation that runs, to be read before the first new process is started.
+    """
+    own_table = (accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
+    if upgrade:
+        from game_operator.cli.checks.upgrade import upgrade_examination
+
+        checks = upgrade_examination(address_of(database), table_prefix, accounts_in(*own_table))
+    elif database is not None or table_prefix != PREFIX or any(own_table):
+        raise ConfigurationError("--database, --table-prefix and --accounts-… are for doctor --upgrade.")
+    else:
+        from game_operator.cli.checks.setup import examination
+        from game_operator.transport.settings import checked_seconds
+
+        checked_seconds("deadline", deadline)
+        checks = examination(environment(base_url, operator_id, private_key), public_key, deadline)
+    return _report(checks, as_json=as_json)
+
+
+def _report(examined: "Iterator[Check]", *, as_json: bool) -> ExitCode:
+    checks = []
+    for check in _patiently(examined):
+        checks.append(check)
+        if not as_json:
+            _tell(check)
+    verdict = _verdict(checks)
+    if as_json:
+        write_document({"ok": verdict is ExitCode.FINE, "checks": [asdict(check) for check in checks]})
+    return verdict
+
+
+def _patiently(checks: "Iterator[Check]") -> "Iterator[Check]":
+    while True:
+        with waiting("Examining …"):
+            check = next(checks, None)
+        if check is None:
+            return
+        yield check
+
+
+def _tell(check: "Check") -> None:
+    mark, style = _LOOK[check.outcome]
+    say(f"{mark} {check.name}: {check.found}", style=style)
+    if check.todo:
+        say(f"    {'advice' if check.outcome == 'advice' else 'to do'}: {check.todo}")
+    if check.assumed:
+        say(f"    assumed: {check.assumed}", style="dim")
+
+
+def _verdict(checks: "list[Check]") -> ExitCode:
+    outcomes = {check.outcome for check in checks}
+    if "unreachable" in outcomes:
+        return ExitCode.UNREACHABLE
+    return ExitCode.SAID_NO if "problem" in outcomes else ExitCode.FINE

@@ -1,0 +1,88 @@
+"""``game-operator keygen``: the key pair that signs requests (spec §5)."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from game_operator.cli.options import PASSPHRASE, AsJson
+from game_operator.cli.output import say, show_details, waiting, write_document
+from game_operator.errors import ConfigurationError
+
+__all__ = ["keygen"]
+
+_LEAST_BITS = 2048
+# Making a longer one takes minutes, and each signature tenths of a second.
+_MOST_BITS = 8192
+
+
+def keygen(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Where the private key goes.")] = "operator.pem",
+    bits: Annotated[
+        int, typer.Option(min=_LEAST_BITS, max=_MOST_BITS, metavar="BITS", help="The length of the key.")
+    ] = _LEAST_BITS,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help=f"Protect the key with {PASSPHRASE}, or one you are asked for.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """
+    Make a key pair: the private key signs requests, the public one is registered with the provider.
+
+    An existing file is never overwritten.
+    """
+    from game_operator.cli.keys import fingerprint, write_pair
+
+    private = _file(path)
+    passphrase = _passphrase(encrypt=encrypt)
+    with waiting(f"Making an RSA key of {bits} bits …"):
+        pair = write_pair(private, bits=bits, passphrase=passphrase)
+    if as_json:
+        document = {
+            "private_key_file": str(pair.private),
+            "public_key_file": str(pair.public),
+            "public_key_pem": pair.public_pem,
+            "fingerprint_sha256": fingerprint(pair.public_key),
+            "bits": pair.public_key.key_size,
+            "encrypted": encrypt,
+        }
+        write_document(document)
+        return
+    show_details(
+        [
+            ("private key", f"{pair.private} ({'encrypted, ' if encrypt else ''}readable by you alone)"),
+            ("public key", pair.public),
+            ("SHA-256", fingerprint(pair.public_key)),
+        ]
+    )
+    say("Register this public key with the provider, and compare the SHA-256 over another channel:")
+    for line in pair.public_pem.splitlines():
+        say(line)
+
+
+def _file(path: str) -> Path:
+    """Return where the private key goes, which no directory is, and no place for a public key."""
+    # As a Path it would have lost a slash at its end.
+    is_there = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name that is too long
+    if is_there or path.endswith("/") or Path(path).name in {"", ".."}:
+        beside = path and path.rstrip("/") + "/"
+        raise ConfigurationError(f"{path!r} is a directory; name a file, such as {beside}operator.pem")
+    if path.casefold().endswith((".pub", ".pub.pem")):
+        raise ConfigurationError(f"{path!r} is named like a public key; name the private one, such as operator.pem")
+    return Path(path)
+
+
+def _passphrase(*, encrypt: bool) -> str | None:
+    given = os.environ.get(PASSPHRASE)
+    if not encrypt:
+        if given:
+            # A key in the clear would be refused later on, by every command that takes the passphrase.
+            raise ConfigurationError(f"{PASSPHRASE} is set, but --encrypt is not given. Pass --encrypt, or unset it.")
+        return None
+    if not given and not sys.stdin.isatty():
+        raise ConfigurationError(f"--encrypt needs a passphrase. Set {PASSPHRASE}, or run this at a terminal.")
+    if not given:
+        given = typer.prompt("Passphrase of the new key", hide_input=True, confirmation_prompt=True, err=True)
+    return str(given)

@@ -1,0 +1,160 @@
+"""``game-operator sandbox``: the service, played on this machine until it is stopped."""
+
+import os
+import shlex
+import threading
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from game_operator.cli.commands.profile import read_profile
+from game_operator.cli.errors import ExitCode
+from game_operator.cli.options import AsJson
+from game_operator.cli.output import say, show_details, write_document
+from game_operator.cli.stopping import STOP_SIGNALS, on_signals, when_stdin_ends
+from game_operator.cli.streams import lost_output
+from game_operator.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from game_operator.cli.key_directory import KeyDirectory
+    from game_operator.profile import Profile
+    from game_operator.sandbox import Sandbox
+
+__all__ = ["sandbox"]
+
+
+def sandbox(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen on 127.0.0.1; 0 takes a free port.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="The same seed makes the same games, bets and rounds.")] = None,
+    wallet: Annotated[
+        str | None, typer.Option(metavar="URL", help="Your wallet: rounds are played against it, by signed webhooks.")
+    ] = None,
+    operator_id: Annotated[str, typer.Option(help="The operator that is registered.")] = "acme",
+    directory: Annotated[
+        Path | None,
+        typer.Option(help="Where both sides' keys are, or are put; else a new one that goes with the sandbox."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="An address of this machine.")] = "127.0.0.1",
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Let --host be one that other machines reach; there is no password.")
+    ] = False,
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What is assumed about the service, as TOML.")
+    ] = None,
+    stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
+    as_json: AsJson = False,
+) -> int:
+    """
+    Play the service on this machine until Ctrl-C or SIGTERM: the Operator API, and a control room in the browser.
+
+    Games, bets and rounds are made up. With --wallet, rounds are played against your wallet. Keys that lie in
+    --directory are used again, so client and wallet keep working over a restart.
+    """
+    stopped = threading.Event()
+    if stop_with_stdin:
+        # Who started us holds the other end, and lets go of it even when it is killed.
+        when_stdin_ends(stopped.set)
+    from game_operator.cli.key_directory import key_directory
+
+    with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), key_directory(directory) as keys:
+        settings = {"host": host, "port": port, "seed": seed, "allow_remote": allow_remote}
+        with _sandbox(operator_id, keys, wallet, read_profile(profile), settings) as running:
+            _announce(running, keys, as_json=as_json)
+            if not as_json and _is_every_address(host):
+                say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{_port_of(running)}/")
+            if lost := lost_output():
+                # Nobody was told where it serves.
+                return ExitCode.READER_GONE if isinstance(lost, BrokenPipeError) else ExitCode.UNWRITABLE
+            stopped.wait()
+    if not as_json:
+        say("The sandbox has stopped.", error=True)
+    return ExitCode.FINE
+
+
+def _sandbox(
+    operator_id: str,
+    keys: "KeyDirectory",
+    wallet: str | None,
+    profile: "Profile",
+    settings: dict[str, Any],  # Any: as the sandbox takes them.
+) -> "Sandbox":
+    try:
+        from game_operator.control_room import ControlRoom
+        from game_operator.sandbox import Sandbox
+    except ImportError as missing:
+        problem = str(missing)
+    else:
+        return Sandbox(
+            operator_id,
+            keys.public,
+            _checked_wallet(wallet),
+            service_private_key=keys.service_private,
+            old_service_key=keys.service_old,
+            key_keeper=keys,
+            profile=profile,
+            control_room=ControlRoom,
+            **settings,
+        )
+    raise ConfigurationError(problem)
+
+
+def _is_every_address(host: str) -> bool:
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:  # A name.
+        return False
+
+
+def _port_of(running: "Sandbox") -> str:
+    return running.base_url.rpartition(":")[2]
+
+
+def _checked_wallet(url: str | None) -> str | None:
+    """Return *url* if webhooks can go there; better now than at the first round."""
+    if url is None:
+        return None
+    from game_operator.transport.settings import base_url_of
+
+    return base_url_of(url, allow_insecure_http=False, name="--wallet", example="http://127.0.0.1:8000/wallet")
+
+
+def _announce(running: "Sandbox", keys: "KeyDirectory", *, as_json: bool) -> None:
+    variables = {
+        "GAME_OPERATOR_BASE_URL": running.base_url,
+        "GAME_OPERATOR_ID": running.operator_id,
+        "GAME_OPERATOR_PRIVATE_KEY_FILE": str(keys.private),
+    }
+    if as_json:
+        document = {
+            "base_url": running.base_url,
+            "operator_id": running.operator_id,
+            "control_room": f"{running.base_url}/",
+            "private_key_file": str(keys.private),
+            "public_key_file": str(keys.public),
+            "service_private_key_file": str(keys.service_private),
+            "service_public_key_file": str(keys.service_public),
+            "instance_id": running.instance_id,
+            "bet_ids": dict(running.bet_ids),
+            "round_id": running.round_id,
+            "round_no": running.round_no,
+            "environment": variables,
+            "pid": os.getpid(),
+        }
+        write_document(document)
+        return
+    say(f"The sandbox serves at {running.base_url} until Ctrl-C. Paste this where your client runs:")
+    for name, value in variables.items():
+        say(f"export {name}={shlex.quote(value)}")
+    known = [(f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items()]
+    rounds = [("round", running.round_id), ("its number", running.round_no)]
+    say("What there is to ask about, besides the games:")
+    show_details([("instance", running.instance_id), *known, *rounds])
+    say("The service and its keys:")
+    wallet = running.wallet_url or "none; --wallet URL names one to play rounds against"
+    files = [
+        ("service's public key (for your wallet)", keys.service_public),
+        ("your public key", keys.public),
+    ]
+    show_details([("control room", f"{running.base_url}/"), ("wallet", wallet), *files])

@@ -1,0 +1,355 @@
+"""``game-operator storm``: many bets with faults against a wallet, and an audit of every one."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from game_operator.cli.commands.profile import read_profile
+from game_operator.cli.database import (
+    DATABASE,
+    PREFIX,
+    AccountsBalance,
+    AccountsKey,
+    AccountsShared,
+    AccountsTable,
+    AccountsUnit,
+    TablePrefix,
+    accounts_in,
+    check_elsewhere,
+    file_of,
+)
+from game_operator.cli.errors import ExitCode
+from game_operator.cli.options import AsJson
+from game_operator.cli.output import error_console, say
+from game_operator.cli.private_file import write_privately
+from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
+from game_operator.protocol.http import is_loopback
+
+if TYPE_CHECKING:
+    from game_operator.ledger import TableAccounts
+    from game_operator.provider.faults import FaultPlan
+    from game_operator.provider.keys import ServiceKeys
+    from game_operator.sandbox.storm.players import Books
+    from game_operator.sandbox.storm.report import StormProgress, StormReport
+    from game_operator.sandbox.storm.storm import Storm
+    from game_operator.sandbox.storm.trace import Trace, TraceHead
+
+__all__ = ["storm"]
+
+_BETS = 1_000
+_PLAYERS = 100
+_PLAN = "What is played"
+_PLAYERS_PANEL = "Who plays, and how it is audited"
+
+
+def storm(
+    wallet: Annotated[str, typer.Option(metavar="URL", help="The wallet: what /withdraw and the others are below.")],
+    service_key: Annotated[
+        Path, typer.Option(metavar="FILE", help="The service's private key, whose public half the wallet has.")
+    ],
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help=f"The wallet's ledger: fresh players are opened in it, and every bet is audited; else {DATABASE}.",
+            rich_help_panel=_PLAYERS_PANEL,
+        ),
+    ] = None,
+    players_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="In place of a ledger: players who hold money, an id on each line; the audit compares replies and "
+            "balances. With --accounts-table, beside the ledger.",
+            rich_help_panel=_PLAYERS_PANEL,
+        ),
+    ] = None,
+    players: Annotated[
+        int, typer.Option(min=1, help="With a ledger: how many players.", rich_help_panel=_PLAYERS_PANEL)
+    ] = _PLAYERS,
+    table_prefix: TablePrefix = PREFIX,
+    source: Annotated[
+        str, typer.Option(help="The source that the wallet keeps bets under.", rich_help_panel=_PLAYERS_PANEL)
+    ] = "",
+    accounts_table: AccountsTable = None,
+    accounts_key: AccountsKey = None,
+    accounts_balance: AccountsBalance = None,
+    accounts_unit: AccountsUnit = None,
+    accounts_shared: AccountsShared = False,
+    bets: Annotated[int, typer.Option(min=1, help="How many bets.", rich_help_panel=_PLAN)] = _BETS,
+    faults: Annotated[
+        str,
+        typer.Option(
+            metavar="all|none|NAME[=RATE|@N],…",
+            help="What goes wrong, such as reply-lost=0.05,forged=1%,reset@7.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = "all",
+    retries: Annotated[
+        str, typer.Option(metavar="none|three|ten|exponential", help="How calls are repeated.", rich_help_panel=_PLAN)
+    ] = "three",
+    seed: Annotated[
+        int | None,
+        typer.Option(help="The same seed makes the same rounds and the same faults.", rich_help_panel=_PLAN),
+    ] = None,
+    currency: Annotated[str, typer.Option(help="Which instances are played.", rich_help_panel=_PLAN)] = "EUR",
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=100, help="Calls under way at once; 1 makes the order the plan's.")
+    ] = 16,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for one call.")] = 10.0,
+    old_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The service's key before a rotation; else one is made up.")
+    ] = None,
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What is assumed about the service, as TOML.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Send a trace again, in its order; it brings its own plan.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where a failing storm writes its trace; else storm-SEED.trace.")
+    ] = None,
+    moves_money: Annotated[
+        bool, typer.Option("--moves-money", help="Needed for a wallet on another machine: its players' money moves.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """
+    Play many bets against a wallet, with all that can go wrong on the way, and audit every one.
+
+    Exit code 1 if service and wallet differ anywhere, with the first bad history in full and a trace to replay.
+    """
+    _check_address(wallet, moves_money=moves_money)
+    if replay is not None and trace is not None and replay.absolute() == trace.absolute():
+        raise ConfigurationError("--trace would overwrite the trace that --replay reads. Pass another file.")
+    from game_operator.sandbox.storm.trace import read_trace
+
+    traced = None if replay is None else read_trace(replay)
+    keys = _keys(service_key, old_key)
+    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
+    books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout, accounts, as_json)
+    if traced and ids and set(ids) != set(traced.head.opening):
+        raise ConfigurationError(
+            "--players-file names other players than the trace has. Pass the file it was made with."
+        )
+    head = traced.head if traced else _head(seed, bets, currency, faults, retries, profile, ids, players)
+    played = _storm(wallet, keys, books, head, concurrency, profile, timeout, traced)
+    place = trace or Path(f"storm-{head.seed}{'.replay' if replay else ''}.trace")
+    report = _run(played, head.bets, place)
+    from game_operator.cli.reports.storm import tell_report
+
+    written = _written(place, report.trace)
+    tell_report(report, written, as_json=as_json)
+    return ExitCode.FINE if report.passed else ExitCode.SAID_NO
+
+
+def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
+    """Play and audit; whatever ends it before that leaves the trace at *place*, if anything was sent."""
+    try:
+        with _progress(bets) as on_progress:
+            return played.run(on_progress)
+    except KeyboardInterrupt:
+        if written := _written(place, played.trace()):
+            say(f"Money has moved, and bets are open. What was sent until now is in {written}.", error=True)
+        raise
+    except (TransportError, LedgerError) as gone:
+        if not played.minutes.posts:
+            raise
+        from game_operator.cli.reports.storm_broken_off import StormBrokenOffError
+
+        raise StormBrokenOffError(gone, played.minutes, _written(place, played.trace())) from gone
+
+
+def _check_address(wallet: str, *, moves_money: bool) -> None:
+    from urllib.parse import urlsplit
+
+    try:
+        host = urlsplit(wallet).hostname or ""
+    except ValueError:
+        host = ""
+    if not host:
+        raise ConfigurationError(
+            f"--wallet {shown(wallet)} is not a valid address. Pass one like http://127.0.0.1:8000/wallet."
+        )
+    if not is_loopback(host) and not moves_money:
+        raise ConfigurationError(
+            f"{shown(host)} is another machine, and a storm moves its players' money. Pass --moves-money if that is "
+            "what you want."
+        )
+
+
+def _keys(service_key: Path, old_key: Path | None) -> "ServiceKeys":
+    try:
+        from game_operator.provider.keys import ServiceKeys
+    except ImportError as missing:
+        raise ConfigurationError(str(missing)) from None
+    return ServiceKeys(service_key, old_key)
+
+
+def _books(
+    wallet: str,
+    keys: "ServiceKeys",
+    ledger: str | None,
+    players_file: Path | None,
+    table_prefix: str,
+    source: str,
+    profile: Path | None,
+    timeout: float,
+    accounts: "TableAccounts | None",
+    as_json: bool,
+) -> "tuple[Books, tuple[str, ...]]":
+    """Return who opens and audits the players, and who they are; nobody yet if they are to be opened."""
+    from game_operator.cli.database import address_of, check_folder
+
+    try:
+        from game_operator.sandbox.storm.players import LedgerBooks, PlayersBooks, read_players
+    except ImportError as missing:
+        raise ConfigurationError(str(missing)) from None
+    if accounts is not None and players_file is None:
+        raise ConfigurationError(
+            f"Nobody could play: a storm opens no accounts in {accounts.table}, which is yours. Pass --players-file "
+            "FILE with ids of players who hold money there."
+        )
+    if ledger is not None and players_file is not None and accounts is None:
+        raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
+    if players_file is not None and accounts is None:
+        ids = tuple(read_players(players_file))
+        return PlayersBooks(wallet, keys.current, profile=read_profile(profile), timeout=timeout), ids
+    try:
+        address = address_of(ledger)
+    except ConfigurationError:
+        raise ConfigurationError(
+            f"Nobody could play: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
+            "--players-file FILE with ids of players who hold money."
+        ) from None
+    check_folder(address)
+    file = file_of(address)
+    # Opening it would make an empty one.
+    if file is not None and not file.exists():
+        raise ConfigurationError(f"There is no file {shown(str(file))}. Pass the ledger that the wallet serves from.")
+    check_elsewhere(address, table_prefix, accounts)
+    ids = () if players_file is None else tuple(read_players(players_file))
+    books = LedgerBooks(address, table_prefix=table_prefix, source=source, accounts=accounts)
+    _warn_of_source(source, books.sources(), as_json=as_json)
+    return books, ids
+
+
+def _warn_of_source(source: str, known: list[str], *, as_json: bool) -> None:
+    """Say before the first call what it registers for good, or that the audit would look in the wrong place."""
+    if not known and not as_json:
+        say(
+            "The ledger knows no source yet: this storm registers the wallet's for good. Let it be the one that goes "
+            "live, or play on a database of your own.",
+            error=True,
+        )
+    elif known and source not in known and not as_json:
+        say(
+            f"The ledger does not know the source {shown(source)}; it knows {', '.join(map(shown, known))}. Bets are "
+            "audited under --source: pass the wallet's.",
+            error=True,
+        )
+
+
+def _head(
+    seed: int | None,
+    bets: int,
+    currency: str,
+    faults: str,
+    retries: str,
+    profile: Path | None,
+    ids: tuple[str, ...],
+    players: int,
+) -> "TraceHead":
+    from game_operator.provider.faults import FaultPlan
+    from game_operator.sandbox.dealing.retries import retry_preset
+    from game_operator.sandbox.storm.storm import openings
+    from game_operator.sandbox.storm.trace import TraceHead
+
+    seed = secrets.randbelow(10**6) if seed is None else seed
+    start_millis = time.time_ns() // 1_000_000
+    return TraceHead(
+        seed=seed,
+        start_millis=start_millis,
+        bets=bets,
+        currency=currency,
+        faults=str(_of_webhooks(FaultPlan.parse(faults))),
+        retries=retry_preset(retries).name,
+        batches=read_profile(profile).deposit_batch,
+        opening=dict.fromkeys(ids, 0) or openings(players, seed, start_millis),
+    )
+
+
+def _of_webhooks(plan: "FaultPlan") -> "FaultPlan":
+    from game_operator.provider.faults import API_FAULTS
+
+    for fault in API_FAULTS:
+        if fault in plan.rates or fault in plan.nth:
+            raise ConfigurationError(
+                f"{fault} strikes calls of the Operator API, and a storm makes none. Switch it on in "
+                "`game-operator sandbox`, where your client calls."
+            )
+    return plan
+
+
+def _storm(
+    wallet: str,
+    keys: "ServiceKeys",
+    books: "Books",
+    head: "TraceHead",
+    concurrency: int,
+    profile: Path | None,
+    timeout: float,
+    traced: "Trace | None",
+) -> "Storm":
+    try:
+        from game_operator.sandbox.storm.storm import Storm
+    except ImportError as missing:
+        raise ConfigurationError(str(missing)) from None
+    return Storm(
+        wallet,
+        keys,
+        books,
+        head,
+        concurrency=concurrency,
+        profile=read_profile(profile),
+        timeout=timeout,
+        trace=traced,
+    )
+
+
+@contextmanager
+def _progress(bets: int) -> "Iterator[Callable[[StormProgress], object] | None]":
+    """Show on stderr, if that is a terminal, how far the storm is."""
+    console = error_console()
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("bets", total=bets)
+
+        def show(progress: "StormProgress") -> None:
+            rate = progress.posts / progress.seconds if progress.seconds else 0.0
+            bar.update(task, completed=min(bets, progress.bets), description=f"bets, {rate:.0f} calls/s")
+
+        yield show
+
+
+def _written(path: Path, trace: tuple[str, ...]) -> Path | None:
+    """Write the trace of a failing storm, and return where it is; None if there is none."""
+    if not trace:
+        return None
+    try:
+        write_privately(path, "".join(f"{line}\n" for line in trace))
+    except (OSError, ValueError) as failed:
+        problem = getattr(failed, "strerror", None) or failed
+        say(f"The trace could not be written to {path}: {problem}.", style="red", error=True)
+        return None
+    return path

@@ -1,0 +1,1 @@
+"""The stories of ``game-operator demo``."""

@@ -1,0 +1,1 @@
+"""How results look at a terminal."""

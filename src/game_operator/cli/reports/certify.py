@@ -1,0 +1,275 @@
+"""
+What came of a certification, for people at a terminal.
+
+Its first screen is for somebody who has never seen this project: which money is at risk, and what to change first.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from game_operator.certify.report.page import (
+    causes_that_fail,
+    groups,
+    headline,
+    is_fine,
+    meaning,
+    stopped_of,
+    undone_of,
+    untried,
+    urgency,
+)
+from game_operator.certify.report.report import Cause, Latency, Moved, Report
+from game_operator.certify.report.verdicts import Exchange, Outcome, Verdict
+from game_operator.cli.certifying.wording import GROUNDS_TOLD, by_options
+from game_operator.cli.output import say, show_rows
+from game_operator.cli.prose import tell
+from game_operator.provider.histogram import MARKS_MS, above
+from game_operator.provider.text import money
+
+__all__ = ["tell_report"]
+
+#: On the first screen, so that it is one: lines of a sentence, and mistakes that have a line of their own.
+_LINES: Final = 3
+_CAUSES: Final = 4
+#: Lines of the summary; where it has more, fewer mistakes have a line.
+_SUMMARY: Final = 4
+#: Ids that are named before a meaning, or as the whole of a line.
+_FEW, _MANY = 3, 12
+#: Of a body, in bytes; a line or two of it are shown.
+_BODY: Final = 400
+_BALANCE: Final = "/player-balance"
+_PERCENTS: Final = (50, 95, 99)
+_FILES: Final = {
+    "--html": "{file}: every exchange as a page, each with a line that sends it again.",
+    "--json-file": "{file}: the same for programs.",
+    "--junit": "{file}: the same for a CI system.",
+}
+
+
+def tell_report(report: Report, files: Mapping[str, Path]) -> None:
+    """Print *report*; *files* are those that it was written to, by their options."""
+    told = _tell_summary(report)
+    failing = causes_that_fail(report)
+    if failing:
+        _tell_first(failing, report)
+        _tell_others(failing[1:], rows=max(1, _CAUSES - max(0, told - _SUMMARY)))
+    _tell_groups(report)
+    _tell_failures(report, failing)
+    if report.failures:
+        tell(GROUNDS_TOLD, style="dim")
+    _tell_advice(report.advice)
+    _tell_skipped(report.skipped)
+    _tell_figures(report)
+    _tell_files(files, is_fine=is_fine(report))
+
+
+# The first screen.
+
+
+def _tell_summary(report: Report) -> int:
+    """Print how it ended, in so many lines as are returned."""
+    fine = is_fine(report)
+    told = tell(_verdict_in_capitals(headline(report)), style="bold green" if fine else "bold red", most=2)
+    told += tell(f"{report.url}: {_counts(report)}; {report.calls:,} calls in {report.seconds:.1f} s.", most=2)
+    if said := urgency(report):
+        told += tell(said, most=2)
+    return told + _tell_stopped(stopped_of(report)) + _tell_undone(undone_of(report))
+
+
+def _tell_stopped(verdicts: Sequence[Verdict]) -> int:
+    """Say what somebody left untried by stopping the run."""
+    if not verdicts:
+        return 0
+    was = "was" if len(verdicts) == 1 else "were"
+    return tell(f"The run was stopped, so {_ids(verdicts, _FEW)} {was} not tried to the end.", style="bold red", most=2)
+
+
+def _tell_undone(verdicts: Sequence[Verdict]) -> int:
+    """Say, in a line or two, what was supplied and did not work: nobody should take what it hides for passed."""
+    if not verdicts:
+        return 0
+    reason, *others = untried(verdicts)
+    more = f" (and {len(others)} more)" if others else ""
+    told = f"What you supplied did not work, so {_ids(verdicts, _FEW)} could not be tried{more}: {reason}"
+    return tell(told, style="bold red", most=2)
+
+
+def _verdict_in_capitals(sentence: str) -> str:
+    first, colon, rest = sentence.partition(":")
+    return f"{first.upper()}{colon}{rest}" if colon else sentence
+
+
+def _counts(report: Report) -> str:
+    number = len(report.verdicts)
+    passed = sum(verdict.outcome is Outcome.PASSED for verdict in report.verdicts)
+    counted = ((passed, "passed"), (len(report.failures), "failed"), (len(report.advice), "could be better"))
+    told = [f"{count} {what}" for count, what in (*counted, (len(report.skipped), "not tried")) if count]
+    return f"of {number} scenario{'' if number == 1 else 's'}, {', '.join(told)}"
+
+
+def _tell_first(causes: Sequence[Cause], report: Report) -> None:
+    """Say what is at risk by the first cause, how to mend it, and by which exchange it is known."""
+    first = causes[0]
+    verdict = first.verdict
+    say("")
+    risk = f"Money at risk ({verdict.weight}): " if verdict.weight.is_money else ""
+    tell(f"{risk}{meaning(first, report)}", indent="  ", style="red", most=_LINES)
+    tell(f"Change first: {first.mend}", indent="  ", style="bold", most=_LINES + 1)
+    tell(f"Seen in {_named(verdict)}: {verdict.reason}", indent="  ", most=2)
+    _tell_exchange(verdict, most=2)
+    if first.others:
+        tell(f"The same mistake fails {_ids(first.others, _MANY)} too.", first="  ", indent="  ", most=1)
+
+
+def _tell_others(causes: Sequence[Cause], *, rows: int) -> None:
+    if not causes:
+        return
+    say("Then:")
+    shown = causes if len(causes) <= rows else causes[: rows - 1]
+    for cause in shown:
+        told = f"{_ids((cause.verdict, *cause.others), _FEW)} ({cause.verdict.cost}): {cause.means}"
+        tell(told, first="  ", indent="      ", most=1)
+    if left := causes[len(shown) :]:
+        at_risk = sum(cause.verdict.weight.is_money for cause in left)
+        risk = f" ({at_risk} with money at risk)" if at_risk else ""
+        told = f"and {len(left)} more{risk}: {_ids([each.verdict for each in left], _MANY)}"
+        tell(told, first="  ", most=1)
+
+
+def _tell_exchange(verdict: Verdict, *, most: int) -> None:
+    """Print what was sent and answered, in *most* lines each; no headers, for a signature is among them."""
+    exchange = verdict.decisive or _last_call(verdict)
+    if exchange is None:
+        return
+    sent = _shortened(exchange.request_body, exchange.request_bytes)
+    tell(f"{exchange.method} {exchange.path} {sent}", first="    > ", indent="      ", most=most, anywhere=True)
+    told = exchange.problem
+    if exchange.status:
+        answered = _shortened(exchange.answer_body, len(exchange.answer_body))
+        told = f"HTTP {exchange.status}, {exchange.elapsed_ms:.0f} ms: {answered}"
+    tell(told, first="    < ", indent="      ", most=most, anywhere=True)
+
+
+def _last_call(verdict: Verdict) -> Exchange | None:
+    """Return the last call before the balance that was found wrong, where no single exchange decided."""
+    calls = (each for each in reversed(verdict.exchanges) if each.path != _BALANCE)
+    return next(calls, None)
+
+
+def _shortened(body: bytes, length: int) -> str:
+    text = body[:_BODY].decode(errors="backslashreplace")
+    return text if length <= _BODY else f"{text} … ({length:,} bytes)"
+
+
+# What follows it.
+
+
+def _tell_groups(report: Report) -> None:
+    rows = [
+        (f"{group.letter} {group.name}", group.passed, group.failed, group.advice, group.skipped)
+        for group in groups(report)
+    ]
+    headings = ("group", "passed", "failed", "advice", "not tried")
+    say("")
+    show_rows("", headings, [tuple(value or "-" for value in row) for row in rows], numbers=headings[1:])
+
+
+def _tell_failures(report: Report, causes: Iterable[Cause]) -> None:
+    """Print each failure, those of one mistake together."""
+    if not report.failures:
+        return
+    say("")
+    say("Failed:", style="bold red")
+    for cause in causes:
+        # Of one that says no more than the first, the id is enough.
+        alike = [each for each in cause.others if cause.verdict.is_unjudged and each.is_unjudged and not each.notes[1:]]
+        for verdict in (cause.verdict, *cause.others):
+            if verdict.failed and verdict not in alike:
+                _tell_failure(verdict, is_first=verdict is cause.verdict)
+        if alike:
+            tell(f"For the same reason {_ids(alike)} could not be judged.", first="  ", indent="  ")
+
+
+def _tell_failure(verdict: Verdict, *, is_first: bool) -> None:
+    tell(f"{_named(verdict)} ({verdict.cost})", indent="  ", style="bold")
+    tell(verdict.reason, first="  ", indent="  ")
+    for note in verdict.notes[1:]:
+        tell(f"Also: {note.reason}", first="  ", indent="  ")
+    _tell_exchange(verdict, most=4)
+    if is_first:
+        tell(f"It means: {verdict.means}", first="  ", indent="  ")
+        tell(f"Mended by: {verdict.mend}", first="  ", indent="  ")
+    assumed = " (assumed)" if verdict.is_assumed else ""
+    tell(f"It rests on {', '.join(verdict.rests_on)}{assumed}.", first="  ", indent="  ", style="dim")
+
+
+def _tell_advice(verdicts: Iterable[Verdict]) -> None:
+    for number, verdict in enumerate(verdicts):
+        if not number:
+            say("")
+            say("Could be better; none of it makes a wallet fail:", style="bold")
+        for note in verdict.notes:
+            tell(f"{_named(verdict)}: {note.reason}", first="  ", indent="      ")
+
+
+def _tell_skipped(verdicts: Iterable[Verdict]) -> None:
+    by_reason = untried(verdicts)
+    if not by_reason:
+        return
+    say("")
+    say("Not tried:", style="bold")
+    for reason, skipped in by_reason.items():
+        missing = skipped[0].missing
+        told = by_options(missing) if missing else reason
+        tell(f"{_ids(skipped, _MANY)}: {told}", first="  ", indent="      ", most=_LINES)
+
+
+def _tell_figures(report: Report) -> None:
+    say("")
+    if report.latency is not None and report.latency.samples_ms:
+        tell(_latency(report.latency), indent="  ")
+    for moved in report.moved:
+        tell(_moved(moved), indent="  ")
+    tell(f"All ids of this run begin with {report.run_id}.")
+
+
+def _latency(latency: Latency) -> str:
+    percentiles = ", ".join(f"p{percent} {latency.percentile_ms(percent):.0f} ms" for percent in _PERCENTS)
+    late = " and ".join(f"{count} over {mark} ms" for mark, count in _late(latency)) or f"none over {MARKS_MS[0]} ms"
+    return f"Load: {len(latency.samples_ms):,} calls, {latency.concurrency} at once: {percentiles}; {late}."
+
+
+def _late(latency: Latency) -> list[tuple[int, int]]:
+    """Return how many answers took longer than a mark, of each mark that any did."""
+    counted = ((mark, above(latency.samples_ms, mark)) for mark in MARKS_MS)
+    return [(mark, count) for mark, count in counted if count]
+
+
+def _moved(moved: Moved) -> str:
+    before, after = ("unknown" if cents is None else money(cents) for cents in (moved.before_cents, moved.after_cents))
+    if moved.difference_cents == 0:
+        return f"{moved.player_id} has {after}, as before."
+    told = f"{moved.player_id} had {before} and has {after}"
+    if moved.difference_cents is None:
+        return f"{told}. Look into the account before the next run: by the ids below, what was moved can be found."
+    return f"{told}: the wallet did not let the run put it back. Set it right before the next run."
+
+
+def _tell_files(files: Mapping[str, Path], *, is_fine: bool) -> None:
+    for option, path in files.items():
+        tell(_FILES[option].format(file=path))
+    if "--html" not in files and not is_fine:
+        tell("Pass --html report.html for a page with every exchange, each as a line that sends it again.")
+
+
+def _named(verdict: Verdict) -> str:
+    return f"{verdict.id} {verdict.title}"
+
+
+def _ids(verdicts: Iterable[Verdict], most: int | None = None) -> str:
+    """Return ids, of many the first *most*; one more is named where its place would be taken by how many there are."""
+    ids = [verdict.id for verdict in verdicts]
+    if most is None or len(ids) <= most + 1:
+        return ", ".join(ids)
+    return f"{', '.join(ids[:most])} and {len(ids) - most} more"

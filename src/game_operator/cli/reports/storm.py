@@ -1,0 +1,186 @@
+"""What came of a storm, as tables for people or as one document."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from game_operator.cli.output import say, show_details, write_document
+
+if TYPE_CHECKING:
+    from game_operator.sandbox.storm.audit import Difference
+    from game_operator.sandbox.storm.report import StormReport
+
+__all__ = ["tell_report"]
+
+_PERCENTILES: Final = (50, 90, 95, 99, 100)
+#: Upper ends of the histogram's bars, in ms; the last bar has no end.
+_BARS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
+_WIDTH: Final = 40
+#: A wallet of this package says so to instances that are none of its operator's; the storm plays made-up ones.
+_INVALID: Final = (
+    "A wallet that is set to instances= (--instances) refuses all others, and a storm plays instances of its own: "
+    "leave that setting out of the wallet under test."
+)
+_REMEDIES: Final = {
+    "INSUFFICIENT_BALANCE": "Give the players money: some hundred units each.",
+    "PLAYER_NOT_FOUND": "Open the players' accounts in the wallet that is stormed.",
+    "PLAYER_BLOCKED": "Play with players whom the wallet lets bet.",
+    "LIMIT_EXCEEDED": "Raise the limits of the players, or play with more of them.",
+}
+_MOST_TOLD: Final = 20
+
+
+def tell_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> None:
+    """Print the report; *trace* is where the trace was written, if it was."""
+    if as_json:
+        write_document(_document(report, trace))
+        return
+    _tell_figures(report)
+    _tell_histogram(report)
+    _tell_expected(report)
+    if report.mostly_invalid and not report.all_refused:
+        say(f"{_refused(report)}. {_INVALID}", style="yellow")
+    if report.never_struck:
+        names = ", ".join(report.never_struck)
+        say(
+            f"Asked for, and never struck: {names}. Play more --bets, or pass a higher rate, or a lower @N.",
+            style="yellow",
+        )
+    if report.passed:
+        apart = ", the expected differences apart" if report.expected else ""
+        say(f"Service and wallet agree on all {report.bets} bets and {report.claims} claims{apart}.", style="green")
+        return
+    _tell_differences(report)
+    if trace is not None:
+        say(
+            f"The trace is in {trace}. --replay {trace} sends it again in its order: against a fresh ledger, or with "
+            "--players-file against the wallet as it was before, with the same balances and none of these bets."
+        )
+
+
+def _tell_figures(report: "StormReport") -> None:
+    seconds = max(report.seconds, 1e-9)
+    faults = ", ".join(f"{fault} {count}" for fault, count in sorted(report.faults.items())) or "none"
+    percentiles = ", ".join(f"{_name(percent)} {report.percentile_ms(percent):.1f}" for percent in _PERCENTILES)
+    show_details(
+        [
+            ("seed", report.head.seed),
+            ("bets", f"{report.bets}, and {report.claims} claims of free bets"),
+            ("ended", ", ".join(f"{state} {count}" for state, count in sorted(report.states.items()))),
+            ("refused", _refused(report) or "none"),
+            ("calls", f"{report.posts} in {report.seconds:.1f} s, repeats and extras included"),
+            ("throughput", f"{report.bets / seconds:.0f} bets/s, {report.posts / seconds:.0f} calls/s"),
+            ("latency in ms", percentiles),
+            ("faults", faults),
+            ("repeats", report.head.retries),
+        ]
+    )
+
+
+def _refused(report: "StormReport") -> str:
+    return ", ".join(f"{code} {count}" for code, count in sorted(report.refusals.items()))
+
+
+def _remedy(report: "StormReport") -> str:
+    """Return what to do where every bet was refused, if the codes tell."""
+    told = [_REMEDIES[code] for code in report.refusals if code in _REMEDIES]
+    if report.mostly_invalid:
+        told.append(_INVALID)
+    return "".join(f" {remedy}" for remedy in told)
+
+
+def _tell_histogram(report: "StormReport") -> None:
+    counts = _histogram(report)
+    most = max((count for _, count in counts), default=0)
+    if not most:
+        return
+    say("How long answers took, in ms:")
+    for label, count in counts:
+        say(f"  {label:>7} {'█' * round(_WIDTH * count / most) or ('▏' if count else ''):<{_WIDTH}} {count}")
+
+
+def _histogram(report: "StormReport") -> list[tuple[str, int]]:
+    """Return (label, count) for each bar up to the last one that is not empty."""
+    counts = [0] * (len(_BARS_MS) + 1)
+    for latency in report.latencies_ms:
+        counts[sum(latency >= end for end in _BARS_MS)] += 1
+    labels = [f"< {end}" for end in _BARS_MS] + [f">= {_BARS_MS[-1]}"]
+    last = max((number for number, count in enumerate(counts) if count), default=-1)
+    return list(zip(labels, counts, strict=True))[: last + 1]
+
+
+def _tell_expected(report: "StormReport") -> None:
+    if not report.expected:
+        return
+    say(f"{len(report.expected)} expected differences: the service gave up a call of each, and nobody sent it again.")
+    _tell_list(report.expected)
+
+
+def _tell_differences(report: "StormReport") -> None:
+    if report.broken_off:
+        say(f"It broke off before all bets were played and audited. {report.broken_off}", style="red")
+    if report.all_refused:
+        say(f"The wallet refused every bet, so nothing was tried: {_refused(report)}.{_remedy(report)}", style="red")
+    if report.not_200:
+        say(f"{report.not_200} answers had another HTTP status than 200 (spec §4.1).", style="red")
+    if not report.differences:
+        return
+    number = len(report.differences)
+    say(f"{number} {'difference' if number == 1 else 'differences'} between service and wallet:", style="bold red")
+    _tell_list(report.differences)
+    if report.none_kept:
+        say(
+            "The ledger has none of the bets that the wallet accepted. If the wallet keeps them under a name of its "
+            "own, pass that as --source; or its tables' as --table-prefix.",
+            style="red",
+        )
+    first = next((difference for difference in report.differences if difference.history), None)
+    if first is not None:
+        say(f"The first bad history, of {first.subject}:", style="bold")
+        for line in first.history:
+            say(line)
+        if number > 1:
+            say("With --json each difference comes with its history.")
+
+
+def _tell_list(differences: "tuple[Difference, ...]") -> None:
+    for difference in differences[:_MOST_TOLD]:
+        say(f"  {difference}")
+    if len(differences) > _MOST_TOLD:
+        say(f"  … and {len(differences) - _MOST_TOLD} more")
+
+
+def _name(percent: int) -> str:
+    return "max" if percent == 100 else f"p{percent}"
+
+
+def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
+    return {
+        "passed": report.passed,
+        "seed": report.head.seed,
+        "bets": report.bets,
+        "claims": report.claims,
+        "calls": report.posts,
+        "seconds": round(report.seconds, 3),
+        "latency_ms": {_name(percent): round(report.percentile_ms(percent), 3) for percent in _PERCENTILES},
+        "histogram": [{"ms": label, "count": count} for label, count in _histogram(report)],
+        "states": dict(report.states),
+        "refusals": dict(report.refusals),
+        "faults": {str(fault): count for fault, count in report.faults.items()},
+        "never_struck": list(map(str, report.never_struck)),
+        "retries": report.head.retries,
+        "none_kept": report.none_kept,
+        "not_200": report.not_200,
+        "broken_off": report.broken_off,
+        "differences": [_told(difference) for difference in report.differences],
+        "expected_differences": [_told(difference) for difference in report.expected],
+        "trace": None if trace is None else str(trace),
+    }
+
+
+def _told(difference: "Difference") -> dict[str, object]:
+    return {
+        "subject": difference.subject,
+        "service": difference.service,
+        "wallet": difference.wallet,
+        "history": list(difference.history),
+    }

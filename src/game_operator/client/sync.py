@@ -1,0 +1,258 @@
+"""The sync client: it performs the steps of ``exchange`` over httpx, and decides nothing itself."""
+
+import ssl
+import time
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from game_operator.client.settings import (
+    DEFAULT_POLICY,
+    OnExchange,
+    call_settings,
+    checked_watcher,
+    environment_settings,
+)
+from game_operator.client.steps import JITTER, UNSET, Unset, advance, changed_settings, not_picklable, observe
+from game_operator.errors import ConfigurationError
+from game_operator.models import GameInfo, GrantAccepted
+from game_operator.protocol import operations
+from game_operator.protocol.exchange import (
+    Answer,
+    Reply,
+    Send,
+    Sign,
+    Signed,
+    Step,
+    Waited,
+    exchange,
+)
+from game_operator.protocol.operations import AnyBet, AnyRound, Operation
+from game_operator.protocol.retry import RetryPolicy
+from game_operator.signers.api import Signer
+from game_operator.signers.keys import KeySource, is_async, load_signer
+from game_operator.signers.remembered import RememberedSignatures
+from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of
+from game_operator.transport.sync import SyncHttpClient, Wire
+
+__all__ = ["OperatorClient"]
+
+T = TypeVar("T")
+
+_CLOSED = "This OperatorClient is closed. Make a new one, or close it later."
+
+
+class OperatorClient:
+    """
+    The Operator API, typed and signed (spec §4.2, §5). Threads may share one client.
+
+    Args:
+        base_url: Where the service lives, without ``/api/v0.2``; plain http only to this machine.
+        operator_id: The id the provider gave you.
+        private_key: A path, a PEM as str or bytes, an ``RSAPrivateKey``, or any ``Signer``.
+        passphrase: For an encrypted PEM.
+        timeout: Seconds for each attempt, from connecting to the last byte of the answer.
+        deadline: Seconds for the whole call, repeats and waits included; None for no bound. Both are exact on our own
+            connections. With an *http_client* of yours, connecting takes as long as your library lets it, and a
+            transport that we cannot look into is checked between pieces of the body alone.
+        retries: A ``RetryPolicy``, or how often a call is repeated.
+        http_client: Your own ``httpx.Client`` or ``httpx2.Client``, for proxies, certificates and pools of your
+            choice; it is never closed here.
+        on_exchange: Called with an ``Exchange`` after each attempt; what it raises is logged, and changes nothing.
+        ssl_context: TLS settings for a private CA or a client certificate, when *http_client* is not given.
+        trust_env: Whether proxy variables and SSL_CERT_FILE count, when *http_client* is not given.
+        read_limits: How many bytes of an answer are read.
+        allow_insecure_http: Whether plain http may go to another machine.
+
+    Raises:
+        ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is the key.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        operator_id: str,
+        private_key: KeySource,
+        *,
+        passphrase: str | bytes | None = None,
+        timeout: float = 10.0,
+        deadline: float | None = 30.0,
+        retries: RetryPolicy | int = DEFAULT_POLICY,
+        http_client: SyncHttpClient | None = None,
+        on_exchange: OnExchange | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        trust_env: bool = True,
+        read_limits: ReadLimits = DEFAULT_READ_LIMITS,
+        allow_insecure_http: bool = False,
+    ) -> None:
+        try:
+            signer = load_signer(private_key, passphrase)
+            self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
+            self._settings = call_settings(operator_id=operator_id, timeout=timeout, deadline=deadline, retries=retries)
+        finally:
+            # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
+            del base_url, operator_id, private_key, passphrase
+        if is_async(signer):
+            raise ConfigurationError("The signer's sign method is async. Use AsyncOperatorClient with it.")
+        self._signatures = RememberedSignatures(cast("Signer", signer), forever=self._settings.operator_id.encode())
+        self._wire = Wire(_CLOSED, self._base_url, http_client, ssl_context, trust_env, read_limits)
+        self._on_exchange = checked_watcher(on_exchange)
+        self._owns_wire = True
+
+    @classmethod
+    def from_env(cls, **options: Any) -> Self:
+        """
+        Return a client set up by the environment; *options* are those of the constructor.
+
+        Read are GAME_OPERATOR_BASE_URL, GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY or
+        GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE; with a *private_key* of yours, for
+        example a signer, the last three are left alone.
+
+        Raises:
+            ConfigurationError: One is missing; the message names it.
+        """
+        try:
+            return cls(**environment_settings(given=options))
+        finally:
+            del options
+
+    def fetch_games(self) -> list[GameInfo]:
+        """
+        Return all games and instances available to the operator (spec §4.2).
+
+        Raises:
+            ApiError: The service said no.
+            TransportError: The service did not answer.
+        """
+        return self._perform(operations.fetch_games(self._settings.operator_id))
+
+    def fetch_bet(self, bet_id: str) -> AnyBet:
+        """
+        Return the bet in its state, or ``BetNotFound`` (spec §2.4, §4.2).
+
+        A bet older than 90 days is not found either. ``wager`` and ``won`` are in cents.
+
+        Raises:
+            ApiError: The service said no, or *bet_id* is "", "." or "..".
+            TransportError: The service did not answer.
+        """
+        return self._perform(operations.fetch_bet(self._settings.operator_id, bet_id))
+
+    def fetch_round_bets(
+        self, *, instance_id: str, round_id: str | None = None, round_no: int | None = None
+    ) -> AnyRound:
+        """
+        Return a round with its bets, or ``RoundNotFound`` (spec §2.8, §4.2).
+
+        Given both *round_id* and *round_no*, both are sent and the service uses the id.
+
+        Raises:
+            ApiError: The service said no, or neither *round_id* nor *round_no* is given.
+            TransportError: The service did not answer.
+        """
+        operation = operations.fetch_round_bets(instance_id=instance_id, round_id=round_id, round_no=round_no)
+        return self._perform(operation)
+
+    def grant_free_bet(
+        self,
+        *,
+        player_id: str,
+        instance_id: str,
+        count: int,
+        wager_amount_cents: int,
+        expire_duration_millis: int,
+        reference_id: str,
+    ) -> GrantAccepted:
+        """
+        Grant a player *count* free bets of *wager_amount_cents* each (spec §2.2, §4.2, §8).
+
+        Every exception but ``OutcomeUnknownError`` (and a ``FreeBetRejectedError`` with ``possibly_granted``) means
+        that nothing was granted. A repeat is made with the very same bytes.
+
+        Args:
+            player_id: At most 100 characters.
+            instance_id: The game instance the free bets are for.
+            count: 1 to 50.
+            wager_amount_cents: 1 to 1,000,000.
+            expire_duration_millis: 1 to 2,592,000,000 (30 days).
+            reference_id: At most 100 characters, yours, unique for the instance.
+
+        Raises:
+            FreeBetRejectedError: The service refuses, or would: see ``error_code``.
+            OutcomeUnknownError: The free bets may or may not have been granted.
+            ApiError: The service said no in another way.
+            TransportError: The request never left.
+        """
+        return self._perform(
+            operations.grant_free_bet(
+                player_id=player_id,
+                instance_id=instance_id,
+                count=count,
+                wager_amount_cents=wager_amount_cents,
+                expire_duration_millis=expire_duration_millis,
+                reference_id=reference_id,
+            )
+        )
+
+    def with_options(
+        self,
+        *,
+        timeout: float | Unset = UNSET,
+        deadline: float | Unset | None = UNSET,
+        retries: RetryPolicy | int | Unset = UNSET,
+    ) -> Self:
+        """Return a client with other bounds over the same connections, which stay this one's to close."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._settings = changed_settings(self._settings, timeout, deadline, retries)
+        other._owns_wire = False
+        return other
+
+    def close(self) -> None:
+        """Close the connections, unless they are an ``http_client`` of yours or another client's."""
+        if self._owns_wire:
+            self._wire.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if "_settings" not in self.__dict__:
+            return object.__repr__(self)  # An error tracker shows a client whose construction failed.
+        return f"{type(self).__name__}(base_url={self._base_url!r}, operator_id={self._settings.operator_id!r})"
+
+    def __reduce__(self) -> str:
+        raise not_picklable(self)
+
+    def _perform(self, operation: Operation[T]) -> T:
+        steps = exchange(operation, self._settings, started_seconds=time.monotonic(), jitter=JITTER)
+        step = next(steps)
+        try:
+            while True:
+                try:
+                    reply = self._reply(step)
+                except BaseException as interruption:
+                    # Closed, cancelled or interrupted in the middle: what that means for a grant, exchange knows.
+                    step = steps.throw(interruption)
+                else:
+                    step = advance(steps, reply)
+        except StopIteration as finished:
+            result: T = finished.value
+            return result
+
+    def _reply(self, step: Step) -> Reply:
+        if isinstance(step, Send):
+            began = time.monotonic()
+            result = self._wire.send(step, give_up_seconds=began + step.timeout_seconds)
+            ended = time.monotonic()
+            if self._on_exchange is not None:
+                observe(self._on_exchange, step, self._base_url, result, ended - began)
+            return Answer(result, ended, time.time_ns() // 1_000_000)
+        if isinstance(step, Sign):
+            return Signed(self._signatures.sign(step.message), time.monotonic())
+        time.sleep(step.seconds)
+        return Waited(time.monotonic())

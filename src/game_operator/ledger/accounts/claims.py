@@ -1,0 +1,158 @@
+"""
+Which ledger moves the balances in a table of the operator's: one, unless they say that they share it.
+
+Two ledgers do not know each other's calls: the same bet debits through each, and both books are sound. So a ledger with
+a TableAccounts notes its prefix beside that table's name and id, in a table that all ledgers of a database share.
+"""
+
+import logging
+from collections.abc import Generator
+from typing import Any, Literal, NamedTuple
+
+from game_operator.errors import LedgerError, SchemaError
+from game_operator.ledger.accounts.interface import TableAccounts
+from game_operator.ledger.engine.script import Execute, Rows, Step
+from game_operator.ledger.engine.sources import stands_alone
+
+__all__ = ["base_tables", "check_unclaimed", "claim", "claim_joined", "owner_of"]
+
+_LOG = logging.getLogger("game_operator.ledger")
+_CLAIMS = "game_operator_balance_tables"
+
+# A view is known by the tables that it selects from, and a table by those that inherit from it or are its partitions.
+_BASE_TABLES = """
+WITH RECURSIVE based (id) AS (
+    SELECT CAST(to_regclass(?) AS oid)
+    UNION
+    SELECT linked.id FROM based JOIN (
+        SELECT rule.ev_class AS own, uses.refobjid AS id FROM pg_rewrite AS rule
+        JOIN pg_depend AS uses ON uses.objid = rule.oid AND uses.classid = CAST('pg_rewrite' AS regclass)
+            AND uses.refclassid = CAST('pg_class' AS regclass) WHERE rule.ev_type = '1'
+        UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
+    ) AS linked ON linked.own = based.id AND linked.id <> based.id
+)
+SELECT CAST(class.oid AS bigint), quote_ident(space.nspname) || '.' || quote_ident(class.relname)
+FROM based JOIN pg_class AS class ON class.oid = based.id AND class.relkind IN ('r', 'p')
+JOIN pg_namespace AS space ON space.oid = class.relnamespace ORDER BY 1
+"""
+
+
+class _Table(NamedTuple):
+    id: int
+    name: str
+
+
+def base_tables(kind: Literal["sqlite", "postgres"], accounts: TableAccounts) -> Generator[Step, Any, list[_Table]]:
+    """Return the tables that hold the balances of *accounts*; read only."""
+    if kind == "sqlite":
+        return [_Table(0, accounts.table.lower().removeprefix("main."))]
+    rows: Rows = yield Execute(_BASE_TABLES, (accounts.quoted_table,))
+    return [_Table(*row) for row in rows]
+
+
+def owner_of(kind: Literal["sqlite", "postgres"], table: _Table) -> Generator[Step, Any, str | None]:
+    """Return the prefix of the ledger that moves the balances in *table*, or None; read only, tables of version 2."""
+    if kind == "sqlite":
+        rows: Rows = yield Execute(f"SELECT prefix FROM {_CLAIMS} WHERE name = ?", (table.name,))  # noqa: S608
+        return rows[0][0] if rows else None
+    # A dump that is restored gives tables other ids: a row of this id counts if its name is not another table's now.
+    rows = yield Execute(
+        f"SELECT prefix FROM {_CLAIMS} WHERE name = ? "  # noqa: S608 - our own names
+        "OR (id = ? AND coalesce(CAST(CAST(to_regclass(name) AS oid) AS bigint), id) = id) ORDER BY name <> ?",
+        (table.name, table.id, table.name),
+    )
+    return rows[0][0] if rows else None
+
+
+def claim(kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
+    """
+    Note that the ledger with *prefix* moves the balances of *accounts*.
+
+    Raises:
+        SchemaError: Another ledger does, and *accounts* are not shared.
+    """
+    for table in (yield from base_tables(kind, accounts)):
+        owner = yield from owner_of(kind, table)
+        if owner is None and (yield from _may_insert(kind)):
+            insert = f"INSERT INTO {_CLAIMS} (name, id, prefix) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608
+            yield Execute(insert, (table.name, table.id, prefix))
+            owner = yield from owner_of(kind, table)
+            if owner == prefix:  # Should it share one, it is another that comes later.
+                yield Execute(f"UPDATE {prefix}meta SET value = 0 WHERE name = 'balances_shared'", ())  # noqa: S608
+        yield from _check_owner(owner, table, prefix, accounts)
+
+
+def check_unclaimed(
+    kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccounts
+) -> Generator[Step, Any, None]:
+    """Raise SchemaError if another ledger moves the balances of *accounts*, and this one has no tables yet."""
+    if accounts.shared or not (yield from _exists(kind, _CLAIMS)) or (yield from _exists(kind, f"{prefix}meta")):
+        return
+    for table in (yield from base_tables(kind, accounts)):
+        owner = yield from owner_of(kind, table)
+        if owner not in (None, prefix):
+            raise _refused(owner, table, prefix)
+
+
+def _exists(kind: Literal["sqlite", "postgres"], table: str) -> Generator[Step, Any, bool]:
+    sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    rows: Rows = yield Execute(sql if kind == "sqlite" else "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (table,))
+    return bool(rows)
+
+
+def claim_joined(
+    kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccounts
+) -> Generator[Step, Any, None]:
+    """Do the same in a transaction of the caller's, without waiting for anybody."""
+    for table in (yield from base_tables(kind, accounts)):
+        owner = yield from owner_of(kind, table)
+        if owner is None:
+            topic = f"{_CLAIMS} {table.id}"
+            if kind == "postgres" and not (yield from stands_alone(topic, prefix)):
+                raise LedgerError(
+                    f"Another ledger is about to move the balances in {table.name}, in a transaction that is open. "
+                    "Nothing was moved: repeat the call."
+                )
+            alone = "true" if kind == "sqlite" else "pg_try_advisory_xact_lock(hashtext(?), 1)"
+            yield Execute(
+                f"INSERT INTO {_CLAIMS} (name, id, prefix) "
+                f"SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS text) WHERE {alone} ON CONFLICT DO NOTHING",
+                (table.name, table.id, prefix, *(() if kind == "sqlite" else (topic,))),
+            )
+            owner = yield from owner_of(kind, table)
+        yield from _check_owner(owner, table, prefix, accounts)
+
+
+def _may_insert(kind: Literal["sqlite", "postgres"]) -> Generator[Step, Any, bool]:
+    """Return whether this user may claim; one who may only read moves nothing."""
+    if kind == "sqlite":
+        return True
+    rows: Rows = yield Execute("SELECT has_table_privilege(?, 'INSERT')", (_CLAIMS,))
+    return bool(rows[0][0])
+
+
+def _check_owner(owner: str | None, table: _Table, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
+    if owner in (None, prefix) or accounts.shared:
+        return
+    told = _told(owner, table)
+    shared: Rows = yield Execute(f"SELECT 1 FROM {prefix}meta WHERE name = 'balances_shared' AND value = 1", ())  # noqa: S608
+    if shared:
+        _LOG.warning(
+            "%s, and by that with %s too: a call that comes through both moves money twice. If that is right, pass "
+            "TableAccounts(shared=True).",
+            told,
+            prefix,
+        )
+        return
+    raise _refused(owner, table, prefix)
+
+
+def _told(owner: str | None, table: _Table) -> str:
+    return f"The balances in {table.name} are moved by the ledger with the table prefix {owner} already"
+
+
+def _refused(owner: str | None, table: _Table, prefix: str) -> SchemaError:
+    return SchemaError(
+        f"{_told(owner, table)}, and this one has {prefix}: a call that comes through both would move money twice. "
+        "Pass that table_prefix; or TableAccounts(shared=True) if two services really share these balances."
+    )

@@ -1,0 +1,124 @@
+"""Addresses of databases: what libpq is given, and what a message may show of one. A password is never shown."""
+
+import re
+from importlib import import_module
+from pathlib import PurePath
+from urllib.parse import unquote
+
+from game_operator.errors import ConfigurationError, shown
+
+__all__ = [
+    "address_of",
+    "check_psycopg",
+    "checked_url",
+    "is_postgres",
+    "shown_address",
+    "unknown_database",
+    "unreadable",
+    "without_password",
+]
+
+_SECRET_PARAMETER = re.compile(r"([?&](?:ssl)?password=)([^&]*)", re.IGNORECASE)
+_HIDDEN = "***"
+#: Without any of these there is no password: neither in an address nor in libpq's "host=db password=…".
+_SECRET_SIGNS = frozenset(":@=? ")
+
+
+def checked_url(url: object) -> str:
+    """
+    Return *url*, the address of a ledger.
+
+    Raises:
+        TypeError: It is not a str.
+        ConfigurationError: It is empty.
+    """
+    if not isinstance(url, str):
+        advice = "sqlite:///wallet.db or postgresql://user:password@host:5432/database"
+        if isinstance(url, PurePath):
+            advice = shown(f"sqlite:///{url}")
+        raise TypeError(f"url must be a str, not {type(url).__name__}. Pass {advice}.")
+    if not url.strip():
+        raise ConfigurationError(
+            f"The ledger's address is {shown(url)}, which is empty. Pass sqlite:///wallet.db or "
+            "postgresql://user:password@host:5432/database. If it comes from the environment, check that the variable "
+            "is set."
+        )
+    return url
+
+
+def is_postgres(url: str) -> bool:
+    """Return whether *url* names a PostgreSQL database; SQLAlchemy's spelling names the driver too."""
+    return url.partition("://")[0].partition("+")[0] in ("postgresql", "postgres")
+
+
+def check_psycopg() -> None:
+    """
+    Load what speaks to PostgreSQL, before the first call needs it.
+
+    Raises:
+        ConfigurationError: It is not installed; the message names the extra.
+    """
+    import_module("game_operator.ledger.postgres.store")
+
+
+def address_of(url: str) -> str:
+    """
+    Return *url* as libpq reads it.
+
+    Raises:
+        ConfigurationError: A slash or an at sign of a password was not escaped: libpq would take the rest of it for
+            the name of a host or a database, and show it.
+    """
+    rest = url.partition("://")[2]
+    place = rest.partition("?")[0]
+    userinfo, at, _ = place.partition("@")
+    # For libpq the first @ ends the password; with a slash before it there is none.
+    if place.count("@") > 1 or (at and "/" in userinfo):
+        raise unreadable()
+    return f"postgresql://{rest}"
+
+
+def unreadable() -> ConfigurationError:
+    """Return the error for an address that cannot be read. It shows nothing, for any part may be of the password."""
+    return ConfigurationError(
+        "The ledger's address cannot be read. Write postgresql://user:password@host:5432/database, and percent-encode "
+        "what is special in the password: / is %2F, ? is %3F, # is %23, @ is %40, % is %25."
+    )
+
+
+def unknown_database(url: str) -> ConfigurationError:
+    """Return the error for an address of no database that we know."""
+    if url and _SECRET_SIGNS.isdisjoint(url):  # The name of a file, most likely.
+        return ConfigurationError(
+            f"{shown(url)} is not an address of a database. For a file write {shown(f'sqlite:///{url}')[1:-1]}."
+        )
+    return ConfigurationError(
+        f"{shown(shown_address(url))} is no database we know: use sqlite:///wallet.db or postgresql://…"
+    )
+
+
+def shown_address(url: str) -> str:
+    """Return *url* without its password."""
+    scheme, colons, rest = url.partition("://")
+    if not colons:  # Such as libpq's "host=db password=…".
+        return _HIDDEN
+    # From the last @, for a password may hold one that was not escaped.
+    userinfo, at, place = rest.rpartition("@")
+    user, colon, _ = userinfo.partition(":")
+    hidden = f"{user}{colon}{_HIDDEN if colon else ''}{at}{place}"
+    return f"{scheme}://" + _SECRET_PARAMETER.sub(rf"\1{_HIDDEN}", hidden)
+
+
+def without_password(text: str, url: str) -> str:
+    """Return *text*, such as a driver's message, without the password that stands in *url*."""
+    for secret in _passwords(url):
+        text = text.replace(secret, _HIDDEN)
+    return text
+
+
+def _passwords(url: str) -> list[str]:
+    userinfo = url.partition("://")[2].rpartition("@")[0]
+    found = [userinfo.partition(":")[2], *(match[2] for match in _SECRET_PARAMETER.finditer(url))]
+    # As written and as meant; a single letter would blot out the message, and tells nothing.
+    forms = {form for secret in found for form in (secret, unquote(secret)) if len(form) > 1}
+    return sorted(forms, key=len, reverse=True)

@@ -1,0 +1,283 @@
+"""
+Shared commits: calls that arrive while one commit is under way form the next batch.
+
+A lone call goes straight through. In a batch each call succeeds or fails alone.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from threading import Lock
+from typing import TypeAlias
+
+from game_operator.errors import LedgerUnavailableError
+from game_operator.ledger.api import Outcome
+from game_operator.ledger.engine.script import Result
+from game_operator.ledger.rules.book import Item
+
+__all__ = ["AsyncCommitQueue", "CommitQueue", "merged", "waited_too_long"]
+
+_MOST = 64
+Run = Callable[[Sequence[Item]], list[Result]]
+AsyncRun = Callable[[Sequence[Item]], Awaitable[list[Result]]]
+_Waiting: TypeAlias = "tuple[Item, asyncio.Future[Outcome]]"
+
+
+class _Ticket:
+    """A waiting call: woken when it is answered, or when it is its turn to lead a batch."""
+
+    __slots__ = ("item", "leads", "result", "turn")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.leads = False
+        self.result: Result | None = None
+        self.turn = Lock()
+        self.turn.acquire()
+
+
+class CommitQueue:
+    """Lets one caller at a time commit, for itself and for those who wait."""
+
+    def __init__(self, run: Run, *, most: int = _MOST, longest_seconds: float = -1) -> None:
+        self._run = run
+        self._most = most
+        self._longest_seconds = longest_seconds
+        self._lock = Lock()
+        self._waiting: deque[_Ticket] = deque()
+        self._led = False
+
+    def submit(self, item: Item) -> Outcome:
+        """Return the outcome of *item*, committed; raise what made it fail."""
+        ticket = _Ticket(item)
+        try:
+            self._line_up(ticket)
+            if not ticket.leads and not ticket.turn.acquire(timeout=self._longest_seconds):
+                raise waited_too_long()
+            if ticket.result is None:
+                self._lead(ticket)
+        except BaseException:  # Ctrl-C, or the wait was too long: the others go on.
+            self._leave(ticket)
+            raise
+        result = ticket.result
+        if isinstance(result, Outcome):
+            return result
+        assert result is not None
+        raise result
+
+    def _line_up(self, ticket: _Ticket) -> None:
+        with self._lock:
+            ticket.leads = not self._led
+            self._led = True
+            if not ticket.leads:
+                self._waiting.append(ticket)
+
+    def _leave(self, ticket: _Ticket) -> None:
+        with self._lock:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+        self._hand_on(ticket)
+
+    def _lead(self, ticket: _Ticket) -> None:
+        batch = [ticket]
+        try:
+            behind = self._fill(batch)
+            results = self._results(batch, behind)
+            for each, result in zip(batch, results, strict=True):
+                each.result = result
+        finally:  # Ctrl-C stops this thread alone: nobody must wait for ever.
+            for each in batch[1:]:
+                each.result = each.result or _stopped()
+            self._hand_on(ticket)
+            for each in batch[1:]:
+                each.turn.release()
+
+    def _results(self, batch: list[_Ticket], behind: list[_Ticket]) -> Sequence[Result]:
+        try:
+            return self._outcomes([each.item for each in batch])
+        except LedgerUnavailableError as unavailable:
+            # Whoever waited all the while would only wait as long again.
+            batch += self._without(behind)
+            return [unavailable] * len(batch)
+        except Exception as raised:
+            return [raised] * len(batch)
+
+    def _fill(self, batch: list[_Ticket]) -> list[_Ticket]:
+        """Add those who are committed together with the first of *batch*; return those who wait on."""
+        with self._lock:
+            while self._waiting and _share(batch[0].item, self._waiting[0].item, self._most - len(batch)):
+                batch.append(self._waiting.popleft())
+            return list(self._waiting)
+
+    def _without(self, behind: list[_Ticket]) -> list[_Ticket]:
+        """Take those *behind* who still wait out of the line."""
+        with self._lock:
+            gone = [each for each in behind if each in self._waiting]
+            for each in gone:
+                self._waiting.remove(each)
+            return gone
+
+    def _hand_on(self, ticket: _Ticket) -> None:
+        """Let the next in line lead, if *ticket* did."""
+        with self._lock:
+            if not ticket.leads:
+                return
+            ticket.leads = False
+            heir = self._waiting.popleft() if self._waiting else None
+            self._led = heir is not None
+            if heir is not None:
+                heir.leads = True
+                heir.turn.release()
+
+    def _outcomes(self, items: list[Item]) -> list[Result]:
+        try:
+            return self._run(items)
+        except LedgerUnavailableError:
+            raise
+        except Exception:
+            if len(items) == 1:
+                raise
+        # One of them fails the others: each by itself, then.
+        return list(map(self._alone, items))
+
+    def _alone(self, item: Item) -> Result:
+        try:
+            return self._run([item])[0]
+        except LedgerUnavailableError:  # For the others too.
+            raise
+        except Exception as raised:  # It is this call's own result.
+            return raised
+
+
+def merged(count: int, done: Mapping[int, Outcome], others: Sequence[Result]) -> list[Result]:
+    """Return the results of *count* items in order: those done by index, the rest from *others* in order."""
+    rest = iter(others)
+    return [done[index] if index in done else next(rest) for index in range(count)]
+
+
+def waited_too_long() -> LedgerUnavailableError:
+    """Return the error for who waits for a transaction that does not end."""
+    return LedgerUnavailableError(
+        "The ledger's transaction under way does not end: perhaps its within or may_bet waits for another thread that "
+        "uses the ledger. Repeat the call: it may be committed."
+    )
+
+
+def _stopped() -> LedgerUnavailableError:
+    return LedgerUnavailableError(
+        "The thread or task that committed this call with its own was stopped. Repeat the call: it may be committed."
+    )
+
+
+def _share(first: Item, other: Item, room: int) -> bool:
+    """Return whether *other* may join the batch of *first*; the operator's own statements commit by themselves."""
+    if room <= 0 or first.terms.within is not None or other.terms.within is not None:
+        return False
+    return first.terms.source == other.terms.source
+
+
+class AsyncCommitQueue:
+    """The same for tasks of one event loop: what arrives during a commit is committed together."""
+
+    def __init__(self, run: AsyncRun, *, most: int = _MOST) -> None:
+        self._run = run
+        self._most = most
+        self._waiting: deque[_Waiting] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def submit(self, item: Item) -> Outcome:
+        """Return the outcome of *item*, committed; raise what made it fail. Cancelled before its turn it never runs."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._worker is None or self._worker.done():
+            worker = asyncio.create_task(self._work())
+            # Cancelled with the loop, even before it begins, it leaves nobody waiting for ever.
+            worker.add_done_callback(self._ended)
+            self._worker = worker
+        return await future
+
+    async def _work(self) -> None:
+        while self._waiting:
+            await self._commit_next()
+
+    def _ended(self, worker: "asyncio.Task[None]") -> None:
+        if worker is not self._worker:  # Another has taken over.
+            return
+        self._worker = None
+        left, self._waiting = list(self._waiting), deque()
+        _answer(left, [_stopped() for _ in left])
+
+    async def _commit_next(self) -> None:
+        batch = self._taken()
+        if not batch:
+            return
+        commit = asyncio.create_task(self._results(batch, list(self._waiting)), context=batch[0][0].context)
+        for _, future in batch:
+            future.add_done_callback(lambda _: commit.cancel() if _all_gone(batch) else None)
+        try:
+            results = await commit
+        except asyncio.CancelledError:
+            worker = asyncio.current_task()
+            if _all_gone(batch) and worker is not None and not worker.cancelling():
+                return  # Nobody waited any more, so the statement was cancelled.
+            _answer(batch, [_stopped() for _ in batch])
+            raise
+        _answer(batch, results)
+
+    async def _results(self, batch: list[_Waiting], behind: list[_Waiting]) -> Sequence[Result]:
+        try:
+            return await self._outcomes([item for item, _ in batch])
+        except LedgerUnavailableError as unavailable:
+            # Whoever waited all the while would only wait as long again.
+            batch += behind
+            for _ in behind:
+                self._waiting.popleft()
+            return [unavailable] * len(batch)
+        except Exception as raised:
+            return [raised] * len(batch)
+
+    def _taken(self) -> list[_Waiting]:
+        batch: list[_Waiting] = []
+        while self._waiting:
+            item, future = self._waiting[0]
+            if not future.done() and batch and not _share(batch[0][0], item, self._most - len(batch)):
+                break
+            self._waiting.popleft()
+            if not future.done():
+                batch.append((item, future))
+        return batch
+
+    async def _outcomes(self, items: list[Item]) -> list[Result]:
+        try:
+            return await self._run(items)
+        except LedgerUnavailableError:
+            raise
+        except Exception:
+            if len(items) == 1:
+                raise
+        return [await self._alone(item) for item in items]
+
+    async def _alone(self, item: Item) -> Result:
+        try:
+            return (await self._run([item]))[0]
+        except LedgerUnavailableError:  # For the others too.
+            raise
+        except Exception as raised:  # It is this call's own result.
+            return raised
+
+
+def _all_gone(batch: Sequence[_Waiting]) -> bool:
+    """Return whether all callers of *batch* have given up."""
+    return all(future.cancelled() for _, future in batch)
+
+
+def _answer(batch: Sequence[_Waiting], results: Sequence[Result]) -> None:
+    for (_, future), result in zip(batch, results, strict=True):
+        if future.done():  # Its caller has given up; the call stands, and its repeat finds it.
+            continue
+        if isinstance(result, Outcome):
+            future.set_result(result)
+        elif isinstance(result, StopIteration):  # No future takes one.
+            future.set_exception(RuntimeError("the operator's callable raised StopIteration"))
+        else:
+            future.set_exception(result)

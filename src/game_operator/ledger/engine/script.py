@@ -1,0 +1,330 @@
+"""
+What a ledger does in one transaction, written once for all databases, sync and async, own and joined.
+
+Each script is a generator: it yields the steps it needs done (statements to execute, questions to the operator), is
+sent what came of them, and returns the result. A driver performs the steps and commits or rolls back.
+"""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from game_operator.errors import LedgerError, UnknownSourceError, shown
+from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
+from game_operator.ledger.rules.book import Book, Changes, Item, Needs
+from game_operator.models.webhooks import MovingCall, WebhookCall, WithdrawCall
+
+__all__ = [
+    "Ask",
+    "ConflictError",
+    "Dialect",
+    "Execute",
+    "Loaded",
+    "LockAccount",
+    "MoveAccount",
+    "Result",
+    "Rows",
+    "RunWithin",
+    "Script",
+    "Step",
+    "Together",
+    "answered",
+    "apply_item",
+    "apply_items",
+    "awaited_answer",
+    "drive",
+    "drive_async",
+]
+
+if TYPE_CHECKING:
+    from game_operator.ledger.accounts.interface import Accounts, AsyncAccounts
+
+T = TypeVar("T")
+#: What a driver sends back for a statement.
+Rows: TypeAlias = Sequence[Sequence[Any]]
+Result: TypeAlias = Outcome | Exception
+
+#: Rows are loaded twice at most, but for those that tell of further ones.
+_MOST_LOADS = 10
+_CODE = re.compile(r"[A-Z0-9_]{1,64}")
+#: Codes that would promise what a stored refusal cannot keep.
+_NO_REFUSAL = frozenset({"SYSTEM_ERROR", "INVALID_SIGNATURE"})
+
+
+class ConflictError(Exception):
+    """Another machine stored the same call or bet meanwhile: begin again, from what is committed now."""
+
+
+class Execute(NamedTuple):
+    """
+    A statement, with ``?`` for each parameter; the rows it returns are sent back.
+
+    With *many*, *parameters* is a list of rows, and the number of rows changed is sent back.
+    """
+
+    sql: str
+    parameters: Sequence[Any]
+    many: bool = False
+
+
+class Together(NamedTuple):
+    """Statements that need not wait for each other's rows; the rows of each are sent back."""
+
+    statements: tuple[Execute, ...]
+
+
+class Ask(NamedTuple):
+    """Ask the operator whether the player may bet; the code that refuses it, or None, is sent back."""
+
+    terms: Terms
+    call: WithdrawCall
+    account: Account
+
+
+class RunWithin(NamedTuple):
+    """Run the operator's own statements in this transaction, with its connection."""
+
+    terms: Terms
+    call: MovingCall
+    outcome: Outcome
+
+
+class LockAccount(NamedTuple):
+    """Lock an account of the operator's own with ``Accounts.lock``; its balance in cents, or None, is sent back."""
+
+    accounts: "Accounts | AsyncAccounts"
+    account: str
+
+
+class MoveAccount(NamedTuple):
+    """Move an account of the operator's own with ``Accounts.move``; the new balance in cents is sent back."""
+
+    accounts: "Accounts | AsyncAccounts"
+    account: str
+    delta_cents: int
+
+
+Step: TypeAlias = Execute | Together | Ask | RunWithin | LockAccount | MoveAccount
+
+
+class Loaded(NamedTuple):
+    """The rows a batch needs, and the clock as it was read while they were locked."""
+
+    accounts: Iterable[Account]
+    bets: Iterable[BetRecord]
+    calls: Iterable[CallRecord]
+    clock_millis: int
+
+
+class KnownSources(Protocol):
+    """The sources whose calls are taken."""
+
+    def knows(self, source: str) -> bool:
+        """Return whether calls of *source* are taken, as far as is known without looking."""
+
+    def settle(self, source: str) -> Generator[Step, Any, LedgerError | None]:
+        """Register *source* if it is the first; return the error if its calls are refused."""
+
+
+class Dialect(Protocol):
+    """How one kind of database loads and stores; one whose accounts have keys of several parts has ``key_parts``."""
+
+    @property
+    def sources(self) -> KnownSources:
+        """The sources whose calls are taken."""
+
+    def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
+        """Lock the accounts, then read bets and calls: rows of a locked account stand still."""
+
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+        """Write *changes*; raise ConflictError if any row is there already. *was* is the accounts as loaded."""
+
+
+def answered(step: Step, connection: Any) -> Any:
+    """Return what the operator's own code answers to *step*; it is given *connection*."""
+    answer = _asked(step, connection)
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise LedgerError(
+            f"The answer to {type(step).__name__} is to be awaited, and nothing awaits here: on SQLite and in a "
+            "SqlLedger, pass may_bet, within and accounts as plain functions."
+        )
+    return answer
+
+
+async def awaited_answer(step: Step, connection: Any) -> Any:
+    """Return what the operator's own code answers to *step*, awaited if it is to be."""
+    answer = _asked(step, connection)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _asked(step: Step, connection: Any) -> Any:
+    match step:
+        case Ask(terms, call, account):
+            assert terms.may_bet is not None
+            return terms.may_bet(call, account)
+        case RunWithin(terms, call, outcome):
+            assert terms.within is not None
+            return terms.within(call, outcome, connection)
+        case LockAccount(accounts, key):
+            return accounts.lock(connection, key)
+        case MoveAccount(accounts, key, delta_cents):
+            return accounts.move(connection, key, delta_cents)
+    raise AssertionError(f"{type(step).__name__} is not for the operator")
+
+
+Script: TypeAlias = Generator[Step, Any, Any]
+
+
+def apply_items(items: Sequence[Item], dialect: Dialect) -> Generator[Step, Any, list[Result]]:
+    """
+    Apply *items*, all of one source, one after another; return an outcome or an exception for each.
+
+    An item whose operator's callable raises fails alone: nothing of it is written. Of an unknown source, every call
+    but player-balance is refused; deposits and rollbacks are kept as anomalies.
+    """
+    source = items[0].terms.source
+    refused: LedgerError | None = None
+    if not dialect.sources.knows(source) and any(_needs_source(item) for item in items):
+        refused = yield from dialect.sources.settle(source)
+    needs, failed = _needs_of(items, Needs(source, key_parts=getattr(dialect, "key_parts", 1)), refused)
+    book, clock_millis = yield from _loaded_book(items, failed, needs, dialect)
+    was = dict(book.accounts)
+    if isinstance(refused, UnknownSourceError):
+        for item in items:
+            book.note_unknown_source(item.call, item.terms, clock_millis)
+    results: list[Result] = []
+    for index, item in enumerate(items):
+        results.append(failed.get(index) or (yield from apply_item(book, item, clock_millis)))
+    if book.changes:
+        yield from dialect.store(source, book.changes, was=was)
+    for item, result in zip(items, results, strict=True):
+        if item.terms.within is not None and isinstance(result, Outcome) and item.call.operation != "player-balance":
+            yield RunWithin(item.terms, item.call, result)
+    return results
+
+
+def _needs_of(items: Sequence[Item], needs: Needs, refused: LedgerError | None) -> tuple[Needs, dict[int, Exception]]:
+    failed: dict[int, Exception] = {}
+    for index, item in enumerate(items):
+        if refused is not None and _needs_source(item):
+            failed[index] = refused
+            continue
+        try:
+            needs.add(item.call, item.terms)
+        except Exception as raised:  # The operator's account_of: this item fails, the others do not.
+            failed[index] = _not_a_call(item.call) or raised
+    return needs, failed
+
+
+def _needs_source(item: Item) -> bool:
+    # What is not a call is refused as such, whatever the ledger knows of sources.
+    return getattr(item.call, "operation", "player-balance") != "player-balance"
+
+
+def _not_a_call(given: object) -> TypeError | None:
+    if isinstance(given, WebhookCall):
+        return None
+    return TypeError(
+        f"call must be a WithdrawCall, DepositCall, RollbackCall or BalanceCall, not {type(given).__name__} "
+        f"{shown(given)}. Make one, or give the body of a webhook to a WebhookReceiver."
+    )
+
+
+def _loaded_book(
+    items: Sequence[Item], failed: dict[int, Exception], needs: Needs, dialect: Dialect
+) -> Generator[Step, Any, tuple[Book, int]]:
+    """Load until all is there: a bet may tell of another account than its player's, and of its withdraw's tx_id."""
+    sound = [item for index, item in enumerate(items) if index not in failed]
+    read_again = False
+    for _ in range(_MOST_LOADS):
+        loaded = yield from dialect.load(needs)
+        book = _book_of(needs, loaded)
+        if not read_again and _is_torn(book, needs):
+            read_again = True
+            continue
+        accounts = {book.account_key(item.call, item.terms) for item in sound}
+        calls = {told for item in sound for told in book.identities_told_by_bet(item.call, item.terms)}
+        if accounts <= needs.accounts and calls <= needs.calls:
+            return book, loaded.clock_millis
+        # Rows are read again too: until its account was locked, a bet may have been settled elsewhere.
+        needs.accounts |= accounts
+        needs.calls |= calls
+    raise LedgerError("account_of answers something else each time it is asked about a call; it must answer alike.")
+
+
+def _is_torn(book: Book, needs: Needs) -> bool:
+    """
+    Return whether a call is there and its bet is not.
+
+    Bets are read before calls, and where no account is locked, since there is none, another machine may commit in
+    between. Read again both are there; or the books are damaged indeed.
+    """
+    return any(
+        call.bet_id in needs.bets
+        and call.bet_id not in book.bets
+        and (call.operation != "deposit" or call.action == "BET")  # A claim has no bet.
+        for call in book.calls.values()
+    )
+
+
+def _book_of(needs: Needs, loaded: Loaded) -> Book:
+    book = Book(needs.source, key_parts=needs.key_parts)
+    book.accounts = {account.key: account for account in loaded.accounts}
+    book.bets = {bet.bet_id: bet for bet in loaded.bets}
+    book.calls = {(call.operation, call.tx_id): call for call in loaded.calls}
+    return book
+
+
+def apply_item(book: Book, item: Item, clock_millis: int) -> Generator[Step, Any, Result]:
+    """Apply *item* to *book*; what the operator's own callables raise is returned, and nothing is noted."""
+    call, terms = item.call, item.terms
+    try:
+        account = book.asks_may_bet(call, terms)
+        refusal = None
+        if account is not None:
+            assert isinstance(call, WithdrawCall)
+            refusal = _checked((yield Ask(terms, call, account)))
+        return book.apply(call, terms, clock_millis=clock_millis, refusal=refusal)
+    except Exception as raised:  # The operator's may_bet or account_of: this item fails, the others do not.
+        return raised
+
+
+def _checked(refusal: object) -> str | None:
+    if refusal is None:
+        return None
+    if isinstance(refusal, str) and _CODE.fullmatch(refusal) and refusal not in _NO_REFUSAL:
+        return str(refusal)
+    raise LedgerError(f"may_bet answered {shown(refusal)}; it must answer None or a code of A-Z, 0-9 and _")
+
+
+def drive(script: Generator[Step, Any, T], perform: Callable[[Step], Any]) -> T:
+    """Run *script* to its end and return its result; what performing a step raises is raised in the script."""
+    try:
+        step = next(script)
+        while True:
+            try:
+                answer = perform(step)
+            except Exception as raised:  # It is the script that knows whether one item fails, or all.
+                step = script.throw(raised)
+            else:
+                step = script.send(answer)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # It is what the script returns.
+
+
+async def drive_async(script: Generator[Step, Any, T], perform: Callable[[Step], Awaitable[Any]]) -> T:
+    """Run *script* as ``drive`` does, each step awaited."""
+    try:
+        step = next(script)
+        while True:
+            try:
+                answer = await perform(step)
+            except Exception as raised:  # It is the script that knows whether one item fails, or all.
+                step = script.throw(raised)
+            else:
+                step = script.send(answer)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # It is what the script returns.

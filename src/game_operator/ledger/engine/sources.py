@@ -1,0 +1,204 @@
+"""
+Which services and environments a ledger takes calls from.
+
+One call under two sources is two calls: it debits twice, and both books are sound. So the first withdraw, deposit or
+rollback registers its source, and a call of any other is refused until somebody adds that source. Sources are never
+removed, so a process needs to see one only once.
+"""
+
+from collections.abc import Generator, Iterable
+from typing import Any, Final, Literal, NamedTuple
+
+from game_operator.errors import LedgerError, UnknownSourceError, shown
+from game_operator.ledger.engine.schema import check_writer
+from game_operator.ledger.engine.script import Dialect, Execute, Rows, Step
+from game_operator.ledger.engine.sql_text import CLOCK
+from game_operator.ledger.rules.book import Needs
+from game_operator.protocol.webhook import problem_of_id
+
+__all__ = ["Sources", "check_source_name", "refusal", "source_details", "sources_found", "stands_alone"]
+
+_MOST_CHARACTERS: Final = 256
+#: Sources that this process has inserted into an SQLite file: in a transaction of the caller's, nothing shows whether
+#: a row was committed or is the caller's own.
+_INSERTED: Final[set[tuple[str, str]]] = set()
+
+
+class SourceDetails(NamedTuple):
+    """
+    A source that a ledger knows.
+
+    Attributes:
+        name: Its name.
+        origin: ``first call``, ``found`` (by a migration) or ``added``.
+        at_millis: When it was registered.
+        open_bets: How many of its bets are OPEN, up to the limit of the question.
+    """
+
+    name: str
+    origin: str
+    at_millis: int
+    open_bets: int
+
+
+def check_source_name(name: str) -> str:
+    """Return *name* if a source can have it; raise TypeError or ValueError if not."""
+    if not isinstance(name, str):
+        raise TypeError(f"a source must be a str, not {type(name).__name__}")
+    problem = problem_of_id(name, _MOST_CHARACTERS) if name else ""
+    if problem:
+        raise ValueError(f"the name of the source {problem}, it is {shown(name)}")
+    return name
+
+
+def refusal(source: str, known: Iterable[str]) -> UnknownSourceError:
+    """Return the error for a call of *source*, which is not among the *known* ones."""
+    names = ", ".join(map(shown, known))
+    return UnknownSourceError(
+        f"The ledger does not know the source {shown(source)}; it knows {names}. The same call under another source "
+        "would move money again, so nothing was moved. If the wallet's source= is wrong, correct it. If it is a "
+        f"further service or environment, run `game-operator ledger add-source {_quoted(source)}` once."
+    )
+
+
+def _quoted(source: str) -> str:
+    return source if source.replace("-", "").replace("_", "").isalnum() else f"'{shown(source)[1:-1]}'"
+
+
+def _undecided(source: str) -> LedgerError:
+    return LedgerError(
+        f"The source {shown(source)} is not registered, and another transaction registers another one at this moment. "
+        "Nothing was moved: repeat the call."
+    )
+
+
+class Sources:
+    """The sources of the tables with a prefix; *known* are those that this process has seen committed."""
+
+    __slots__ = ("_kind", "_prefix", "joined", "known")
+
+    def __init__(self, kind: Literal["sqlite", "postgres"], prefix: str) -> None:
+        self._kind, self._prefix = kind, prefix
+        self.known: set[str] = set()
+        #: Whether the transactions are the callers', who may have registered a source in them before.
+        self.joined = False
+
+    def knows(self, source: str) -> bool:
+        """Return whether calls of *source* need no statement."""
+        return source in self.known
+
+    def load(self) -> Generator[Step, Any, list[str]]:
+        """Return all sources, the oldest first; the transaction is one that has just begun."""
+        names = yield from self._stored()
+        self.known.update(names)
+        return names
+
+    def settle(self, source: str) -> Generator[Step, Any, LedgerError | None]:
+        """Register *source* if the ledger knows none yet; return the error if its calls are refused."""
+        known = yield from self._stored()
+        if source in known:
+            if not (yield from self._may_be_rolled_back(source)):
+                self.known.add(source)
+            return None
+        if not known and self._kind == "postgres":
+            if not (yield from stands_alone(f"{self._prefix}sources", source)):
+                return _undecided(source)
+            known = yield from self._stored()  # What was committed before we looked around.
+        known = known or (yield from self._register(source))
+        return None if source in known else refusal(source, known)
+
+    def add(self, name: str, dialect: Dialect) -> Generator[Step, Any, None]:
+        """Register *name* beside the others; a known one stays as it is."""
+        yield from check_writer(self._prefix)
+        at_millis = (yield from dialect.load(Needs(""))).clock_millis
+        known: list[str] = []
+        while name not in known:  # Once more, if another first source was registered while this one waited for it.
+            yield Execute(
+                f"INSERT INTO {self._prefix}sources (name, origin, at_millis, is_first) "
+                f"SELECT CAST(? AS text), 'added', CAST(? AS bigint), {self._none_is_first} ON CONFLICT DO NOTHING",
+                (name, at_millis),
+            )
+            known = yield from self._stored()
+
+    @property
+    def _none_is_first(self) -> str:
+        return f"NOT EXISTS (SELECT 1 FROM {self._prefix}sources WHERE is_first)"  # noqa: S608 - a checked prefix
+
+    def _stored(self) -> Generator[Step, Any, list[str]]:
+        rows: Rows = yield Execute(f"SELECT name FROM {self._prefix}sources ORDER BY at_millis, name", ())  # noqa: S608
+        return [name for (name,) in rows]
+
+    def _may_be_rolled_back(self, source: str) -> Generator[Step, Any, bool]:
+        """Return whether the transaction, which is the caller's, may have registered *source* itself."""
+        if not self.joined:
+            return False
+        if self._kind == "sqlite":
+            return (self._prefix, source) in _INSERTED
+        held: Rows = yield Execute(
+            f"SELECT 1 FROM pg_locks WHERE {_OF_TOPIC} AND CAST(objid AS bigint) = {_UNSIGNED_HASH} "  # noqa: S608
+            "AND pid = pg_backend_pid()",
+            (f"{self._prefix}sources", source),
+        )
+        return bool(held)
+
+    def _register(self, source: str) -> Generator[Step, Any, list[str]]:
+        """Register *source* as the first, or the sources of calls that are there already; return those registered."""
+        # A program of version 1 may have stored calls since the migration.
+        found = yield from sources_found(self._prefix)
+        clock = CLOCK if self._kind == "postgres" else "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+        # Who registers the same source at this moment does it for us: nobody waits.
+        alone = "true" if self._kind == "sqlite" else "pg_try_advisory_xact_lock(hashtext(?), 0)"
+        topic = () if self._kind == "sqlite" else (f"{self._prefix}register",)
+        for name in found or [source]:
+            _INSERTED.add((self._prefix, name))
+            yield Execute(
+                f"INSERT INTO {self._prefix}sources (name, origin, at_millis, is_first) "
+                f"SELECT CAST(? AS text), CAST(? AS text), {clock}, {self._none_is_first} "
+                f"WHERE {alone}{'' if found else f' AND {self._none_is_first}'} ON CONFLICT DO NOTHING",
+                (name, "found" if found else "first call", *topic),
+            )
+        # Somebody may have added another one since we looked.
+        return (yield from self._stored()) or [source]
+
+
+_UNSIGNED_HASH: Final = "(CAST(hashtext(?) AS bigint) & 4294967295)"
+_OF_TOPIC: Final = (
+    f"locktype = 'advisory' AND objsubid = 2 AND CAST(classid AS bigint) = {_UNSIGNED_HASH} "  # noqa: S608
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+
+
+def stands_alone(topic: str, value: str) -> Generator[Step, Any, bool]:
+    """
+    Return whether no other transaction of PostgreSQL claims another *value* for *topic* at this moment.
+
+    Each claims first and looks around then, so that of two at least one sees the other; nobody waits. The claim ends
+    with the transaction.
+    """
+    yield Execute("SELECT pg_try_advisory_xact_lock_shared(hashtext(?), hashtext(?))", (topic, value))
+    others: Rows = yield Execute(
+        f"SELECT 1 FROM pg_locks WHERE {_OF_TOPIC} AND CAST(objid AS bigint) <> {_UNSIGNED_HASH} LIMIT 1",  # noqa: S608
+        (topic, value),
+    )
+    return not others
+
+
+def sources_found(prefix: str) -> Generator[Step, Any, list[str]]:
+    """Return the sources of the calls and bets that are there; tables of any version, and read only."""
+    rows: Rows = yield Execute(
+        f"SELECT source FROM {prefix}calls WHERE operation NOT IN ('open', 'adjust') "  # noqa: S608 - a checked prefix
+        f"UNION SELECT source FROM {prefix}bets ORDER BY source",
+        (),
+    )
+    return [source for (source,) in rows]
+
+
+def source_details(prefix: str, most_bets: int) -> Generator[Step, Any, list[SourceDetails]]:
+    """Return all sources with how many of their bets are OPEN, counted up to *most_bets*; it reads whole tables."""
+    rows: Rows = yield Execute(
+        f"SELECT name, origin, at_millis, (SELECT COUNT(*) FROM (SELECT 1 FROM {prefix}bets "  # noqa: S608 - a checked prefix
+        f"WHERE {prefix}bets.source = kept.name AND state = 'OPEN' LIMIT ?) AS few) "
+        f"FROM {prefix}sources AS kept ORDER BY at_millis, name",
+        (most_bets,),
+    )
+    return [SourceDetails(*row) for row in rows]

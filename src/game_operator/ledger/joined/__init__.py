@@ -1,0 +1,1 @@
+"""A call in the operator's own transaction."""

@@ -1,0 +1,396 @@
+"""
+A call in the transaction that the caller opened: under a savepoint, so that whatever fails leaves nothing of the call
+and does not abort the caller's transaction.
+"""
+
+import contextlib
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+
+import anyio
+
+from game_operator.errors import (
+    LedgerError,
+    LedgerUnavailableError,
+    SchemaError,
+    TransactionRequiredError,
+    UnknownSourceError,
+    shown,
+)
+from game_operator.ledger.accounts.choice import AnyDialect, Kind, dialect_for
+from game_operator.ledger.accounts.claims import claim_joined
+from game_operator.ledger.accounts.interface import AccountsSpec, TableAccounts
+from game_operator.ledger.accounts.location import mark_joined
+from game_operator.ledger.api import Outcome, watched
+from game_operator.ledger.engine.schema import VERSION, has_newest_table
+from game_operator.ledger.engine.script import (
+    ConflictError,
+    Execute,
+    Rows,
+    Step,
+    Together,
+    answered,
+    apply_items,
+    awaited_answer,
+    drive,
+    drive_async,
+)
+from game_operator.ledger.engine.sql_text import DURABLE
+from game_operator.ledger.joined.connections import (
+    AsyncCaller,
+    Caller,
+    async_caller_of,
+    caller_of,
+    failure_of,
+    sqlstates,
+)
+from game_operator.ledger.postgres.commit_doubt import SHOW_WARNINGS
+from game_operator.ledger.postgres.dialect import PostgresDialect
+from game_operator.ledger.postgres.sequences import Identities
+from game_operator.ledger.rules.book import Item
+from game_operator.ledger.sqlite.store import SqliteDialect
+from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
+
+__all__ = ["AsyncHeld", "Held", "Joiner", "asks_to_repeat"]
+
+T = TypeVar("T")
+
+#: A script to run in the caller's transaction, made anew for each attempt.
+Attempt: TypeAlias = Callable[[Kind], Generator[Step, Any, T]]
+
+_MOST_CONFLICTS = 5
+_ROLLBACK_SECONDS = 5
+
+_UNDEFINED_TABLE = "42P01"
+_NO_TRANSACTION = "25P01"
+_FAILED_TRANSACTION = "25P02"
+#: Django and SQLAlchemy refuse further statements after one that failed.
+_REFUSED_BY_LIBRARY = frozenset({"TransactionManagementError", "PendingRollbackError"})
+#: PostgreSQL has rolled back, and asks to repeat: serialization failures and deadlocks.
+_AGAIN = frozenset({"40001", "40P01"})
+#: For PostgreSQL: the commit waits for the disk, and a commit in doubt is reported.
+_SURE = f"{DURABLE}, {SHOW_WARNINGS}"
+#: What waits for the disk in SQLite: FULL and EXTRA.
+_FULL = 2
+
+
+_MAKE_TABLES = (
+    "Open a ledger on that database once, which makes them, or run the statements that SqlLedger(url, migrate=False) "
+    "lists."
+)
+#: A ledger with an address stays there, while Django's tests have a database that they make and drop.
+_FROM_DJANGO = (
+    " In a Django project make the ledger with SqlLedger.from_django(alias): it makes the tables by itself, also in "
+    "the test database of `manage.py test`."
+)
+
+
+class _Savepoint(NamedTuple):
+    """A savepoint's three statements."""
+
+    save: Execute
+    release: Execute
+    back: Execute
+
+
+def _savepoint(name: str) -> _Savepoint:
+    return _Savepoint(
+        Execute(f"SAVEPOINT {name}", ()),
+        Execute(f"RELEASE SAVEPOINT {name}", ()),
+        Execute(f"ROLLBACK TO SAVEPOINT {name}", ()),
+    )
+
+
+_APPLY = _savepoint("game_operator_apply")
+#: Of a call that is held. No other call goes back to it: that would make a failed transaction look sound.
+_HOLD = _savepoint("game_operator_hold")
+
+
+class Held(NamedTuple):
+    """A call that is applied, and whose savepoint is not given up yet."""
+
+    outcome: Outcome
+    caller: Caller
+
+    def release(self) -> None:
+        """Give up the savepoint; raise LedgerError if the transaction has failed or ended since."""
+        try:
+            self.caller.execute(*_HOLD.release[:2])
+        except Exception as failed:
+            _raise_broken(failed)
+
+
+class AsyncHeld(NamedTuple):
+    """The same in a transaction of asyncio."""
+
+    outcome: Outcome
+    caller: AsyncCaller
+
+    async def release(self) -> None:
+        """Give up the savepoint; raise LedgerError if the transaction has failed or ended since."""
+        try:
+            await self.caller.execute(*_HOLD.release[:2])
+        except Exception as failed:
+            _raise_broken(failed)
+
+
+class _TablesNotReadyError(SchemaError):
+    """The tables are missing or old where a call joins. Catch it as ``SchemaError``."""
+
+
+class Joiner:
+    """
+    Applies calls of one ledger in transactions of its callers.
+
+    Attributes:
+        make_tables: A script that makes the tables where a call did not find them; None where that is the caller's.
+    """
+
+    def __init__(
+        self, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int], *, pooler: bool | None = None
+    ) -> None:
+        self._prefix, self._accounts, self._clock_millis = prefix, accounts, clock_millis
+        if pooler is not None and not isinstance(pooler, bool):  # "false", from an environment, is true.
+            raise TypeError(f"pooler must be True, False or None, not {type(pooler).__name__} {shown(pooler)}")
+        self._pooler, self._identities = pooler, Identities(prefix)
+        self._dialects: dict[Kind, AnyDialect] = {}
+        self.make_tables: Callable[[Kind], Generator[Step, Any, None]] | None = None
+
+    def apply(self, item: Item, connection: Any) -> Outcome:
+        """Apply *item* with *connection*, whose transaction is open."""
+        caller = caller_of(connection)
+        return _watched(self._run(caller, lambda kind: self._attempt(item, kind), _APPLY, item), caller)
+
+    async def apply_async(self, item: Item, connection: Any) -> Outcome:
+        """Apply *item* with *connection* of asyncio, whose transaction is open."""
+        caller = await async_caller_of(connection)
+        return _watched(await self._run_async(caller, lambda kind: self._attempt(item, kind), _APPLY, item), caller)
+
+    def hold(self, item: Item, connection: Any) -> Held:
+        """Apply *item* as ``apply`` does, and hold its savepoint until it is released."""
+        caller = caller_of(connection)
+        return Held(self._run(caller, lambda kind: self._attempt(item, kind), _HOLD), caller)
+
+    async def hold_async(self, item: Item, connection: Any) -> AsyncHeld:
+        """Apply *item* as ``apply_async`` does, and hold its savepoint until it is released."""
+        caller = await async_caller_of(connection)
+        return AsyncHeld(await self._run_async(caller, lambda kind: self._attempt(item, kind), _HOLD), caller)
+
+    def run(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], connection: Any) -> T:
+        """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
+        return self._run(caller_of(connection), lambda kind: self._stored(script, kind), _APPLY)
+
+    async def run_async(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], connection: Any) -> T:
+        """Run a script as ``run`` does, in the open transaction of a *connection* of asyncio."""
+        caller = await async_caller_of(connection)
+        return await self._run_async(caller, lambda kind: self._stored(script, kind), _APPLY)
+
+    def _run(self, caller: Caller, attempt: Attempt[T], point: _Savepoint, item: Item | None = None) -> T:
+        caller.enter(self._pooler)
+        try:
+            return drive(self._joined(attempt, caller.kind, point, item), lambda step: self._perform(caller, step))
+        except Exception:  # The script was told, and has undone what it did.
+            raise
+        except BaseException:  # Ctrl-C in the middle; the script was not told.
+            with contextlib.suppress(Exception):
+                caller.execute(*point.back[:2])
+            raise
+
+    async def _run_async(
+        self, caller: AsyncCaller, attempt: Attempt[T], point: _Savepoint, item: Item | None = None
+    ) -> T:
+        await caller.enter(self._pooler)
+        try:
+            script = self._joined(attempt, caller.kind, point, item)
+            return await drive_async(script, lambda step: self._perform_async(caller, step))
+        except Exception:  # The script was told, and has undone what it did.
+            raise
+        except BaseException:  # Cancelled in the middle; the script was not told.
+            with contextlib.suppress(Exception), anyio.move_on_after(_ROLLBACK_SECONDS, shield=True):
+                await caller.execute(*point.back[:2])
+            raise
+
+    def _joined(self, attempt: Attempt[T], kind: Kind, point: _Savepoint, item: Item | None) -> Generator[Step, Any, T]:
+        try:
+            return (yield from _settled(attempt, kind, point, self._identities))
+        except UnknownSourceError:
+            if kind == "sqlite" and item is not None:  # No other connection can write while this one does.
+                yield from self._keep_unknown(item)
+            raise
+        except _TablesNotReadyError:
+            if self.make_tables is None:
+                raise
+            self._dialects.clear()
+            yield from _saved(self.make_tables(kind), _APPLY)
+        return (yield from _settled(attempt, kind, point, self._identities))
+
+    def _keep_unknown(self, item: Item) -> Generator[Step, Any, None]:
+        """Keep a deposit or rollback of an unknown source, should the caller commit all the same."""
+        anomaly = unknown_source(item.call, item.terms)
+        if anomaly is not None:
+            yield from store_anomaly(anomaly, item.terms.source, SqliteDialect(self._prefix, self._clock_millis))
+
+    def _attempt(self, item: Item, kind: Kind) -> Generator[Step, Any, Outcome]:
+        dialect = yield from self._begun(kind)
+        result = (yield from apply_items([item], dialect))[0]
+        if isinstance(result, Exception):
+            raise result
+        # What is applied is stored by a statement that raises it already.
+        if kind == "postgres" and not result.applied and item.call.operation != "player-balance":
+            yield Execute(f"SELECT {_SURE}", ())
+        return result
+
+    def _stored(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], kind: Kind) -> Generator[Step, Any, T]:
+        result = yield from script((yield from self._begun(kind)))
+        if kind == "postgres":
+            yield Execute(f"SELECT {_SURE}", ())
+        return result
+
+    def _begun(self, kind: Kind) -> Generator[Step, Any, AnyDialect]:
+        """Return the dialect for *kind*; on SQLite the write lock is ours, and the commit will wait for the disk."""
+        if kind == "sqlite":
+            # A write, which writes nothing: it takes the lock, so that whatever is read after it stands still.
+            yield Execute(f"UPDATE {self._prefix}meta SET value = value WHERE name = ''", ())  # noqa: S608 - a checked prefix
+            yield from _check_synchronous()
+        return (yield from self._dialect(kind))
+
+    def _dialect(self, kind: Kind) -> Generator[Step, Any, AnyDialect]:
+        """Return the dialect for *kind*; the first call of each looks at the tables, and later ones trust it."""
+        known = self._dialects.get(kind)
+        if known is None:
+            rows: Rows = yield Execute(f"SELECT value FROM {self._prefix}meta WHERE name = 'version'", ())  # noqa: S608
+            is_old = not rows or int(rows[0][0]) < VERSION
+            # After `ledger migrate --back` the tables are there, and this program may have run before.
+            if is_old and not (yield from has_newest_table(kind, self._prefix)):
+                raise _TablesNotReadyError(
+                    f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
+                )
+            # Should they be newer, this program may have run before; whether it may go on, each write asks.
+            known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis)
+            known.sources.joined = True
+            if isinstance(self._accounts, TableAccounts):
+                yield from claim_joined(kind, self._prefix, self._accounts)
+            if isinstance(known, PostgresDialect):
+                known.beside = f", {_SURE}"
+            # Until it is known to be committed, the mark is left anew.
+            if self._accounts is None or (yield from mark_joined(self._prefix, kind)):
+                self._dialects[kind] = known
+        return known
+
+    def _perform(self, caller: Caller, step: Step) -> Any:
+        try:
+            match step:
+                case Execute(sql, parameters, True):
+                    return sum(caller.execute(sql, row)[1] for row in parameters)
+                case Execute(sql, parameters):
+                    return caller.execute(sql, parameters)[0]
+                case Together(statements):
+                    return [caller.execute(each.sql, each.parameters)[0] for each in statements]
+        except Exception as failed:
+            self._raise_translated(failed)
+            raise
+        return answered(step, caller.original)
+
+    async def _perform_async(self, caller: AsyncCaller, step: Step) -> Any:
+        try:
+            match step:
+                case Execute(sql, parameters, True):
+                    return sum([(await caller.execute(sql, row))[1] for row in parameters])
+                case Execute(sql, parameters):
+                    return (await caller.execute(sql, parameters))[0]
+                case Together(statements):
+                    return [(await caller.execute(each.sql, each.parameters))[0] for each in statements]
+        except Exception as failed:
+            self._raise_translated(failed)
+            raise
+        return await awaited_answer(step, caller.original)
+
+    def _raise_translated(self, failed: Exception) -> None:
+        """Raise what only we can explain; everything else is the caller's, unchanged."""
+        states = set(sqlstates(failed))
+        if _NO_TRANSACTION in states:
+            raise TransactionRequiredError(
+                "connection= commits each statement by itself (autocommit), so the call would not be committed "
+                "together with yours: open a transaction on a connection without autocommit."
+            ) from failed
+        # The driver's own words: SQLAlchemy adds the statement, which names our tables whatever is missing.
+        told = str(getattr(failed, "orig", failed))
+        if (_UNDEFINED_TABLE in states or "no such table" in told) and self._prefix in told:
+            is_djangos = type(failed).__module__.startswith("django.")
+            raise _TablesNotReadyError(
+                f"The tables {self._prefix}* are not in the database of connection=. "
+                f"{_MAKE_TABLES}{_FROM_DJANGO * is_djangos}"
+            ) from failed
+
+
+def asks_to_repeat(failed: BaseException) -> bool:
+    """Return whether PostgreSQL has rolled back a transaction for *failed*, and asks to repeat all of it."""
+    return not _AGAIN.isdisjoint(sqlstates(failed))
+
+
+def _settled(attempt: Attempt[T], kind: Kind, point: _Savepoint, identities: Identities) -> Generator[Step, Any, T]:
+    for _ in range(_MOST_CONFLICTS):
+        try:
+            return (yield from _saved(attempt(kind), point))
+        except ConflictError:
+            continue
+        except Exception as failed:
+            table = identities.table_of(failed) if kind == "postgres" else None
+            if table is None:
+                raise
+        yield from _saved(identities.advanced(failed_table=table), _APPLY)
+    raise LedgerUnavailableError(
+        "Other machines kept storing the same call or bet. Nothing of this call was kept: roll back and repeat it."
+    )
+
+
+def _saved(script: Generator[Step, Any, T], point: _Savepoint) -> Generator[Step, Any, T]:
+    """Run *script* under a savepoint: kept, or rolled back to before it. A held one stays until it is released."""
+    yield point.save
+    try:
+        result = yield from script
+    except Exception:
+        # Should the connection be gone, what happened first is what counts.
+        with contextlib.suppress(Exception):
+            yield point.back
+            yield point.release
+        raise
+    if point is not _HOLD:
+        yield point.release
+    return result
+
+
+def _watched(outcome: Outcome, caller: Caller | AsyncCaller) -> Outcome:
+    has_failed = failure_of(caller)
+    return outcome if has_failed is None else watched(outcome, has_failed)
+
+
+def _check_synchronous() -> Generator[Step, Any, None]:
+    """Raise LedgerError if a commit of this connection would be lost with the machine's power."""
+    rows: Rows = yield Execute("PRAGMA main.synchronous", ())
+    if rows[0][0] >= _FULL:
+        return
+    rows = yield Execute("PRAGMA main.journal_mode", ())
+    if rows[0][0] == "wal":
+        raise LedgerError(
+            "This connection has PRAGMA synchronous below FULL, so a power cut would lose calls that were answered "
+            'SUCCESS. Nothing was kept. Set it right after connecting: connection.execute("PRAGMA synchronous = FULL")'
+        )
+
+
+def _raise_broken(failed: Exception) -> NoReturn:
+    """Raise what the operator's own statements have made of the transaction in which a call is held."""
+    if asks_to_repeat(failed):
+        raise failed
+    if _FAILED_TRANSACTION in sqlstates(failed) or type(failed).__name__ in _REFUSED_BY_LIBRARY:
+        raise LedgerError(
+            "after() swallowed the error of a statement, and a failed statement fails the whole transaction. Nothing "
+            "of the call is kept: its repeat is applied afresh. Let the error through, or put a statement that may "
+            "fail into a savepoint: connection.transaction() of psycopg, begin_nested() of SQLAlchemy, atomic() of "
+            "Django."
+        ) from failed
+    raise LedgerError(
+        "after() has ended the transaction by itself (commit, rollback, executescript), or swallowed the error of a "
+        "flush, after which SQLAlchemy does, or lost its connection. Whether the call was kept is unknown: its repeat "
+        "finds out. Leave commit and rollback to transaction=, and let errors through."
+    ) from failed

@@ -1,0 +1,172 @@
+"""
+What a connection of ours to PostgreSQL is: straight to the server or through a pooler, how it is set, and how it warns.
+
+Behind a pooler such as PgBouncer each transaction may run on another server connection, which other applications use
+too. So nothing is set there beyond a transaction, and no statement is prepared by name.
+"""
+
+import threading
+from collections.abc import Generator
+from hashlib import sha256
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg._preparing import Prepare, PrepareManager
+
+from game_operator.ledger.engine.connection_lending import RELEASE
+from game_operator.ledger.engine.script import Execute, Rows, Step
+from game_operator.ledger.postgres.commit_doubt import CommitDoubt
+from game_operator.ledger.postgres.sequences import Identities
+
+__all__ = ["SEARCH_PATH", "NamedByText", "Session", "greeted", "statement_name"]
+
+if TYPE_CHECKING:
+    from psycopg._queries import PostgresQuery
+
+    Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+SEARCH_PATH = "SELECT quote_literal(current_setting('search_path'))"
+_PROBE = "SELECT pg_backend_pid(), quote_literal(current_setting('search_path'))"
+#: Fails on a standby, and where a service hides the WAL.
+_TIMELINE = (
+    "SELECT CAST(system_identifier AS text), CASE WHEN NOT pg_is_in_recovery() "
+    "THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END FROM pg_control_system()"
+)
+_BEGIN_READ_COMMITTED = "BEGIN ISOLATION LEVEL READ COMMITTED"
+#: "off" and "local" do not wait for disk and standby, and "remote_apply" waits for more than we ask.
+_DURABLE = "CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END"
+
+#: The highest timeline that this process has seen of each database cluster, by its system identifier.
+_timelines: dict[str, int] = {}
+_timelines_lock = threading.Lock()
+
+
+class Session:
+    """
+    One connection as it was found on connecting.
+
+    Attributes:
+        pooled: Whether a pooler is between us and the server.
+        begin: The statements that begin a transaction.
+        doubt: What the server's notices say about a commit.
+    """
+
+    def __init__(self, patience_seconds: float, search_path: str, *, pooled: bool) -> None:
+        self.pooled = pooled
+        self.doubt = CommitDoubt()
+        self._search_path = search_path
+        self.begin = (_BEGIN_READ_COMMITTED, _settings(patience_seconds, local=True)) if pooled else ("BEGIN",)
+
+    def taken_back(self, search_path: str | None = None) -> str:
+        """Return what follows a loan: it gives up the savepoint and sets the quoted search path as it was."""
+        local = "true" if self.pooled else "false"
+        return f"{RELEASE}; SELECT set_config('search_path', {search_path or self._search_path}, {local})"
+
+
+def greeted(
+    connection: "Connection", patience_seconds: float, identities: Identities, *, pooler: bool | None
+) -> Generator[Step, Any, Session]:
+    """
+    Look at a new *connection*, which commits each statement, and set it.
+
+    Args:
+        connection: It is asked only for what it knows without a statement.
+        patience_seconds: How long a statement waits for a lock; it may run for twice as long.
+        identities: Those that are compared with their sequences.
+        pooler: Whether a pooler is between; None finds out.
+
+    Raises:
+        psycopg.OperationalError: The server is a former primary: another one has taken over since.
+    """
+    rows: Rows = yield Execute(_PROBE, ())
+    pid, search_path = rows[0]
+    pooled = connection.info.backend_pid != pid if pooler is None else pooler
+    session = Session(patience_seconds, search_path, pooled=pooled)
+    connection.add_notice_handler(session.doubt.notice)
+    if not pooled:
+        yield Execute(_settings(patience_seconds, local=False), ())
+    yield from _swallowed(_check_timeline(), connection)
+    yield from _swallowed(identities.advanced(), connection)
+    if pooled:
+        connection.prepare_threshold = None
+    else:
+        # What psycopg prepares by itself has a name of ours, too.
+        connection._prepared = NamedByText()
+        connection.prepare_threshold = 0
+    return session
+
+
+def _settings(patience_seconds: float, *, local: bool) -> str:
+    """Return the one statement that sets a connection, or with *local* a transaction."""
+    millis = max(1, int(patience_seconds * 1000))
+    settings = {
+        # All our look-ups are by key. A plan made while a table was small must not scan it once it is large.
+        "enable_seqscan": "'off'",
+        "enable_hashjoin": "'off'",
+        "enable_mergejoin": "'off'",
+        "jit": "'off'",
+        "plan_cache_mode": "'force_generic_plan'",
+        "lock_timeout": f"'{millis}'",
+        "statement_timeout": f"'{2 * millis}'",
+        "idle_in_transaction_session_timeout": f"'{6 * millis}'",
+        "synchronous_commit": _DURABLE,
+        # A commit in doubt is told by a warning.
+        "client_min_messages": "'warning'",
+        "timezone": "'UTC'",
+    }
+    if not local:
+        settings["default_transaction_isolation"] = "'read committed'"
+    until = "true" if local else "false"
+    return "SELECT " + ", ".join(f"set_config('{name}', {value}, {until})" for name, value in settings.items())
+
+
+def _swallowed(script: Generator[Step, Any, None], connection: "Connection") -> Generator[Step, Any, None]:
+    """Run *script*, and go on where the server cannot answer it: on a standby, in a service, without tables."""
+    try:
+        yield from script
+    except _FormerPrimaryError:
+        raise
+    except psycopg.Error:
+        if connection.closed:
+            raise
+
+
+class _FormerPrimaryError(psycopg.OperationalError):
+    """The server was the primary once."""
+
+
+def _check_timeline() -> Generator[Step, Any, None]:
+    """Remember the server's timeline; raise _FormerPrimaryError if it is below one that this process has seen."""
+    rows: Rows = yield Execute(_TIMELINE, ())
+    system, name = rows[0]
+    if name is None:
+        return
+    timeline = int(name, 16)
+    with _timelines_lock:
+        highest = _timelines[system] = max(timeline, _timelines.get(system, 0))
+    if timeline < highest:
+        raise _FormerPrimaryError(
+            f"the server is on timeline {timeline}, and this process has used timeline {highest} of the same database "
+            "cluster. It is a former primary that runs again, and what it stores is lost: stop it. Restart this "
+            "process if you have restored an older state on purpose"
+        )
+
+
+def statement_name(sql: bytes) -> bytes:
+    """Return a name for a prepared statement that no other text and no other connection has."""
+    return f"game_operator_{sha256(sql).hexdigest()[:16]}_{token_hex(8)}".encode()
+
+
+class NamedByText(PrepareManager):
+    """
+    Psycopg's memory of what it has prepared, with names of ours.
+
+    Psycopg counts from ``_pg3_0`` on each connection. Behind a pooler that we did not recognise, such a name can lead
+    to the statement of another connection, which runs with our parameters.
+    """
+
+    def get(self, query: "PostgresQuery", prepare: bool | None = None) -> tuple[Prepare, bytes]:
+        """Return whether to prepare *query*, and its name."""
+        what, name = super().get(query, prepare)
+        return what, statement_name(query.query) if what is Prepare.SHOULD else name

@@ -1,0 +1,1 @@
+"""What a call does, given what is known: pure."""

@@ -1,0 +1,313 @@
+"""
+A page of the books in memory: what a batch of calls needs to know, and what is to be written back.
+
+Calls are applied to it one after another, so that two calls of one batch see each other just as two transactions
+would. It is pure: a ledger loads the rows, applies, and stores ``changes``. A MemoryLedger keeps one for good.
+"""
+
+import logging
+from collections.abc import Iterable
+from contextvars import Context
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from game_operator.codes import BetState, WebhookErrorCode
+from game_operator.errors import LedgerError, shown
+from game_operator.ledger.accounts.interface import account_of_parts
+from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
+from game_operator.ledger.rules.decide import Decision, asks_may_bet, decide, identity_of
+from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall
+from game_operator.money import Cents
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import encode_call, problem_of_id
+
+__all__ = ["UNKNOWN_SOURCE", "Anomaly", "Book", "Changes", "Item", "Needs", "Posting", "body_of", "posting"]
+
+_LOG = logging.getLogger("game_operator.ledger")
+
+#: The kind of a deposit or rollback whose source the ledger does not know.
+UNKNOWN_SOURCE: Final = "unknown_source"
+
+
+class Item(NamedTuple):
+    """A call and the rules it is applied by."""
+
+    call: WebhookCall
+    terms: Terms
+    #: Of the task that asks, for the operator's own statements; None to run them in any.
+    context: Context | None = None
+
+
+class Posting(NamedTuple):
+    """One movement (docs/decisions/0015): from one account to another; None is the house."""
+
+    from_account: str | None
+    to_account: str | None
+    amount_cents: int
+    source: str
+    operation: str
+    tx_id: str
+    at_millis: int
+
+
+class Anomaly(NamedTuple):
+    """Something that a person should look at, with the body it came in."""
+
+    kind: str
+    code: str | None
+    operation: str
+    tx_id: str | None
+    bet_id: str | None
+    player_id: str | None
+    body: bytes
+    at_millis: int
+
+
+def posting(account: str, delta_cents: int, source: str, operation: str, tx_id: str, at_millis: int) -> Posting:
+    """Return the movement of *delta_cents* onto *account*, or off it when negative."""
+    from_account, to_account = (account, None) if delta_cents < 0 else (None, account)
+    return Posting(from_account, to_account, abs(delta_cents), source, operation, tx_id, at_millis)
+
+
+@dataclass(slots=True)
+class Needs:
+    """The keys of the rows that a batch may touch, all in one source; an account's key has *key_parts* parts."""
+
+    source: str
+    key_parts: int = field(default=1, kw_only=True)
+    bets: set[str] = field(default_factory=set)
+    calls: set[tuple[str, str]] = field(default_factory=set)
+    accounts: set[str] = field(default_factory=set)
+
+    def add(self, call: WebhookCall, terms: Terms) -> None:
+        """Add what *call* may touch; whatever ``account_of`` raises passes through."""
+        self.accounts.add(named_account(call, terms, self.key_parts))
+        if isinstance(call, BalanceCall):
+            return
+        if not (isinstance(call, DepositCall) and call.is_claim):
+            assert call.bet_id is not None
+            self.bets.add(call.bet_id)
+        operation, tx_id = identity_of(call, None, terms.rules)
+        self.calls.add((operation, tx_id))
+        if isinstance(call, RollbackCall):
+            self.calls.add(("withdraw", tx_id))
+
+
+def named_account(call: WebhookCall, terms: Terms, key_parts: int = 1) -> str:
+    """Return the account of the player that *call* names. Deposits of bets and rollbacks are bound by their bet."""
+    if isinstance(call, RollbackCall) or (isinstance(call, DepositCall) and not call.is_claim):
+        return call.player_id if key_parts == 1 else _player_alone(call.player_id)
+    if terms.account_of is not None:
+        return _checked_account(terms.account_of(call), key_parts)
+    if key_parts > 1:
+        raise LedgerError(
+            f"The key of an account has {key_parts} columns, and the call names a player alone: pass account_of=, "
+            f"which answers a tuple of {key_parts} texts. Nothing was stored."
+        )
+    return call.player_id
+
+
+def _checked_account(key: object, key_parts: int) -> str:
+    parts: tuple[object, ...] = key if isinstance(key, tuple) and key_parts > 1 else (key,)
+    texts = [part for part in parts if isinstance(part, str) and not problem_of_id(part, 256)]
+    # Taken for an unknown player, it would refuse the bet for good.
+    if not len(texts) == len(parts) == key_parts:
+        wanted = "a text" if key_parts == 1 else f"a tuple of {key_parts} texts"
+        raise LedgerError(f"account_of answered {shown(key)}; it must answer the key of an account, {wanted}")
+    return texts[0] if key_parts == 1 else account_of_parts(texts)
+
+
+def _player_alone(player_id: str) -> str:
+    """Return an account that does not exist, for a player whose accounts all have further parts in their keys."""
+    # A player may be called like the JSON array of somebody's key. An array of one is never an account.
+    return account_of_parts([player_id]) if player_id.startswith("[") else player_id
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch has to write."""
+
+    calls: list[CallRecord] = field(default_factory=list)
+    new_bets: dict[str, BetRecord] = field(default_factory=dict)
+    changed_bets: dict[str, BetRecord] = field(default_factory=dict)
+    accounts: dict[str, Account] = field(default_factory=dict)
+    new_accounts: dict[str, Account] = field(default_factory=dict)
+    postings: list[Posting] = field(default_factory=list)
+    anomalies: list[Anomaly] = field(default_factory=list)
+    claims: dict[str, bytes] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.calls or self.new_bets or self.changed_bets or self.anomalies)
+
+
+class Book:
+    """The rows of one source, and what has become of them."""
+
+    __slots__ = ("accounts", "bets", "calls", "changes", "key_parts", "source")
+
+    def __init__(self, source: str = "", *, key_parts: int = 1) -> None:
+        self.source = source
+        self.key_parts = key_parts
+        self.accounts: dict[str, Account] = {}
+        self.bets: dict[str, BetRecord] = {}
+        self.calls: dict[tuple[str, str], CallRecord] = {}
+        self.changes = Changes()
+
+    def account_for(self, call: WebhookCall, terms: Terms) -> Account | None:
+        """Return the account that a decision about *call* rests on, as ``decide`` asks for it."""
+        return self.accounts.get(self.account_key(call, terms))
+
+    def account_key(self, call: WebhookCall, terms: Terms) -> str:
+        """Return the key of that account."""
+        if isinstance(call, DepositCall) and call.is_claim:
+            known = self.calls.get(("deposit", call.tx_id))
+            # Not by another player's: nobody is told somebody else's balance.
+            is_own = known is not None and known.player_id == call.player_id
+            return known.account if known is not None and is_own else named_account(call, terms, self.key_parts)
+        bet = None if isinstance(call, BalanceCall) else self.bets.get(call.bet_id or "")
+        # A tombstone was left by a rollback, of which no account is known for sure.
+        if bet is not None and bet.player_id == call.player_id and bet.state is not BetState.TOMBSTONE:
+            return bet.account
+        return named_account(call, terms, self.key_parts)
+
+    def asks_may_bet(self, call: WebhookCall, terms: Terms) -> Account | None:
+        """Return the account with which the operator is to be asked about *call*, or None if there is no question."""
+        if terms.may_bet is None or call.operation != "withdraw":
+            return None
+        account, bet = self.account_for(call, terms), self.bets.get(call.bet_id)
+        known = self.calls.get(("withdraw", call.tx_id))
+        return account if asks_may_bet(call, known=known, bet=bet, account=account) else None
+
+    def identities_told_by_bet(self, call: WebhookCall, terms: Terms) -> set[tuple[str, str]]:
+        """Return the calls to know for a rollback without tx_id, once its bet has told its withdraw's."""
+        if not isinstance(call, RollbackCall) or call.tx_id is not None:
+            return set()
+        tx_id = identity_of(call, self.bets.get(call.bet_id), terms.rules)[1]
+        return {("rollback", tx_id), ("withdraw", tx_id)}
+
+    def apply(self, call: WebhookCall, terms: Terms, *, clock_millis: int, refusal: str | None = None) -> Outcome:
+        """Apply *call* to this page, note what is to be written, and return the outcome."""
+        decision = self._decide(call, terms, clock_millis, refusal)
+        if not isinstance(call, BalanceCall):
+            self._note(call, terms, decision)
+        balance_cents = None if decision.balance_cents is None else Cents(decision.balance_cents)
+        return Outcome(
+            code=decision.code,
+            balance_cents=balance_cents,
+            at_millis=decision.at_millis,
+            applied=decision.applied,
+            replayed=decision.replayed,
+            anomaly=decision.anomaly,
+        )
+
+    def note_unknown_source(self, call: WebhookCall, terms: Terms, clock_millis: int) -> None:
+        """Note a deposit or rollback that was refused because the ledger does not know its source."""
+        if isinstance(call, DepositCall | RollbackCall):
+            operation, tx_id = identity_of(call, None, terms.rules)
+            named = (operation, tx_id, call.bet_id, call.player_id)
+            code = WebhookErrorCode.SYSTEM_ERROR.value
+            self.changes.anomalies.append(Anomaly(UNKNOWN_SOURCE, code, *named, body_of(call), clock_millis))
+
+    def _decide(self, call: WebhookCall, terms: Terms, clock_millis: int, refusal: str | None) -> Decision:
+        key = self.account_key(call, terms)
+        known: CallRecord | None = None
+        bet: BetRecord | None = None
+        tx_owner: str | None = None
+        if not isinstance(call, BalanceCall):
+            bet = None if _is_claim(call) else self.bets.get(call.bet_id or "")
+            identity = identity_of(call, bet, terms.rules)
+            known = self.calls.get(identity)
+            if isinstance(call, RollbackCall):
+                owner = self.calls.get(("withdraw", identity[1]))
+                tx_owner = owner.bet_id if owner else None
+        return decide(
+            call,
+            known=known,
+            bet=bet,
+            tx_owner=tx_owner,
+            account=self.accounts.get(key),
+            account_key=key,
+            rules=terms.rules,
+            refusal=refusal,
+            clock_millis=clock_millis,
+        )
+
+    def _note(self, call: MovingCall, terms: Terms, decision: Decision) -> None:
+        # First, for it may fail: of a call that fails nothing may be noted.
+        body = body_of(call) if decision.anomaly or _is_claim(call) else b""
+        if decision.record is not None:
+            self._note_record(call, decision, decision.record, body)
+        if decision.bet is not None:
+            self._note_bet(decision.bet)
+        if decision.replayed and not _is_claim(call):
+            _log_differences(call, self.bets.get(call.bet_id or ""))
+        if decision.anomaly:
+            self._note_anomaly(call, terms.rules, decision, body)
+
+    def _note_record(self, call: MovingCall, decision: Decision, record: CallRecord, body: bytes) -> None:
+        changes = self.changes
+        for each in (record, decision.hold):
+            if each is not None:
+                self.calls[each.operation, each.tx_id] = each
+                changes.calls.append(each)
+        if _is_claim(call):
+            changes.claims[record.tx_id] = body
+        if decision.applied:
+            assert decision.balance_cents is not None
+            account = Account(record.account, decision.balance_cents, decision.at_millis)
+            self.accounts[account.key] = changes.accounts[account.key] = account
+        if decision.delta_cents:
+            changes.postings.append(_posting_of(self.source, record, decision.delta_cents))
+
+    def _note_bet(self, bet: BetRecord) -> None:
+        if self.source:
+            bet = bet._replace(source=self.source)
+        is_new = bet.bet_id not in self.bets or bet.bet_id in self.changes.new_bets
+        (self.changes.new_bets if is_new else self.changes.changed_bets)[bet.bet_id] = bet
+        self.bets[bet.bet_id] = bet
+
+    def _note_anomaly(self, call: MovingCall, rules: Profile, decision: Decision, body: bytes) -> None:
+        operation, tx_id = identity_of(call, self.bets.get(call.bet_id or ""), rules)
+        anomaly = Anomaly(
+            decision.anomaly, decision.code, operation, tx_id, call.bet_id, call.player_id, body, decision.at_millis
+        )
+        self.changes.anomalies.append(anomaly)
+        # Whatever is answered SYSTEM_ERROR here cannot mend itself.
+        level = logging.ERROR if decision.code == WebhookErrorCode.SYSTEM_ERROR else logging.INFO
+        answer, bet_id = decision.code or "SUCCESS", shown(call.bet_id)
+        _LOG.log(
+            level, "%s: a %s of bet %s was answered %s; it is kept to look at", anomaly.kind, operation, bet_id, answer
+        )
+
+
+def _is_claim(call: MovingCall) -> bool:
+    return isinstance(call, DepositCall) and bool(call.is_claim)
+
+
+def body_of(call: MovingCall) -> bytes:
+    """Return the body that is kept of *call*: as it came in, or as we would write it."""
+    return call.body or encode_call(call)
+
+
+def _posting_of(source: str, record: CallRecord, delta_cents: int) -> Posting:
+    return posting(record.account, delta_cents, source, record.operation, record.tx_id, record.at_millis)
+
+
+def _log_differences(call: MovingCall, bet: BetRecord | None) -> None:
+    """Log what a repeat tells otherwise and what is no content: round, game, instance, and amounts told beside."""
+    if bet is None or bet.state is BetState.TOMBSTONE:
+        return
+    for name, told, kept in _beside_content(call, bet):
+        if told is not None and kept is not None and told != kept:
+            what = f"a repeated {call.operation} of bet {shown(bet.bet_id)}"
+            _LOG.warning("%s has %s %s, not %s: it changes nothing", what, name, shown(told), shown(kept))
+
+
+def _beside_content(call: MovingCall, bet: BetRecord) -> Iterable[tuple[str, object, object]]:
+    for name in ("round_id", "game", "instance_id"):
+        yield name, getattr(call, name), getattr(bet, name)
+    if isinstance(call, DepositCall):
+        yield "wager", call.wager_cents, bet.wager_cents
+        yield "won", call.won_cents, bet.won_cents
+    elif isinstance(call, RollbackCall):
+        yield "amount", call.amount_cents, bet.wager_cents

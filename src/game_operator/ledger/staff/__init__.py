@@ -1,0 +1,1 @@
+"""What an operator's staff needs beside calls: books, histories, anomalies, adjustments and pruning."""

@@ -1,0 +1,253 @@
+"""Anomalies: what a person should look at, each kept once with the body it came in, and applied again on request."""
+
+import json
+from collections.abc import Collection, Generator, Iterable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import MalformedCallError, RetryRefusedError
+from game_operator.ledger.api import Terms
+from game_operator.ledger.engine.schema import check_writer
+from game_operator.ledger.engine.script import Dialect, Execute, Step
+from game_operator.ledger.engine.sources import Sources, refusal
+from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
+from game_operator.ledger.staff.queries import OF_SOURCE
+from game_operator.models.webhooks import WebhookCall
+from game_operator.protocol.webhook import read_call
+
+__all__ = [
+    "KINDS",
+    "Anomalies",
+    "AnomalyRecord",
+    "Wanted",
+    "keep_anomaly",
+    "retried",
+    "store_anomaly",
+    "unknown_source",
+]
+
+#: What can be applied again: money that may be owed. A late withdraw would debit for a bet that was never played.
+_RETRIED = frozenset({"deposit", "rollback"})
+
+
+#: What a ledger and a receiver keep (docs/ledger.md says what to do about each); a program may keep others.
+KINDS: Final = frozenset(
+    {
+        "amount_differs",
+        "balance_overflow",
+        "claim_of_unknown_player",
+        "conflicting_deposit",
+        "conflicting_rollback",
+        "conflicting_withdraw",
+        "damaged_books",
+        "deposit_after_rollback",
+        "deposit_by_other_player",
+        "deposit_of_declined_bet",
+        "deposit_of_spent_bet",
+        "early_deposit",
+        "early_rollback",
+        "foreign_instance",
+        "rollback_after_deposit",
+        "rollback_disagrees",
+        "rollback_of_another_bets_withdraw",
+        "rollback_of_undebited_bet",
+        "second_deposit",
+        "second_withdraw",
+        "sum_differs",
+        "unknown_player",
+        UNKNOWN_SOURCE,
+        "unreadable",
+        "withdraw_bytes_on_rollback",
+        "won_differs",
+    }
+)
+
+
+class AnomalyRecord(NamedTuple):
+    """
+    Something that a person should look at (docs/ledger.md says what to do about each kind).
+
+    Attributes:
+        id: Its number, in the order in which anomalies came.
+        source: The service and environment it belongs to.
+        kind: What is odd, such as ``early_deposit`` or ``unreadable``.
+        code: What the call was last answered; None for SUCCESS.
+        operation: The path it was posted to: ``deposit``, ``rollback``, ``withdraw`` or ``deposit-batch``.
+        tx_id, bet_id, player_id: As the call told, or None where it could not be read.
+        body: The body as it came in; ``b""`` once it was resolved and pruned.
+        first_at_millis, last_at_millis: When the same body came first and last.
+        seen: How often it came.
+        resolved_at_millis: When it was resolved, or None.
+    """
+
+    id: int
+    source: str
+    kind: str
+    code: str | None
+    operation: str
+    tx_id: str | None
+    bet_id: str | None
+    player_id: str | None
+    body: bytes
+    first_at_millis: int
+    last_at_millis: int
+    seen: int
+    resolved_at_millis: int | None
+
+
+class Wanted(NamedTuple):
+    """Which anomalies are asked for, as ``SqlLedger.anomalies`` has it."""
+
+    source: str | None = None
+    resolved: bool | None = False
+    since_millis: int = 0
+    until_millis: int | None = None
+    kind: str | Collection[str] | None = None
+    player_id: str | None = None
+    id_prefix: str | None = None
+
+    def conditions(self) -> list[tuple[str, tuple[object, ...]]]:
+        """Return what the rows must meet, and the parameters of each condition."""
+        kinds = [self.kind] if isinstance(self.kind, str) else list(self.kind or ())
+        prefix = self.id_prefix or ""
+        begins = "substr({0}, 1, ?) = ?"
+        of_prefix = f"({begins.format('bet_id')} OR {begins.format('tx_id')} OR {_NAMELESS})"
+        every: dict[str, tuple[object, ...] | None] = {
+            "last_at_millis >= ?": (self.since_millis,),
+            "first_at_millis < ?": None if self.until_millis is None else (self.until_millis,),
+            "resolved_at_millis IS NOT NULL": () if self.resolved is True else None,
+            "resolved_at_millis IS NULL": () if self.resolved is False else None,
+            OF_SOURCE: None if self.source is None else (self.source,),
+            f"kind IN ({', '.join('?' * len(kinds)) or 'NULL'})": None if self.kind is None else tuple(kinds),
+            f"(player_id = ? OR {_NAMELESS})": None if self.player_id is None else (self.player_id,),
+            of_prefix: (len(prefix), prefix) * 2 if prefix else None,
+        }
+        return [(condition, values) for condition, values in every.items() if values is not None]
+
+    def admits(self, record: AnomalyRecord) -> bool:
+        """Return whether a record is wanted that meets the conditions: one that was no call is asked for its body."""
+        if (record.player_id, record.bet_id, record.tx_id) != (None, None, None):
+            return True
+        named = self.player_id is None or _names(record.body, self.player_id, '"')
+        return named and (not self.id_prefix or _names(record.body, self.id_prefix))
+
+
+#: What was refused before it was a call: it names nobody but in its body.
+_NAMELESS = "(player_id IS NULL AND bet_id IS NULL AND tx_id IS NULL)"
+
+
+def _names(body: bytes, value: str, end: str = "") -> bool:
+    """Return whether a text in *body* begins with *value*, whatever its field is called; with *end* it is all of it."""
+    spellings = (json.dumps(value, ensure_ascii=ascii_only)[:-1] for ascii_only in (True, False))
+    return any(f"{spelling}{end}".encode() in body for spelling in spellings)
+
+
+def record_of(row: Any) -> AnomalyRecord:
+    """Return the anomaly in a row of its columns; some drivers give a body as a memoryview."""
+    return AnomalyRecord._make([*row[:8], bytes(row[8]), *row[9:]])
+
+
+class Anomalies:
+    """Scripts that read and resolve the anomalies in the tables with a prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        # S608: the prefix was checked; all else is a parameter.
+        self._select = f"SELECT {', '.join(AnomalyRecord._fields)} FROM {prefix}anomalies WHERE "  # noqa: S608
+        self._resolve = (
+            f"UPDATE {prefix}anomalies SET resolved_at_millis = ? WHERE id = ? AND resolved_at_millis IS NULL"  # noqa: S608
+        )
+
+    def page(self, wanted: Wanted, after: int, most: int) -> Generator[Step, Any, list[AnomalyRecord]]:
+        """Return at most *most* anomalies with ids above *after* that meet the conditions of *wanted*."""
+        conditions = [("id > ?", (after,)), *wanted.conditions()]
+        where = " AND ".join(condition for condition, _ in conditions)
+        parameters = [value for _, values in conditions for value in values]
+        rows = yield Execute(f"{self._select}{where} ORDER BY id LIMIT ?", (*parameters, most))
+        return list(map(record_of, rows))
+
+    def one(self, anomaly_id: int) -> Generator[Step, Any, AnomalyRecord]:
+        """Return an anomaly; raise RetryRefusedError if there is none."""
+        # Beyond 63 bits the drivers raise errors of their own.
+        fits = 0 < anomaly_id < 1 << 63
+        rows = (yield Execute(f"{self._select}id = ?", (anomaly_id,))) if fits else ()
+        if not rows:
+            raise RetryRefusedError(f"There is no anomaly {anomaly_id}. List them with anomalies().")
+        return record_of(rows[0])
+
+    def to_retry(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Generator[Step, Any, Item]:
+        """
+        Return the call of an anomaly as ``retried`` does.
+
+        Raises:
+            UnknownSourceError: The ledger does not know its source. To apply it would count it as seen again.
+        """
+        item = retried((yield from self.one(anomaly_id)), terms, accept_foreign=accept_foreign)
+        known = yield from Sources("sqlite", self._prefix).load()  # The same statement for every kind.
+        if known and item.terms.source not in known:
+            raise refusal(item.terms.source, known)
+        return item
+
+    def resolve(self, ids: Iterable[int], dialect: Dialect) -> Generator[Step, Any, None]:
+        """Mark anomalies as resolved now, unless they are already."""
+        yield from check_writer(self._prefix)
+        loaded = yield from dialect.load(Needs(""))
+        yield Execute(self._resolve, [(loaded.clock_millis, each) for each in ids], many=True)
+
+
+def keep_anomaly(operation: str, kind: str, body: bytes, source: str, dialect: Dialect) -> Generator[Step, Any, None]:
+    """Keep a genuine call that was refused before it was a call; the same body again is counted."""
+    code = WebhookErrorCode.INVALID_REQUEST.value
+    yield from store_anomaly(Anomaly(kind, code, operation, None, None, None, body, 0), source, dialect)
+
+
+def store_anomaly(anomaly: Anomaly, source: str, dialect: Dialect) -> Generator[Step, Any, None]:
+    """Store *anomaly* with the time it is now; the same body again is counted."""
+    loaded = yield from dialect.load(Needs(source))
+    at_now = anomaly._replace(at_millis=loaded.clock_millis)
+    yield from dialect.store(source, Changes(anomalies=[at_now]), was={})
+
+
+def unknown_source(call: WebhookCall, terms: Terms) -> Anomaly | None:
+    """Return what is kept of a call whose source the ledger does not know; None of a withdraw."""
+    book = Book(terms.source)
+    book.note_unknown_source(call, terms, 0)
+    return next(iter(book.changes.anomalies), None)
+
+
+def retried(record: AnomalyRecord, terms: Terms, *, accept_foreign: bool) -> Item:
+    """
+    Return the call of an anomaly and the terms to apply it by: the anomaly's own source, and the profile given.
+
+    Raises:
+        RetryRefusedError: It cannot be applied again, or should not be.
+    """
+    problem = _problem(record, accept_foreign=accept_foreign)
+    if problem:
+        raise RetryRefusedError(f"The anomaly {record.id} cannot be retried: {problem}")
+    try:
+        call = read_call(record.operation, record.body, terms.rules)
+    except MalformedCallError as malformed:
+        raise RetryRefusedError(
+            f"The anomaly {record.id} cannot be retried: its body cannot be read ({malformed}). Read it yourself, move "
+            "what is owed with adjust(), and mark it with resolve()."
+        ) from malformed
+    return Item(call, replace(terms, source=record.source))
+
+
+def _problem(record: AnomalyRecord, *, accept_foreign: bool) -> str:
+    if record.resolved_at_millis is not None:
+        return "it is resolved. What its call did stands in the bet's history."
+    if record.operation == "withdraw":
+        return (
+            "a withdraw would debit now for a bet that was refused then. Leave it refused, and mark it with resolve()."
+        )
+    if record.operation not in _RETRIED:
+        return f"a {record.operation} is no single deposit or rollback. Look at its body, and mark it with resolve()."
+    if record.kind == "foreign_instance" and not accept_foreign:
+        return (
+            "it names a game instance that is not yours, and crediting it would pay for another operator. If the "
+            "instance is yours after all, repeat with accept_foreign=True."
+        )
+    return ""

@@ -1,0 +1,200 @@
+"""
+Reading much: on a connection beside the ledger's, so that calls go on meanwhile.
+
+A survey reads everything from one snapshot, a listing page by page, each from a snapshot of its page: whoever looks at
+a list may take their time. A reader of SQLite's WAL never stops the writer; the file only grows until the reader is
+done. In PostgreSQL the snapshot is a REPEATABLE READ transaction that may not write.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from game_operator.errors import LedgerUnavailableError
+from game_operator.ledger.engine.address import address_of, without_password
+from game_operator.ledger.engine.script import Execute, Step, drive
+from game_operator.ledger.sqlite.store import path_of
+
+__all__ = ["Listing", "has_own_snapshot", "survey"]
+
+T = TypeVar("T")
+_PATIENCE_SECONDS = 5.0
+
+
+def has_own_snapshot(url: str) -> bool:
+    """Return whether the database at *url* can be read on a connection of its own; one in memory cannot."""
+    return not (url.startswith("sqlite:///") and path_of(url) == ":memory:")
+
+
+def survey(url: str, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    """
+    Run *script*, which only executes statements that read, from one snapshot.
+
+    Raises:
+        LedgerUnavailableError: The database cannot be reached or read.
+    """
+    with contextlib.closing(_opened(url, "survey")) as reader:
+        return reader.read(script)
+
+
+class Listing:
+    """
+    Reads the pages of one list from the database at *url*, over a connection that ``close`` gives up.
+
+    Threads may take turns, as those do that read for an event loop.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._mutex = Lock()
+        self._reader: _Reader | None = None
+        self._closed = False
+
+    def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        """
+        Run *script*, which only executes statements that read, from one snapshot.
+
+        Raises:
+            LedgerUnavailableError: The database cannot be reached or read.
+        """
+        try:
+            with self._mutex:
+                return self._read(script)
+        finally:
+            if self._closed:
+                self.close()
+
+    def close(self) -> None:
+        """Close the connection; if a thread reads with it, a task that is cancelled does not wait: the thread does."""
+        self._closed = True
+        if self._mutex.acquire(blocking=False):
+            reader, self._reader = self._reader, None
+            self._mutex.release()
+            if reader is not None:
+                reader.close()
+
+    def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            # Between two pages a server may restart. The next page does not depend on the connection.
+            with contextlib.suppress(LedgerUnavailableError):
+                return self._kept(reader, script)
+        return self._kept(_opened(self._url, "listing"), script)
+
+    def _kept(self, reader: "_Reader", script: Callable[[], Generator[Step, Any, T]]) -> T:
+        try:
+            result = reader.read(script)
+        except BaseException:
+            reader.close()
+            raise
+        self._reader = reader
+        return result
+
+
+_Use: TypeAlias = Literal["survey", "listing"]
+
+
+class _Reader(Protocol):
+    """A connection that only reads."""
+
+    def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        """Run *script* from one snapshot; LedgerUnavailableError if that cannot be done."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+def _opened(url: str, use: _Use) -> _Reader:
+    return _SqliteReader(path_of(url), use) if url.startswith("sqlite:///") else _PostgresReader(url, use)
+
+
+class _SqliteReader:
+    def __init__(self, path: str, use: _Use) -> None:
+        with self._translated():
+            # Where a file was and is no more, an empty one must not take its place: its books would be sound.
+            name = f"{Path(path).absolute().as_uri()}?mode=rw"
+            self._connection = sqlite3.connect(
+                name, timeout=_PATIENCE_SECONDS, isolation_level=None, uri=True, check_same_thread=False
+            )
+            self._connection.execute("PRAGMA query_only = ON")
+            if use == "survey":
+                self._connection.execute("PRAGMA cache_size = -131072")
+                self._connection.execute("PRAGMA threads = 2")
+
+    def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        with self._translated():
+            self._connection.execute("BEGIN")
+            try:
+                return drive(script(), self._perform)
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _perform(self, step: Step) -> Any:
+        assert isinstance(step, Execute)
+        return self._connection.execute(step.sql, step.parameters).fetchall()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as failed:
+            raise LedgerUnavailableError(f"The ledger's tables cannot be read: {failed}.") from failed
+
+
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone = 'UTC'"
+#: For the transaction alone: behind a pooler the session belongs to others as well.
+_BEGINS: dict[_Use, str] = {
+    # Whole tables are read, so what the database or the user is set to for short statements does not hold.
+    "survey": f"{_BEGIN}; SET LOCAL statement_timeout = 0; SET LOCAL work_mem = '64MB'",
+    # A page follows an index, and sorts no more than what has the same time: also where no statistics say so.
+    "listing": f"{_BEGIN}; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; "
+    "SET LOCAL enable_sort = off; SET LOCAL jit = off",
+}
+
+
+class _PostgresReader:
+    def __init__(self, url: str, use: _Use) -> None:
+        import psycopg
+
+        self._url, self._begin, self._error = url, _BEGINS[use], psycopg.Error
+        with self._translated():
+            self._connection = psycopg.connect(
+                address_of(url),
+                autocommit=True,
+                # Whatever the database, the user or the environment prefers: an id has one spelling in bytes.
+                client_encoding="utf8",
+                prepare_threshold=None,  # Behind a pooler the next page may meet another server connection.
+                connect_timeout=round(_PATIENCE_SECONDS),
+            )
+
+    def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        with self._translated():
+            self._connection.execute(self._begin, prepare=False)
+            try:
+                return drive(script(), self._perform)
+            finally:
+                self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _perform(self, step: Step) -> Any:
+        from game_operator.ledger.postgres.store import for_psycopg
+
+        assert isinstance(step, Execute)
+        return self._connection.execute(for_psycopg(step.sql), step.parameters).fetchall()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except self._error as failed:
+            reason = without_password(" ".join(str(failed).split()), self._url)[:300]
+            raise LedgerUnavailableError(f"The ledger's tables cannot be read: {reason}.") from failed

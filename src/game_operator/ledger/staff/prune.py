@@ -1,0 +1,255 @@
+"""
+Dropping old details: kept bodies and replies go, and old postings are folded into one for each account.
+
+What tells a call from a new one stays for ever, with the bet's final state and the digest of its withdraw: a captured
+claim would otherwise be paid again. The work is done in many small transactions, so that calls go on in between.
+"""
+
+from collections.abc import Callable, Generator
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeAlias
+
+from game_operator.errors import LedgerError, shown
+from game_operator.ledger.engine.schema import check_writer
+from game_operator.ledger.engine.script import Dialect, Execute, Step
+from game_operator.ledger.rules.book import Needs, posting
+
+__all__ = ["LEAST_AGE", "PAUSE_SECONDS", "Prune", "PruneReport", "Work", "age_millis"]
+
+#: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
+LEAST_AGE = timedelta(days=90)
+#: Between two batches: longer than whoever waits for SQLite's one write lock sleeps before looking again.
+PAUSE_SECONDS = 0.02
+
+_BATCH = 1_000
+#: How many rows one statement inserts.
+_ROWS = 100
+_VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
+_MOST_AHEAD = timedelta(days=1)
+_MOST_BEHIND = timedelta(days=30)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class PruneReport(NamedTuple):
+    """
+    What ``prune`` dropped.
+
+    Attributes:
+        before_millis: Everything older was looked at; details of open bets were kept.
+        calls: Calls that lost their body and their stored balance.
+        postings: Postings that were folded.
+        anomalies: Resolved anomalies that lost their body.
+    """
+
+    before_millis: int
+    calls: int
+    postings: int
+    anomalies: int
+
+
+def age_millis(older_than: timedelta | int) -> int:
+    """
+    Return an age in milliseconds.
+
+    Raises:
+        TypeError: It is neither a timedelta nor an int of milliseconds.
+        ValueError: It is under 90 days.
+    """
+    if isinstance(older_than, bool) or not isinstance(older_than, timedelta | int):
+        raise TypeError(f"older_than must be a timedelta, or an int of milliseconds, not {type(older_than).__name__}")
+    millis = older_than // _MILLISECOND if isinstance(older_than, timedelta) else older_than
+    if millis < LEAST_AGE // _MILLISECOND:
+        raise ValueError(
+            f"older_than is {shown(str(older_than))}, and nothing is dropped before 90 days: calls may come again for "
+            "that long. Pass timedelta(days=90) or more."
+        )
+    return millis
+
+
+#: Given a position, returns how much it dropped and the next position.
+Batch: TypeAlias = Callable[[Any], Generator[Step, Any, tuple[int, Any]]]
+
+
+class Work(NamedTuple):
+    """
+    One kind of batch: *batch*, given a position, returns how much it dropped and the next position.
+
+    It is done from *start* until there is no next position. A batch may be run again, if it was not committed.
+    """
+
+    name: str
+    start: Any
+    batch: Batch
+
+
+class Prune:
+    """
+    One run of ``prune``: ``begin`` and then every batch of every work, each in a transaction of its own.
+
+    It may be stopped after any batch and begun again later: each batch leaves the books sound.
+    """
+
+    def __init__(self, prefix: str, *, identity: str) -> None:
+        """*identity* is the columns of the primary key of calls, in the key's order."""
+        with_table = ", ".join(f"c.{column}" for column in identity.split(", "))
+        self._prefix = prefix
+        parts = {"p": prefix, "identity": identity, "c_identity": with_table}
+        self._sql = {name: text.format(**parts) for name, text in _STATEMENTS.items()}
+        self._last_posting = 0
+        self._before = 0
+        self._dropped = {"postings": 0, "calls": 0, "anomalies": 0}
+
+    @property
+    def report(self) -> PruneReport:
+        """What was dropped so far."""
+        return PruneReport(self._before, **self._dropped)
+
+    def count(self, work: Work, dropped: int) -> None:
+        """Add what a batch has dropped, once it is committed."""
+        self._dropped[work.name] += dropped
+
+    def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Generator[Step, Any, list[Work]]:
+        """Note how far this run goes, before anything is dropped, so that what is missing is never a riddle."""
+        yield from check_writer(self._prefix)
+        is_given = now_millis is not None
+        if now_millis is None:
+            now_millis = (yield from dialect.load(Needs(""))).clock_millis
+        newest = yield Execute(self._sql["newest"], ())
+        if newest:
+            _check_clock(newest[0][0], now_millis, is_given=is_given)
+        self._before = now_millis - age
+        if self._before <= 0:
+            return []
+        yield Execute(self._sql["note"], [("pruned_before", self._before)], many=True)
+        first, last = (yield Execute(self._sql["bounds"], ()))[0]
+        self._last_posting = last or 0
+        return [
+            Work("postings", (first or 1) - 1, self._fenced(self._fold)),
+            Work("calls", ("", "", ""), self._fenced(self._drop_replies)),
+            Work("anomalies", 0, self._fenced(self._drop_bodies)),
+        ]
+
+    def _fenced(self, batch: Batch) -> Batch:
+        """Return *batch*, which does nothing once a newer program has shut out those of our version."""
+
+        def checked(position: Any) -> Generator[Step, Any, tuple[int, Any]]:
+            yield from check_writer(self._prefix)
+            return (yield from batch(position))
+
+        return checked
+
+    def _fold(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
+        """Fold what is old among the next postings."""
+        until = min(after + _BATCH, self._last_posting)
+        is_old = yield Execute(self._sql["any_old"], (after, until, self._before))
+        folded: list[Any] = []
+        if is_old:
+            # Whoever else prunes waits here, and finds nothing left of what was folded meanwhile.
+            yield Execute(self._sql["unlock"], [(1,)], many=True)
+            carried = yield Execute(self._sql["take_carried"], (after, until))
+            folded = yield Execute(self._sql["take_old"], (after, until, self._before))
+            yield from self._carry([*carried, *folded])
+            yield Execute(self._sql["unlock"], [(0,)], many=True)
+        return len(folded), until if until < self._last_posting else None
+
+    def _carry(self, taken: list[Any]) -> Generator[Step, Any, None]:
+        """Post the sum of each account's postings that were *taken* out."""
+        sums: dict[str, tuple[int, int, int]] = {}
+        for number, account, cents, at_millis in taken:
+            last, total, latest = sums.get(account, (0, 0, 0))
+            # The last one's time, even if those before are later: the account's time was brought back in between.
+            last, latest = max((last, latest), (number, at_millis))
+            sums[account] = (last, total + cents, latest)
+        # It takes the number of the last one folded, so that an account's postings stay in the order of their times.
+        rows = [
+            (number, *posting(account, cents, "", "carry", account, at_millis))
+            for account, (number, cents, at_millis) in sums.items()
+            if cents
+        ]
+        for first in range(0, len(rows), _ROWS):
+            chunk = rows[first : first + _ROWS]
+            sql = self._sql["insert"] + ", ".join([_VALUES] * len(chunk))
+            yield Execute(sql, [value for row in chunk for value in row])
+
+    def _drop_replies(self, after: tuple[str, ...]) -> Generator[Step, Any, tuple[int, tuple[str, ...] | None]]:
+        """Drop bodies and balances of the next calls."""
+        rows = yield Execute(self._sql["calls"], (*after, _BATCH))
+        if not rows:
+            return 0, None
+        last = tuple(rows[-1][:3])
+        old = sum(1 for row in rows if row[3] < self._before and row[4] and row[5] != "OPEN")
+        if old:
+            yield Execute(self._sql["drop_replies"], [(*after, *last, self._before)], many=True)
+        return old, last if len(rows) == _BATCH else None
+
+    def _drop_bodies(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
+        """Drop the bodies of the next anomalies that are resolved."""
+        rows = yield Execute(self._sql["anomalies"], (after, self._before, _BATCH))
+        if rows:
+            yield Execute(self._sql["drop_body"], [(b"", row[0]) for row in rows], many=True)
+        return len(rows), rows[-1][0] if len(rows) == _BATCH else None
+
+
+def _check_clock(newest_millis: int, now_millis: int, *, is_given: bool) -> None:
+    """Raise LedgerError if the newest posting and the clock cannot both be right: what is new would pass for old."""
+    ahead = timedelta(milliseconds=newest_millis - now_millis)
+    if ahead > _MOST_AHEAD:
+        raise LedgerError(
+            f"The newest posting is {ahead.days} days later than the time it is here, so a clock is wrong. Nothing was "
+            "pruned. Set the clock right; bring accounts that a wrong clock has left in the future back with "
+            "`game-operator ledger correct-time`, and prune again."
+        )
+    if -ahead > _MOST_BEHIND and not is_given:
+        raise LedgerError(
+            f"The newest posting is {(-ahead).days} days old by the clock here: there was no call for so long, or "
+            "the clock is ahead, and postings of today would pass for old ones. Nothing was pruned. Look at the clock; "
+            "if it is right, say so with now_millis, or `game-operator ledger prune --now`."
+        )
+
+
+_ROW = """id, COALESCE(to_account, from_account), CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END,
+    at_millis"""
+
+# A posting without its call stays: folded, the books would seem sound.
+_OLD = """FROM {p}postings WHERE id > ? AND id <= ? AND at_millis < ? AND EXISTS (
+    SELECT 1 FROM {p}calls AS c
+    LEFT JOIN {p}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw'
+    WHERE c.source = {p}postings.source AND c.operation = {p}postings.operation AND c.tx_id = {p}postings.tx_id
+        AND (b.state IS NULL OR b.state <> 'OPEN')
+)"""
+
+_IS_CORRECTED = """EXISTS (
+    SELECT 1 FROM {p}corrections AS c
+    WHERE c.account = COALESCE({p}postings.to_account, {p}postings.from_account) AND c.last_posting_id >= {p}postings.id
+)"""
+
+# S608: our own texts and a checked prefix.
+_STATEMENTS = {
+    "note": "INSERT INTO {p}meta AS kept (name, value) VALUES (?, ?) ON CONFLICT (name) "
+    "DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value",
+    # Of an account whose time was brought back, what was posted before says nothing.
+    "newest": f"SELECT at_millis FROM {{p}}postings WHERE operation <> 'carry' AND NOT {_IS_CORRECTED} "  # noqa: S608
+    "ORDER BY id DESC LIMIT 1",
+    "bounds": "SELECT MIN(id), MAX(id) FROM {p}postings",
+    "any_old": f"SELECT 1 {_OLD} LIMIT 1",
+    "take_old": f"DELETE {_OLD} RETURNING {_ROW}",
+    "take_carried": "DELETE FROM {p}postings WHERE operation = 'carry' AND tx_id IN "  # noqa: S608
+    "(SELECT COALESCE(to_account, from_account) FROM {p}postings WHERE id > ? AND id <= ?) "
+    f"RETURNING {_ROW}",
+    "unlock": "UPDATE {p}meta SET value = ? WHERE name = 'pruning'",
+    "insert": "INSERT INTO {p}postings (id, from_account, to_account, amount_cents, source, operation, tx_id, "
+    "at_millis) VALUES ",
+    "calls": "SELECT {c_identity}, c.at_millis, "
+    "CASE WHEN c.body IS NULL AND c.balance_cents IS NULL THEN 0 ELSE 1 END, b.state "
+    "FROM {p}calls AS c LEFT JOIN {p}bets AS b "
+    "ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw' "
+    "WHERE ({c_identity}) > (?, ?, ?) ORDER BY {c_identity} LIMIT ?",
+    "drop_replies": "UPDATE {p}calls SET body = NULL, balance_cents = NULL "
+    "WHERE ({identity}) > (?, ?, ?) AND ({identity}) <= (?, ?, ?) AND at_millis < ? "
+    "AND (body IS NOT NULL OR balance_cents IS NOT NULL) AND NOT (operation = 'withdraw' AND EXISTS ("
+    "SELECT 1 FROM {p}bets AS b "
+    "WHERE b.source = {p}calls.source AND b.bet_id = {p}calls.bet_id AND b.state = 'OPEN'))",
+    "anomalies": "SELECT id FROM {p}anomalies WHERE id > ? AND resolved_at_millis IS NOT NULL AND last_at_millis < ? "
+    "AND length(body) > 0 ORDER BY id LIMIT ?",
+    "drop_body": "UPDATE {p}anomalies SET body = ? WHERE id = ?",
+}

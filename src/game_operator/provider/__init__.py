@@ -1,0 +1,1 @@
+"""What acting as the provider needs: its calls, keys, deliveries, faults, and text for people."""

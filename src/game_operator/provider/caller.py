@@ -1,0 +1,313 @@
+"""
+Calling a wallet as the service does: webhooks signed and posted, and what came back (spec §2.1, §4.1).
+
+For a sandbox, a certifier, and tests of one's own wallet. How calls are written and signed is assumed
+(docs/decisions/0010, 0011).
+"""
+
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Final, Self, TypeAlias
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator._version import __version__
+from game_operator.errors import (
+    ConfigurationError,
+    DeliveryInDoubtError,
+    MalformedCallError,
+    RequestNotSentError,
+    TransportError,
+    shown,
+)
+from game_operator.models.webhooks import Reply, WebhookCall
+from game_operator.profile import Profile
+from game_operator.protocol.exchange import Send, TransportFailed
+from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
+from game_operator.protocol.signing import Signature
+from game_operator.protocol.webhook import encode_call
+from game_operator.protocol.webhook_reply import read_reply
+from game_operator.signers.keys import LocalSigner, load_signer
+from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
+from game_operator.transport.settings import ReadLimits, base_url_of, checked_seconds
+from game_operator.transport.sync import Wire
+
+__all__ = ["AsyncWebhookCaller", "Delivery", "WebhookCaller"]
+
+#: A wallet's answers are short; one to a batch has a thousand of them.
+_MOST_BYTES: Final = 1_048_576
+_LIMITS: Final = ReadLimits(catalogue=_MOST_BYTES, other=_MOST_BYTES)
+_HEADERS: Final = (
+    (b"Accept", b"application/json"),
+    (b"Accept-Encoding", b"identity"),
+    (b"User-Agent", f"game-operator/{__version__} (webhooks)".encode()),
+)
+
+#: The service's private key: a path, PEM text or bytes, a key object, or a signer that holds one.
+SigningKey: TypeAlias = Path | str | bytes | RSAPrivateKey | LocalSigner
+#: Headers by name, or pairs of name and value, which can have a name twice.
+HeadersToSend: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """
+    A webhook that was answered.
+
+    Attributes:
+        path: Where it was posted to, below the caller's url.
+        posted: The body's bytes, as they were signed.
+        status: The HTTP status of the answer; the specification wants 200, always (spec §4.1).
+        headers: The answer's header fields in order.
+        body: The answer's body, at most 1 MiB of it.
+        reply: What the body says, whatever the status; None if it is no reply of spec §2.1.
+        problem: Why there is no reply; "" if there is one.
+        elapsed_seconds: From the first byte sent, connecting included, to the last one read.
+        defect: Why *body* is not the whole body in plain bytes, which then is the *problem*; "" if it is.
+    """
+
+    path: str
+    posted: bytes
+    status: int
+    headers: HeaderPairs = field(repr=False)
+    body: bytes
+    reply: Reply | None
+    problem: str
+    elapsed_seconds: float
+    defect: str = ""
+
+    @property
+    def code(self) -> str | None:
+        """The error code of the reply; None for a SUCCESS, and where there is no reply."""
+        return None if self.reply is None else self.reply.code
+
+
+class _NotDeliveredError(RequestNotSentError):
+    """Catch it as ``RequestNotSentError``."""
+
+    advice: ClassVar[str] = (
+        "The webhook never left: check the wallet's address, DNS, firewall and TLS, and that it is running."
+    )
+
+
+class _Caller:
+    """What the sync and the async caller share: everything but the sending."""
+
+    def __init__(
+        self,
+        url: str,
+        signing_key: SigningKey,
+        *,
+        profile: Profile | None = None,
+        timeout: float = 10.0,
+        allow_insecure_http: bool = False,
+    ) -> None:
+        try:
+            signer = load_signer(signing_key)
+        finally:
+            # Error trackers show the locals of every frame that an error passes.
+            del signing_key
+        if not isinstance(signer, LocalSigner):
+            raise TypeError("signing_key must be a Path, a PEM as str or bytes, or an RSAPrivateKey")
+        self._signer = signer
+        self.url: Final = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
+        self._header = (profile or Profile()).signature_header.encode()
+        self._timeout = checked_seconds("timeout", timeout)
+
+    def signature(self, body: bytes) -> Signature:
+        """Return the value of the signature header for *body* (assumed, docs/decisions/0011)."""
+        return Signature.of(self._signer.sign(body))
+
+    def __repr__(self) -> str:
+        if "url" not in self.__dict__:
+            return object.__repr__(self)  # An error tracker shows a caller whose construction failed.
+        return f"{type(self).__name__}({self.url!r})"
+
+    def __reduce__(self) -> str:
+        raise TypeError(f"{type(self).__name__} holds a private key and is not pickled; build one in each process")
+
+    def _step(self, path: str, body: bytes, headers: HeadersToSend, *, signed: bool) -> Send:
+        signature = ((self._header, self.signature(body)),) if signed else ()
+        request = HttpRequest("POST", _checked_path(path), (*_HEADERS, *_raw(headers), *signature), body)
+        return Send(request, self._timeout, 1, "webhook")
+
+
+class WebhookCaller(_Caller):
+    """
+    Posts webhooks to a wallet, signed as the service signs them. Threads may share one.
+
+    A call is posted once: redirects are not followed, and nothing is repeated.
+
+    Args:
+        url: The address that the paths of spec §4.1 are below; plain http only to this machine.
+        signing_key: The service's RSA private key: a path, a PEM as str or bytes, or an ``RSAPrivateKey``.
+        profile: Tells the header of the signature; its other choices are the wallet's.
+        timeout: Seconds to connect, to send, and between two pieces of the answer. An answer's body is given up after
+            as long in all; headers that drip in can outlast it.
+        allow_insecure_http: Whether plain http may go to another machine.
+        ssl_context: Whom to trust over https, such as a CA of your own; None for the usual ones.
+
+    Raises:
+        ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is the key.
+        TypeError: An argument is of another kind.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        signing_key: SigningKey,
+        *,
+        profile: Profile | None = None,
+        timeout: float = 10.0,
+        allow_insecure_http: bool = False,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
+        self._wire = Wire(_closed(self), self.url, None, ssl_context, True, _LIMITS)
+
+    def send(self, call: WebhookCall) -> Delivery:
+        """
+        Write *call* as the service does, with the default names of the fields, and post it to its path.
+
+        Raises:
+            RequestNotSentError: It never left this machine: nothing happened at the wallet.
+            DeliveryInDoubtError: No whole answer came; the wallet may have carried the call out.
+        """
+        return self.post(f"/{call.operation}", encode_call(call))
+
+    def post(self, path: str, body: bytes, headers: HeadersToSend = (), *, signed: bool = True) -> Delivery:
+        """
+        Post *body* as it is to *path*, with *headers* beside our own.
+
+        Args:
+            path: Below the url, such as ``/withdraw``.
+            body: Any bytes, well-formed or not.
+            headers: More headers; a signature of your own among them, together with ``signed=False``.
+            signed: Whether the body is signed.
+
+        Raises:
+            RequestNotSentError: It never left this machine: nothing happened at the wallet.
+            DeliveryInDoubtError: No whole answer came; the wallet may have carried the call out.
+            ConfigurationError: *path* is none, or the caller is closed.
+        """
+        step = self._step(path, body, headers, signed=signed)
+        began = time.monotonic()
+        result = self._wire.send(step, give_up_seconds=began + step.timeout_seconds)
+        return _delivery(step.request, result, time.monotonic() - began)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._wire.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncWebhookCaller(_Caller):
+    """
+    The same as ``WebhookCaller``, awaited, on asyncio or trio; *timeout* is exact, and bounds the whole call.
+
+    Any number of calls may be under way at once, over at most 100 connections.
+
+    Args:
+        http_client: Your own ``httpx.AsyncClient`` or ``httpx2.AsyncClient``, never closed here; None makes one. Yours
+            knows whom it trusts, whatever *ssl_context* says.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        signing_key: SigningKey,
+        *,
+        profile: Profile | None = None,
+        timeout: float = 10.0,
+        allow_insecure_http: bool = False,
+        ssl_context: ssl.SSLContext | None = None,
+        http_client: AsyncHttpClient | None = None,
+    ) -> None:
+        super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
+        self._wire = AsyncWire(_closed(self), self.url, http_client, ssl_context, True, _LIMITS)
+
+    async def send(self, call: WebhookCall) -> Delivery:
+        """Post *call*, as ``WebhookCaller.send`` does."""
+        return await self.post(f"/{call.operation}", encode_call(call))
+
+    async def post(self, path: str, body: bytes, headers: HeadersToSend = (), *, signed: bool = True) -> Delivery:
+        """Post *body* to *path*, as ``WebhookCaller.post`` does."""
+        step = self._step(path, body, headers, signed=signed)
+        began = time.monotonic()
+        result = await self._wire.send(step)
+        return _delivery(step.request, result, time.monotonic() - began)
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop."""
+        await self._wire.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _closed(caller: object) -> str:
+    return f"This {type(caller).__name__} is closed. Make a new one, or close it later."
+
+
+def _checked_path(path: str) -> str:
+    # It goes into the request line as it is.
+    if path.startswith("/") and path.isascii() and path.isprintable() and set(" ?#\\").isdisjoint(path):
+        return path
+    raise ConfigurationError(
+        f"path {shown(path)} is not the path of a webhook. Pass one like /withdraw, with the slash."
+    )
+
+
+def _raw(headers: HeadersToSend) -> HeaderPairs:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
+
+
+def _delivery(request: HttpRequest, result: HttpResponse | TransportFailed, elapsed_seconds: float) -> Delivery:
+    if isinstance(result, TransportFailed):
+        raise _failure(request, result, elapsed_seconds)
+    reply, problem = _read(result)
+    return Delivery(
+        path=request.path,
+        posted=request.body,
+        status=result.status,
+        headers=result.headers,
+        body=result.body,
+        reply=reply,
+        problem=problem,
+        elapsed_seconds=elapsed_seconds,
+        defect=result.defect,
+    )
+
+
+def _failure(request: HttpRequest, failed: TransportFailed, elapsed_seconds: float) -> TransportError:
+    kind = DeliveryInDoubtError if failed.sent else _NotDeliveredError
+    # What came back instead of an answer may quote what we sent.
+    signature = next((value for _, value in request.headers if isinstance(value, Signature)), b"\0")
+    reason = f"{request.path}: {failed.told_without(signature)}"
+    return kind(reason, elapsed_seconds=elapsed_seconds, timed_out=failed.timed_out)
+
+
+def _read(response: HttpResponse) -> tuple[Reply | None, str]:
+    if response.defect:
+        return None, response.defect
+    try:
+        return read_reply(response.body), ""
+    except MalformedCallError as malformed:
+        return None, str(malformed)

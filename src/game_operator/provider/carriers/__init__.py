@@ -1,0 +1,1 @@
+"""How a call travels to a wallet: over HTTP and in process, well-behaved and misbehaving."""

@@ -1,0 +1,1 @@
+"""Rounds as the provider plays them: plans, retries and faults in simulated time."""

@@ -1,0 +1,124 @@
+"""
+What no sound wallet answers; each is noted as a problem of the bet or claim that it is about.
+
+What a sound wallet answers is assumed (docs/decisions/0013, 0014).
+"""
+
+from typing import Final
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import RollbackCall, WithdrawCall
+from game_operator.money import amount_from_cents
+from game_operator.provider.delivery import Answer, Post
+from game_operator.provider.faults import Fault
+from game_operator.sandbox.dealing.dealt import DealtBet, ServiceState
+from game_operator.sandbox.dealing.steps import Step
+
+__all__ = [
+    "MUST_BE_REFUSED",
+    "UNSEEN",
+    "check_cancelled",
+    "check_covered",
+    "check_early",
+    "check_intruder",
+    "check_overdrawn",
+    "check_paid",
+    "check_placed",
+    "check_refused",
+    "check_repeat",
+    "check_unpaid",
+]
+
+#: Extras that a wallet must refuse.
+MUST_BE_REFUSED: Final = frozenset({Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT})
+#: What a rollback of a bet that the wallet never saw is answered.
+UNSEEN: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.PLAYER_NOT_FOUND})
+#: What a withdraw is answered once its bet is cancelled; the second where codes are few (docs/decisions/0013).
+_CANCELLED: Final = frozenset({WebhookErrorCode.BET_ROLLED_BACK, WebhookErrorCode.BET_ALREADY_CLOSED})
+#: What no withdraw of a bet that nobody cancelled is answered: there is no other call of its identity.
+_NEVER_OF_A_NEW_BET: Final = _CANCELLED | {WebhookErrorCode.DUPLICATE_TRANSACTION}
+
+
+def check_intruder(step: Step, post: Post, answer: Answer) -> None:
+    """A post that must be refused was accepted."""
+    if answer.succeeded:
+        step.dealt.problems.append(f"{step.call.operation} with the fault {post.extra} was accepted")
+
+
+def check_repeat(step: Step, answer: Answer) -> None:
+    """A call was sent again, and answered otherwise."""
+    if not _agree(step, answer):
+        step.dealt.problems.append(f"one {step.call.operation}, sent again, was answered {step.first} and {answer}")
+
+
+def check_early(bet: DealtBet, step: Step, definite: list[Answer]) -> None:
+    """A deposit was accepted whose withdraw had not been sent."""
+    if not isinstance(step.call, RollbackCall) and any(answer.succeeded for answer in definite):
+        bet.problems.append("its deposit was accepted before its withdraw was sent")
+
+
+def check_placed(bet: DealtBet) -> None:
+    """A bet was accepted after the wallet had answered that it will not be."""
+    if bet.state is ServiceState.ROLLED_BACK and bet.cancelled_unseen:
+        bet.problems.append("its withdraw was accepted after its rollback had been answered")
+
+
+def check_refused(bet: DealtBet, answer: Answer) -> None:
+    """A new bet was refused for what only an old one can be."""
+    if answer.code in _NEVER_OF_A_NEW_BET:
+        bet.problems.append(f"its withdraw was refused with {answer.code}, and it is the only one of this bet")
+
+
+def check_overdrawn(step: Step, answer: Answer) -> None:
+    """A bet was accepted, and the player did not have the wager."""
+    if not isinstance(step.call, WithdrawCall) or not answer.succeeded:
+        return
+    balance_cents = None if answer.reply is None else answer.reply.balance_cents
+    if balance_cents is not None and balance_cents < 0:
+        step.dealt.problems.append(
+            f"its withdraw was accepted, and left {amount_from_cents(balance_cents)}, below zero"
+        )
+
+
+def check_covered(step: Step, answer: Answer) -> None:
+    """
+    A bet was refused for want of money, and the money was there.
+
+    Only of a call whose player had nothing else under way: else the balance told may be another moment's.
+    """
+    if not isinstance(step.call, WithdrawCall) or answer.code != WebhookErrorCode.INSUFFICIENT_BALANCE:
+        return
+    balance_cents = None if answer.reply is None else answer.reply.balance_cents
+    if balance_cents is not None and balance_cents >= step.call.amount_cents:
+        step.dealt.problems.append(
+            f"its withdraw of {amount_from_cents(step.call.amount_cents)} was refused with {answer.code}, and the "
+            f"balance told is {amount_from_cents(balance_cents)}"
+        )
+
+
+def check_unpaid(bet: DealtBet) -> None:
+    """A bet won that was never placed."""
+    if bet.paid and bet.state is ServiceState.REFUSED:
+        bet.problems.append("its deposit was accepted, and its withdraw refused")
+
+
+def check_cancelled(bet: DealtBet, answer: Answer) -> None:
+    """A cancellation was refused."""
+    if answer.code not in UNSEEN | {None}:
+        bet.problems.append(f"its rollback was refused with {answer.code}, and the bet was never settled")
+    elif answer.code is not None and bet.accepted:
+        bet.problems.append(f"its rollback was answered {answer.code}, and its withdraw SUCCESS")
+
+
+def check_paid(step: Step, answer: Answer) -> None:
+    """A payment was refused."""
+    if not answer.succeeded:
+        step.dealt.problems.append(f"its {step.call.action} deposit was refused with {answer.code}")
+
+
+def _agree(step: Step, answer: Answer) -> bool:
+    """Return whether a right wallet may answer so to a call it answered otherwise: it was cancelled in between."""
+    assert step.first is not None
+    if step.first.succeeded == answer.succeeded:
+        return True
+    return step.dealt.state is ServiceState.ROLLED_BACK and not _CANCELLED.isdisjoint({step.first.code, answer.code})

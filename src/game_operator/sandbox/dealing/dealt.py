@@ -1,0 +1,211 @@
+"""What the service believes of a bet or a claim that it dealt, and everything it sent and heard about it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet, MovingCall, RollbackCall, WithdrawCall
+from game_operator.provider.delivery import Sent
+from game_operator.sandbox.dealing.plan import PlannedBet, PlannedClaim, PlannedRound
+
+__all__ = ["Dealt", "DealtBet", "DealtClaim", "ServiceState", "changed"]
+
+
+class ServiceState(StrEnum):
+    """
+    Where a bet or claim stands for the service.
+
+    OPEN, CLOSED and ROLLED_BACK are the specification's (spec §3); the other bets are not found by a lookup. PLACING
+    waits for the answer to its withdraw, REFUSED got a refusal. A claim is CLAIMING until it is PAID or REFUSED.
+    """
+
+    PLACING = "PLACING"
+    OPEN = "OPEN"
+    CLOSED = "CLOSED"
+    ROLLED_BACK = "ROLLED_BACK"
+    REFUSED = "REFUSED"
+    CLAIMING = "CLAIMING"
+    PAID = "PAID"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Record:
+    """
+    What a bet and a claim have in common.
+
+    Attributes:
+        state: Where it stands for the service.
+        lost: Whether the service gave a call up without knowing what became of it.
+        problems: What no sound wallet would have answered.
+        history: What was sent and heard, in the order of hearing.
+    """
+
+    state: ServiceState
+    lost: bool = False
+    problems: list[str] = field(default_factory=list)
+    history: list[Sent] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class DealtBet(_Record):
+    """
+    A bet.
+
+    Attributes:
+        planned: The bet of the plan.
+        round: The round it is part of.
+        accepted: Whether a SUCCESS to its withdraw was heard.
+        hurried: Whether what ends it was sent before its withdraw.
+        cancelled_unseen: Whether its rollback was answered, and the wallet had not seen the bet.
+        paid: Whether a SUCCESS to its deposit was heard.
+        jackpot_paid: Whether a SUCCESS to its jackpot was heard.
+    """
+
+    planned: PlannedBet
+    round: PlannedRound
+    accepted: bool = False
+    hurried: bool = False
+    cancelled_unseen: bool = False
+    paid: bool = False
+    jackpot_paid: bool = False
+    state: ServiceState = ServiceState.PLACING
+
+    @property
+    def key(self) -> str:
+        """The bet's id."""
+        return self.planned.bet_id
+
+    @property
+    def player_id(self) -> str:
+        """Who placed it."""
+        return self.planned.player_id
+
+    @property
+    def effect_cents(self) -> int:
+        """What it did to the balance, as the service believes."""
+        return self._settled_cents() + (self.planned.jackpot_cents if self.jackpot_paid else 0)
+
+    @property
+    def possible_cents(self) -> frozenset[int]:
+        """What it may have done to the balance: one amount, unless it is lost."""
+        if not self.lost:
+            return frozenset({self.effect_cents})
+        wager, won = self.planned.wager_cents, self.planned.won_cents
+        ends = {self._settled_cents(), 0, -wager, won - wager}
+        return frozenset(end + jackpot for end in ends for jackpot in (0, self.planned.jackpot_cents))
+
+    def _settled_cents(self) -> int:
+        match self.state:
+            case ServiceState.OPEN:
+                return -self.planned.wager_cents
+            case ServiceState.CLOSED:
+                return self.planned.won_cents - self.planned.wager_cents
+            case _:
+                return 0
+
+    def withdraw(self) -> WithdrawCall:
+        """Return the call that places it (spec §3)."""
+        return WithdrawCall(
+            player_id=self.player_id,
+            bet_id=self.key,
+            amount_cents=self.planned.wager_cents,
+            # No round_id: deposit and rollback carry one (spec §6), and so no withdraw has the bytes of a rollback.
+            instance_id=self.round.instance_id,
+            game=self.round.game,
+        )
+
+    def deposit(self) -> DepositCall:
+        """Return the call that settles it; 0 is a loss (spec §3)."""
+        return DepositCall(
+            player_id=self.player_id,
+            bet_id=self.key,
+            amount_cents=self.planned.won_cents,
+            wager_cents=self.planned.wager_cents,
+            won_cents=self.planned.won_cents,
+            round_id=self.round.round_id,
+            instance_id=self.round.instance_id,
+            game=self.round.game,
+        )
+
+    def rollback(self) -> RollbackCall:
+        """Return the call that cancels it (spec §3)."""
+        return RollbackCall(
+            player_id=self.player_id,
+            bet_id=self.key,
+            # A rollback carries its withdraw's (docs/decisions/0010).
+            tx_id=f"withdraw:bet:{self.key}",
+            amount_cents=self.planned.wager_cents,
+            round_id=self.round.round_id,
+            instance_id=self.round.instance_id,
+            game=self.round.game,
+        )
+
+    def jackpot(self) -> DepositCall:
+        """Return the call that pays its jackpot."""
+        return DepositCall(
+            player_id=self.player_id,
+            bet_id=self.key,
+            amount_cents=self.planned.jackpot_cents,
+            action="JACKPOT",
+            jackpot_id=f"pool:{self.round.game}",
+            round_id=self.round.round_id,
+            instance_id=self.round.instance_id,
+            game=self.round.game,
+        )
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class DealtClaim(_Record):
+    """Free bets that were played, and their winnings claimed."""
+
+    planned: PlannedClaim
+    state: ServiceState = ServiceState.CLAIMING
+
+    @property
+    def key(self) -> str:
+        """The id of the grant."""
+        return self.planned.free_bet_id
+
+    @property
+    def player_id(self) -> str:
+        """Whose they are."""
+        return self.planned.player_id
+
+    @property
+    def effect_cents(self) -> int:
+        """What the claim did to the balance, as the service believes."""
+        return self.planned.won_cents if self.state is ServiceState.PAID else 0
+
+    @property
+    def possible_cents(self) -> frozenset[int]:
+        """What it may have done to the balance: one amount, unless it is lost."""
+        return frozenset({0, self.planned.won_cents}) if self.lost else frozenset({self.effect_cents})
+
+    def deposit(self) -> DepositCall:
+        """Return the call that claims the winnings."""
+        planned = self.planned
+        return DepositCall(
+            player_id=planned.player_id,
+            bet_id=planned.free_bet_id,
+            amount_cents=planned.won_cents,
+            action="FREE_BET_CLAIM",
+            free_bets=tuple(
+                FreeBet(id=bet.id, round_id=planned.round_id, wager_cents=bet.wager_cents, won_cents=bet.won_cents)
+                for bet in planned.bets
+            ),
+            round_id=planned.round_id,
+            instance_id=planned.instance_id,
+            game=planned.game,
+        )
+
+
+#: A bet or a claim.
+Dealt: TypeAlias = DealtBet | DealtClaim
+
+
+def changed(call: MovingCall) -> MovingCall:
+    """Return a call of the same identity and other content: one that moves a cent more, or less at the very most."""
+    assert isinstance(call, WithdrawCall | DepositCall)
+    kept = {name: getattr(call, name) for name in call.__slots__ if name not in {"raw", "body"}}
+    step = 1 if call.amount_cents < MAX_AMOUNT_CENTS else -1
+    return type(call)(**(kept | {"amount_cents": call.amount_cents + step}))

@@ -1,0 +1,360 @@
+"""
+What will be played, told by a seed: rounds with their bets and outcomes, and claims of free bets between them.
+
+A plan knows nothing of wallets, faults or replies, and so stays the same whatever becomes of its calls. It is read
+lazily and as often as one likes; each time it yields the same. Times are simulated Unix milliseconds.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from hashlib import sha256
+from random import Random
+from typing import Final, TypeAlias
+
+from game_operator.codes import GameStatus
+from game_operator.errors import ConfigurationError
+from game_operator.models import GameInfo
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS
+from game_operator.sandbox.games.rounds import Limits, bets_in_round, is_shared, limits_of, pick_wager, play
+
+__all__ = [
+    "BetEnd",
+    "Plan",
+    "PlannedBet",
+    "PlannedClaim",
+    "PlannedFreeBet",
+    "PlannedItem",
+    "PlannedRound",
+    "Shares",
+    "run_id_of",
+]
+
+#: From the start of one round to that of the next, in ms, give or take the jitter.
+_PACE: Final = 300
+_JITTER: Final = 200
+#: How often a bet is by the player of the round's bet before it.
+_SAME_PLAYER: Final = 0.1
+_MOST_FREE_BETS: Final = 5
+
+
+class BetEnd(StrEnum):
+    """How a bet is planned to end (spec §3)."""
+
+    CLOSED = "CLOSED"
+    ROLLED_BACK = "ROLLED_BACK"
+    OPEN = "OPEN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedBet:
+    """
+    One bet of a round.
+
+    Attributes:
+        bet_id: Unique in all plans.
+        player_id: Who places it.
+        wager_cents: What is staked.
+        end: What becomes of it.
+        won_cents: What its deposit pays; 0 unless it is CLOSED, and for a loss.
+        at_millis: When it is withdrawn.
+        ends_at_millis: When it is deposited or rolled back; of an OPEN bet, when it would have been.
+        jackpot_cents: What a jackpot pays besides, when the bet closes; 0 for none.
+    """
+
+    bet_id: str
+    player_id: str
+    wager_cents: int
+    end: BetEnd
+    won_cents: int
+    at_millis: int
+    ends_at_millis: int
+    jackpot_cents: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRound:
+    """
+    One round of a game, with its bets.
+
+    Attributes:
+        round_id: Unique in all plans.
+        round_no: Counts up for each instance.
+        instance_id, game: What is played: the ids of an instance and of its game.
+        at_millis: When it starts.
+        bets: At least one.
+    """
+
+    round_id: str
+    round_no: int
+    instance_id: str
+    game: str
+    at_millis: int
+    bets: tuple[PlannedBet, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFreeBet:
+    """One free bet of a claim: its wager, which nobody paid, and what it won; in cents."""
+
+    id: str
+    wager_cents: int
+    won_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedClaim:
+    """
+    Free bets that were played, to be paid by one deposit (spec §2.2).
+
+    Attributes:
+        free_bet_id: The grant; unique in all plans.
+        player_id: Who played them.
+        instance_id, game: Where.
+        round_id: The round they were played in, which has no other bets.
+        at_millis: When they are claimed.
+        bets: The free bets.
+    """
+
+    free_bet_id: str
+    player_id: str
+    instance_id: str
+    game: str
+    round_id: str
+    at_millis: int
+    bets: tuple[PlannedFreeBet, ...]
+
+    @property
+    def won_cents(self) -> int:
+        """What all the free bets won."""
+        return sum(bet.won_cents for bet in self.bets)
+
+
+PlannedItem: TypeAlias = PlannedRound | PlannedClaim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """
+    How much of a plan is out of the ordinary, each from 0 to 1.
+
+    Attributes:
+        rolled_back: Of the bets, those that are cancelled.
+        left_open: Of the bets, those that never end.
+        jackpots: Of the bets that close, those that also hit a jackpot.
+        claims: Claims of free bets for each bet; they are spread evenly, and the first comes early.
+
+    Raises:
+        ConfigurationError: One is no share, or more bets are rolled back and left open than there are.
+    """
+
+    rolled_back: float = 0.08
+    left_open: float = 0.01
+    jackpots: float = 0.01
+    claims: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("rolled_back", "left_open", "jackpots", "claims"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}. Pass a share from 0 to 1.")
+        if self.rolled_back + self.left_open > 1:
+            raise ConfigurationError(
+                f"rolled_back {self.rolled_back} and left_open {self.left_open} are more than all bets. "
+                "Pass two shares whose sum is at most 1."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Somewhere to play."""
+
+    instance_id: str
+    game: GameInfo
+    limits: Limits
+
+
+class Plan:
+    """
+    The rounds of one run, and the claims between them, in the order in which they start.
+
+    Iterate over it, any number of times; each time yields the same. A longer plan of the same seed begins as a shorter
+    one does, up to the shorter one's last round.
+
+    Args:
+        seed: What decides everything but ids and times.
+        start_millis: When the first round starts; with *seed* it makes the ids, so that two runs share none.
+        games: The catalogue. Active instances in *currency* of games that are ACTIVE are played.
+        players: Who plays; all of them bet in *currency*.
+        bets: How many bets the rounds have in all, exactly. Free bets come on top.
+        currency: As in the instances' ``bet_config``.
+        shares: What is out of the ordinary; the defaults of ``Shares`` when left out.
+
+    Raises:
+        ConfigurationError: Nobody can play, nothing can be played, or *bets* is negative.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        start_millis: int,
+        games: Sequence[GameInfo],
+        players: Sequence[str],
+        bets: int,
+        currency: str = "EUR",
+        shares: Shares | None = None,
+    ) -> None:
+        if bets < 0:
+            raise ConfigurationError(f"A plan cannot have {bets} bets. Pass 0 or more.")
+        if not players:
+            raise ConfigurationError("A plan needs players. Pass at least one player_id.")
+        self.seed = seed
+        self.start_millis = start_millis
+        self.bets = bets
+        self.run_id = run_id_of(seed, start_millis)
+        self._players = tuple(players)
+        self._shares = shares or Shares()
+        self._places = _places(games, currency)
+
+    def __iter__(self) -> Iterator[PlannedItem]:
+        """Yield the rounds and claims, each made when it is asked for."""
+        round_nos: Counter[str] = Counter()
+        number = placed = 0
+        while placed < self.bets:
+            # A Random of its own for each round: what one draws changes nothing in the next.
+            random = Random(f"{self.seed}:{number}")  # noqa: S311 - a plan must repeat, and guards nothing
+            place = random.choice(self._places)
+            round_nos[place.instance_id] += 1
+            # Above those of any run in the same world that started earlier.
+            round_no = self.start_millis + round_nos[place.instance_id]
+            planned = self._round(place, number, round_no, self.bets - placed, random)
+            yield planned
+            due = self._claims_within(placed), self._claims_within(placed + len(planned.bets))
+            yield from (self._claim(place, number, claim, random) for claim in range(*due))
+            number += 1
+            placed += len(planned.bets)
+
+    def _round(self, place: _Place, number: int, round_no: int, most_bets: int, random: Random) -> PlannedRound:
+        at_millis = self.start_millis + number * _PACE + _between(0, _JITTER, random)
+        wagers = [
+            pick_wager(place.limits, random) for _ in range(min(bets_in_round(place.game.genre, random), most_bets))
+        ]
+        bets = _Bets(
+            ids=f"bet-{self.run_id}-{number}",
+            players=self._players,
+            shares=self._shares,
+            max_win_cents=place.limits.max_win_cents,
+            starts_at_millis=at_millis,
+            ends_at_millis=at_millis + _between(5_000, 15_000, random) if is_shared(place.game.genre) else None,
+        )
+        return PlannedRound(
+            round_id=f"round-{self.run_id}-{number}",
+            round_no=round_no,
+            instance_id=place.instance_id,
+            game=place.game.id,
+            at_millis=at_millis,
+            bets=bets.planned(wagers, play(place.game, place.limits, wagers, random), random),
+        )
+
+    def _claims_within(self, bets: int) -> int:
+        """Return how many claims belong to the first *bets*: counted, not drawn, for a short run shall have some."""
+        return int(bets * self._shares.claims + 0.5)
+
+    def _claim(self, place: _Place, number: int, claim: int, random: Random) -> PlannedClaim:
+        wagers = [place.limits.default_cents] * random.randint(1, _MOST_FREE_BETS)
+        # One deposit pays for all of them, and may not move more than any call.
+        most_cents = min(place.limits.max_win_cents, MAX_AMOUNT_CENTS // len(wagers))
+        won = play(place.game, replace(place.limits, max_win_cents=most_cents), wagers, random)
+        return PlannedClaim(
+            free_bet_id=f"free-bet-{self.run_id}-{claim}",
+            player_id=random.choice(self._players),
+            instance_id=place.instance_id,
+            game=place.game.id,
+            round_id=f"round-{self.run_id}-free-{claim}",
+            # After its round's start, and before the next one's.
+            at_millis=self.start_millis + number * _PACE + _between(_JITTER, _PACE, random),
+            bets=tuple(
+                PlannedFreeBet(id=f"free-{self.run_id}-{claim}-{index}", wager_cents=wager, won_cents=won_cents)
+                for index, (wager, won_cents) in enumerate(zip(wagers, won, strict=True))
+            ),
+        )
+
+
+def run_id_of(seed: int, start_millis: int) -> str:
+    """Return what the ids of a run hold: 12 hex digits that another seed or start would not give."""
+    return sha256(f"{seed}:{start_millis}".encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bets:
+    """What the bets of one round have in common; *ends_at_millis* is None where each ends by itself."""
+
+    ids: str
+    players: Sequence[str]
+    shares: Shares
+    max_win_cents: int
+    starts_at_millis: int
+    ends_at_millis: int | None
+
+    def planned(self, wagers: Sequence[int], won: Sequence[int], random: Random) -> tuple[PlannedBet, ...]:
+        bets: list[PlannedBet] = []
+        player_id = ""
+        for wager_cents, won_cents in zip(wagers, won, strict=True):
+            if not player_id or random.random() >= _SAME_PLAYER:
+                player_id = self.players[_between(0, len(self.players), random)]
+            bets.append(self._bet(len(bets), player_id, wager_cents, won_cents, random))
+        return tuple(bets)
+
+    def _bet(self, index: int, player_id: str, wager_cents: int, won_cents: int, random: Random) -> PlannedBet:
+        # The outcome was drawn before, so that whether a bet ends says nothing about what it would have won.
+        end = self._end(random)
+        at_millis = self.starts_at_millis + _between(20, 250, random)
+        return PlannedBet(
+            bet_id=f"{self.ids}-{index}",
+            player_id=player_id,
+            wager_cents=wager_cents,
+            end=end,
+            won_cents=won_cents if end is BetEnd.CLOSED else 0,
+            at_millis=at_millis,
+            ends_at_millis=self._ends_at(end, at_millis, random),
+            jackpot_cents=self._jackpot(wager_cents, random) if end is BetEnd.CLOSED else 0,
+        )
+
+    def _end(self, random: Random) -> BetEnd:
+        chance = random.random()
+        if chance < self.shares.rolled_back:
+            return BetEnd.ROLLED_BACK
+        return BetEnd.OPEN if chance < self.shares.rolled_back + self.shares.left_open else BetEnd.CLOSED
+
+    def _ends_at(self, end: BetEnd, at_millis: int, random: Random) -> int:
+        # A bet is cancelled before its game starts (spec §3), and so soon.
+        if end is BetEnd.ROLLED_BACK:
+            return at_millis + _between(100, 1_000, random)
+        return at_millis + _between(1_500, 6_000, random) if self.ends_at_millis is None else self.ends_at_millis
+
+    def _jackpot(self, wager_cents: int, random: Random) -> int:
+        if random.random() >= self.shares.jackpots:
+            return 0
+        return min(wager_cents * random.randint(50, 500), self.max_win_cents)
+
+
+def _between(least: int, above: int, random: Random) -> int:
+    # Several times as fast as randrange, and even enough for times and names.
+    return least + int(random.random() * (above - least))
+
+
+def _places(games: Sequence[GameInfo], currency: str) -> tuple[_Place, ...]:
+    places = tuple(
+        _Place(instance.id, game, limits_of(instance.bet_config))
+        for game in games
+        if game.status == GameStatus.ACTIVE
+        for instance in game.instances
+        if instance.active and instance.bet_config.currency == currency
+    )
+    if not places:
+        raise ConfigurationError(
+            f"No game can be played in {currency}: none that is ACTIVE has an active instance in that currency. "
+            "Add one, or name another currency."
+        )
+    return places

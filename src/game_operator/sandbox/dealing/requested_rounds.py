@@ -1,0 +1,174 @@
+"""What a sandbox plays when it is asked to: a round of one bet, or the claim of a grant."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from threading import Lock
+from typing import Final
+
+from game_operator.codes import GameStatus
+from game_operator.errors import ConfigurationError, shown
+from game_operator.models import GameInfo, GameInstance, RoundFound
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS
+from game_operator.money import amount_from_cents
+from game_operator.sandbox.dealing.dealt import DealtBet, DealtClaim
+from game_operator.sandbox.dealing.plan import BetEnd, PlannedBet, PlannedClaim, PlannedFreeBet, PlannedRound, run_id_of
+from game_operator.sandbox.games.rounds import limits_of, play
+from game_operator.sandbox.service.world import SandboxWorld
+
+__all__ = ["Planner"]
+
+_END_AFTER_MILLIS: Final = 2_000
+
+
+class Planner:
+    """
+    Plans what is asked for, within the limits of an instance, and opens its round in *world*.
+
+    Args:
+        world: The catalogue, the grants, and where rounds are looked up.
+        clock: The service's time, in Unix milliseconds.
+        seed: Decides outcomes.
+        default_instance_id: Where a round is played that names no instance.
+    """
+
+    def __init__(self, world: SandboxWorld, clock: Callable[[], int], *, seed: int, default_instance_id: str) -> None:
+        self._world = world
+        self._clock = clock
+        self._seed = seed
+        self._run_id = run_id_of(seed, clock())
+        self._default_instance_id = default_instance_id
+        self._lock = Lock()
+        self._played = 0
+
+    def round(
+        self, *, player_id: str, wager_cents: int, won_cents: int | None, cancel: bool, instance_id: str | None
+    ) -> PlannedRound:
+        """
+        Return a round of one bet; *won_cents* None leaves its outcome to the game's rules.
+
+        Raises:
+            ConfigurationError: The instance cannot be played, or an amount is beyond its limits.
+        """
+        if cancel and won_cents:
+            raise ConfigurationError("A bet that is cancelled wins nothing. Pass won_cents or cancel, and not both.")
+        game, instance = self._place(instance_id or self._default_instance_id)
+        limits = limits_of(instance.bet_config)
+        _check_amount("wager", wager_cents, limits.min_cents, limits.max_cents, instance)
+        number, now_millis = self._number(), self._clock()
+        if won_cents is None and not cancel:
+            random = Random(f"{self._seed}:played:{number}")  # noqa: S311 - a game of a toy, and it shall repeat
+            (won_cents,) = play(game, limits, (wager_cents,), random)
+        won_cents = 0 if won_cents is None or cancel else won_cents
+        _check_amount("win", won_cents, 0, limits.max_win_cents, instance)
+        bet = PlannedBet(
+            bet_id=f"bet-{self._run_id}-{number}",
+            player_id=player_id,
+            wager_cents=wager_cents,
+            end=BetEnd.ROLLED_BACK if cancel else BetEnd.CLOSED,
+            won_cents=won_cents,
+            at_millis=now_millis,
+            ends_at_millis=now_millis + _END_AFTER_MILLIS,
+        )
+        planned = PlannedRound(
+            round_id=f"round-{self._run_id}-{number}",
+            round_no=self._world.next_round_no(instance.id),
+            instance_id=instance.id,
+            game=game.id,
+            at_millis=now_millis,
+            bets=(bet,),
+        )
+        # Built once here, so that what cannot be sent is said before anything is.
+        try:
+            DealtBet(planned=bet, round=planned).withdraw()
+        except ValueError as wrong:
+            raise ConfigurationError(f"This bet cannot be placed: {wrong}. Pass another.") from None
+        self._open_round(planned)
+        return planned
+
+    def claim(self, free_bet_id: str) -> PlannedClaim:
+        """
+        Play the free bets of a grant, and return their claim.
+
+        Raises:
+            ConfigurationError: There is no such grant, it is claimed already, or it has expired.
+        """
+        now_millis = self._clock()
+        grant = self._world.begin_claim(free_bet_id, now_millis=now_millis)
+        request = grant.request
+        game, instance = self._place(request.instance_id, active=False)
+        limits = limits_of(instance.bet_config)
+        random = Random(f"{self._seed}:free:{free_bet_id}")  # noqa: S311 - a game of a toy, and it shall repeat
+        wagers = [request.wager_amount_cents] * request.count
+        # One deposit pays for all of them, and may not move more than any call.
+        limits = replace(limits, max_win_cents=min(limits.max_win_cents, MAX_AMOUNT_CENTS // len(wagers)))
+        won = [cents for wager in wagers for cents in play(game, limits, [wager], random)]
+        planned = PlannedClaim(
+            free_bet_id=free_bet_id,
+            player_id=request.player_id,
+            instance_id=instance.id,
+            game=game.id,
+            round_id=f"round-{free_bet_id}",
+            at_millis=now_millis,
+            bets=tuple(
+                PlannedFreeBet(id=f"{free_bet_id}-{number}", wager_cents=wager, won_cents=cents)
+                for number, (wager, cents) in enumerate(zip(wagers, won, strict=True), 1)
+            ),
+        )
+        try:
+            DealtClaim(planned=planned).deposit()
+        except ValueError as wrong:
+            raise ConfigurationError(f"These free bets cannot be claimed: {wrong}. Grant others.") from None
+        self._open_round_of_claim(planned)
+        return planned
+
+    def round_no(self, planned: PlannedClaim) -> int:
+        """Return the number of the round of free bets, 0 if there is none."""
+        found = self._world.round(
+            self._world.operator_id, planned.instance_id, planned.round_id, None, now_millis=planned.at_millis
+        )
+        return found.round_no if isinstance(found, RoundFound) else 0
+
+    def _open_round_of_claim(self, planned: PlannedClaim) -> None:
+        # Its deposit names it, and what a deposit names can be looked up (spec §6). Free bets are no bets of it.
+        if self.round_no(planned) == 0:
+            self._world.add_round(
+                round_id=planned.round_id,
+                round_no=self._world.next_round_no(planned.instance_id),
+                instance_id=planned.instance_id,
+                game=planned.game,
+                started_at_millis=planned.at_millis,
+            )
+
+    def _open_round(self, planned: PlannedRound) -> None:
+        self._world.add_round(
+            round_id=planned.round_id,
+            round_no=planned.round_no,
+            instance_id=planned.instance_id,
+            game=planned.game,
+            started_at_millis=planned.at_millis,
+        )
+
+    def _number(self) -> int:
+        with self._lock:
+            self._played += 1
+            return self._played
+
+    def _place(self, instance_id: str, *, active: bool = True) -> tuple[GameInfo, GameInstance]:
+        for game in self._world.games(self._world.operator_id):
+            for instance in game.instances:
+                if instance.id == instance_id:
+                    if active and not (instance.active and game.status == GameStatus.ACTIVE):
+                        raise ConfigurationError(f"{instance.name} cannot be played now. Choose an active instance.")
+                    return game, instance
+        raise ConfigurationError(f"There is no instance {shown(instance_id)}. `fetch_games` lists those there are.")
+
+
+def _check_amount(name: str, cents: int, least: int, most: int, instance: GameInstance) -> None:
+    if type(cents) is not int:
+        raise TypeError(f"the {name} must be an int, in cents, not {type(cents).__name__}")
+    if not least <= cents <= most:
+        raise ConfigurationError(
+            f"A {name} of {amount_from_cents(cents)} is out of the limits of {instance.name}. "
+            f"Pass {amount_from_cents(least)} to {amount_from_cents(most)} {instance.bet_config.currency}, in cents."
+        )

@@ -1,0 +1,1 @@
+"""The Operator API as the provider serves it, and the world behind it."""

@@ -1,0 +1,90 @@
+"""The faults of the Operator API, laid over the answers of the service (docs/decisions/0017)."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from game_operator.codes import GrantErrorCode
+from game_operator.models import GameInfo, GrantAccepted, GrantRequest
+from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.operations import AnyBet, AnyRound
+from game_operator.protocol.service import OperatorAccount, World, answer, signature_verdict
+from game_operator.provider.faults import Fault
+from game_operator.sandbox.service.exchange_log import Exchange
+from game_operator.sandbox.service.state import House
+
+__all__ = ["answered"]
+
+_JSON: Final = (b"content-type", b"application/json")
+_TOO_MANY: Final = HttpResponse(429, (_JSON, (b"retry-after", b"1")), b'{"error":"Too many requests"}')
+_BROKEN: Final = HttpResponse(500, (_JSON,), b'{"error":"Internal server error"}')
+
+
+def answered(house: House, request: HttpRequest, now_millis: int) -> HttpResponse:
+    """
+    Return the response to *request*, with the faults that are switched on, and keep both in the live log.
+
+    Only calls that are rightly signed are struck, and count: a fault that waits for the Nth is for the operator's.
+    """
+    began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
+    signature = signature_verdict(request, house.world)
+    fault = house.api_fault() if signature == "valid" else None
+    response = _response(house.world, request, now_millis, fault)
+    house.live.record(
+        Exchange(
+            at_millis=began_millis,
+            direction="api",
+            method=request.method,
+            path=request.path,
+            request_headers=request.headers,
+            request_body=request.body,
+            signature=signature,
+            status=response.status,
+            response_headers=response.headers,
+            response_body=response.body,
+            elapsed_ms=(time.perf_counter() - began) * 1_000,
+            fault=fault or "",
+        )
+    )
+    return response
+
+
+def _response(world: World, request: HttpRequest, now_millis: int, fault: Fault | None) -> HttpResponse:
+    match fault:
+        case Fault.API_429:
+            # Whoever is asked to slow down was not served.
+            return _TOO_MANY
+        case Fault.API_500:
+            # The worst of its kind: what was asked for was done.
+            answer(request, world, now_millis=now_millis)
+            return _BROKEN
+        case Fault.API_INACTIVE:
+            return answer(request, _Inactive(world), now_millis=now_millis)
+        case _:
+            return answer(request, world, now_millis=now_millis)
+
+
+class _Inactive:
+    """A world whose operators are all inactive: no call gets beyond that."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def account(self, operator_id: str) -> OperatorAccount | None:
+        account = self._world.account(operator_id)
+        return None if account is None else replace(account, active=False)
+
+    def games(self, operator_id: str) -> Sequence[GameInfo]:
+        return self._world.games(operator_id)
+
+    def bet(self, operator_id: str, bet_id: str, *, now_millis: int) -> AnyBet:
+        return self._world.bet(operator_id, bet_id, now_millis=now_millis)
+
+    def round(
+        self, operator_id: str, instance_id: str, round_id: str | None, round_no: int | None, *, now_millis: int
+    ) -> AnyRound:
+        return self._world.round(operator_id, instance_id, round_id, round_no, now_millis=now_millis)
+
+    def grant(self, operator_id: str, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
+        return self._world.grant(operator_id, request, now_millis=now_millis)

@@ -1,0 +1,217 @@
+"""
+A small world to start with: the same seed makes the same one, ids, amounts and all.
+
+Only times follow the clock: bets and rounds lie a fixed while before the moment the sandbox was made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from game_operator.codes import GameStatus, Genre
+from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
+from game_operator.sandbox.service.world import RETENTION_MILLIS, PlacedBet, SandboxWorld
+
+__all__ = ["Landmarks", "catalogue", "populate"]
+
+_MINUTE: Final = 60_000
+_DAY: Final = 24 * 60 * _MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Landmarks:
+    """
+    What there is to ask a seeded world about.
+
+    Attributes:
+        instance_id: An active instance in EUR, of a game with rounds; the bets and rounds below are its own.
+        bet_ids: Bets by what became of them: OPEN, CLOSED (won), LOST (closed with nothing won), ROLLED_BACK, and
+            EXPIRED, which is just over 90 days old and so not found.
+        round_id: A round with the four bets that are found, and more.
+        round_no: The number of that round.
+        empty_round_id: A round without bets.
+        expired_round_id: A round just over 90 days old and so not found.
+        inactive_operator_id: An operator with the same key whose account is inactive.
+    """
+
+    instance_id: str
+    bet_ids: Mapping[str, str]
+    round_id: str
+    round_no: int
+    empty_round_id: str
+    expired_round_id: str
+    inactive_operator_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Title:
+    id: str
+    name: str
+    genre: Genre
+    rtp: str | None
+    currencies: tuple[str, ...] = ()
+    status: GameStatus = GameStatus.ACTIVE
+    has_thumbnail: bool = True
+
+
+#: The first has rounds and an active instance in EUR: the landmarks stand there.
+_TITLES: Final = (
+    _Title("comet-crash", "Comet Crash", Genre.CRASH, "97", ("EUR", "USD", "BRL", "JPY")),
+    _Title("harbour-mines", "Harbour Mines", Genre.MINE, "96.5", ("EUR", "BRL")),
+    _Title("granite-plinko", "Granite Plinko", Genre.PLINKO, "98.97", ("USD", "JPY")),
+    _Title("ember-dice", "Ember Dice", Genre.DICE, "99", ("EUR", "KWD")),
+    _Title("north-star-keno", "North Star Keno", Genre.KENO, "94.25", ("EUR", "USD")),
+    _Title("velvet-roulette", "Velvet Roulette", Genre.ROULETTE, "97.3", ("EUR", "USD", "VND")),
+    _Title("lighthouse-slots", "Lighthouse Slots", Genre.SLOTS, "95.125", ("EUR", "BRL", "JPY")),
+    _Title("copper-blackjack", "Copper Blackjack", Genre.BLACKJACK, "99.41", ("EUR",)),
+    _Title("two-sails", "Two Sails", Genre.HEADS_OR_TAILS, None, ("BRL",), has_thumbnail=False),
+    _Title("upstairs", "Upstairs", Genre.HI_LO, "97", ("USD",), GameStatus.MAINTENANCE),
+    _Title("paper-fortune", "Paper Fortune", Genre.SCRATCH_CARDS, None, ("EUR",), GameStatus.INACTIVE),
+    _Title("tide-baccarat", "Tide Baccarat", Genre.BACCARAT, "98.94", ("JPY",), has_thumbnail=False),
+    _Title("seven-and-half", "Seven and a Half", Genre.SETTE_E_MEZZO, "98.5", ("EUR",)),
+    _Title("grand-wheel", "Grand Wheel", Genre.WHEEL, None, (), GameStatus.COMING_SOON, has_thumbnail=False),
+)
+
+#: min_wager, max_wager, default_wager and max_win in currency units; the last has 18 digits, more than a double keeps.
+_LIMITS: Final = {
+    "EUR": ("0.1", "100", "1", "10000"),
+    "USD": ("0.1", "120", "1", "12000"),
+    "BRL": ("0.5", "500", "2.5", "50000"),
+    "JPY": ("10", "15000", "100", "1500000"),
+    "KWD": ("0.025", "30", "0.25", "3000.125"),
+    "VND": ("2500", "2500000.5", "25000", "1234567890123456.78"),
+}
+
+
+def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, now_millis: int) -> Landmarks:
+    """
+    Fill *world*, made for an operator with *public_key*, and return what to ask about.
+
+    Args:
+        world: A new world.
+        public_key: The operator's key; an inactive operator is registered with the same.
+        seed: None stands for 0.
+        now_millis: What the bets and rounds are older than.
+    """
+    random = _random(seed)
+    games = [_game(title, random) for title in _TITLES]
+    for game in games:
+        world.add_game(game)
+    inactive_operator_id = f"{world.operator_id}-inactive"
+    world.add_operator(inactive_operator_id, public_key, active=False)
+    home = _Home(games[0].id, games[0].instances[0].id, random, now_millis)
+    rounds = _add_rounds(world, home)
+    return Landmarks(
+        instance_id=home.instance_id,
+        bet_ids=MappingProxyType(_add_bets(world, home, rounds)),
+        round_id=rounds["crowded"],
+        round_no=_ROUNDS["crowded"][0],
+        empty_round_id=rounds["empty"],
+        expired_round_id=rounds["expired"],
+        inactive_operator_id=inactive_operator_id,
+    )
+
+
+def catalogue(seed: int | None) -> list[GameInfo]:
+    """Return the games that ``populate`` puts into a world with the same *seed*."""
+    random = _random(seed)
+    return [_game(title, random) for title in _TITLES]
+
+
+def _random(seed: int | None) -> Random:
+    return Random(seed or 0)  # noqa: S311 - ids of a toy world, and they shall repeat
+
+
+def _game(title: _Title, random: Random) -> GameInfo:
+    return GameInfo(
+        id=title.id,
+        name=title.name,
+        status=title.status,
+        thumbnail_url=f"https://games.example/thumbnails/{title.id}.png" if title.has_thumbnail else None,
+        provider_name=random.choice(("Northlight", "Quiet Harbour", "Third Bell")),
+        rtp=None if title.rtp is None else Decimal(title.rtp),
+        genre=title.genre,
+        instances=tuple(_instance(title, number, random) for number in range(len(title.currencies))),
+    )
+
+
+def _instance(title: _Title, number: int, random: Random) -> GameInstance:
+    currency = title.currencies[number]
+    least, most, default, win = map(Decimal, _LIMITS[currency])
+    return GameInstance(
+        id=_hex(random),
+        name=f"{title.name} {currency}",
+        # Of several instances the last is switched off; of a game that cannot be played, all are.
+        active=title.status is GameStatus.ACTIVE and (number == 0 or number < len(title.currencies) - 1),
+        bet_config=BetConfig(min_wager=least, max_wager=most, default_wager=default, currency=currency, max_win=win),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """Where the landmarks stand."""
+
+    game: str
+    instance_id: str
+    random: Random
+    now_millis: int
+
+
+#: The number of each round, and its age.
+_ROUNDS: Final = {
+    "crowded": (4127, 30 * _MINUTE),
+    "empty": (4128, 10 * _MINUTE),
+    "expired": (17, RETENTION_MILLIS + 2 * _MINUTE),
+}
+
+
+def _add_rounds(world: SandboxWorld, home: _Home) -> dict[str, str]:
+    ids = {name: f"round-{_hex(home.random)}" for name in _ROUNDS}
+    for name, (round_no, age_millis) in _ROUNDS.items():
+        world.add_round(
+            round_id=ids[name],
+            round_no=round_no,
+            instance_id=home.instance_id,
+            game=home.game,
+            started_at_millis=home.now_millis - age_millis,
+        )
+    return ids
+
+
+def _add_bets(world: SandboxWorld, home: _Home, rounds: dict[str, str]) -> dict[str, str]:
+    crowded, expired = rounds["crowded"], rounds["expired"]
+    winnings = home.random.randrange(10_001, 100_001)
+    bets: dict[str, PlacedBet] = {
+        "OPEN": OpenBet.model_validate(_placed(home, crowded, 29 * _MINUTE)),
+        "CLOSED": ClosedBet.model_validate(_placed(home, crowded, 29 * _MINUTE) | {"won": winnings}),
+        "LOST": ClosedBet.model_validate(_placed(home, crowded, 28 * _MINUTE) | {"won": 0}),
+        "ROLLED_BACK": RolledBackBet.model_validate(_placed(home, crowded, 28 * _MINUTE)),
+        "EXPIRED": ClosedBet.model_validate(_placed(home, expired, RETENTION_MILLIS + _MINUTE) | {"won": 0}),
+    }
+    for bet in bets.values():
+        world.add_bet(bet)
+    for _ in range(8):
+        won = home.random.choice((0, home.random.randrange(1, 20_001)))
+        world.add_bet(ClosedBet.model_validate(_placed(home, crowded, 28 * _MINUTE) | {"won": won}))
+    return {state: bet.reference_id for state, bet in bets.items()}
+
+
+def _placed(home: _Home, round_id: str, age_millis: int) -> dict[str, str | int]:
+    return {
+        "reference_id": f"bet-{_hex(home.random)}",
+        "player_id": f"player-{home.random.randrange(1, 10)}",
+        "round_id": round_id,
+        "instance_id": home.instance_id,
+        "game": home.game,
+        "wager": home.random.randrange(10, 10_001),
+        "timestamp": home.now_millis - age_millis,
+    }
+
+
+def _hex(random: Random) -> str:
+    return f"{random.getrandbits(96):024x}"

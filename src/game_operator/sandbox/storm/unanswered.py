@@ -1,0 +1,101 @@
+"""
+What may have become of a bet or claim some of whose calls were never answered definitely, because nobody repeated them.
+
+A call that was given up may have been carried out or not; all others are known. What a right wallet may have is no more
+than what follows from that.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from game_operator.models.webhooks import MovingCall
+from game_operator.provider.faults import Fault
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
+
+__all__ = ["Fate", "fates_of", "given_up", "settled_cents"]
+
+#: What a post of a call itself is marked with; others are a stranger's, or other calls.
+_GENUINE: Final = frozenset({None, Fault.DUPLICATE})
+_TOLD: Final = {
+    ServiceState.OPEN: "was placed and not settled",
+    ServiceState.CLOSED: "was settled",
+    ServiceState.ROLLED_BACK: "was cancelled or never placed",
+    ServiceState.REFUSED: "was never placed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """
+    What may have become of a bet or claim.
+
+    Attributes:
+        cents: What it did to the balance.
+        state: Where the bet is then; of a claim, PAID or CLAIMING.
+        told: That in words.
+    """
+
+    cents: int
+    state: ServiceState
+    told: str
+
+
+def given_up(dealt: Dealt) -> frozenset[str]:
+    """Return which calls were sent and never answered definitely: their operations, or ``jackpot``."""
+    sent: set[str] = set()
+    answered: set[str] = set()
+    for each in dealt.history:
+        if each.post.extra in _GENUINE:
+            name = _name(each.call)
+            sent.add(name)
+            if each.answer.settles(each.call):
+                answered.add(name)
+    return frozenset(sent - answered)
+
+
+def fates_of(dealt: Dealt) -> list[Fate]:
+    """Return what may have become of *dealt*, what the service believes first; one fate if no call was given up."""
+    lost = given_up(dealt)
+    if isinstance(dealt, DealtClaim):
+        fates = [Fate(dealt.effect_cents, dealt.state, "")]
+        return [*fates, Fate(dealt.planned.won_cents, ServiceState.PAID, "was paid")] if lost else fates
+    jackpots = [dealt.planned.jackpot_cents if dealt.jackpot_paid else 0]
+    if "jackpot" in lost:
+        jackpots.append(dealt.planned.jackpot_cents)
+    return [
+        Fate(settled_cents(dealt, state) + jackpot, state, _words(dealt, state, paid=number > 0))
+        for state in _states(dealt, lost)
+        for number, jackpot in enumerate(jackpots)
+    ]
+
+
+def settled_cents(bet: DealtBet, state: ServiceState) -> int:
+    """Return what *bet* did to the balance if it is in *state*, its jackpot aside."""
+    match state:
+        case ServiceState.OPEN:
+            return -bet.planned.wager_cents
+        case ServiceState.CLOSED:
+            return bet.planned.won_cents - bet.planned.wager_cents
+        case _:
+            return 0
+
+
+def _states(bet: DealtBet, lost: frozenset[str]) -> Iterable[ServiceState]:
+    """Return where *bet* may be, where the service has it first."""
+    states = {bet.state: None}
+    if bet.accepted or "withdraw" in lost:
+        if bet.state is ServiceState.PLACING or "rollback" in lost:
+            states[ServiceState.OPEN] = None
+        if "deposit" in lost:
+            states |= {ServiceState.OPEN: None, ServiceState.CLOSED: None}
+    return states
+
+
+def _words(bet: DealtBet, state: ServiceState, *, paid: bool) -> str:
+    words = [] if state is bet.state else [_TOLD.get(state, "")]
+    return " and ".join([*words, "was paid its jackpot"] if paid else words)
+
+
+def _name(call: MovingCall) -> str:
+    return "jackpot" if call.action == "JACKPOT" else call.operation

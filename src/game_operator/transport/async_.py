@@ -1,0 +1,255 @@
+"""The connections of an async client: they send a request once and say what came of it."""
+
+import os
+import ssl
+import weakref
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+import anyio
+import httpx
+from anyio.lowlevel import checkpoint_if_cancelled, current_token
+
+from game_operator.errors import ConfigurationError
+from game_operator.protocol.exchange import Send, TransportFailed
+from game_operator.protocol.http import HttpResponse
+from game_operator.transport.connection_reuse import AsyncReuseGuard, LeftOverError, YourTransport, is_reusable, spoil
+from game_operator.transport.http_library import (
+    FORKED_WITH_YOUR_CLIENT,
+    HTTPX,
+    Handshake,
+    Target,
+    Trace,
+    check_open,
+    gather,
+    library_of,
+    open_http_client,
+)
+from game_operator.transport.own_connections import AsyncDirectClient
+from game_operator.transport.settings import ReadLimits
+
+__all__ = ["AsyncHttpClient", "AsyncWire"]
+
+
+class AsyncHttpClient(Protocol):
+    """What this package needs of an ``httpx.AsyncClient`` or ``httpx2.AsyncClient``."""
+
+    @property
+    def headers(self) -> Any: ...
+    @property
+    def is_closed(self) -> bool: ...
+    async def send(self, request: Any, *, stream: bool = ..., follow_redirects: Any = ...) -> Any: ...
+    async def aclose(self) -> None: ...
+
+
+_AnyClient: TypeAlias = AsyncDirectClient | AsyncHttpClient
+#: What httpcore and TLS may have in hand, 64 KiB each, and give out before they wait for more.
+_IN_HAND_BYTES: Final = 131_072
+
+#: A process and an event loop in it.
+_Home: TypeAlias = tuple[int, object]
+
+
+class AsyncWire:
+    """The connections, made at the first call on each event loop; *closed_told* is what a call says after closing."""
+
+    def __init__(
+        self,
+        closed_told: str,
+        base_url: str,
+        http_client: AsyncHttpClient | None,
+        ssl_context: ssl.SSLContext | None,
+        trust_env: bool,
+        read_limits: ReadLimits,
+    ) -> None:
+        self._closed_told = closed_told
+        self._base_url = base_url
+        self._secure = base_url.startswith("https:")
+        self._ssl_context = ssl_context
+        self._trust_env = trust_env
+        self._read_limits = read_limits
+        self._yours = http_client
+        self._your_transport = None if http_client is None else YourTransport(http_client, AsyncReuseGuard)
+        self._your_connections = None if http_client is None else _Connections(http_client)
+        self._your_home: _Home | None = None
+        self._library = HTTPX if http_client is None else library_of(http_client, "AsyncClient")
+        self._target = Target(self._library, base_url, http_client)
+        # After a fork, the parent's connections are in use there and are left alone here.
+        self._ours: dict[_Home, _Connections] = {}
+        self._closed = False
+
+    async def send(self, step: Send) -> HttpResponse | TransportFailed:
+        """Send *step*'s request once, within its timeout."""
+        connections = self._connections() or await self._open()
+        if not self._secure:
+            return await self._send(connections.http_client, step, None)
+        handshake = _Handshake()
+        connections.calls += 1
+        try:
+            return handshake.judged(await self._send(connections.http_client, step, handshake))
+        finally:
+            connections.calls -= 1
+            if handshake.unfinished is not None or connections.retired:
+                with anyio.CancelScope(shield=True):
+                    await self._clean_up(connections, handshake)
+
+    async def aclose(self) -> None:
+        """Close what was made here for this event loop."""
+        self._closed = True
+        connections = self._ours.pop(_home(), None)
+        if connections is not None and connections.closing is not None:
+            await connections.closing.aclose()
+
+    def forget(self, home: _Home, http_client: "_AnyClient") -> None:
+        """Use *http_client* no more, if it still is the one of *home*."""
+        if home in self._ours and self._ours[home].http_client is http_client:
+            del self._ours[home]
+
+    async def _clean_up(self, connections: "_Connections", handshake: "_Handshake") -> None:
+        """Close what httpcore forgets; if it was behind a proxy, let others make new *connections* instead of these."""
+        if handshake.unfinished is not None:
+            await handshake.unfinished.aclose()
+            if self._yours is None and not isinstance(connections.http_client, AsyncDirectClient):
+                connections.retired = True
+                self.forget(_home(), connections.http_client)
+        if connections.retired and connections.calls == 0 and connections.closing is not None:
+            await connections.closing.aclose()
+
+    async def _send(self, http_client: _AnyClient, step: Send, trace: Trace | None) -> HttpResponse | TransportFailed:
+        body = _Body(self._read_limits.of(step.operation_name))
+        with anyio.move_on_after(step.timeout_seconds) as scope:
+            try:
+                while True:
+                    try:
+                        return await self._attempt(http_client, step, trace, body, scope)
+                    except LeftOverError:
+                        continue  # That connection is closed, and nothing was written.
+            except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
+                return self._library.failure(error)
+        if body.is_too_long:
+            return body.gathered()
+        return TransportFailed("The attempt did not end in time", sent=True, timed_out=True)
+
+    async def _attempt(
+        self, http_client: _AnyClient, step: Send, trace: Trace | None, body: "_Body", scope: anyio.CancelScope
+    ) -> HttpResponse:
+        make = self._target.core_request if isinstance(http_client, AsyncDirectClient) else self._target.request
+        request = make(step, trace)
+        if self._your_transport is not None:
+            self._your_transport.prepare(request, is_grant=step.is_grant)
+        body.response = response = await http_client.send(request, stream=True, follow_redirects=False)
+        if response.is_stream_consumed:  # A hook of the user's has read it, and given the connection back.
+            return gather(response, [response.content], len(response.content), body.limit)
+        sound = False
+        try:
+            async for chunk in response.stream:
+                if body.take(chunk, scope):
+                    await checkpoint_if_cancelled()
+            sound = is_reusable(response)
+        finally:
+            if not sound and (stream := spoil(response)) is not None:
+                await stream.aclose()
+            await response.aclose()
+        return body.gathered()
+
+    def _connections(self) -> "_Connections | None":
+        if self._closed:
+            raise ConfigurationError(self._closed_told)
+        if self._yours is not None:
+            self._check_home(self._yours)
+            return self._your_connections
+        return self._ours.get(_home())
+
+    def _check_home(self, http_client: AsyncHttpClient) -> None:
+        check_open(http_client)
+        home = _home()
+        if self._your_home is None:
+            self._your_home = home
+        if self._your_home[0] != home[0]:
+            raise ConfigurationError(FORKED_WITH_YOUR_CLIENT)
+        if self._your_home[1] is not home[1]:
+            raise ConfigurationError(
+                "Your http_client was first used on another event loop, and its connections live there. Build it and "
+                "this client inside the loop that uses them, or leave http_client out: then each loop gets its own."
+            )
+
+    async def _open(self) -> "_Connections":
+        home = _home()
+        http_client: _AnyClient = open_http_client(
+            AsyncDirectClient, httpx.AsyncClient, self._base_url, self._ssl_context, trust_env=self._trust_env
+        )
+        closing = _closing(http_client, weakref.ref(self), home)
+        connections = self._ours[home] = _Connections(http_client, closing)
+        await anext(closing)
+        return connections
+
+
+class _Body:
+    """The body of a response while it is read, up to *limit* bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.response: Any = None
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._spare = _IN_HAND_BYTES
+
+    @property
+    def is_too_long(self) -> bool:
+        return self._size > self.limit
+
+    def take(self, chunk: bytes, scope: anyio.CancelScope) -> bool:
+        """Take the next *chunk*, cancel *scope* at the limit, and return whether a cancelled body goes on for ever."""
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._size > self.limit:
+            # Leaving the loop would leave httpx's generators to the garbage collector.
+            scope.cancel()
+        if scope.cancel_called:
+            # aiohttp is not cancelled as long as the next piece is there whenever it waits for it.
+            self._spare -= len(chunk)
+        return self._spare < 0
+
+    def gathered(self) -> HttpResponse:
+        """Return the response as far as it was read."""
+        return gather(self.response, self._chunks, self._size, self.limit)
+
+
+@dataclass(slots=True)
+class _Connections:
+    """An HTTP client, the generator that closes it if it is ours, and the calls that it is busy with."""
+
+    http_client: _AnyClient
+    closing: AsyncGenerator[None] | None = None
+    calls: int = 0
+    retired: bool = False
+
+
+def _home() -> _Home:
+    # anyio 4.11 began to wrap the loop into a token of its own.
+    token = current_token()
+    return os.getpid(), getattr(token, "native_token", token)
+
+
+async def _closing(http_client: _AnyClient, wire: weakref.ref[AsyncWire], home: _Home) -> AsyncGenerator[None]:
+    """
+    Wait to be closed, and close *http_client*.
+
+    An event loop closes the generators that were begun on it: when it ends, and when they are dropped. So the
+    connections of a client that nobody closes are closed all the same, while their loop still runs.
+    """
+    try:
+        yield
+    finally:
+        if (owner := wire()) is not None:
+            owner.forget(home, http_client)
+        await http_client.aclose()
+
+
+class _Handshake(Handshake):
+    """A ``Handshake`` that is awaited."""
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:  # type: ignore[override] # as httpcore asks
+        """Take note of *event*."""
+        super().__call__(event, info)

@@ -1,0 +1,153 @@
+"""
+A connection that behaves badly on purpose: it hangs up, is reset, or brings the request in pieces.
+
+An HTTP client would never do so, so this one is made of a socket and the parser that httpx uses.
+"""
+
+import asyncio
+import socket
+import ssl
+import struct
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit
+
+import h11
+
+from game_operator.protocol.http import HeaderPairs, HttpResponse
+from game_operator.transport.http_library import defect_of
+
+__all__ = ["Roughness", "post_roughly"]
+
+
+class Roughness(StrEnum):
+    """How a request travels; after the first two nobody waits for the answer."""
+
+    HANG_UP = "hang up"
+    RESET = "reset"
+    #: In four pieces, with pauses between them.
+    SLOW = "slow"
+    #: In chunks, without a Content-Length.
+    CHUNKED = "chunked"
+    #: Half of the body, and then nothing.
+    HALF = "half"
+    #: As any client would, whatever the method and the headers.
+    PLAIN = "plain"
+
+
+_PIECES: Final = 4
+_PAUSE_SECONDS: Final = 0.005
+_PATIENCE_SECONDS: Final = 0.002
+_MOST_BYTES: Final = 1_048_576
+_PLAIN: Final = (b"Accept-Encoding", b"identity")
+#: Close at once, by a reset.
+_LINGER: Final = struct.pack("ii", 1, 0)
+
+
+async def post_roughly(
+    url: str,
+    headers: Sequence[tuple[bytes, bytes]],
+    body: bytes,
+    manner: Roughness,
+    timeout: float,
+    *,
+    method: str = "POST",
+    ssl_context: ssl.SSLContext | None = None,
+    local_address: str | None = None,
+) -> HttpResponse | None:
+    """
+    Post *body* over a connection of its own, in a rough *manner*; None if nobody waited for the answer.
+
+    Raises:
+        OSError: The connection could not be had, or broke; TimeoutError is one.
+        ValueError: What came back is no HTTP.
+    """
+    parts = urlsplit(url)
+    context = (ssl_context or ssl.create_default_context()) if parts.scheme == "https" else None
+    async with asyncio.timeout(timeout):
+        reader, writer = await asyncio.open_connection(
+            parts.hostname,
+            parts.port or (443 if context else 80),
+            ssl=context,
+            local_addr=None if local_address is None else (local_address, 0),
+        )
+        try:
+            own = ((b"Host", parts.netloc.encode()), _PLAIN, _length(manner, body))
+            request = h11.Request(method=method, target=parts.path or "/", headers=[*own, *headers])
+            return await _posted(reader, writer, request, body, manner)
+        finally:
+            writer.transport.abort()
+
+
+def _length(manner: Roughness, body: bytes) -> tuple[bytes, bytes]:
+    if manner is Roughness.CHUNKED:
+        return b"Transfer-Encoding", b"chunked"
+    return b"Content-Length", b"%d" % len(body)
+
+
+async def _posted(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    request: h11.Request,
+    body: bytes,
+    manner: Roughness,
+) -> HttpResponse | None:
+    wire = h11.Connection(h11.CLIENT)
+    head = wire.send(request) or b""
+    if manner is Roughness.HALF:
+        writer.write(head + body[: len(body) // 2])
+        return await _answer(reader, wire)
+    octets = head + b"".join(filter(None, map(wire.send, (*_data(manner, body), h11.EndOfMessage()))))
+    if manner is Roughness.SLOW:
+        size = -(-len(octets) // _PIECES)
+        for start in range(0, len(octets), size):
+            writer.write(octets[start : start + size])
+            await asyncio.sleep(_PAUSE_SECONDS)
+        return await _answer(reader, wire)
+    writer.write(octets)
+    if manner in (Roughness.CHUNKED, Roughness.PLAIN):
+        return await _answer(reader, wire)
+    await writer.drain()
+    if manner is Roughness.HANG_UP:
+        await asyncio.sleep(_PATIENCE_SECONDS)
+    else:
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
+    return None
+
+
+def _data(manner: Roughness, body: bytes) -> Sequence[h11.Data]:
+    if manner is not Roughness.CHUNKED:
+        return (h11.Data(data=body),) if body else ()
+    size = max(1, -(-len(body) // _PIECES))
+    return [h11.Data(data=body[start : start + size]) for start in range(0, len(body), size)]
+
+
+async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpResponse:
+    status, body = 0, bytearray()
+    headers: HeaderPairs = ()
+    while True:
+        try:
+            event = wire.next_event()
+        except h11.RemoteProtocolError as broken:
+            raise ValueError(f"the answer is no HTTP: {broken}") from None
+        match event:
+            case h11.NEED_DATA:
+                wire.receive_data(await reader.read(65_536))
+            case h11.Response():
+                status, headers = event.status_code, tuple(event.headers.raw_items())
+            case h11.Data():
+                body += event.data
+                if len(body) > _MOST_BYTES:
+                    return _response(status, headers, body)
+            case h11.EndOfMessage():
+                return _response(status, headers, body)
+            case h11.ConnectionClosed():
+                raise ConnectionResetError("the connection was closed before the answer")
+            case _:
+                continue
+
+
+def _response(status: int, headers: HeaderPairs, body: bytearray) -> HttpResponse:
+    encoding = b", ".join(value for name, value in headers if name.lower() == b"content-encoding").decode("latin-1")
+    return HttpResponse(status, headers, bytes(body[:_MOST_BYTES]), defect_of(encoding, len(body), _MOST_BYTES))

@@ -1,0 +1,111 @@
+"""Settings of a connection: its address, its times and how much of an answer is read."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from game_operator.errors import ConfigurationError, shown
+from game_operator.protocol.http import is_loopback
+from game_operator.protocol.retry import LONGEST_SECONDS
+
+__all__ = ["DEFAULT_READ_LIMITS", "ReadLimits", "base_url_of", "checked_seconds"]
+
+#: A name, an IPv4 or a bracketed IPv6 address, and perhaps a port: neither empty, nor a template that nobody filled in.
+_LABEL = r"[A-Za-z0-9_-]{1,63}"
+_AUTHORITY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """
+    How many bytes of a response body are read: the catalogue may be long, nothing else is.
+
+    Attributes:
+        catalogue: Of fetch-games: 16 MiB. 20,000 games are 15 MB.
+        other: Of any other answer: 4 MiB.
+    """
+
+    catalogue: int = 16 * 1024 * 1024
+    other: int = 4 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        for name in ("catalogue", "other"):
+            size = getattr(self, name)
+            if type(size) is not int:
+                raise TypeError(f"{name} must be a number of bytes, not {type(size).__name__}")
+            if size < 1:
+                raise ConfigurationError(f"{name} is {size}, but no answer is shorter than 1 byte.")
+
+    def of(self, operation_name: str) -> int:
+        """Return the limit for the endpoint *operation_name*."""
+        return self.catalogue if operation_name == "fetch-games" else self.other
+
+
+DEFAULT_READ_LIMITS = ReadLimits()
+
+
+def base_url_of(
+    text: str, *, allow_insecure_http: bool, name: str = "base_url", example: str = "https://api.example.com"
+) -> str:
+    """
+    Return the base URL, the argument called *name*, without its trailing slash; an error names *example*.
+
+    Raises:
+        ConfigurationError: It is no http(s) address, carries what does not belong there, or is plain http to
+            another machine.
+    """
+    checked = _base_url_or_problem(text, allow_insecure_http, name, example)
+    del text  # Error trackers show the locals of every frame, and a key may have been passed in its place.
+    if isinstance(checked, Exception):
+        raise checked
+    return checked
+
+
+def _base_url_or_problem(text: object, allow_insecure_http: bool, name: str, example: str) -> str | Exception:
+    if not isinstance(text, str):
+        return TypeError(f"{name} must be a str, not {type(text).__name__}")
+    parts = _split(text)
+    if parts.username is not None or parts.password is not None:
+        return ConfigurationError(f"{name} carries a user name or password. Remove it: calls are signed instead.")
+    if parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
+        return ConfigurationError(f"{name} {shown(text)} is not a valid address. Pass one like {example}.")
+    if not text.isascii() or not set("?# ").isdisjoint(text):
+        return ConfigurationError(
+            f"{name} {shown(text)} carries a query, a fragment, a space or letters beyond ASCII. "
+            "Pass the address alone."
+        )
+    if text.rstrip("/").endswith("/api/v0.2"):
+        return ConfigurationError(
+            f"{name} {shown(text)} ends in /api/v0.2, which every path begins with. Leave it out."
+        )
+    if parts.scheme == "http" and not allow_insecure_http and not is_loopback(parts.hostname or ""):
+        return ConfigurationError(
+            f"{name} {shown(text)} is plain http to another machine: anyone on the way could read and replay signed "
+            "requests. Use https, or pass allow_insecure_http=True if the way is private."
+        )
+    # Schemes are told apart by comparing text from here on, and HTTPS:// is the same as https://.
+    return parts.scheme + text[len(parts.scheme) :].rstrip("/")
+
+
+def _split(text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        parts = SplitResult("", "", "", "", "")
+    return parts
+
+
+def checked_seconds(name: str, value: float) -> float:
+    """
+    Return *value* as positive, finite seconds.
+
+    Raises:
+        TypeError: It is not a number.
+        ConfigurationError: It is not positive, or over a million.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__} {shown(value)}")
+    if not 0 < value <= LONGEST_SECONDS:
+        raise ConfigurationError(f"{name} is {shown(value)}, but must be a positive number of seconds up to a million.")
+    return float(value)
