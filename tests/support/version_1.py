@@ -28,7 +28,7 @@ OLD_MOVE = "UPDATE {p}accounts SET balance_cents = balance_cents - 500, at_milli
 def old_tables(url: str) -> None:
     """Make the tables of version 1, with an account that has 100.00."""
     kind = "sqlite" if is_sqlite(url) else "postgres"
-    text = (files("game_operator.ledger") / "sql" / f"{kind}_0001.sql").read_text()
+    text = (files("game_operator.ledger") / "engine" / "migrations" / f"{kind}_0001.sql").read_text()
     assert hashlib.sha256(text.encode()).hexdigest() == DIGESTS[kind]
     text = text.replace("{prefix}", "game_operator_")
     if is_sqlite(url):
