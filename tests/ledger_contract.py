@@ -1,7 +1,7 @@
 """
 What every ledger does, whatever it keeps its rows in: one suite that all of them pass.
 
-The tests are named after the scenarios of docs/scenarios.md. Each has a source, and so bets and calls, of its own, and
+The tests are named after the scenarios of docs/maintainers/scenarios.md. Each has a source, and so bets and calls, of its own, and
 players of its own; at its end its books must add up.
 """
 

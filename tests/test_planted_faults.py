@@ -1,4 +1,4 @@
-"""The list of faults that ``tools/planted_faults.py`` plants (docs/mutation.md) is one of this code."""
+"""The list of faults that ``tools/planted_faults.py`` plants (docs/maintainers/mutation.md) is one of this code."""
 
 import runpy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Holds docs/scenarios.md true: each scenario stands there once, and each test that it names exists."""
+"""Holds docs/maintainers/scenarios.md true: each scenario stands there once, and each test that it names exists."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 #: How many scenarios each group has.
 GROUPS = {"A": 11, "B": 16, "C": 14, "D": 9, "E": 13, "F": 11, "G": 5, "H": 5}
 
-TEXT = (ROOT / "docs" / "scenarios.md").read_text()
+TEXT = (ROOT / "docs" / "maintainers" / "scenarios.md").read_text()
 ROWS = [tuple(match) for match in _ROW.findall(TEXT)]
 
 

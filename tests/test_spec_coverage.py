@@ -1,4 +1,4 @@
-"""Holds docs/spec-coverage.md true: each statement of the specification names tests that exist and cite its section."""
+"""Holds docs/maintainers/spec-coverage.md true: each statement of the specification names tests that exist and cite its section."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ SECTIONS = (
     *("§7.1", "§7.2", "§7.3", "§8", "§9"),
 )
 
-ROWS = [tuple(match) for match in _ROW.findall((ROOT / "docs" / "spec-coverage.md").read_text())]
+ROWS = [tuple(match) for match in _ROW.findall((ROOT / "docs" / "maintainers" / "spec-coverage.md").read_text())]
 
 
 def test_every_section_has_statements() -> None:

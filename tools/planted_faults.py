@@ -1,5 +1,5 @@
 """
-Plant faults in a copy of the package, one at a time, and see whether the tests notice (docs/mutation.md).
+Plant faults in a copy of the package, one at a time, and see whether the tests notice (docs/maintainers/mutation.md).
 
     python tools/planted_faults.py [MODULE …]      express, verify, prune, sqlite, operations; all by default
 

@@ -1,4 +1,4 @@
-"""The table of docs/wrong-wallets.md, made from the register; run as a module, it writes the page."""
+"""The table of docs/maintainers/wrong-wallets.md, made from the register; run as a module, it writes the page."""
 
 import importlib
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.certify.wrong_wallets.registry import WRONG_WALLETS
 
 __all__ = ["PAGE", "WRONG_WALLETS", "is_row", "rows"]
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "wrong-wallets.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "maintainers" / "wrong-wallets.md"
 _MODULES: Final = ("basics", "flows", "repeats", "order", "money", "callers", "hostile", "races", "failures")
 
 for _module in _MODULES:
