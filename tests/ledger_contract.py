@@ -1,8 +1,8 @@
 """
 What every ledger does, whatever it keeps its rows in: one suite that all of them pass.
 
-The tests are named after the scenarios of docs/maintainers/scenarios.md. Each has a source, and so bets and calls, of its own, and
-players of its own; at its end its books must add up.
+The tests are named after the scenarios of docs/maintainers/scenarios.md. Each test has its own
+source, and so its own bets and calls, and its own players. At its end its books must add up.
 """
 
 import time

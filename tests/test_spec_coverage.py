@@ -1,4 +1,4 @@
-"""Holds docs/maintainers/spec-coverage.md true: each statement of the specification names tests that exist and cite its section."""
+"""Each statement in docs/maintainers/spec-coverage.md names tests that exist and cite its section."""
 
 import ast
 import re

@@ -1,7 +1,8 @@
 """
 The certifier certified: right wallets pass, and each wrong one fails where its mistake belongs, and nowhere else.
 
-The wrong ones are made of the wallet by hand, which shares no code with this package; docs/maintainers/wrong-wallets.md lists them.
+The wrong ones are made of the wallet by hand, which shares no code with this package. They are listed in
+docs/maintainers/wrong-wallets.md.
 """
 
 from collections import Counter
