@@ -21,7 +21,7 @@ from tests.support.documents import ROOT
 __all__ = ["DECIDE", "NOTE", "STATES", "Effect", "book_in", "cells", "effect_of", "written_decide", "written_note"]
 
 NOTE = ROOT / "docs" / "decisions" / "0014-repeats-and-order.md"
-DECIDE = ROOT / "src" / "game_operator" / "ledger" / "decide.py"
+DECIDE = ROOT / "src" / "game_operator" / "ledger" / "rules" / "decide.py"
 
 OPENING_CENTS = 10_000
 #: More than the player has.
