@@ -255,3 +255,9 @@ def test_a_control_room_asked_for_by_true_still_works_and_says_what_to_pass() ->
         sandbox = Sandbox(control_room=True)
     with sandbox:
         assert "<html" in httpx.get(f"{sandbox.base_url}/", trust_env=False).text
+
+
+def test_the_scenarios_can_be_asked_for_again_and_again() -> None:
+    """The package of the scenarios never takes the place of the function of the same name."""
+    program = "from game_operator import certify; certify.scenarios(); assert certify.scenarios()"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -10,6 +10,8 @@ from game_operator.errors import ConfigurationError, shown
 
 __all__ = ["in_playing_order", "scenarios", "selected"]
 
+#: Imported at once: an import later would put the package in the place of ``game_operator.certify.scenarios()``.
+_PACKAGE: Final = importlib.import_module("game_operator.certify.scenarios")
 _MODULES: Final = (
     "a_flows",
     "b_repeats",
@@ -30,7 +32,7 @@ def scenarios() -> tuple[Scenario, ...]:
     """Return all scenarios in the order of their ids."""
     for module in _MODULES:
         # Each enters its scenarios.
-        importlib.import_module(f"game_operator.certify.scenarios.{module}")
+        importlib.import_module(f"{_PACKAGE.__name__}.{module}")
     return entered_scenarios()
 
 
