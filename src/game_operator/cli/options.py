@@ -2,8 +2,12 @@
 
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
 
 __all__ = ["AsJson", "BaseUrl", "Deadline", "InstanceId", "OperatorId", "PrivateKeyFile", "connect", "environment"]
-__all__ += ["PASSPHRASE", "is_encrypted", "settings", "token_settings"]
+__all__ += ["PASSPHRASE", "is_encrypted", "settings", "token_settings", "with_option_groups"]
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
@@ -43,6 +47,42 @@ Deadline = Annotated[
     float, typer.Option(help="Seconds for the whole call, repeats included.", rich_help_panel=_SERVICE)
 ]
 InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
+
+
+def with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
+    """
+    Let *command* take groups of options that several commands share.
+
+    A group is a frozen dataclass whose fields are annotated as options. Where a parameter of *command* is annotated
+    with a group, Typer gets the group's options in its place, and *command* gets the group.
+    """
+    declared = signature(command, eval_str=True)
+    # Any: classes of groups, which have nothing in common but their fields.
+    groups: dict[str, Any] = {
+        name: each.annotation for name, each in declared.parameters.items() if is_dataclass(each.annotation)
+    }
+    parameters: list[Parameter] = []
+    for name, parameter in declared.parameters.items():
+        if name not in groups:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            continue
+        hints = get_type_hints(groups[name], include_extras=True)
+        for option in fields(groups[name]):
+            default = Parameter.empty if option.default is MISSING else option.default
+            parameters.append(
+                Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[option.name])
+            )
+
+    @wraps(command)
+    def with_groups(**given: Any) -> Any:
+        for name, group in groups.items():
+            given[name] = group(**{option.name: given.pop(option.name) for option in fields(group)})
+        return command(**given)
+
+    # Typer reads both.
+    vars(with_groups)["__signature__"] = declared.replace(parameters=parameters)
+    with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_groups
 
 
 def environment(base_url: str | None, operator_id: str | None, private_key: Path | None) -> dict[str, str]:
