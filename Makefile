@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 .PHONY: help demo demo-web test browser check lint format bench torture lock clean
 
 help:
-	@echo "make demo     four stories against running servers: client, wallet, 50 rounds with faults, a certification"
+	@echo "make demo     four parts against running servers: client, wallet, 50 rounds with faults, a certification"
 	@echo "make demo-web the control room in the browser, with a wallet to play against, until Ctrl-C"
 	@echo "make test     all tests"
 	@echo "make check    what a change must pass: format, lint, types, import contracts, tests"

@@ -18,8 +18,8 @@ from wallet_by_hand import PlainWallet
 
 from game_operator.certify import Outcome, Report, Weight, certify_in_process, scenarios
 from game_operator.certify.engine import run
+from game_operator.cli.commands.demo import wallet_running
 from game_operator.cli.keys import write_pair
-from game_operator.cli.running import wallet_running
 from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile
@@ -150,7 +150,7 @@ def test_a_wallet_that_dies_among_calls_at_once_is_judged() -> None:
 def test_a_wallet_that_is_killed_is_judged(tmp_path: Path) -> None:
     """Its port is closed then, and nothing more can be sent."""
     service = write_pair(tmp_path / "service.pem", bits=2048)
-    with wallet_running(tmp_path, "wallet", service.public) as (wallet, database):
+    with wallet_running(tmp_path, service.public) as (wallet, database):
         with SqlLedger(database) as ledger:
             for player_id in (PLAYER, OTHER):
                 ledger.open_account(player_id, Decimal("100.00"))

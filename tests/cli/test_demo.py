@@ -1,28 +1,23 @@
-"""`game-operator demo`: its stories, whole, and nothing left behind however they end."""
+"""`game-operator demo`: its four parts, whole, and nothing left behind however they end."""
 
-import importlib
 import json
 import os
 import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from game_operator.cli.demonstration import client_story as _story
-from game_operator.cli.demonstration.chapters import AmissError, Chapter
-from game_operator.cli.demonstration.client_story import told
+from game_operator.cli import demo_parts
+from game_operator.cli.demo_parts import Show, WrongAnswerError, play_client
 from game_operator.cli.keys import KeyFiles, write_pair
 from game_operator.sandbox import Sandbox
 from tests.cli.support import Run, Told, command, started, stopped
 from tests.sandbox.web.support import play, post
-
-#: The package's attribute of that name is the command.
-demo_module = importlib.import_module("game_operator.cli.commands.demo")
 
 
 def is_running(pid: int) -> bool:
@@ -50,7 +45,7 @@ def test_the_whole_story(tmp_path: Path) -> None:
     # A membership test moves the iterator: each must come after the one before.
     for expected in (
         "1. A key pair",
-        "2. The service, played on this machine",
+        "2. The service, simulated on this machine",
         "3. The games (fetch-games)",
         "4. A bet in each state (fetch-bet)",
         "   OPEN: ",
@@ -70,27 +65,26 @@ def test_the_whole_story(tmp_path: Path) -> None:
         "   HTTP 401, “Authentication failed”",
         "9. A session token",
         "   decoded for another instance: refused",
-        "10. A wallet server, in a process of its own",
+        "10. A wallet server, in its own process",
         "   opened player-1 with 100.00",
         "11. Balances asked for (player-balance)",
-        "   player-3: PLAYER_NOT_FOUND",
+        "   player-balance player-3: PLAYER_NOT_FOUND",
         "12. A win",
-        "   withdraw 5.00: SUCCESS, balance 95.00",
-        "   deposit 12.50: SUCCESS, balance 107.50",
+        "   withdraw 5.00 for bet-1: SUCCESS, balance 95.00",
+        "   deposit 12.50 for bet-1: SUCCESS, balance 107.50",
         "13. A loss",
-        "   deposit 0, which closes the bet: SUCCESS, balance 97.50",
+        "   deposit 0.00 for bet-2: SUCCESS, balance 97.50",
         "14. A cancelled bet",
-        "   rollback: SUCCESS, balance 97.50",
+        "   rollback bet-3: SUCCESS, balance 97.50",
         "15. A withdraw that is repeated",
-        "   the very same bytes again: SUCCESS, balance 94.50",
+        "   withdraw 3.00 for bet-4: SUCCESS, balance 94.50",
         "16. A rollback that comes before its withdraw",
-        "   rollback of a bet that nobody has seen: BET_NOT_FOUND, balance 94.50",
-        "   its withdraw, late: BET_ROLLED_BACK, balance 94.50",
+        "   rollback bet-5: BET_NOT_FOUND, balance 94.50",
+        "   withdraw 7.00 for bet-5: BET_ROLLED_BACK, balance 94.50",
         "17. A withdraw of more than there is",
-        "   withdraw 94.51: INSUFFICIENT_BALANCE, balance 94.50",
+        "   withdraw 94.51 for bet-6: INSUFFICIENT_BALANCE, balance 94.50",
         "18. A forged signature",
         "   its log says why: the signature was made by none of the keys",
-        "   player-2: SUCCESS, balance 50.00",
         "19. A withdraw's bytes, posted to /rollback",
         "   the signed bytes of bet-4's withdraw, to /rollback: INVALID_REQUEST",
         "20. The books",
@@ -103,12 +97,12 @@ def test_the_whole_story(tmp_path: Path) -> None:
         "22. Free bets, granted and claimed",
         "   3 free bets granted and played",
         "23. A reply that is lost",
-        "   the wallet debits and answers, the service does not hear it and sends the withdraw again: debited once",
+        "   the wallet answers, the answer is lost, and the service repeats the withdraw: debited once",
         "24. 50 rounds with every fault there is",
         "   50 rounds, ",
         "   audited bet by bet and player by player: service and wallet agree on all of it",
-        "25. A wallet to be certified",
-        "   opened tester-1 and tester-2 with 100.00 each",
+        "25. Two players for a certification",
+        "   opened tester-1 with 100.00",
         "26. Certified: flows, repeats, order and state",
         "   A flows: ",
         "   B repeats: ",
@@ -119,25 +113,27 @@ def test_the_whole_story(tmp_path: Path) -> None:
     assert max(map(len, told.out.splitlines())) <= 110
     assert list(tmp_path.iterdir()) == []
     processes = pids_in(told.out)
-    assert len(set(processes)) == 4
+    assert len(set(processes)) == 2
     assert not any(map(is_running, processes))
 
 
-def test_the_stories_as_a_document(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for a program: all stories, in order."""
-    monkeypatch.setattr(demo_module, "_client_story", lambda place: iter([Chapter("Calls", ("one", "two"))]))
-    monkeypatch.setattr(demo_module, "_wallet_story", lambda place: iter([Chapter("Webhooks", ("three",))]))
-    monkeypatch.setattr(demo_module, "_rounds_story", lambda place: iter([Chapter("Rounds", ("four",))]))
-    monkeypatch.setattr(demo_module, "_certify_story", lambda place: iter([Chapter("Certified", ("five",))]))
+def test_the_parts_as_a_document(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for a program: all parts, in order."""
+
+    def part(title: str) -> Callable[..., None]:
+        def play(show: Show, *_: object) -> None:
+            show.step(title)
+            show.line("fine")
+
+        return play
+
+    titles = ("client", "wallet", "rounds", "certification")
+    for title in titles:
+        monkeypatch.setattr(demo_parts, f"play_{title}", part(title))
     document = run("demo", "--json").document
     assert document["ok"] is True
     assert document["seconds"] >= 0
-    assert document["steps"] == [
-        {"title": "Calls", "lines": ["one", "two"], "problem": ""},
-        {"title": "Webhooks", "lines": ["three"], "problem": ""},
-        {"title": "Rounds", "lines": ["four"], "problem": ""},
-        {"title": "Certified", "lines": ["five"], "problem": ""},
-    ]
+    assert document["steps"] == [{"title": title, "lines": ["fine"], "problem": ""} for title in titles]
 
 
 @pytest.mark.parametrize(
@@ -218,15 +214,15 @@ def service(keys: KeyFiles) -> Iterator[dict[str, object]]:
         pytest.param({"base_url": "http://127.0.0.1:1"}, "The games (fetch-games)", "never left", id="no service"),
     ],
 )
-def test_the_story_stops_where_it_goes_wrong(
+def test_the_demo_stops_where_it_goes_wrong(
     keys: KeyFiles, service: dict[str, object], change: dict[str, object], title: str, problem: str
 ) -> None:
-    """Each chapter holds what it sees against what should be; the one with a problem is the last."""
-    chapters = list(told(keys, service | change))
-    assert chapters[-1].title == title
-    assert problem in chapters[-1].problem
-    assert bool(chapters[-1].problem) == bool(problem)
-    assert not any(chapter.problem for chapter in chapters[:-1])
+    """Each step compares what it sees with what is expected; the one with a problem is the last."""
+    show = Show(silent=True)
+    assert show.play(play_client, keys, service | change) == (not problem)
+    assert show.steps[-1]["title"] == title
+    assert problem in show.steps[-1]["problem"]
+    assert not any(step["problem"] for step in show.steps[:-1])
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
@@ -234,24 +230,22 @@ def test_a_step_that_goes_wrong_is_1(run: Run, tmp_path: Path, monkeypatch: pyte
     """Said at the step, and nothing is left behind; this process's own way with SIGTERM is what it was."""
     before = signal.getsignal(signal.SIGTERM)
 
-    def amiss(stage: object) -> Iterator[str]:
-        yield "so far so good"
-        raise AmissError("the moon is out")
+    def amiss(show: Show, keys: KeyFiles, service: dict[str, object]) -> None:
+        show.step("A bad night")
+        show.line(f"so far so good in process {service['pid']}")
+        raise WrongAnswerError("the moon is out")
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(_story, "_SCENES", (*_story._SCENES[:2], ("A bad night", amiss)))
+    monkeypatch.setattr(demo_parts, "play_client", amiss)
     ended = run("demo", *(["--json"] if as_json else []))
     assert ended.code == 1
     assert signal.getsignal(signal.SIGTERM) is before
     if as_json:
         document = ended.document
         assert document["ok"] is False
-        assert document["steps"][-1] == {
-            "title": "A bad night",
-            "lines": ["so far so good"],
-            "problem": "the moon is out",
-        }
-        out = document["steps"][1]["lines"][0]
+        (step,) = document["steps"]
+        assert (step["title"], step["problem"]) == ("A bad night", "the moon is out")
+        out = step["lines"][0]
     else:
         out = ended.out
         assert "   ✗ the moon is out\n" in out

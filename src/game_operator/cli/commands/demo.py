@@ -1,27 +1,38 @@
-"""``game-operator demo``: client, wallet, both under fire by the service, and certified, told as four short stories."""
+"""``game-operator demo``: client, wallet, both with faults between them, and a certification, in four parts."""
 
+import json
 import shutil
 import signal
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson
-from game_operator.cli.output import say, write_document
-from game_operator.cli.running import running, wallet_running
-from game_operator.cli.stopping import on_signals
+from game_operator.cli.output import say, show_details, waiting, write_document
+from game_operator.cli.stopping import STOP_SIGNALS, on_signals
+from game_operator.cli.streams import lost_output
+from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from game_operator.cli.demonstration.chapters import Chapter
+    from game_operator.cli.demo_parts import Show
 
-__all__ = ["demo"]
+_START_SECONDS: Final = 20.0
+_STOP_SECONDS: Final = 5.0
+_SERVERS: Final = {"sandbox": "the sandbox", "serve": "the wallet"}
+
+_WEB_PLAYERS: Final = ("ann", "bob", "cleo")
+#: What is on the pages from the start: player, wager and win in cents; None for a cancelled bet.
+_WEB_ROUNDS: Final = (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700), ("ann", 300, None), ("bob", 400, 0))
 
 
 def demo(
@@ -37,88 +48,26 @@ def demo(
     Show what the client can do, what a wallet withstands, 50 rounds with faults that end in agreement, and a wallet
     that is certified.
 
-    Sandbox and wallet run in processes of their own, started for it and stopped afterwards, so every call goes over
-    HTTP. The exit code is 1 if a step went wrong.
+    Sandbox and wallet run in their own processes, which stop with the demo, so every call goes over HTTP. The exit
+    code is 1 if a step went wrong.
     """
     if web:
-        from game_operator.cli.demonstration.web import keep_open
-
-        return keep_open(port, as_json=as_json)
+        return _keep_open(port, as_json=as_json)
     if port:
         raise typer.BadParameter("--port is where the control room listens. Pass --web as well.")
+    from game_operator.cli.demo_parts import Show
+
     started = time.monotonic()
-    chapters: list[Chapter] = []
+    show = Show(silent=as_json)
     with (
         # As Ctrl-C: through every ``finally``.
         on_signals([signal.SIGTERM], lambda number, _: sys.exit(128 + number)),
         TemporaryDirectory(prefix="game-operator-demo-") as made,
-        closing(_stories(Path(made))) as stories,
     ):
-        for chapter in stories:
-            chapters.append(chapter)
-            if not as_json:
-                _tell(len(chapters), chapter)
-    return _end(chapters, time.monotonic() - started, as_json=as_json)
-
-
-def _stories(place: Path) -> "Generator[Chapter]":
-    """Yield the chapters of all stories, up to the first one with a problem."""
-    for story in (_client_story, _wallet_story, _rounds_story, _certify_story):
-        for chapter in story(place):
-            yield chapter
-            if chapter.problem:
-                return
-
-
-def _client_story(place: Path) -> "Iterator[Chapter]":
-    from game_operator.cli.demonstration.client_story import told
-    from game_operator.cli.keys import write_pair
-
-    keys = write_pair(place / "operator.pem", bits=2048)
-    with running("sandbox", "--directory", str(place)) as service:
-        yield from told(keys, service)
-
-
-def _wallet_story(place: Path) -> "Iterator[Chapter]":
-    from game_operator.cli.demonstration.wallet_story import told_of_wallet
-    from game_operator.cli.keys import write_pair
-
-    keys = write_pair(place / "provider.pem", bits=2048)
-    with wallet_running(place, "wallet", keys.public) as (wallet, database):
-        yield from told_of_wallet(keys, wallet, database, place / "wallet.log")
-
-
-def _rounds_story(place: Path) -> "Iterator[Chapter]":
-    from game_operator.cli.demonstration.rounds_story import told_of_rounds
-    from game_operator.cli.keys import write_pair
-
-    keys = write_pair(place / "dealer.pem", bits=2048)
-    with wallet_running(place, "casino", keys.public) as (wallet, database):
-        yield from told_of_rounds(keys.private, wallet, database)
-
-
-def _certify_story(place: Path) -> "Iterator[Chapter]":
-    from game_operator.cli.demonstration.certify_story import told_of_certification
-    from game_operator.cli.keys import write_pair
-
-    keys = write_pair(place / "certifier.pem", bits=2048)
-    with wallet_running(place, "certified", keys.public) as (wallet, database):
-        yield from told_of_certification(keys.private, wallet, database)
-
-
-def _tell(number: int, chapter: "Chapter") -> None:
-    say(f"{number}. {chapter.title}", style="bold")
-    for line in chapter.lines:
-        say(f"   {line}")
-    if chapter.problem:
-        say(f"   ✗ {chapter.problem}", style="red")
-
-
-def _end(chapters: "list[Chapter]", seconds: float, *, as_json: bool) -> ExitCode:
-    fine = not any(chapter.problem for chapter in chapters)
+        fine = _play(show, Path(made))
+    seconds = time.monotonic() - started
     if as_json:
-        steps = [{"title": chapter.title, "lines": chapter.lines, "problem": chapter.problem} for chapter in chapters]
-        write_document({"ok": fine, "seconds": round(seconds, 2), "steps": steps})
+        write_document({"ok": fine, "seconds": round(seconds, 2), "steps": show.steps})
     elif fine:
         say(
             f"All of it worked, in {seconds:.1f} s. Sandbox and wallet have stopped, their keys are gone.",
@@ -129,3 +78,115 @@ def _end(chapters: "list[Chapter]", seconds: float, *, as_json: bool) -> ExitCod
     else:
         say("The demo went wrong at the step marked with ✗.", style="red", error=True)
     return ExitCode.FINE if fine else ExitCode.SAID_NO
+
+
+def _play(show: "Show", place: Path) -> bool:
+    """Play the four parts, up to the first one that goes wrong; return whether none did."""
+    from game_operator.cli import demo_parts as parts
+    from game_operator.cli.keys import write_pair
+
+    keys = write_pair(place / "operator.pem", bits=2048)
+    with running("sandbox", "--directory", str(place)) as service:
+        if not show.play(parts.play_client, keys, service):
+            return False
+    keys = write_pair(place / "provider.pem", bits=2048)
+    with wallet_running(place, keys.public) as (wallet, database):
+        return (
+            show.play(parts.play_wallet, keys, wallet, database, place / "wallet.log")
+            and show.play(parts.play_rounds, keys, wallet, database)
+            and show.play(parts.play_certification, keys, wallet, database)
+        )
+
+
+@contextmanager
+def wallet_running(place: Path, *service_keys: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """Run a wallet over an SQLite file in *place*, and yield what it prints about itself, and its database."""
+    database = f"sqlite:///{place / 'wallet'}.db"
+    known = [word for key in service_keys for word in ("--service-key", str(key))]
+    with (
+        (place / "wallet.log").open("wb") as log,
+        running("serve", "--port", "0", "--database", database, *known, log=log) as wallet,
+    ):
+        yield wallet, database
+
+
+@contextmanager
+def running(name: str, *options: str, log: IO[bytes] | None = None) -> Iterator[dict[str, Any]]:
+    """Run the command *name*, which serves until it is stopped, and yield what it prints about itself."""
+    # Our end of its stdin closes however we end, even killed, and that stops it.
+    command = [sys.executable, "-m", "game_operator.cli", name, "--json", *options, "--stop-with-stdin"]
+    child = subprocess.Popen(  # noqa: S603 - our own command, and paths that we have just made
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+    )
+    try:
+        with waiting(f"Starting {_SERVERS[name]} …"):
+            service = _announced(name, child)
+        yield service | {"pid": child.pid}
+    finally:
+        child.terminate()
+        try:
+            child.communicate(timeout=_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+
+
+def _announced(name: str, child: "subprocess.Popen[str]") -> dict[str, Any]:
+    too_late = threading.Timer(_START_SECONDS, child.kill)
+    too_late.start()
+    assert child.stdout is not None
+    line = child.stdout.readline()
+    too_late.cancel()
+    problem = f"{_SERVERS[name].capitalize()} did not start"
+    if not line:
+        raise ConfigurationError(f"{problem}. Run `game-operator {name}` to see why.")
+    document: dict[str, Any] = json.loads(line)
+    if "error" in document:
+        raise ConfigurationError(f"{problem}: {document['error']['message']}")
+    return document
+
+
+def _keep_open(port: int, *, as_json: bool) -> int:
+    """Serve the control room at *port*, with a wallet to play against, until Ctrl-C or SIGTERM."""
+    from game_operator.cli.keys import PUBLIC_MODE, write_new, write_pair
+    from game_operator.control_room import ControlRoom
+    from game_operator.ledger import SqlLedger
+    from game_operator.provider.keys import ServiceKeys, new_key
+    from game_operator.sandbox import Sandbox
+
+    stopped = threading.Event()
+    with (
+        on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
+        TemporaryDirectory(prefix="game-operator-demo-") as made,
+    ):
+        keys = write_pair(Path(made) / "service.pem", bits=2048)
+        # The wallet knows the next key from the start, so that the key can be rotated once.
+        following = new_key()
+        next_public = Path(made) / "service-new.pub.pem"
+        write_new(next_public, ServiceKeys(following).current.public_key_pem(), PUBLIC_MODE)
+        with wallet_running(Path(made), keys.public, next_public) as (wallet, database):
+            with SqlLedger(database) as ledger:
+                for player_id in _WEB_PLAYERS:
+                    ledger.open_account(player_id, Decimal("1000.00"))
+            with Sandbox(
+                wallet_url=wallet["url"],
+                service_private_key=keys.private,
+                next_service_key=following,
+                port=port,
+                control_room=ControlRoom,
+            ) as sandbox:
+                for player_id, wager, won in _WEB_ROUNDS:
+                    sandbox.play_round(player_id=player_id, wager_cents=wager, won_cents=won, cancel=won is None)
+                room = f"{sandbox.base_url}/"
+                if as_json:
+                    write_document({"control_room": room, "wallet": wallet["url"], "players": list(_WEB_PLAYERS)})
+                else:
+                    say(f"The control room is open at {room} until Ctrl-C.", style="bold")
+                    players = ", ".join(f"{player_id} with 1000.00" for player_id in _WEB_PLAYERS)
+                    show_details([("wallet", wallet["url"]), ("players", players)])
+                if lost := lost_output():
+                    return ExitCode.READER_GONE if isinstance(lost, BrokenPipeError) else ExitCode.UNWRITABLE
+                stopped.wait()
+    if not as_json:
+        say("Control room and wallet have stopped, their keys are gone.", error=True)
+    return ExitCode.FINE

@@ -1,4 +1,4 @@
-"""The demo's story of the wallet can fail: a wallet that misbehaves is found out at its chapter (spec §3, §4.1)."""
+"""The demo's second part can fail: it notices a wallet that misbehaves at the step concerned (spec §3, §4.1)."""
 
 import logging
 import sqlite3
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from game_operator.cli.demonstration.wallet_story import told_of_wallet
+from game_operator.cli.demo_parts import Show, play_wallet
 from game_operator.cli.keys import KeyFiles, write_pair
 from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile
@@ -174,46 +174,50 @@ def authenticator(keys: KeyFiles, anybody: bool) -> Authenticator:
     ("make", "anybody", "title", "problem"),
     [
         pytest.param(honest, False, "The books", "", id="all is well"),
-        pytest.param(DebitsRepeats, False, "A win", "/deposit is answered BET_NOT_FOUND", id="other bets"),
-        pytest.param(PaysTwice, False, "A win", "a balance of 120.00, not 107.50", id="a win is paid twice"),
-        pytest.param(KeepsLosses, False, "A loss", "bet-2 is OPEN, not CLOSED", id="a loss does not close the bet"),
+        pytest.param(DebitsRepeats, False, "A win", "bet-1 is BET_NOT_FOUND", id="other bets"),
+        pytest.param(PaysTwice, False, "A win", "120.00, not SUCCESS, balance 107.50", id="a win is paid twice"),
+        pytest.param(KeepsLosses, False, "The books", "'OPEN': 2", id="a loss does not close the bet"),
         pytest.param(
-            ForgetsRollbacks, False, "A rollback that comes", "SUCCESS, not BET_ROLLED_BACK", id="no tombstone"
+            ForgetsRollbacks,
+            False,
+            "A rollback that comes",
+            "balance 87.50, not BET_ROLLED_BACK",
+            id="no tombstone",
         ),
         pytest.param(
             assuming(unknown_rollback="success"),
             False,
             "A rollback that comes",
-            "SUCCESS, not BET_NOT_FOUND",
+            "SUCCESS, balance 94.50, not BET_NOT_FOUND",
             id="a refund of nothing",
         ),
-        pytest.param(honest, True, "A forged signature", "SUCCESS, not INVALID_SIGNATURE", id="anybody may call"),
+        pytest.param(honest, True, "A forged signature", "not INVALID_SIGNATURE", id="anybody may call"),
         pytest.param(
             assuming(rollback_may_equal_withdraw=True),
             False,
             "A withdraw's bytes",
-            "SUCCESS, not INVALID_REQUEST",
+            "not INVALID_REQUEST",
             id="a replayed body refunds",
         ),
-        pytest.param(ForgetsBytes, False, "A withdraw's bytes", "SUCCESS, not INVALID_REQUEST", id="bytes forgotten"),
+        pytest.param(ForgetsBytes, False, "A withdraw's bytes", "not INVALID_REQUEST", id="bytes forgotten"),
         pytest.param(ForgesBooks, False, "The books", "the books do not add up: ", id="books that are forged"),
-        pytest.param(DropsAnomalies, False, "The books", "no anomaly was kept", id="nothing to look at"),
+        pytest.param(DropsAnomalies, False, "The books", "an anomaly in the ledger", id="nothing to look at"),
     ],
 )
-def test_the_story_stops_where_the_wallet_goes_wrong(
+def test_the_demo_stops_where_the_wallet_goes_wrong(
     tmp_path: Path, keys: KeyFiles, front: Front, make: Make, anybody: bool, title: str, problem: str
 ) -> None:
-    """The chapter with the problem is the last; without one the story ends with the books."""
+    """The step with the problem is the last; without one the part ends with the books."""
     file, log = tmp_path / "wallet.db", tmp_path / "wallet.log"
     receiver_profile = Profile(rollback_may_equal_withdraw=True)
     with SqlLedger(f"sqlite:///{file}") as ledger, logged_to(log):
         receiver = WebhookReceiver(authenticator=authenticator(keys, anybody), profile=receiver_profile)
         front.application = asgi_app(receiver, make(ledger, file))
-        chapters = list(told_of_wallet(keys, front.wallet, f"sqlite:///{file}", log))
-    assert chapters[-1].title.startswith(title)
-    assert problem in chapters[-1].problem
-    assert bool(chapters[-1].problem) == bool(problem)
-    assert not any(chapter.problem for chapter in chapters[:-1])
+        show = Show(silent=True)
+        assert show.play(play_wallet, keys, front.wallet, f"sqlite:///{file}", log) == (not problem)
+    assert show.steps[-1]["title"].startswith(title)
+    assert problem in show.steps[-1]["problem"]
+    assert not any(step["problem"] for step in show.steps[:-1])
 
 
 async def _apologising(scope: Any, receive: Any, send: Any) -> None:
@@ -229,8 +233,8 @@ async def _chatting(scope: Any, receive: Any, send: Any) -> None:
 @pytest.mark.parametrize(
     ("application", "problem"),
     [
-        pytest.param(_apologising, "/player-balance is answered HTTP 503, not 200", id="another status"),
-        pytest.param(_chatting, "/player-balance is answered, and not with a reply", id="no reply"),
+        pytest.param(_apologising, "player-1 is HTTP 503", id="another status"),
+        pytest.param(_chatting, "player-1 is HTTP 200", id="no reply"),
         pytest.param(None, "The webhook never left", id="nobody there"),
     ],
 )
@@ -241,9 +245,10 @@ def test_what_is_no_wallet_is_found_out(
     story = (f"sqlite:///{tmp_path / 'wallet.db'}", tmp_path / "wallet.log")
     front.application = application
     wallet = front.wallet if application else {"url": "http://127.0.0.1:1", "pid": 1}
-    chapters = list(told_of_wallet(keys, wallet, *story))
-    assert len(chapters) == 2
-    assert problem in chapters[-1].problem
+    show = Show(silent=True)
+    assert not show.play(play_wallet, keys, wallet, *story)
+    assert len(show.steps) == 2
+    assert problem in show.steps[-1]["problem"]
 
 
 def test_a_log_that_is_silent_is_found_out(tmp_path: Path, keys: KeyFiles, front: Front) -> None:
@@ -253,5 +258,6 @@ def test_a_log_that_is_silent_is_found_out(tmp_path: Path, keys: KeyFiles, front
     with SqlLedger(f"sqlite:///{file}") as ledger:
         receiver = WebhookReceiver(authenticator=RsaSignature(keys.public))
         front.application = asgi_app(receiver, Wallet(ledger))
-        *_, last = told_of_wallet(keys, front.wallet, f"sqlite:///{file}", log)
-    assert last.problem == "the wallet's log does not say why a call was refused with INVALID_SIGNATURE"
+        show = Show(silent=True)
+        assert not show.play(play_wallet, keys, front.wallet, f"sqlite:///{file}", log)
+    assert "the wallet's log" in show.steps[-1]["problem"]

@@ -1,11 +1,12 @@
-"""The demo's last story can fail: a wallet that certification finds wrong is the demo's own failure."""
+"""The demo's last part can fail: a wallet that certification finds wrong is the demo's own failure."""
 
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.cli.demonstration.certify_story import told_of_certification
+from game_operator.cli.demo_parts import Show, play_certification
+from game_operator.cli.keys import KeyFiles
 from game_operator.wallet import Wallet
 from tests.cli.certified import GivesBackWhatItNeverTook, Make, served
 
@@ -23,11 +24,13 @@ def test_the_demo_holds_its_wallet_to_the_certifier(
     """Groups A, B and C, each counted; the heaviest failure is told with its reason."""
     key = tmp_path / "service.pem"
     key.write_bytes(private_pem)
+    keys = KeyFiles(key, key, private_key.public_key())
+    show = Show(silent=True)
     with served(tmp_path, private_key, make) as app:
-        wallet = {"url": app.url, "pid": 1}
-        players, certified = told_of_certification(key, wallet, app.database)
-    assert players.problem == ""
-    assert certified.problem.startswith(problem)
-    assert bool(certified.problem) == bool(problem)
-    assert [line.partition(": ")[0] for line in certified.lines[:3]] == ["A flows", "B repeats", "C order and state"]
-    assert any("PASSED" in line for line in certified.lines) == (not problem)
+        assert show.play(play_certification, keys, {"url": app.url, "pid": 1}, app.database) == (not problem)
+    players, certified = show.steps
+    assert players["problem"] == ""
+    assert certified["problem"].startswith(problem)
+    lines = certified["lines"]
+    assert [line.partition(": ")[0] for line in lines[:3]] == ["A flows", "B repeats", "C order and state"]
+    assert any("PASSED" in line for line in lines) == (not problem)

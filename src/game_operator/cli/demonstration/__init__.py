@@ -1,1 +1,0 @@
-"""The stories of ``game-operator demo``."""
