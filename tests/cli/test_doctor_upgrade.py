@@ -11,7 +11,7 @@ import pytest
 
 from game_operator.errors import SchemaError
 from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.ledger.accounts.interface import Unit
+from game_operator.ledger.api import Unit
 from tests.cli.support import Run, Told
 from tests.support.calls import withdraw
 from tests.support.raw_sql import is_sqlite, path_in, rows

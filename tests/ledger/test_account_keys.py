@@ -13,8 +13,8 @@ import pytest
 
 from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Outcome, SqlLedger, TableAccounts, Terms
-from game_operator.ledger.accounts.interface import account_of_parts, parts_of_account
-from game_operator.ledger.sqlite.store import path_of
+from game_operator.ledger.api import account_of_parts, parts_of_account
+from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.wallet import Wallet
 from tests.support.callers import KINDS, CallerKind

@@ -13,8 +13,8 @@ import pytest
 from game_operator.errors import AccountNotFoundError, LedgerError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.ledger.accounts.claims import base_tables
+from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.engine.script import drive
-from game_operator.ledger.sqlite.store import path_of
 from tests.support.calls import withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 

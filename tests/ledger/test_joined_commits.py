@@ -23,8 +23,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sess
 
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Outcome, SqlLedger, TableAccounts, Terms
+from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.joined import transaction as joined_block
-from game_operator.ledger.sqlite.store import path_of
 from game_operator.profile import Profile
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
 from game_operator.webhooks import AcceptUnsigned, KeepsAnomalies, WebhookReceiver

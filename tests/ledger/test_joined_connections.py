@@ -18,7 +18,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scop
 
 from game_operator.errors import LedgerUnavailableError, SchemaError, TransactionRequiredError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
-from game_operator.ledger.sqlite.store import path_of
+from game_operator.ledger.engine.address import path_of
 from game_operator.wallet import Wallet
 from tests.support.callers import sqlalchemy_url
 from tests.support.calls import deposit, withdraw

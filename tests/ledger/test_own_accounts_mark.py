@@ -13,7 +13,7 @@ import pytest
 
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.sqlite.store import path_of
+from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw

@@ -14,7 +14,7 @@ import pytest
 
 from game_operator.errors import LedgerError, UnknownSourceError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, Terms
-from game_operator.ledger.sqlite.store import path_of
+from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.wallet import AsyncWallet, Wallet

@@ -10,7 +10,7 @@ import psycopg
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, Terms
-from game_operator.ledger.sqlite.store import path_of
+from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import WebhookCall
 
 __all__ = ["KINDS", "CallerKind", "Joining", "django_alias", "sqlalchemy_url"]

@@ -15,7 +15,7 @@ import psycopg
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
-from game_operator.ledger.sqlite.store import path_of
+from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
 from tests.support.callers import django_alias, sqlalchemy_url

@@ -96,7 +96,7 @@ def file_of(address: str) -> Path | None:
     """Return the file of an SQLite database, or None for any other."""
     if not address.startswith("sqlite:///"):
         return None
-    from game_operator.ledger.sqlite.store import path_of
+    from game_operator.ledger.engine.address import path_of
 
     path = path_of(address)
     return None if path == ":memory:" else Path(path)

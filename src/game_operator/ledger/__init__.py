@@ -4,8 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from game_operator.ledger.accounts.interface import Accounts, AsyncAccounts, TableAccounts, Unit
-    from game_operator.ledger.api import Account, BetRecord, Ledger, Outcome, Terms
+    from game_operator.ledger.api import (
+        Account,
+        Accounts,
+        AsyncAccounts,
+        BetRecord,
+        Ledger,
+        Outcome,
+        TableAccounts,
+        Terms,
+        Unit,
+    )
     from game_operator.ledger.async_sql import AsyncSqlLedger
     from game_operator.ledger.memory import MemoryLedger
     from game_operator.ledger.sql import SqlLedger
@@ -38,10 +47,10 @@ __all__ = [
 
 #: Where each name lives: whoever wants the ledger in memory loads no database driver.
 _HOMES = {
-    "Accounts": "accounts.interface",
-    "AsyncAccounts": "accounts.interface",
-    "TableAccounts": "accounts.interface",
-    "Unit": "accounts.interface",
+    "Accounts": "api",
+    "AsyncAccounts": "api",
+    "TableAccounts": "api",
+    "Unit": "api",
     "Account": "api",
     "BetRecord": "api",
     "Ledger": "api",

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import (
     AnyDialect,
-    Kind,
     check_accounts,
     check_accounts_first,
     check_own,
@@ -21,19 +20,16 @@ from game_operator.ledger.accounts.choice import (
     has_own_accounts,
     set_based,
 )
-from game_operator.ledger.accounts.interface import AccountsSpec, account_asked_for
-from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
-from game_operator.ledger.engine.address import check_psycopg, checked_url, is_postgres, unknown_database
-from game_operator.ledger.engine.clock import never_back
+from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
+from game_operator.ledger.engine.address import check_psycopg, checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue, merged
-from game_operator.ledger.engine.fork_safety import told_of_forks
-from game_operator.ledger.engine.nested_transactions import Transactions
+from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
 from game_operator.ledger.engine.schema import check_prefix
-from game_operator.ledger.engine.script import ConflictError, Dialect, Result, Step, apply_items
+from game_operator.ledger.engine.script import ConflictError, Dialect, Kind, Result, Step, apply_items
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.joined.savepoint import Joiner
 from game_operator.ledger.rules.book import Item
-from game_operator.ledger.sqlite.store import BusyError, SqliteStore, path_of
+from game_operator.ledger.sqlite.store import BusyError, SqliteStore
 from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.ledger.staff.admin import AsyncSqlAdmin
 from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
@@ -44,7 +40,6 @@ from game_operator.money import Cents
 if TYPE_CHECKING:
     from game_operator.ledger.postgres.store import AsyncPostgresStore
 
-__all__ = ["AsyncSqlLedger"]
 
 T = TypeVar("T")
 
@@ -152,7 +147,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         self._queries = Queries(prefix)
         self._transactions = Transactions()
         self._make_queue()
-        told_of_forks(self)
+        notify_of_forks(self)
 
     def _make_queue(self) -> None:
         self._mutex = asyncio.Lock()

@@ -9,15 +9,13 @@ from typing import Any, TypeVar
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import AccountNotFoundError, LedgerError, shown
 from game_operator.ledger.api import DEFAULT_TERMS, Account, BetRecord, Outcome, Terms
-from game_operator.ledger.engine.nested_transactions import Transactions
+from game_operator.ledger.engine.process_safety import Transactions
 from game_operator.ledger.engine.script import Loaded, Step, answered, apply_items, drive
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting
 from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
-
-__all__ = ["MemoryLedger"]
 
 T = TypeVar("T")
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, UnknownSourceError, shown
 from game_operator.ledger.accounts.choice import (
     AnyDialect,
-    Kind,
     check_accounts,
     check_accounts_first,
     check_own,
@@ -21,29 +20,32 @@ from game_operator.ledger.accounts.choice import (
     has_own_accounts,
     set_based,
 )
-from game_operator.ledger.accounts.interface import AccountsSpec, account_asked_for
-from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms
-from game_operator.ledger.engine.address import check_psycopg, checked_url, is_postgres, unknown_database
-from game_operator.ledger.engine.clock import never_back
+from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
+from game_operator.ledger.engine.address import (
+    address_in_django,
+    check_psycopg,
+    checked_url,
+    is_postgres,
+    kind_in_django,
+    path_of,
+    sqlite_file_in_django,
+    unknown_database,
+)
 from game_operator.ledger.engine.commit_queue import CommitQueue, merged, waited_too_long
-from game_operator.ledger.engine.django_settings import address_in_django, kind_in_django, sqlite_file_in_django
-from game_operator.ledger.engine.fork_safety import told_of_forks
-from game_operator.ledger.engine.nested_transactions import Transactions
+from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
 from game_operator.ledger.engine.schema import check_prefix, ddl, stored_version
-from game_operator.ledger.engine.script import ConflictError, Dialect, Execute, Result, Rows, Step, apply_items
+from game_operator.ledger.engine.script import ConflictError, Dialect, Execute, Kind, Result, Rows, Step, apply_items
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.joined.connections import sqlstates
 from game_operator.ledger.joined.savepoint import Joiner
 from game_operator.ledger.rules.book import Item
-from game_operator.ledger.sqlite.store import SqliteStore, path_of, statements_of
+from game_operator.ledger.sqlite.store import SqliteStore, statements_of
 from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.ledger.staff.admin import SqlAdmin
 from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
 from game_operator.ledger.staff.queries import Queries, balance_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
-
-__all__ = ["SqlLedger"]
 
 if TYPE_CHECKING:
     from game_operator.ledger.postgres.store import PostgresStore
@@ -146,7 +148,7 @@ class SqlLedger(SqlAdmin):
         # PostgreSQL ends a transaction in which nothing happens after six times our patience.
         self._longest_seconds = max(30.0, 8 * patience_seconds)
         self._make_queue()
-        told_of_forks(self)
+        notify_of_forks(self)
 
     def _open(self) -> None:
         """Connect, make or migrate the tables, and look at the accounts."""

@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 from game_operator.cli.checks.setup import Check
 from game_operator.cli.database import file_of
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
-from game_operator.ledger.accounts.choice import Kind, table_meddlers, table_problems
+from game_operator.ledger.accounts.choice import table_meddlers, table_problems
 from game_operator.ledger.accounts.claims import base_tables, owner_of
-from game_operator.ledger.accounts.interface import TableAccounts
+from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
+from game_operator.ledger.engine.rows import CLOCK
 from game_operator.ledger.engine.schema import VERSION, check_prefix, check_version
-from game_operator.ledger.engine.script import Execute, Rows, Step
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
 from game_operator.ledger.engine.sources import sources_found
-from game_operator.ledger.engine.sql_text import CLOCK
 from game_operator.ledger.postgres.sequences import Identities
 from game_operator.ledger.staff.listings import has_own_snapshot, survey
 

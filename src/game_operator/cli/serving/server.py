@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from game_operator.cli.stopping import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.errors import AccountNotFoundError, ConfigurationError, shown
-from game_operator.ledger.accounts.interface import TableAccounts
+from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.engine.address import shown_address
 from game_operator.wallet import AsyncWallet

@@ -5,10 +5,10 @@ from typing import Any, Literal, TypeAlias
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.accounts.claims import check_unclaimed, claim
-from game_operator.ledger.accounts.interface import AccountsSpec, TableAccounts
 from game_operator.ledger.accounts.location import Elsewhere, is_marked, mark
 from game_operator.ledger.accounts.objects import ObjectPostgresAccounts, ObjectSqliteAccounts
 from game_operator.ledger.accounts.own import OwnPostgresAccounts, OwnSqliteAccounts
+from game_operator.ledger.api import AccountsSpec, TableAccounts
 from game_operator.ledger.engine.script import Step
 from game_operator.ledger.postgres.dialect import PostgresAccounts, PostgresDialect
 from game_operator.ledger.postgres.table_accounts import (
@@ -22,9 +22,6 @@ from game_operator.ledger.sqlite.table_accounts import (
     sqlite_table_look,
     sqlite_table_meddlers,
 )
-
-__all__ = ["AnyDialect", "Kind", "check_accounts", "check_own", "dialect_for", "fitted", "has_own_accounts"]
-__all__ += ["check_accounts_first", "set_based", "table_meddlers", "table_problems"]
 
 Kind: TypeAlias = Literal["sqlite", "postgres"]
 AnyDialect: TypeAlias = SqliteDialect | PostgresDialect

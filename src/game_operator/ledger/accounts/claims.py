@@ -10,11 +10,9 @@ from collections.abc import Generator
 from typing import Any, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, SchemaError
-from game_operator.ledger.accounts.interface import TableAccounts
+from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.script import Execute, Rows, Step
 from game_operator.ledger.engine.sources import stands_alone
-
-__all__ = ["base_tables", "check_unclaimed", "claim", "claim_joined", "owner_of"]
 
 _LOG = logging.getLogger("game_operator.ledger")
 _CLAIMS = "game_operator_balance_tables"

@@ -13,30 +13,9 @@ from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, shown
-from game_operator.ledger.accounts.interface import TableAccounts, Unit, account_of_parts, parts_of_account
-from game_operator.ledger.api import MAX_BALANCE_CENTS, Account
+from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, TableAccounts, Unit, account_of_parts, parts_of_account
 from game_operator.ledger.rules.book import Changes
 from game_operator.money import cents_rounded_down
-
-__all__ = [
-    "SAMPLE_ROWS",
-    "ExactAccount",
-    "KeyColumn",
-    "balance_after",
-    "cents_of",
-    "check_kept",
-    "check_one_row_each",
-    "decimals_problem",
-    "delta_of",
-    "exact_account",
-    "has_decimals",
-    "key_values",
-    "moved_cents",
-    "no_such_row",
-    "not_unique",
-    "unit_problem",
-    "unreadable",
-]
 
 #: How many rows are looked at on opening, where the type of the column does not say which unit it holds.
 SAMPLE_ROWS: Final = 1_000

@@ -11,8 +11,6 @@ from typing import Any, Literal, NoReturn
 from game_operator.errors import ConfigurationError, SchemaError
 from game_operator.ledger.engine.script import Execute, Rows, Step
 
-__all__ = ["Elsewhere", "is_marked", "mark", "mark_joined"]
-
 _NAME = "balances_elsewhere"
 _DENIED = "42501"
 

@@ -5,13 +5,10 @@ from collections.abc import Generator, Iterable, Mapping, Set
 from typing import Any
 
 from game_operator.errors import LedgerError, shown
-from game_operator.ledger.accounts.interface import Accounts, AsyncAccounts
-from game_operator.ledger.api import MAX_BALANCE_CENTS, Account
+from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, Accounts, AsyncAccounts
+from game_operator.ledger.engine.rows import CLOCK, IN_LIST, KEYS, clocks_part
 from game_operator.ledger.engine.script import Execute, LockAccount, MoveAccount, Rows, Step, Together
-from game_operator.ledger.engine.sql_text import CLOCK, IN_LIST, KEYS, clocks_part
 from game_operator.ledger.rules.book import Changes
-
-__all__ = ["ObjectPostgresAccounts", "ObjectSqliteAccounts"]
 
 _UNKNOWN = "Accounts.lock answered None."
 

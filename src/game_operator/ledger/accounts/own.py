@@ -5,11 +5,9 @@ from collections.abc import Generator, Mapping, Set
 from typing import Any, ClassVar
 
 from game_operator.ledger.api import Account
+from game_operator.ledger.engine.rows import CLOCK, IN_LIST, JSON_ROWS, KEYS, json_column, json_columns, one_or_many
 from game_operator.ledger.engine.script import ConflictError, Execute, Rows, Step, Together
-from game_operator.ledger.engine.sql_text import CLOCK, IN_LIST, JSON_ROWS, KEYS, json_column, json_columns, one_or_many
 from game_operator.ledger.rules.book import Changes
-
-__all__ = ["OwnPostgresAccounts", "OwnSqliteAccounts"]
 
 
 class OwnSqliteAccounts:

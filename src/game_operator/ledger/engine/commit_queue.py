@@ -15,8 +15,6 @@ from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.script import Result
 from game_operator.ledger.rules.book import Item
 
-__all__ = ["AsyncCommitQueue", "CommitQueue", "merged", "waited_too_long"]
-
 _MOST = 64
 Run = Callable[[Sequence[Item]], list[Result]]
 AsyncRun = Callable[[Sequence[Item]], Awaitable[list[Result]]]

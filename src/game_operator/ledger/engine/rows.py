@@ -1,23 +1,60 @@
-"""Rows of the tables to records and back; the columns in the order of the records' fields."""
+"""Rows of the tables to records and back, the columns in the order of the records' fields; and SQL that is shared."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Sequence, Set
 from hashlib import sha256
 from typing import Any
 
 from game_operator.codes import BetState
 from game_operator.ledger.api import BetRecord, CallRecord
+from game_operator.ledger.engine.script import Execute
 from game_operator.ledger.rules.book import Anomaly, Changes
 
-__all__ = [
-    "BET_COLUMNS",
-    "CALL_COLUMNS",
-    "CALL_ROW",
-    "anomaly_rows",
-    "bet_of",
-    "bet_rows",
-    "call_rows",
-    "changed_bet_rows",
-]
+#: PostgreSQL's clock in Unix milliseconds, one for all machines.
+CLOCK = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
+
+#: PostgreSQL: wait for the disk at this transaction's commit, whatever the session prefers; lower nothing.
+DURABLE = (
+    "(SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN "
+    "('off', 'local'))"
+)
+
+#: SQLite: any number of keys as one JSON text.
+IN_LIST = "IN (SELECT value FROM json_each(?))"
+
+#: PostgreSQL: any number of keys as one JSON text: one parameter of one type for every driver, and quicker to read than
+#: an array each.
+KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
+
+#: PostgreSQL: rows as one JSON text, an array of arrays.
+JSON_ROWS = "json_array_elements(CAST(CAST(? AS text) AS json)) AS item"
+
+
+def one_or_many(one: str, many: str, before: tuple[Any, ...], keys: Set[Any]) -> Execute:
+    """Return SQLite's look-up of *keys*: statement *one* for a single key, *many* with IN_LIST otherwise."""
+    if len(keys) == 1:
+        return Execute(one, (*before, *keys))
+    return Execute(many, (*before, json.dumps(list(keys))))
+
+
+def json_columns(kinds: str) -> str:
+    """Return the columns of JSON_ROWS from the first on, each of the kind that ``json_column`` names."""
+    return ", ".join(json_column(index, kind) for index, kind in enumerate(kinds))
+
+
+def json_column(index: int, kind: str) -> str:
+    """Return a column of JSON_ROWS: t a text, b a bigint, x bytes in hexadecimal."""
+    text = f"(item ->> {index})"
+    return {"t": text, "b": f"CAST({text} AS bigint)", "x": f"decode({text}, 'hex')"}[kind]
+
+
+def clocks_part(prefix: str) -> str:
+    """Return PostgreSQL's statement that keeps when accounts of the operator's own moved last."""
+    return (
+        f"INSERT INTO {prefix}clocks (account, at_millis) SELECT {json_columns('tb')} FROM {JSON_ROWS} "  # noqa: S608
+        "ORDER BY 1 ON CONFLICT (account) DO UPDATE SET at_millis = excluded.at_millis"
+    )
+
 
 BET_COLUMNS = ", ".join(BetRecord._fields)
 CALL_COLUMNS = ", ".join(CallRecord._fields)

@@ -8,20 +8,6 @@ from typing import Any, Literal
 from game_operator.errors import ConfigurationError, SchemaError, shown
 from game_operator.ledger.engine.script import Execute, Rows, Step
 
-__all__ = [
-    "OLDEST_WRITER",
-    "VERSION",
-    "back",
-    "check_prefix",
-    "check_version",
-    "check_writer",
-    "ddl",
-    "has_newest_table",
-    "no_check",
-    "stored_version",
-]
-__all__ += ["refuse_writer", "tables_needed"]
-
 #: The version of the tables that this program reads and writes.
 VERSION = 2
 

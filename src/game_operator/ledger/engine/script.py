@@ -8,39 +8,16 @@ sent what came of them, and returns the result. A driver performs the steps and 
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
-from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
+from game_operator.ledger.api import Account, Accounts, AsyncAccounts, BetRecord, CallRecord, Outcome, Terms
 from game_operator.ledger.rules.book import Book, Changes, Item, Needs
 from game_operator.models.webhooks import MovingCall, WebhookCall, WithdrawCall
 
-__all__ = [
-    "Ask",
-    "ConflictError",
-    "Dialect",
-    "Execute",
-    "Loaded",
-    "LockAccount",
-    "MoveAccount",
-    "Result",
-    "Rows",
-    "RunWithin",
-    "Script",
-    "Step",
-    "Together",
-    "answered",
-    "apply_item",
-    "apply_items",
-    "awaited_answer",
-    "drive",
-    "drive_async",
-]
-
-if TYPE_CHECKING:
-    from game_operator.ledger.accounts.interface import Accounts, AsyncAccounts
-
 T = TypeVar("T")
+#: The kinds of database.
+Kind: TypeAlias = Literal["sqlite", "postgres"]
 #: What a driver sends back for a statement.
 Rows: TypeAlias = Sequence[Sequence[Any]]
 Result: TypeAlias = Outcome | Exception
@@ -93,19 +70,40 @@ class RunWithin(NamedTuple):
 class LockAccount(NamedTuple):
     """Lock an account of the operator's own with ``Accounts.lock``; its balance in cents, or None, is sent back."""
 
-    accounts: "Accounts | AsyncAccounts"
+    accounts: Accounts | AsyncAccounts
     account: str
 
 
 class MoveAccount(NamedTuple):
     """Move an account of the operator's own with ``Accounts.move``; the new balance in cents is sent back."""
 
-    accounts: "Accounts | AsyncAccounts"
+    accounts: Accounts | AsyncAccounts
     account: str
     delta_cents: int
 
 
 Step: TypeAlias = Execute | Together | Ask | RunWithin | LockAccount | MoveAccount
+
+
+#: The steps that lend the connection to the operator's code, by what the operator calls it; may_bet gets none.
+_LENT: dict[type, str] = {RunWithin: "within", LockAccount: "Accounts.lock", MoveAccount: "Accounts.move"}
+_NAME = "game_operator_lent"
+SAVE = f"SAVEPOINT {_NAME}"
+RELEASE = f"RELEASE SAVEPOINT {_NAME}"
+
+
+def broken_by(step: Step) -> LedgerError:
+    """Return the error for the operator's code that has ended the transaction, or swallowed what undoes it."""
+    return LedgerError(
+        f"{_LENT[type(step)]} was lent the ledger's transaction and has ended it (commit, rollback), or swallowed the "
+        "error of a statement, which undoes all before it. Whether the call was kept is unknown: repeat it. Put a "
+        "statement that may fail into a savepoint: with connection.transaction(): …"
+    )
+
+
+def is_lent(step: Step) -> bool:
+    """Return whether *step* hands the connection over; may_bet gets none."""
+    return type(step) in _LENT
 
 
 class Loaded(NamedTuple):

@@ -10,13 +10,11 @@ from collections.abc import Generator, Iterable
 from typing import Any, Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
+from game_operator.ledger.engine.rows import CLOCK
 from game_operator.ledger.engine.schema import check_writer
 from game_operator.ledger.engine.script import Dialect, Execute, Rows, Step
-from game_operator.ledger.engine.sql_text import CLOCK
 from game_operator.ledger.rules.book import Needs
 from game_operator.protocol.webhook import problem_of_id
-
-__all__ = ["Sources", "check_source_name", "refusal", "source_details", "sources_found", "stands_alone"]
 
 _MOST_CHARACTERS: Final = 256
 #: Sources that this process has inserted into an SQLite file: in a transaction of the caller's, nothing shows whether

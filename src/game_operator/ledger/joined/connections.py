@@ -14,10 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from game_operator.errors import LedgerError, TransactionRequiredError
-from game_operator.ledger.accounts.choice import Kind
-from game_operator.ledger.engine.script import Rows
-
-__all__ = ["AsyncCaller", "Caller", "async_caller_of", "caller_of", "failure_of", "sqlstates"]
+from game_operator.ledger.engine.script import Kind, Rows
 
 #: The rows of a statement, and how many it changed.
 Done: TypeAlias = tuple[Rows, int]

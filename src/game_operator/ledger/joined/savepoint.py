@@ -17,15 +17,16 @@ from game_operator.errors import (
     UnknownSourceError,
     shown,
 )
-from game_operator.ledger.accounts.choice import AnyDialect, Kind, dialect_for
+from game_operator.ledger.accounts.choice import AnyDialect, dialect_for
 from game_operator.ledger.accounts.claims import claim_joined
-from game_operator.ledger.accounts.interface import AccountsSpec, TableAccounts
 from game_operator.ledger.accounts.location import mark_joined
-from game_operator.ledger.api import Outcome, watched
+from game_operator.ledger.api import AccountsSpec, Outcome, TableAccounts, watched
+from game_operator.ledger.engine.rows import DURABLE
 from game_operator.ledger.engine.schema import VERSION, has_newest_table
 from game_operator.ledger.engine.script import (
     ConflictError,
     Execute,
+    Kind,
     Rows,
     Step,
     Together,
@@ -35,7 +36,6 @@ from game_operator.ledger.engine.script import (
     drive,
     drive_async,
 )
-from game_operator.ledger.engine.sql_text import DURABLE
 from game_operator.ledger.joined.connections import (
     AsyncCaller,
     Caller,
@@ -50,8 +50,6 @@ from game_operator.ledger.postgres.sequences import Identities
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite.store import SqliteDialect
 from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
-
-__all__ = ["AsyncHeld", "Held", "Joiner", "asks_to_repeat"]
 
 T = TypeVar("T")
 

@@ -25,8 +25,6 @@ from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 
-__all__ = ["AsyncJoinedBlock", "AsyncTransaction", "Confirm", "JoinedBlock", "Transaction"]
-
 T = TypeVar("T")
 
 #: Opens the operator's transaction, yields its connection, and commits when it is left.

@@ -10,8 +10,6 @@ from typing import Any
 
 from game_operator.errors import LedgerUnavailableError
 
-__all__ = ["SHOW_WARNINGS", "CommitDoubt", "CommitWatch", "psycopg_of"]
-
 #: A column for a SELECT in a caller's transaction: the server sends warnings until its end, whatever the role prefers.
 SHOW_WARNINGS = (
     "(SELECT set_config('client_min_messages', 'warning', true) WHERE current_setting('client_min_messages') IN "

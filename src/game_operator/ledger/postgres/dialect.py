@@ -17,20 +17,22 @@ from game_operator.ledger.engine.rows import (
     BET_COLUMNS,
     CALL_COLUMNS,
     CALL_ROW,
+    CLOCK,
+    JSON_ROWS,
+    KEYS,
     anomaly_rows,
     bet_of,
     bet_rows,
     call_rows,
     changed_bet_rows,
+    json_column,
+    json_columns,
 )
 from game_operator.ledger.engine.schema import OLDEST_WRITER, refuse_writer
 from game_operator.ledger.engine.script import ConflictError, Execute, Loaded, Rows, Step, Together
 from game_operator.ledger.engine.sources import Sources
-from game_operator.ledger.engine.sql_text import CLOCK, JSON_ROWS, KEYS, json_column, json_columns
 from game_operator.ledger.postgres.express import Express
 from game_operator.ledger.rules.book import Changes, Needs
-
-__all__ = ["PostgresAccounts", "PostgresDialect"]
 
 
 class PostgresAccounts(Protocol):

@@ -19,8 +19,6 @@ from game_operator.ledger.rules.book import Item
 from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
 from game_operator.money import Cents
 
-__all__ = ["Express", "Statement"]
-
 
 class Statement(NamedTuple):
     """A statement of PostgreSQL with ``$1``, ``$2`` and so on, all of them of the type text, and what they are."""

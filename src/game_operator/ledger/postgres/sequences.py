@@ -12,8 +12,6 @@ from typing import Any
 from game_operator.errors import LedgerError
 from game_operator.ledger.engine.script import Execute, Rows, Step
 
-__all__ = ["Identities"]
-
 _LOG = logging.getLogger("game_operator.ledger")
 #: The tables whose column ``id`` is an identity.
 _TABLES = ("postings", "anomalies")

@@ -13,9 +13,19 @@ from typing import Any, TypeVar
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import address_of, unreadable
-from game_operator.ledger.engine.connection_lending import SAVE, broken_by, is_lent
 from game_operator.ledger.engine.schema import VERSION, check_version, ddl, no_check, tables_needed
-from game_operator.ledger.engine.script import Execute, Step, Together, answered, awaited_answer, drive, drive_async
+from game_operator.ledger.engine.script import (
+    SAVE,
+    Execute,
+    Step,
+    Together,
+    answered,
+    awaited_answer,
+    broken_by,
+    drive,
+    drive_async,
+    is_lent,
+)
 from game_operator.ledger.postgres.dialect import PostgresDialect
 from game_operator.ledger.postgres.sequences import Identities
 from game_operator.ledger.rules.book import Item
@@ -26,15 +36,13 @@ try:
     from psycopg.pq import TransactionStatus
     from psycopg.rows import tuple_row
 
-    from game_operator.ledger.postgres.prepared import Prepared
-    from game_operator.ledger.postgres.sessions import SEARCH_PATH, Session, greeted
+    from game_operator.ledger.postgres.sessions import SEARCH_PATH, Prepared, Session, greeted
 except ImportError as missing:
     raise ConfigurationError(
         "The ledger's own connection to PostgreSQL needs psycopg 3, also where your application uses asyncpg or "
         'psycopg2. Install the extra "postgres": pip install "game-operator[postgres]"'
     ) from missing
 
-__all__ = ["AsyncPostgresStore", "PostgresStore", "for_psycopg", "migration"]
 
 T = TypeVar("T")
 

@@ -22,13 +22,10 @@ from game_operator.ledger.accounts.columns import (
     unit_problem,
     unreadable,
 )
-from game_operator.ledger.accounts.interface import TableAccounts, Unit
-from game_operator.ledger.api import Account
+from game_operator.ledger.api import Account, TableAccounts, Unit
+from game_operator.ledger.engine.rows import CLOCK, KEYS, clocks_part
 from game_operator.ledger.engine.script import Execute, Rows, Step, Together
-from game_operator.ledger.engine.sql_text import CLOCK, KEYS, clocks_part
 from game_operator.ledger.rules.book import Changes
-
-__all__ = ["PostgresTableAccounts", "postgres_table_accounts", "postgres_table_look", "postgres_table_meddlers"]
 
 _KEYS = {"text": KeyColumn("text"), "varchar": KeyColumn("text"), "uuid": KeyColumn("uuid")}
 _INTEGERS = {"int2": 16, "int4": 32, "int8": 64}

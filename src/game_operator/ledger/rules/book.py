@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import LedgerError, shown
-from game_operator.ledger.accounts.interface import account_of_parts
-from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
+from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms, account_of_parts
 from game_operator.ledger.rules.decide import Decision, asks_may_bet, decide, identity_of
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall
 from game_operator.money import Cents

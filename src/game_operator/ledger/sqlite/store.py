@@ -20,17 +20,19 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.accounts.own import OwnSqliteAccounts
 from game_operator.ledger.api import Account, CallRecord, Outcome
-from game_operator.ledger.engine.connection_lending import RELEASE, SAVE, broken_by, is_lent
-from game_operator.ledger.engine.fork_safety import told_of_forks
+from game_operator.ledger.engine.address import IN_MEMORY
+from game_operator.ledger.engine.process_safety import notify_of_forks
 from game_operator.ledger.engine.rows import (
     BET_COLUMNS,
     CALL_COLUMNS,
     CALL_ROW,
+    IN_LIST,
     anomaly_rows,
     bet_of,
     bet_rows,
     call_rows,
     changed_bet_rows,
+    one_or_many,
 )
 from game_operator.ledger.engine.schema import (
     OLDEST_WRITER,
@@ -42,12 +44,21 @@ from game_operator.ledger.engine.schema import (
     no_check,
     tables_needed,
 )
-from game_operator.ledger.engine.script import ConflictError, Execute, Loaded, Step, Together, answered, drive
+from game_operator.ledger.engine.script import (
+    RELEASE,
+    SAVE,
+    ConflictError,
+    Execute,
+    Loaded,
+    Step,
+    Together,
+    answered,
+    broken_by,
+    drive,
+    is_lent,
+)
 from game_operator.ledger.engine.sources import Sources
-from game_operator.ledger.engine.sql_text import IN_LIST, one_or_many
 from game_operator.ledger.rules.book import Changes, Item, Needs
-
-__all__ = ["BusyError", "SqliteAccounts", "SqliteDialect", "SqliteStore", "path_of", "statements_of"]
 
 T = TypeVar("T")
 
@@ -66,7 +77,6 @@ _MANY_ROWS = 16
 #: Behind a long reader the WAL grows. Once it can be begun anew, it is cut to this.
 _MOST_WAL_BYTES = 64 * 1024 * 1024
 
-_IN_MEMORY = ":memory:"
 #: Connections of a parent that was in the middle of a transaction when we were forked.
 _NEVER_CLOSED: list[sqlite3.Connection] = []
 
@@ -263,7 +273,7 @@ class SqliteStore:
         self._closed = False
         self._file: tuple[int, int] | None = None
         self._connection: sqlite3.Connection | None = self._connected(migrate, create=True)
-        told_of_forks(self)
+        notify_of_forks(self)
 
     def _connected(self, migrate: bool, *, create: bool) -> sqlite3.Connection:
         if sqlite3.sqlite_version_info < _OLDEST:
@@ -283,7 +293,7 @@ class SqliteStore:
                     raise
 
     def _opened(self, migrate: bool, create: bool) -> sqlite3.Connection:
-        in_memory = self._path == _IN_MEMORY
+        in_memory = self._path == IN_MEMORY
         if create and not in_memory:
             _make_private_file(self._path)
         # Where a file was and is no more, an empty one must not take its place.
@@ -300,7 +310,7 @@ class SqliteStore:
 
     def _file_now(self) -> tuple[int, int] | None:
         """Return which file our path names; None for a database in memory."""
-        if self._path == _IN_MEMORY:
+        if self._path == IN_MEMORY:
             return None
         try:
             found = os.stat(self._path)  # noqa: PTH116 - half the time of Path.stat, before every transaction
@@ -572,11 +582,3 @@ def statements_of(text: str) -> Iterable[str]:
         if sqlite3.complete_statement(buffer):
             yield buffer
             buffer = ""
-
-
-def path_of(url: str) -> str:
-    """Return the file that ``sqlite:///relative.db`` or ``sqlite:////absolute.db`` names."""
-    path = url.removeprefix("sqlite:///").partition("?")[0]
-    if not path:
-        raise ConfigurationError("sqlite:/// names no file: write sqlite:///wallet.db, or sqlite:////path/to/wallet.db")
-    return path if path == _IN_MEMORY else str(Path(path))

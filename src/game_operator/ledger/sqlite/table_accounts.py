@@ -28,13 +28,10 @@ from game_operator.ledger.accounts.columns import (
     unit_problem,
     unreadable,
 )
-from game_operator.ledger.accounts.interface import TableAccounts, Unit
-from game_operator.ledger.api import Account
+from game_operator.ledger.api import Account, TableAccounts, Unit
+from game_operator.ledger.engine.rows import IN_LIST, one_or_many
 from game_operator.ledger.engine.script import Execute, Rows, Step
-from game_operator.ledger.engine.sql_text import IN_LIST, one_or_many
 from game_operator.ledger.rules.book import Changes
-
-__all__ = ["SqliteTableAccounts", "sqlite_table_accounts", "sqlite_table_look", "sqlite_table_meddlers"]
 
 _DIGITS = 15
 _LARGEST = 2**63 - 1

@@ -14,9 +14,8 @@ from threading import Lock
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.engine.address import address_of, without_password
+from game_operator.ledger.engine.address import address_of, path_of, without_password
 from game_operator.ledger.engine.script import Execute, Step, drive
-from game_operator.ledger.sqlite.store import path_of
 
 __all__ = ["Listing", "has_own_snapshot", "survey"]
 

@@ -15,8 +15,7 @@ from game_operator.errors import (
     DeliveryInDoubtError,
     shown,
 )
-from game_operator.ledger.accounts.interface import TableAccounts
-from game_operator.ledger.api import BetRecord
+from game_operator.ledger.api import BetRecord, TableAccounts
 from game_operator.ledger.sql import SqlLedger
 from game_operator.models.webhooks import BalanceCall, problem_of_id
 from game_operator.money import amount_from_cents

@@ -1,0 +1,112 @@
+"""
+What keeps a process from harming itself: forks, calls from within its own transactions, and a clock that steps back.
+
+After a fork the child must not use, and not even lock, what is the parent's. SQLite's locks belong to the process and
+are not inherited, while its memory of holding them is; a connection to PostgreSQL shared by two processes mixes their
+answers; and a lock held by another thread is never released in the child.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+from weakref import WeakSet
+
+from game_operator.errors import LedgerError
+
+
+class Forkable(Protocol):
+    """What comes to rest before a fork and goes on after it."""
+
+    def before_fork(self) -> None:
+        """Come to rest; nothing here may raise."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Go on, in the parent as before, in the child with nothing of the parent's."""
+
+
+_FORKABLE: WeakSet[Forkable] = WeakSet()
+_at_rest: list[Forkable] = []
+
+
+def notify_of_forks(forkable: Forkable) -> None:
+    """Notify *forkable* of every fork for as long as it lives."""
+    _FORKABLE.add(forkable)
+
+
+def _before() -> None:
+    for forkable in list(_FORKABLE):
+        forkable.before_fork()
+        _at_rest.append(forkable)
+
+
+def _after(*, in_child: bool) -> None:
+    while _at_rest:
+        _at_rest.pop().after_fork(in_child=in_child)
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(
+        before=_before,
+        after_in_parent=lambda: _after(in_child=False),
+        after_in_child=lambda: _after(in_child=True),
+    )
+
+
+class Transactions:
+    """
+    Knows whether the code that asks runs inside a transaction of one ledger.
+
+    It is kept in the context, which threads begin empty and tasks inherit: a task that ``within`` starts, to await it,
+    is inside as well.
+    """
+
+    def check(self) -> None:
+        """Raise LedgerError inside one."""
+        if any(each.owner is self and each.is_open for each in _ENTERED.get()):
+            raise LedgerError(
+                "may_bet, account_of, within and accounts run in a transaction of this ledger, which would wait for "
+                "itself. In within, pass its connection on: ledger.apply(call, connection=connection). Read what "
+                "else you need before the call, or over a connection of your own."
+            )
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Be inside one."""
+        before, transaction = _ENTERED.get(), _Transaction(self)
+        _ENTERED.set((*before, transaction))
+        try:
+            yield
+        finally:
+            # A task that outlives it has inherited it, and may go on with the ledger.
+            transaction.is_open = False
+            _ENTERED.set(before)
+
+
+class _Transaction:
+    __slots__ = ("is_open", "owner")
+
+    def __init__(self, owner: Transactions) -> None:
+        self.owner = owner
+        self.is_open = True
+
+
+_ENTERED: ContextVar[tuple[_Transaction, ...]] = ContextVar("game_operator_transactions", default=())
+
+
+def never_back(clock_millis: Callable[[], int]) -> Callable[[], int]:
+    """
+    Return *clock_millis*, standing still where it would step back.
+
+    A balance that was told with a time is kept nowhere: if the clock steps back, the next movement would be stored with
+    an earlier time than the older balance was told with. Call it with a lock held.
+    """
+    latest = 0
+
+    def read() -> int:
+        nonlocal latest
+        latest = max(latest, clock_millis())
+        return latest
+
+    return read
