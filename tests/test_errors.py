@@ -90,7 +90,7 @@ ANSWER: dict[str, Any] = {  # Any: keyword arguments of several types
 }
 
 ERRORS: list[GameOperatorError] = [
-    ConfigurationError("base_url is missing. Set it."),
+    ConfigurationError("base_url is missing.", setting="base_url", remedy="Set it."),
     SigningKeyError("the key is short. Make another."),
     SessionTokenError("refused. Build a new one."),
     WebhookError("refused. Look at the log."),
@@ -205,6 +205,26 @@ def test_errors_travel(error: GameOperatorError, duplicate: Callable[[GameOperat
     assert repr(twin) == repr(error)
 
 
+def test_a_story_and_a_remedy_are_told_apart() -> None:
+    """What happened, the setting to change and what to do are attributes; ``str`` joins them."""
+    error = SigningKeyError("the key has 1024 bits.", setting="private_key", remedy="Make another.")
+    for each in (error, pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
+        assert (each.what, each.setting, each.remedy) == ("the key has 1024 bits.", "private_key", "Make another.")
+        assert str(each) == "the key has 1024 bits. Make another."
+    plain = LedgerError("refused")
+    assert (plain.what, plain.setting, plain.remedy, str(plain)) == ("refused", None, "", "refused")
+    unsent = RequestNotSentError("no route", remedy="Start the wallet.")
+    assert (unsent.reason, unsent.what, unsent.remedy) == (
+        "no route", "no route (1 attempt, 0.00 s).", "Start the wallet."
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=_name)
+def test_str_is_what_and_remedy(error: GameOperatorError) -> None:
+    """No code has to cut a message to find its parts."""
+    assert str(error) == f"{error.what} {error.remedy}".rstrip()
+
+
 def test_our_cause_travels() -> None:
     """What went wrong before a grant's outcome became unknown is not lost on the way to another process."""
     error = OutcomeUnknownError("HTTP 503", reference_id="r", instance_id="i")
@@ -277,7 +297,7 @@ def test_every_error_says_what_to_do(error: GameOperatorError) -> None:
         ),
         pytest.param(
             BadRequestError("Invalid request", status_code=400, attempts=1),
-            ["The service answered HTTP 400: 'Invalid request'.", "Mend the arguments"],
+            ["The service answered HTTP 400: 'Invalid request'.", "Fix the arguments"],
             id="400",
         ),
         pytest.param(

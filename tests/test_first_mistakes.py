@@ -121,7 +121,7 @@ def test_the_test_tools_without_pytest() -> None:
         [sys.executable, "-c", _WITHOUT_PYTEST], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout == (
-        "game_operator.testing.WalletCertifier needs pytest. Install the extra: pip install 'game-operator[pytest]'\n"
+        "game_operator.testing needs the package pytest. Install the extra: pip install 'game-operator[pytest]'\n"
     )
 
 

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 import game_operator
-from game_operator import models
+from game_operator import ledger, models, sandbox, signers, testing
+from game_operator._lazy import lazy_names
 from game_operator.sandbox import Sandbox
 
 ERRORS = [
@@ -112,33 +113,40 @@ def test_names_stand_once_and_in_order() -> None:
     assert game_operator.__all__ == sorted(game_operator.__all__)
 
 
-def test_type_checkers_see_what_there_is() -> None:
-    """The lazy names and the ones a type checker sees are the same, from the same modules."""
-    lazy = {name: f"game_operator.{home}" for name, home in game_operator._HOME_OF.items()}
-    assert _type_checking_imports(game_operator) == lazy
-    assert {*lazy, "__version__"} == set(game_operator.__all__)
+@pytest.mark.parametrize(
+    "package", [game_operator, ledger, models, sandbox, signers, testing], ids=lambda it: it.__name__
+)
+def test_type_checkers_see_what_there_is(package: ModuleType) -> None:
+    """The lazy names and the ones that a type checker sees are the same objects, from the same modules."""
+    seen = _type_checking_imports(package)
+    assert set(seen) <= set(package.__all__) <= set(dir(package))
+    for name, home in seen.items():
+        assert getattr(package, name) is getattr(import_module(home), name)
+    for name in package.__all__:
+        assert hasattr(package, name)
+    with pytest.raises(AttributeError, match=rf"module '{package.__name__}' has no attribute 'Misspelt'"):
+        _ = package.Misspelt
 
 
-def test_the_models_are_lazy_too() -> None:
-    """The package of models has the same names for a type checker, for a program and for ``dir``."""
-    lazy = {name: f"game_operator.models.{home}" for name, home in models._HOME_OF.items()}
-    assert _type_checking_imports(models) == lazy
-    assert sorted(lazy) == models.__all__
-    assert set(lazy) <= set(dir(models))
-    for name, home in lazy.items():
-        assert getattr(models, name) is getattr(import_module(home), name)
-    with pytest.raises(AttributeError, match=r"module 'game_operator\.models' has no attribute 'OpenBets'"):
-        _ = models.OpenBets  # type: ignore[attr-defined]  # that is the point
+def test_a_lazy_name_whose_extra_is_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the packages of the extra are explained; any other missing module is a fault, and stays one."""
+    package = ModuleType("lazy_package")
+    monkeypatch.setitem(sys.modules, "lazy_package", package)
+    load, _ = lazy_names(
+        "lazy_package", {"no_such_package.inside": "A", "another": "B"}, extra="x", needs={"no_such_package"}
+    )
+    with pytest.raises(ImportError, match=r"needs the package no_such_package\..*'game-operator\[x\]'") as explained:
+        load("A")
+    assert explained.value.name == "no_such_package"
+    with pytest.raises(ModuleNotFoundError, match="No module named 'another'"):
+        load("B")
 
 
 @pytest.mark.parametrize("name", sorted(set(game_operator.__all__) - {"__version__"}))
-def test_each_name_is_the_one_at_home(name: str) -> None:
-    """A public name is the very object of its module, and documented (docs come from docstrings)."""
-    home = import_module(f"game_operator.{game_operator._HOME_OF[name]}")
-    public = getattr(game_operator, name)
-    assert public is getattr(home, name)
+def test_each_name_is_documented(name: str) -> None:
+    """A public name has a docstring: docs come from docstrings."""
     # NewType's docstring is of no use; Cents has a comment where it is made.
-    assert name == "Cents" or (public.__doc__ or "").strip()
+    assert name == "Cents" or (getattr(game_operator, name).__doc__ or "").strip()
 
 
 def test_unknown_names_are_attribute_errors() -> None:

@@ -5,9 +5,9 @@ Names are loaded when they are first used, so ``import game_operator`` costs nex
 for what it touches.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from game_operator._lazy import lazy_names
 from game_operator._version import __version__
 
 if TYPE_CHECKING:
@@ -139,52 +139,24 @@ __all__ = [
     "launch_url",
 ]
 
-#: Where each public name lives; a test holds this against the imports above.
-_HOMES = {
-    "client.sync": ("OperatorClient",),
-    "client.async_": ("AsyncOperatorClient",),
-    "client.settings": ("Exchange",),
-    "transport.settings": ("ReadLimits",),
-    "codes": ("BetState", "GameStatus", "Genre", "GrantErrorCode", "WebhookErrorCode"),
-    "errors": tuple(name for name in __all__ if name.endswith("Error")),
-    "models": (
-        "BalanceCall",
-        "BetConfig",
-        "BetNotFound",
-        "ClosedBet",
-        "DepositCall",
-        "FreeBet",
-        "GameInfo",
-        "GameInstance",
-        "GrantAccepted",
-        "OpenBet",
-        "Reply",
-        "RollbackCall",
-        "RolledBackBet",
-        "RoundFound",
-        "RoundNotFound",
-        "WebhookCall",
-        "WithdrawCall",
-    ),
-    "money": ("Cents",),
-    "profile": ("Profile",),
-    "protocol.retry": ("RetryPolicy",),
-    "signers.api": ("AsyncSigner", "Signer"),
-    "tokens": ("SessionClaims", "SessionTokenBuilder", "launch_url"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-if not TYPE_CHECKING:  # To a type checker it would make every misspelt name look defined.
-
-    def __getattr__(name: str) -> Any:
-        home = _HOME_OF.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{home}"), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            ".client.async_": "AsyncOperatorClient",
+            ".client.settings": "Exchange",
+            ".client.sync": "OperatorClient",
+            ".codes": "BetState GameStatus Genre GrantErrorCode WebhookErrorCode",
+            ".errors": " ".join(name for name in __all__ if name.endswith("Error")),
+            ".models": (
+                "BalanceCall BetConfig BetNotFound ClosedBet DepositCall FreeBet GameInfo GameInstance GrantAccepted "
+                "OpenBet Reply RollbackCall RolledBackBet RoundFound RoundNotFound WebhookCall WithdrawCall"
+            ),
+            ".money": "Cents",
+            ".profile": "Profile",
+            ".protocol.retry": "RetryPolicy",
+            ".signers.api": "AsyncSigner Signer",
+            ".tokens": "SessionClaims SessionTokenBuilder launch_url",
+            ".transport.settings": "ReadLimits",
+        },
+    )

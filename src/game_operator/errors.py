@@ -39,7 +39,7 @@ pickles and copies, and none holds a key, a signature, a token or a live request
 
 from collections.abc import Mapping
 from reprlib import Repr
-from typing import Any, ClassVar
+from typing import Any, TypedDict, Unpack
 
 from game_operator.codes import GrantErrorCode
 
@@ -107,7 +107,35 @@ def _rebuild(
 
 
 class GameOperatorError(Exception):
-    """The root of every error of this package."""
+    """
+    The root of every error of this package. ``str(error)`` is ``what`` and ``remedy`` together.
+
+    Attributes:
+        what: What happened, to which value.
+        setting: The parameter to change, such as "private_key" or "database", where one is to blame.
+        remedy: What to do next, or "" where ``what`` says it.
+    """
+
+    setting: str | None = None
+    _remedy = ""
+
+    def __init__(self, what: str, *, setting: str | None = None, remedy: str = "") -> None:
+        super().__init__(what)
+        if setting is not None:
+            self.setting = setting
+        if remedy:
+            self._remedy = remedy
+
+    @property
+    def what(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def remedy(self) -> str:
+        return self._remedy
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.remedy}".rstrip()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception.__reduce__ would call the class with positional arguments alone, and lose the cause, which
@@ -181,37 +209,44 @@ class TransportError(GameOperatorError):
     No usable answer arrived from the service.
 
     Attributes:
+        reason: What went wrong, without the attempts and the time.
         attempts: How many attempts were made.
         elapsed_seconds: How long the whole call took, waits included.
         timed_out: Whether a timeout or the deadline ended the call.
     """
 
-    advice: ClassVar[str] = ""
-
     def __init__(
-        self, reason: str, *, attempts: int = 1, elapsed_seconds: float = 0.0, timed_out: bool = False
+        self,
+        reason: str,
+        *,
+        attempts: int = 1,
+        elapsed_seconds: float = 0.0,
+        timed_out: bool = False,
+        setting: str | None = None,
+        remedy: str = "",
     ) -> None:
-        super().__init__(reason)
+        super().__init__(reason, setting=setting, remedy=remedy)
+        self.reason = reason
         self.attempts = attempts
         self.elapsed_seconds = elapsed_seconds
         self.timed_out = timed_out
 
-    def __str__(self) -> str:
+    @property
+    def what(self) -> str:
         tries = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
-        story = f"{one_line(str(self.args[0]))} ({tries}, {self.elapsed_seconds:.2f} s)."
-        return f"{story} {self.advice}".rstrip()
+        return f"{one_line(self.reason)} ({tries}, {self.elapsed_seconds:.2f} s)."
 
 
 class RequestNotSentError(TransportError):
     """No attempt left this machine (DNS, connect, TLS, connection pool): nothing happened at the service."""
 
-    advice = "The request never left: check base_url, DNS, firewall, proxy and TLS, then repeat the call."
+    _remedy = "The request never left: check base_url, DNS, firewall, proxy and TLS, then repeat the call."
 
 
 class NoAnswerError(TransportError):
     """A lookup went unanswered. Lookups change nothing, so repeating is safe."""
 
-    advice = "A lookup changes nothing at the service, so it is safe to repeat."
+    _remedy = "A lookup changes nothing at the service, so it is safe to repeat."
 
 
 class OutcomeUnknownError(TransportError):
@@ -237,18 +272,30 @@ class OutcomeUnknownError(TransportError):
         self.reference_id = reference_id
         self.instance_id = instance_id
 
-    def __str__(self) -> str:
+    @property
+    def what(self) -> str:
+        return f"{super().what} Whether the free bets were granted is unknown."
+
+    @property
+    def remedy(self) -> str:
         return (
-            f"{super().__str__()} Whether the free bets were granted is unknown. Repeat the grant with the same "
-            f"reference_id {shown(self.reference_id)} on instance {shown(self.instance_id)} and the same values: "
-            "GrantAccepted or DUPLICATE_REFERENCE_ID then says that they exist. Never repeat it under a new one."
+            f"Repeat the grant with the same reference_id {shown(self.reference_id)} on instance "
+            f"{shown(self.instance_id)} and the same values: GrantAccepted or DUPLICATE_REFERENCE_ID then says that "
+            "they exist. Never repeat it under a new one."
         )
 
 
 class DeliveryInDoubtError(TransportError):
     """A webhook that this package posted went unanswered: the wallet may or may not have carried it out."""
 
-    advice = "Post the very same bytes again: a wallet knows a call that it has carried out, and moves nothing twice."
+    _remedy = "Post the very same bytes again: a wallet knows a call that it has carried out, and moves nothing twice."
+
+
+class _Answer(TypedDict, total=False):
+    detail: str
+    body: bytes
+    headers: Mapping[str, str] | None
+    attempts: int
 
 
 class ApiError(GameOperatorError):
@@ -263,8 +310,6 @@ class ApiError(GameOperatorError):
         headers: Response headers, names in lower case, without cookies and credentials.
         attempts: How many attempts were made; 0 means that the call was refused before sending.
     """
-
-    advice: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -284,23 +329,24 @@ class ApiError(GameOperatorError):
         self.headers = dict(headers or {})
         self.attempts = attempts
 
-    def __str__(self) -> str:
+    @property
+    def what(self) -> str:
         if self.attempts:
             origin = f"The service answered HTTP {self.status_code}"
+        elif self.detail:  # The refusal is our own: the call cannot travel, so the service never has to say so.
+            origin = "Refused before sending"
         else:
-            # With a detail the refusal is our own: the call cannot travel, and the service never has to say so.
-            alike = "" if self.detail else f", as the service would with HTTP {self.status_code}"
-            origin = f"Refused before sending{alike}"
-        return " ".join(part for part in (f"{origin}: {self._told()}.", self.detail, self.advice) if part)
+            origin = f"Refused before sending, as the service would with HTTP {self.status_code}"
+        return f"{origin}: {self._answer_shown()}. {self.detail}".rstrip()
 
-    def _told(self) -> str:
+    def _answer_shown(self) -> str:
         return shown(self.message)
 
 
 class BadRequestError(ApiError):
     """HTTP 400: the request is malformed (spec §7.3)."""
 
-    advice = "Mend the arguments; repeating the same call cannot help."
+    _remedy = "Fix the arguments; repeating the same call cannot help."
 
 
 class FreeBetRejectedError(BadRequestError):
@@ -314,8 +360,6 @@ class FreeBetRejectedError(BadRequestError):
             DUPLICATE_REFERENCE_ID probably means "granted".
     """
 
-    advice = ""
-
     def __init__(
         self,
         message: str,
@@ -324,38 +368,33 @@ class FreeBetRejectedError(BadRequestError):
         reference_id: str,
         possibly_granted: bool = False,
         status_code: int = 400,
-        detail: str = "",
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        attempts: int = 0,
+        **answer: Unpack[_Answer],
     ) -> None:
-        super().__init__(message, status_code=status_code, detail=detail, body=body, headers=headers, attempts=attempts)
+        super().__init__(message, status_code=status_code, **answer)
         self.error_code = error_code
         self.reference_id = reference_id
         self.possibly_granted = possibly_granted
 
-    def _told(self) -> str:
-        return (
-            f"{shown(str(self.error_code))[1:-1]}, {shown(self.message)}, for reference_id {shown(self.reference_id)}"
-        )
+    def _answer_shown(self) -> str:
+        code = shown(str(self.error_code))[1:-1]
+        return f"{code}, {shown(self.message)}, for reference_id {shown(self.reference_id)}"
 
-    def __str__(self) -> str:
+    @property
+    def remedy(self) -> str:
         if self.possibly_granted:
-            verdict = (
+            return (
                 "An earlier attempt of this call went unanswered and probably made this grant: "
                 "treat it as granted, and do not grant it again under another reference_id."
             )
-        elif self.error_code == GrantErrorCode.DUPLICATE_REFERENCE_ID:
-            verdict = "This call granted nothing: an earlier call used that reference_id on this instance."
-        else:
-            verdict = "Nothing was granted: fix the request, then grant again."
-        return f"{super().__str__()} {verdict}"
+        if self.error_code == GrantErrorCode.DUPLICATE_REFERENCE_ID:
+            return "This call granted nothing: an earlier call used that reference_id on this instance."
+        return "Nothing was granted: fix the request, then grant again."
 
 
 class AuthenticationError(ApiError):
     """HTTP 401: the service knows neither this operator nor this signature (spec §5)."""
 
-    advice = (
+    _remedy = (
         "Check that operator_id is the one you were given and that the public key of this private key is registered "
         "with the provider; then run `game-operator doctor`."
     )
@@ -364,7 +403,7 @@ class AuthenticationError(ApiError):
 class OperatorInactiveError(ApiError):
     """HTTP 403: the operator account is inactive (spec §5, §7.3)."""
 
-    advice = "The account is inactive: only the provider can activate it."
+    _remedy = "The account is inactive: only the provider can activate it."
 
 
 class RateLimitedError(ApiError):
@@ -375,27 +414,19 @@ class RateLimitedError(ApiError):
         retry_after: Seconds the service asked us to wait, or None.
     """
 
-    advice = "Slow down, and repeat the call later."
+    _remedy = "Slow down, and repeat the call later."
 
     def __init__(
-        self,
-        message: str,
-        *,
-        retry_after: float | None = None,
-        status_code: int = 429,
-        detail: str = "",
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        attempts: int = 0,
+        self, message: str, *, retry_after: float | None = None, status_code: int = 429, **answer: Unpack[_Answer]
     ) -> None:
-        super().__init__(message, status_code=status_code, detail=detail, body=body, headers=headers, attempts=attempts)
+        super().__init__(message, status_code=status_code, **answer)
         self.retry_after = retry_after
 
 
 class ServiceError(ApiError):
     """HTTP 5xx, whatever the body: the service is in trouble."""
 
-    advice = "The trouble is at the service: repeat the call later."
+    _remedy = "The trouble is at the service: repeat the call later."
 
 
 class UnexpectedResponseError(ApiError):
@@ -405,9 +436,9 @@ class UnexpectedResponseError(ApiError):
     ``str()`` shows the status, the content type and the first bytes.
     """
 
-    advice = "Check that base_url leads to the Operator API and that no proxy or login page answers in its place."
+    _remedy = "Check that base_url leads to the Operator API and that no proxy or login page answers in its place."
 
-    def _told(self) -> str:
+    def _answer_shown(self) -> str:
         content_type = self.headers.get("content-type")
         kind = f"content type {shown(content_type)}" if content_type else "no content type"
-        return f"{one_line(str(self.args[0]))}; {kind}, body begins {shown(self.body[:80])}"
+        return f"{one_line(self.message)}; {kind}, body begins {shown(self.body[:80])}"

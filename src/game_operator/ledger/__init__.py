@@ -1,7 +1,8 @@
 """Ledgers that cannot lose or double money: in memory, on SQLite, on PostgreSQL, or in your own transaction."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
     from game_operator.ledger.api import (
@@ -45,38 +46,17 @@ __all__ = [
     "Unit",
 ]
 
-#: Where each name lives: whoever wants the ledger in memory loads no database driver.
-_HOMES = {
-    "Accounts": "api",
-    "AsyncAccounts": "api",
-    "TableAccounts": "api",
-    "Unit": "api",
-    "Account": "api",
-    "BetRecord": "api",
-    "Ledger": "api",
-    "Outcome": "api",
-    "Terms": "api",
-    "AccountHistory": "staff.history",
-    "AnomalyRecord": "staff.anomalies",
-    "BetHistory": "staff.history",
-    "BooksReport": "staff.verify",
-    "Finding": "staff.verify",
-    "Movement": "staff.history",
-    "PruneReport": "staff.prune",
-    "AsyncSqlLedger": "async_sql",
-    "MemoryLedger": "memory",
-    "SqlLedger": "sql",
-}
-
-if not TYPE_CHECKING:  # To a type checker it would make every misspelt name look defined.
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            ".api": "Account Accounts AsyncAccounts BetRecord Ledger Outcome TableAccounts Terms Unit",
+            ".async_sql": "AsyncSqlLedger",
+            ".memory": "MemoryLedger",
+            ".sql": "SqlLedger",
+            ".staff.anomalies": "AnomalyRecord",
+            ".staff.history": "AccountHistory BetHistory Movement",
+            ".staff.prune": "PruneReport",
+            ".staff.verify": "BooksReport Finding",
+        },
+    )

@@ -4,8 +4,9 @@ The wire models: frozen values with the field names of the specification (spec Â
 Names are loaded when they are first used: those of the Operator API need pydantic, and the calls of webhooks do not.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
     from game_operator.models.bets import Bet, BetLookup, BetNotFound, ClosedBet, OpenBet, RolledBackBet
@@ -49,36 +50,14 @@ __all__ = [
     "WithdrawCall",
 ]
 
-#: Where each name lives; a test holds this against the imports above.
-_HOMES = {
-    "bets": ("Bet", "BetLookup", "BetNotFound", "ClosedBet", "OpenBet", "RolledBackBet"),
-    "free_bets": ("GrantAccepted", "GrantRefused", "GrantRequest"),
-    "games": ("BetConfig", "GameInfo", "GameInstance"),
-    "rounds": ("RoundFound", "RoundLookup", "RoundNotFound"),
-    "webhooks": (
-        "BalanceCall",
-        "DepositCall",
-        "FreeBet",
-        "MovingCall",
-        "Reply",
-        "RollbackCall",
-        "WebhookCall",
-        "WithdrawCall",
-    ),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-if not TYPE_CHECKING:  # To a type checker it would make every misspelt name look defined.
-
-    def __getattr__(name: str) -> Any:
-        home = _HOME_OF.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{home}"), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            ".bets": "Bet BetLookup BetNotFound ClosedBet OpenBet RolledBackBet",
+            ".free_bets": "GrantAccepted GrantRefused GrantRequest",
+            ".games": "BetConfig GameInfo GameInstance",
+            ".rounds": "RoundFound RoundLookup RoundNotFound",
+            ".webhooks": "BalanceCall DepositCall FreeBet MovingCall Reply RollbackCall WebhookCall WithdrawCall",
+        },
+    )

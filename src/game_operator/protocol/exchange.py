@@ -336,9 +336,10 @@ def _doubtful_verdict(call: _Call[T], failure: GameOperatorError, grant: GrantKe
     if isinstance(failure, FreeBetRejectedError) and isinstance(failure.error_code, GrantErrorCode):
         failure.possibly_granted = failure.error_code is GrantErrorCode.DUPLICATE_REFERENCE_ID
         return failure
-    reason = str(failure.args[0])
     if isinstance(failure, ApiError):
-        reason = f"HTTP {failure.status_code}: {reason}"
+        reason = f"HTTP {failure.status_code}: {failure.message}"
+    else:
+        reason = failure.reason if isinstance(failure, TransportError) else failure.what
     unknown = OutcomeUnknownError(
         reason,
         reference_id=grant.reference_id,

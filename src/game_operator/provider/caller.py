@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -84,14 +84,6 @@ class Delivery:
     def code(self) -> str | None:
         """The error code of the reply; None for a SUCCESS, and where there is no reply."""
         return None if self.reply is None else self.reply.code
-
-
-class _NotDeliveredError(RequestNotSentError):
-    """Catch it as ``RequestNotSentError``."""
-
-    advice: ClassVar[str] = (
-        "The webhook never left: check the wallet's address, DNS, firewall and TLS, and that it is running."
-    )
 
 
 class _Caller:
@@ -297,11 +289,18 @@ def _delivery(request: HttpRequest, result: HttpResponse | TransportFailed, elap
 
 
 def _failure(request: HttpRequest, failed: TransportFailed, elapsed_seconds: float) -> TransportError:
-    kind = DeliveryInDoubtError if failed.sent else _NotDeliveredError
     # What came back instead of an answer may quote what we sent.
     signature = next((value for _, value in request.headers if isinstance(value, Signature)), b"\0")
     reason = f"{request.path}: {failed.told_without(signature)}"
-    return kind(reason, elapsed_seconds=elapsed_seconds, timed_out=failed.timed_out)
+    if failed.sent:
+        return DeliveryInDoubtError(reason, elapsed_seconds=elapsed_seconds, timed_out=failed.timed_out)
+    return RequestNotSentError(
+        reason,
+        elapsed_seconds=elapsed_seconds,
+        timed_out=failed.timed_out,
+        setting="url",
+        remedy="The webhook never left: check the wallet's address, DNS, firewall and TLS, and that it is running.",
+    )
 
 
 def _read(response: HttpResponse) -> tuple[Reply | None, str]:

@@ -12,8 +12,9 @@ and the receiver do; what this package adds is a world to ask about, games to pl
 the way. Choices that the specification leaves to the service are listed in docs/decisions/0009 and 0017.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
     from game_operator.provider.faults import FAULTS, Fault, FaultPlan
@@ -24,30 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["FAULTS", "Exchange", "Fault", "FaultPlan", "Grant", "PlayedRound", "Sandbox", "SandboxWorld"]
 
-_HOMES = {
-    "FAULTS": "game_operator.provider.faults",
-    "Exchange": "game_operator.sandbox.service.exchange_log",
-    "Fault": "game_operator.provider.faults",
-    "FaultPlan": "game_operator.provider.faults",
-    "Grant": "game_operator.sandbox.service.world",
-    "PlayedRound": "game_operator.sandbox.service.played_round",
-    "Sandbox": "game_operator.sandbox.server",
-    "SandboxWorld": "game_operator.sandbox.service.world",
-}
-_OF_THE_EXTRA = frozenset({"httpx_aiohttp", "jinja2", "starlette", "uvicorn"})
-
-
-def __getattr__(name: str) -> Any:
-    # Lazily: what plays in process needs no web server.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in _OF_THE_EXTRA:
-            raise
-        raise ImportError(
-            f"game_operator.sandbox needs the package {missing.name}. "
-            "Install the extra: pip install 'game-operator[sandbox]'",
-            name=missing.name,
-        ) from missing
+if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "game_operator.provider.faults": "FAULTS Fault FaultPlan",
+            ".server": "Sandbox",
+            ".service.exchange_log": "Exchange",
+            ".service.played_round": "PlayedRound",
+            ".service.world": "Grant SandboxWorld",
+        },
+        extra="sandbox",
+        needs={"httpx_aiohttp", "jinja2", "starlette", "uvicorn"},
+    )

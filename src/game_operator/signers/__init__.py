@@ -1,7 +1,8 @@
 """Who signs: a key on this machine, a key management service, or anything with a ``sign`` method (spec §5)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from game_operator._lazy import lazy_names
 from game_operator.signers.api import AsyncSigner, Signer
 from game_operator.signers.keys import KeySource, LocalSigner, load_signer, public_key_of
 from game_operator.signers.remembered import RememberedAsyncSignatures, RememberedSignatures
@@ -21,12 +22,5 @@ __all__ = [
     "public_key_of",
 ]
 
-
-if not TYPE_CHECKING:  # To a type checker it would make every misspelt name look defined.
-
-    def __getattr__(name: str) -> Any:
-        if name == "AwsKmsSigner":
-            from game_operator.signers.aws import AwsKmsSigner
-
-            return AwsKmsSigner
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
+    __getattr__, __dir__ = lazy_names(__name__, {".aws": "AwsKmsSigner"})

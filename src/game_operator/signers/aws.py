@@ -7,7 +7,7 @@ boto3 is imported when a signer is made, never before.
 import time
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -49,13 +49,10 @@ _LATER = frozenset({
 })  # fmt: skip
 
 
-class _KmsUnavailableError(RequestNotSentError):
-    """KMS did not sign this time, so nothing was sent to the service. Catch it as ``RequestNotSentError``."""
-
-    advice: ClassVar[str] = (
-        "Nothing was sent to the service: repeat the call. If it goes on, check the network to AWS KMS, "
-        "its request quota, and https://health.aws.amazon.com."
-    )
+_REPEAT = (
+    "Nothing was sent to the service: repeat the call. If it goes on, check the network to AWS KMS, "
+    "its request quota, and https://health.aws.amazon.com."
+)
 
 
 class AwsKmsSigner:
@@ -156,12 +153,13 @@ class AwsKmsSigner:
 
     def _unavailable(
         self, operation: str, problem: str, began: float, *, timed_out: bool = False
-    ) -> _KmsUnavailableError:
-        return _KmsUnavailableError(
+    ) -> RequestNotSentError:
+        return RequestNotSentError(
             self._story(operation, problem),
             attempts=0,
             elapsed_seconds=time.monotonic() - began,
             timed_out=timed_out,
+            remedy=_REPEAT,
         )
 
     def _story(self, operation: str, problem: str) -> str:

@@ -5,8 +5,9 @@ The plugin is loaded by installation. Names are loaded when they are first used,
 asks for a fixture of ours pays for none.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
     from game_operator.provider.carriers.in_process import asgi_wallet, wsgi_wallet
@@ -17,25 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["InProcessSandbox", "SignedWebhook", "WalletCertifier", "WebhookSigner", "asgi_wallet", "wsgi_wallet"]
 
-_HOMES = {
-    "InProcessSandbox": "game_operator.sandbox.in_process",
-    "SignedWebhook": "game_operator.provider.signed",
-    "WalletCertifier": "game_operator.testing.certifier",
-    "WebhookSigner": "game_operator.testing.signer",
-    "asgi_wallet": "game_operator.provider.carriers.in_process",
-    "wsgi_wallet": "game_operator.provider.carriers.in_process",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as missing:
-        if missing.name != "pytest":
-            raise
-        raise ImportError(
-            f"game_operator.testing.{name} needs pytest. Install the extra: pip install 'game-operator[pytest]'",
-            name="pytest",
-        ) from missing
+if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "game_operator.provider.carriers.in_process": "asgi_wallet wsgi_wallet",
+            "game_operator.provider.signed": "SignedWebhook",
+            "game_operator.sandbox.in_process": "InProcessSandbox",
+            ".certifier": "WalletCertifier",
+            ".signer": "WebhookSigner",
+        },
+        extra="pytest",
+        needs={"pytest"},
+    )

@@ -1,7 +1,7 @@
 """What is asked of a wallet before a certification, so that a wrong address, key or player is told at once."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 from game_operator.certify.engine.run import Purse
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS
@@ -31,10 +31,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
 }
 
 
-class _UnreachableError(RequestNotSentError):
-    """Catch it as ``RequestNotSentError``."""
-
-    advice: ClassVar[str] = "Nothing was sent: check address, DNS, firewall and TLS, and that the wallet runs."
+_UNREACHABLE: Final = "Nothing was sent: check address, DNS, firewall and TLS, and that the wallet runs."
 
 
 def check_wallet(hear: Callable[[Request], Heard], writer: BodyWriter, purses: tuple[Purse, Purse], url: str) -> None:
@@ -55,7 +52,9 @@ def check_wallet(hear: Callable[[Request], Heard], writer: BodyWriter, purses: t
         call = BalanceCall(player_id=purse.player_id)
         heard = hear(Request(f"the balance of {purse.player_id}", "/player-balance", writer.encoded(call)))
         if heard.unreachable:
-            raise _UnreachableError(heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out)
+            raise RequestNotSentError(
+                heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out, remedy=_UNREACHABLE
+            )
         _check_answer(heard, purse, url)
 
 
@@ -70,7 +69,9 @@ def check_second(hear: Callable[[Request], Heard], writer: BodyWriter, purse: Pu
     body = writer.encoded(BalanceCall(player_id=purse.player_id))
     heard = hear(Request("the balance, of the second process", "/player-balance", body, at="second"))
     if heard.unreachable:
-        raise _UnreachableError(heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out)
+        raise RequestNotSentError(
+            heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out, remedy=_UNREACHABLE
+        )
     if purse.cents is not None and heard.balance_cents != purse.cents:
         told = "no balance" if heard.balance_cents is None else amount_from_cents(heard.balance_cents)
         raise ConfigurationError(

@@ -1,7 +1,7 @@
 """What a certification tells in words of a program, in those of the command line: options, where arguments stand."""
 
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import Final
 
 from game_operator.certify.engine.supplies import needs_told
 from game_operator.cli.certifying.hooks import HOOKS
@@ -61,15 +61,13 @@ def in_options(wrong: ConfigurationError) -> ConfigurationError | None:
     return None
 
 
-class _NoTlsError(RequestNotSentError):
-    """Catch it as ``RequestNotSentError``."""
-
-    advice: ClassVar[str] = "Nothing was sent: that port speaks plain http, and no TLS. Pass http:// for https://."
-
-
 def without_tls(failed: RequestNotSentError) -> RequestNotSentError | None:
     """Return *failed* with what to do, if TLS was asked of a port that speaks plain http; None if it was not."""
-    reason = str(failed.args[0])
-    if not any(words in reason for words in _NO_TLS):
+    if not any(words in failed.reason for words in _NO_TLS):
         return None
-    return _NoTlsError(reason, elapsed_seconds=failed.elapsed_seconds)
+    return RequestNotSentError(
+        failed.reason,
+        elapsed_seconds=failed.elapsed_seconds,
+        setting="url",
+        remedy="Nothing was sent: that port speaks plain http, and no TLS. Pass http:// for https://.",
+    )

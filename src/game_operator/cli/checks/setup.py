@@ -235,7 +235,7 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
     except ConfigurationError as wrong:
         return Check(name, "problem", told(wrong), "Mend the environment of this process.")
     except TransportError as failed:
-        return Check(name, "unreachable", str(failed.args[0]), for_command_line(failed.advice))
+        return Check(name, "unreachable", failed.reason, for_command_line(failed.remedy))
     except ApiError as refused:
         return _refused(name, refused, patient)
     if not games:
@@ -255,9 +255,7 @@ def _instances() -> Check:
 
 def _refused(name: str, refused: ApiError, patient: _Patient) -> Check:
     if not isinstance(refused, AuthenticationError) or patient.public_key is None:
-        return Check(
-            name, "problem", str(refused).removesuffix(refused.advice).rstrip(), for_command_line(refused.advice)
-        )
+        return Check(name, "problem", refused.what, for_command_line(refused.remedy))
     todo = (
         f"Ask the provider whether operator {patient.operator_id} is active and has the public key with SHA-256 "
         f"{fingerprint(patient.public_key)} on file."

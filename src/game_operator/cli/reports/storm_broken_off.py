@@ -23,7 +23,7 @@ class StormBrokenOffError(TransportError):
     """
 
     def __init__(self, gone: GameOperatorError, minutes: "Minutes", trace: Path | None) -> None:
-        reason = str(gone.args[0])
+        reason = gone.reason if isinstance(gone, TransportError) else gone.what
         waited = gone.elapsed_seconds if isinstance(gone, TransportError) else 0.0
         attempts = gone.attempts if isinstance(gone, TransportError) else 1
         super().__init__(reason, attempts=attempts, elapsed_seconds=waited)
@@ -39,7 +39,7 @@ class StormBrokenOffError(TransportError):
         waited = f" It was waited for {self.elapsed_seconds:.1f} s." if self.elapsed_seconds else ""
         trace = "" if self.trace is None else f" What was sent until now is in {one_line(self.trace)}."
         return (
-            f"{one_line(str(self.args[0])).rstrip('.')}.{waited} Money may have moved, and bets may be open: "
+            f"{one_line(self.reason).rstrip('.')}.{waited} Money may have moved, and bets may be open: "
             f"{self.calls_sent} calls were sent. {self._where}{trace}"
         )
 

@@ -130,9 +130,9 @@ class HttpCarrier:
         try:
             answer = await (self._roughly(parcel) if _is_rough(parcel.request) else self._posted(parcel, place))
         except RequestNotSentError as failed:
-            return Carried(None, str(failed.args[0]), time.perf_counter() - began, failed.timed_out, unreachable=True)
+            return Carried(None, failed.reason, time.perf_counter() - began, failed.timed_out, unreachable=True)
         except TransportError as failed:
-            return Carried(None, str(failed.args[0]), time.perf_counter() - began, failed.timed_out)
+            return Carried(None, failed.reason, time.perf_counter() - began, failed.timed_out)
         except TimeoutError:
             return Carried(None, f"no answer within {self._timeout:g} s", time.perf_counter() - began, timed_out=True)
         except (OSError, ValueError) as failed:

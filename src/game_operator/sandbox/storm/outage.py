@@ -63,7 +63,7 @@ class PatientCourier:
         """Return what is told of a wallet that nobody can reach: for how long, what was in vain before included."""
         since = self._since if self._in_vain else began
         return TransportError(
-            f"The wallet cannot be reached any more: {gone.args[0]}",
+            f"The wallet cannot be reached any more: {gone.reason}",
             attempts=self._in_vain + 1,
             elapsed_seconds=time.monotonic() - since,
         )

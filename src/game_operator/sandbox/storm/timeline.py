@@ -85,7 +85,8 @@ class Minutes:
             self.last_answered = Minute(post, str(definite))
         elif post.manner is None:
             self._open.setdefault(
-                post.calls, Minute(post, str(answers[-1]).removesuffix(f" {DeliveryInDoubtError.advice}").rstrip("."))
+                post.calls,
+                Minute(post, str(answers[-1]).removesuffix(f" {DeliveryInDoubtError('').remedy}").rstrip(".")),
             )
 
     def broke_off(self, post: Post, problem: str, *, left: bool) -> None:
@@ -106,7 +107,7 @@ class _Noting:
         try:
             answers = await self._courier.post(post)
         except TransportError as gone:
-            self._minutes.broke_off(post, str(gone.args[0]), left=not isinstance(gone, RequestNotSentError))
+            self._minutes.broke_off(post, gone.reason, left=not isinstance(gone, RequestNotSentError))
             raise
         except BaseException:
             # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.

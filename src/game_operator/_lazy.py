@@ -1,0 +1,42 @@
+"""Lazy names of a package (PEP 562): a module is imported when one of its names is first used."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, str], *, extra: str = "", needs: Collection[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """
+    Return ``__getattr__`` and ``__dir__`` for *package*.
+
+    Call it under ``if not TYPE_CHECKING``, and import the same names under ``if TYPE_CHECKING``. A type checker then
+    knows each name, and reports a misspelt one. A test compares the two lists.
+
+    Args:
+        package: The package's ``__name__``.
+        homes: A module, absolute or relative to the package (".sync"), to its names, separated by spaces.
+        extra: The extra that installs *needs*, named by the ImportError that a missing package causes.
+        needs: The packages that may be missing.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
+    namespace = vars(sys.modules[package])
+
+    def load(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            value = getattr(import_module(home_of[name], package), name)
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").partition(".")[0] not in needs:
+                raise
+            raise ImportError(
+                f"{package} needs the package {missing.name}. Install the extra: pip install 'game-operator[{extra}]'",
+                name=missing.name,
+            ) from missing
+        namespace[name] = value
+        return value
+
+    return load, lambda: sorted({*namespace, *home_of})
