@@ -13,8 +13,7 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.cli.key_directory import key_directory
-from game_operator.cli.keys import write_pair
+from game_operator.cli.keys import key_directory, write_pair
 from game_operator.errors import ConfigurationError
 from game_operator.provider.keys import ServiceKeys, new_key, private_pem
 from game_operator.sandbox import Sandbox

@@ -1,9 +1,13 @@
-"""Key pairs on disk: made, written once, told apart by fingerprint."""
+"""Key pairs on disk: made, written once, compared by fingerprint, and kept for a sandbox over a rotation."""
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import (
@@ -15,18 +19,13 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
+from game_operator.cli.files import PUBLIC_MODE, SECRET_MODE, check_new, write_new, write_privately
+from game_operator.cli.options import PASSPHRASE, is_encrypted
 from game_operator.errors import ConfigurationError
-from game_operator.signers.keys import load_signer, public_key_of
+from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 
-__all__ = ["PUBLIC_MODE", "SECRET_MODE", "KeyFiles", "fingerprint", "public_path", "write_new", "write_pair"]
-__all__ += ["write_public_of"]
-
-#: Its owner may read and write it, and nobody else anything.
-SECRET_MODE = 0o600
-PUBLIC_MODE = 0o644
-
-_EXPONENT = 65537
-_LONGEST_PASSPHRASE_BYTES = 1023
+_EXPONENT: Final = 65537
+_LONGEST_PASSPHRASE_BYTES: Final = 1023
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,52 +53,15 @@ def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> Ke
     encryption = _encryption(passphrase)
     del passphrase
     public = public_path(private)
-    for path in (private, public):
-        if os.path.lexists(path):
-            raise _in_the_way(path)
+    check_new(private, public)
     key = generate_private_key(_EXPONENT, bits)
-    write_new(private, _private_pem(key, encryption), SECRET_MODE)
+    write_new(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption), SECRET_MODE)
     try:
         write_new(public, _public_pem(key.public_key()), PUBLIC_MODE)
     except BaseException:  # Ctrl-C too: half a pair is of no use, and in the way of the next one.
         private.unlink()
         raise
     return KeyFiles(private, public, key.public_key())
-
-
-def write_public_of(private: Path, passphrase: str | None) -> None:
-    """
-    Write the public half of the key in *private* beside it.
-
-    Raises:
-        ConfigurationError: The private key cannot be used, or the file cannot be written.
-    """
-    key = public_key_of(load_signer(private, passphrase))
-    assert key is not None, "a key from a file tells its public half"
-    write_new(public_path(private), _public_pem(key), PUBLIC_MODE)
-
-
-def write_new(path: Path, content: bytes, mode: int) -> None:
-    """
-    Write *content* to a file that is not there yet, which has *mode* from its first byte on.
-
-    Raises:
-        ConfigurationError: The file is there already, or cannot be written; then nothing is left behind.
-    """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except FileExistsError:
-        raise _in_the_way(path) from None
-    except (OSError, ValueError) as failed:
-        raise _unwritable(path, failed) from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-    except BaseException as failed:
-        path.unlink(missing_ok=True)
-        if isinstance(failed, OSError):
-            raise _unwritable(path, failed) from None
-        raise
 
 
 def public_path(private: Path) -> Path:
@@ -115,7 +77,7 @@ def fingerprint(key: RSAPublicKey) -> str:
 def _encryption(passphrase: str | None) -> KeySerializationEncryption:
     if passphrase is None:
         return NoEncryption()
-    # As the loader has it: the environment hands over bytes that are no UTF-8 as lone surrogates.
+    # As the loader has it: the environment returns bytes that are not UTF-8 as lone surrogates.
     secret = passphrase.encode("utf-8", "surrogateescape")
     del passphrase
     if (size := len(secret)) <= _LONGEST_PASSPHRASE_BYTES:
@@ -124,20 +86,127 @@ def _encryption(passphrase: str | None) -> KeySerializationEncryption:
     raise ConfigurationError(f"The passphrase has {size} bytes; {_LONGEST_PASSPHRASE_BYTES} is the most for a key.")
 
 
-def _private_pem(key: RSAPrivateKey, encryption: KeySerializationEncryption) -> bytes:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
-
-
 def _public_pem(key: RSAPublicKey) -> bytes:
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-def _in_the_way(path: Path) -> ConfigurationError:
-    return ConfigurationError(
-        f"{path} is there already, and a key is never overwritten. Choose another path, or move the old key away."
-    )
+class KeyDirectory:
+    """
+    The files with the operator's key pair and the service's; it keeps the service's keys over a rotation.
+
+    Attributes:
+        where: Where they are, for people.
+        private: The operator's private key; ``public`` verifies the operator's calls.
+        service_private: What webhooks are signed with; ``service_public`` verifies them.
+    """
+
+    def __init__(self, place: Path, where: str) -> None:
+        self.place, self.where = place, where
+        self.private, self.service_private = place / "operator.pem", place / "service.pem"
+        self.public, self.service_public = public_path(self.private), public_path(self.service_private)
+        self._old = place / "service.old.pem"
+
+    @property
+    def service_old(self) -> Path | None:
+        """What webhooks were signed with before a rotation, or None if there was none."""
+        return self._old if self._old.exists() else None
+
+    def keep(self, following: RSAPrivateKey) -> None:
+        """
+        Write *following* as the service's pair, and the pair of now as the old one.
+
+        Raises:
+            ConfigurationError: That is not possible; then all is as it was.
+        """
+        problem = self._kept(following)
+        if problem:
+            raise ConfigurationError(f"The new key cannot be kept in {self.place}: {problem}. Nothing was switched.")
+
+    def _kept(self, following: RSAPrivateKey) -> str:
+        """Return why it cannot be kept, or "". An error's traceback would show the keys."""
+        private = following.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        # Ctrl-C undoes it too: half a rotation would leave halves that do not match.
+        with ExitStack() as undo:
+            try:
+                for path, content in (
+                    (self._old, self.service_private.read_bytes()),
+                    (public_path(self._old), self.service_public.read_bytes()),
+                    (self.service_public, _public_pem(following.public_key())),
+                    # Last: until here the service signs with the key that it had.
+                    (self.service_private, private),
+                ):
+                    undo.callback(_put_back, path, path.read_bytes() if os.path.lexists(path) else None)
+                    write_privately(path, content, _mode(path))
+            except OSError as failed:
+                return failed.strerror or str(failed)
+            undo.pop_all()
+        return ""
 
 
-def _unwritable(path: Path, failed: Exception) -> ConfigurationError:
-    problem = getattr(failed, "strerror", None) or str(failed)
-    return ConfigurationError(f"{path} cannot be written: {problem}. Choose a directory that is there and yours.")
+def _mode(path: Path) -> int:
+    return PUBLIC_MODE if path.name.endswith(".pub.pem") else SECRET_MODE
+
+
+def _put_back(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_privately(path, content, _mode(path))
+
+
+@contextmanager
+def key_directory(given: Path | None) -> Iterator[KeyDirectory]:
+    """
+    Yield the keys in *given*, made if they are not there; for None, those in a new directory that goes at the end.
+
+    Raises:
+        ConfigurationError: The directory cannot be used, or a file in it does not fit; then nothing is written.
+    """
+    if given is None:
+        with TemporaryDirectory(prefix="game-operator-sandbox-") as made:
+            yield _filled(Path(made), f"{made} until the sandbox stops; with --directory they are kept")
+        return
+    try:
+        given.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as failed:
+        raise ConfigurationError(f"{given} cannot be used as a directory: {failed.strerror}.") from None
+    yield _filled(given.absolute(), str(given.absolute()))
+
+
+def _filled(place: Path, where: str) -> KeyDirectory:
+    keys = KeyDirectory(place, where)
+    for private in (keys.private, keys.service_private, place / "service.old.pem"):
+        _check(private, public_path(private))
+    for private in (keys.private, keys.service_private):
+        public = public_path(private)
+        if not private.exists():
+            write_pair(private, bits=2048)
+        elif not public.exists():
+            write_new(public, _public_pem(_public_key_in(private, os.environ.get(PASSPHRASE))), PUBLIC_MODE)
+    return keys
+
+
+def _check(private: Path, public: Path) -> None:
+    """Raise ConfigurationError if the two are not the halves of one pair, or the private one alone is missing."""
+    if not os.path.lexists(public):
+        return
+    if not os.path.lexists(private):
+        raise ConfigurationError(f"{private} is missing beside {public}: put it back, or remove both.")
+    passphrase = os.environ.get(PASSPHRASE) if is_encrypted(private) else None
+    if is_encrypted(private) and not passphrase and private.name == "operator.pem":
+        # The sandbox needs the public half alone, and the client will ask for the passphrase.
+        return
+    key = _public_key_in(private, passphrase)
+    del passphrase
+    if key != load_public_key(public):
+        raise ConfigurationError(
+            f"{private} and {public} are not the halves of one pair. Put the right {private.name} back, or remove "
+            f"{public.name}: it is then written anew from {private.name}."
+        )
+
+
+def _public_key_in(private: Path, passphrase: str | None) -> RSAPublicKey:
+    key = public_key_of(load_signer(private, passphrase))
+    del passphrase
+    assert key is not None, "a key from a file has a public half"
+    return key

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from game_operator.certify.report.report import Report
+from game_operator.cli.files import write_privately
 from game_operator.cli.output import say
-from game_operator.cli.private_file import write_privately
 from game_operator.errors import ConfigurationError
 
 __all__ = ["REPORTS", "check_extra", "write_reports"]

@@ -148,7 +148,8 @@ def _announced(name: str, child: "subprocess.Popen[str]") -> dict[str, Any]:
 
 def _keep_open(port: int, *, as_json: bool) -> int:
     """Serve the control room at *port*, with a wallet to play against, until Ctrl-C or SIGTERM."""
-    from game_operator.cli.keys import PUBLIC_MODE, write_new, write_pair
+    from game_operator.cli.files import PUBLIC_MODE, write_new
+    from game_operator.cli.keys import write_pair
     from game_operator.control_room import ControlRoom
     from game_operator.ledger import SqlLedger
     from game_operator.provider.keys import ServiceKeys, new_key

@@ -18,7 +18,7 @@ from game_operator.cli.streams import lost_output
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from game_operator.cli.key_directory import KeyDirectory
+    from game_operator.cli.keys import KeyDirectory
     from game_operator.profile import Profile
     from game_operator.sandbox import Sandbox
 
@@ -56,7 +56,7 @@ def sandbox(
     if stop_with_stdin:
         # Who started us holds the other end, and lets go of it even when it is killed.
         when_stdin_ends(stopped.set)
-    from game_operator.cli.key_directory import key_directory
+    from game_operator.cli.keys import key_directory
 
     with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), key_directory(directory) as keys:
         settings = {"host": host, "port": port, "seed": seed, "allow_remote": allow_remote}

@@ -24,9 +24,9 @@ from game_operator.cli.database import (
     file_of,
 )
 from game_operator.cli.errors import ExitCode
+from game_operator.cli.files import write_privately
 from game_operator.cli.options import AsJson
 from game_operator.cli.output import error_console, say
-from game_operator.cli.private_file import write_privately
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator.protocol.http import is_loopback
 
