@@ -20,7 +20,7 @@ import trustme
 from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, certify
-from game_operator.certify.engine.allowance import Allowance
+from game_operator.certify.engine.endings import Allowance
 from game_operator.certify.engine.run import Purse, Run
 from game_operator.certify.report.as_json import document
 from game_operator.certify.scenarios import d_races

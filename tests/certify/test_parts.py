@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from game_operator.certify.engine.catalogue import in_playing_order, scenarios, selected
+from game_operator.certify.catalogue import in_playing_order, scenarios, selected
 from game_operator.certify.engine.scenario import ALL, STAGES
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError

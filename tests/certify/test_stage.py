@@ -1,11 +1,11 @@
 """The stage: how answers are judged, each acceptance beside its rejection."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
 import pytest
 
-from game_operator.certify.engine.scenario import Found, NotTried, Play, Scenario
+from game_operator.certify.engine.endings import Found, NotTried
 from game_operator.certify.engine.stage import Stage
 from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode
@@ -13,21 +13,19 @@ from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.money import Cents
 from game_operator.profile import Profile
 from game_operator.provider.bets import Player
-from game_operator.provider.requests import Act, Heard, Request
+from game_operator.provider.requests import Act, Heard, Request, Step
 
 ADVICE, BROKEN, LOST = Weight.ADVICE, Weight.CONTRACT_BROKEN, Weight.MONEY_LOST
-SCENARIO = Scenario("A99", "a test", LOST, ("spec §4.1",), "means", "mend", lambda at: at.holds())
 #: An answer by its code, None for SUCCESS, and its balance in cents.
 Answer = tuple[str | None, int | None]
 
 
 def stage(profile: Profile | None = None) -> Stage:
     return Stage(
-        SCENARIO,
         player=Player("p1", 10_000, 10_000),
         other=Player("p2", 10_000, 10_000),
         profile=profile or Profile(),
-        run_id="run",
+        prefix="run-A99",
         instance_id=None,
         supplied=frozenset(),
     )
@@ -39,7 +37,7 @@ def heard(request: Request, answer: Answer, place: int, status: int = 200) -> He
     return Heard(request, status, b"", Reply(code=code, balance_cents=cents, timestamp=1), "", 1.0, 1, place)
 
 
-def judged(play: Play, *answers: Answer, status: int = 200) -> Any:
+def judged(play: Generator[Step, list[Heard], Any], *answers: Answer, status: int = 200) -> Any:
     """Play *play* with scripted *answers*; return what it returns, and hold that it asked for each of them."""
     left, result = list(answers), None
     try:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from game_operator.certify import scenarios
-from game_operator.certify.engine.scenario import GROUPS
+from game_operator.certify.report.verdicts import GROUPS
 from game_operator.cli.certifying.hooks import HOOKS
 from tests.support.documents import ROOT
 

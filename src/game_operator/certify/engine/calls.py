@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from game_operator.certify.engine.scenario import NotTried
+from game_operator.certify.engine.endings import NotTried
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import DepositCall, WebhookCall
 from game_operator.profile import Profile

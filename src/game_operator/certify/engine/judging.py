@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from game_operator.certify.engine.endings import Found, NotTried, Stopped, Undone
 from game_operator.certify.engine.record import Record
-from game_operator.certify.engine.scenario import ALL, Found, NotTried, Scenario, Stopped, Undone
+from game_operator.certify.engine.scenario import ALL, Scenario
 from game_operator.certify.engine.supplies import missing_told
 from game_operator.certify.report.mistakes import is_seen_in_the_plainest, mistake_of
 from game_operator.certify.report.verdicts import Note, Outcome, Verdict, Weight

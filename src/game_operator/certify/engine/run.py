@@ -1,17 +1,18 @@
 """Plays scenarios against a wallet, one after the other, and makes a verdict of each."""
 
 import time
+from collections.abc import Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final, TypeVar
 
-from game_operator.certify.engine.allowance import Allowance
+from game_operator.certify.engine.endings import Allowance, Found, NotTried, Stopped
 from game_operator.certify.engine.judging import ended, judged, lacking, left_undone, not_tried, noted
 from game_operator.certify.engine.putting_back import put_back
 from game_operator.certify.engine.record import Record
-from game_operator.certify.engine.scenario import STAGES, Found, NotTried, Play, Scenario, Stopped
+from game_operator.certify.engine.scenario import STAGES, Scenario
 from game_operator.certify.engine.signatures import signer_of, without_signatures
-from game_operator.certify.engine.stage import Stage, units
+from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.engine.supplies import Supplies, at_hand
 from game_operator.certify.engine.wallet_actions import Levers
 from game_operator.certify.report.mistakes import NO_ANSWER
@@ -28,7 +29,7 @@ from game_operator.provider.carriers.carrier import Carried, Carrier, Parcel
 from game_operator.provider.keyring import Keyring
 from game_operator.provider.requests import Act, Heard, Request, Step
 
-__all__ = ["Purse", "Run"]
+T = TypeVar("T")
 
 #: How much of a body is kept.
 _KEPT_BYTES: Final = 65_536
@@ -211,11 +212,10 @@ class Run:
     def _stage(self, scenario: Scenario) -> Stage:
         opened = [Player(purse.player_id, purse.cents or 0, purse.cents or 0) for purse in self._purses]
         return Stage(
-            scenario,
             player=opened[0],
             other=opened[1],
             profile=self._profile,
-            run_id=self.run_id,
+            prefix=f"{self.run_id}-{scenario.id}",
             instance_id=self._instance_id,
             supplied=self._supplied,
             values=self._supplies.values(),
@@ -244,7 +244,7 @@ class Run:
             raise Found(told, Weight.CONTRACT_BROKEN, NO_ANSWER)
         self._allowance.check("not begun")
 
-    def _drive(self, play: Play) -> Any:  # Any: what a part of a scenario returns is its own business.
+    def _drive(self, play: Generator[Step, list[Heard], T]) -> T:
         """Perform the steps of *play*; return what it returns."""
         answers: list[Heard] | None = None
         with closing(play):
@@ -252,7 +252,8 @@ class Run:
                 try:
                     step = next(play) if answers is None else play.send(answers)
                 except StopIteration as ended:
-                    return ended.value
+                    result: T = ended.value
+                    return result
                 self._allowance.check("broken off")
                 answers = self._performed(step)
 
@@ -315,7 +316,7 @@ class Run:
         )
 
 
-def _whole(stage: Stage, scenario: Scenario) -> Play:
+def _whole(stage: Stage, scenario: Scenario) -> Judging:
     yield from scenario.play(stage)
     yield from stage.holds()
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from typing import Final, TypeAlias
 
 from game_operator.certify.engine.calls import CallMaker
-from game_operator.certify.engine.scenario import Found, NotTried, Scenario, Undone
+from game_operator.certify.engine.endings import Found, NotTried, Undone
 from game_operator.certify.report.mistakes import (
     CRASH,
     FAILS,
@@ -70,7 +70,6 @@ class Stage(CallMaker):
 
     Attributes:
         player, other, profile, writer, instance_id: As for ``CallMaker``.
-        scenario: The scenario.
         supplied: The names of what whoever certifies supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
         values: What was supplied that is a value, such as the number of random operations, by its name.
         notes: What is wrong and did not end the scenario.
@@ -78,18 +77,16 @@ class Stage(CallMaker):
 
     def __init__(
         self,
-        scenario: Scenario,
         *,
         player: Player,
         other: Player,
         profile: Profile,
-        run_id: str,
+        prefix: str,
         instance_id: str | None,
         supplied: frozenset[str],
         values: dict[str, object] | None = None,
     ) -> None:
-        super().__init__(player, other, profile=profile, instance_id=instance_id, prefix=f"{run_id}-{scenario.id}")
-        self.scenario: Final = scenario
+        super().__init__(player, other, profile=profile, instance_id=instance_id, prefix=prefix)
         self.supplied: Final = supplied
         self.values: Final = values or {}
         self.notes: Final[list[Note]] = []

@@ -5,7 +5,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
-from game_operator.certify.engine.scenario import NotTried, Undone
+from game_operator.certify.engine.endings import NotTried, Undone
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.provider.requests import Act
 

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from game_operator.certify.engine.scenario import GROUPS
 from game_operator.certify.report.report import Report
-from game_operator.certify.report.verdicts import Exchange, Outcome, Verdict
+from game_operator.certify.report.verdicts import GROUPS, Exchange, Outcome, Verdict
 from game_operator.errors import ConfigurationError
 from game_operator.provider.text import body, clean, headers, iso_time
 

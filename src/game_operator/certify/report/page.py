@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from game_operator.certify.engine.scenario import GROUPS
 from game_operator.certify.report.report import Cause, Report
-from game_operator.certify.report.verdicts import Exchange, Outcome, Verdict, Weight
+from game_operator.certify.report.verdicts import GROUPS, Exchange, Outcome, Verdict, Weight
 
 __all__ = ["NOTES", "Group", "Shown", "causes_that_fail", "grounds", "groups", "headline", "is_fine", "meaning"]
 __all__ += ["shown_exchanges", "stopped_of", "undone_of", "untried", "urgency"]

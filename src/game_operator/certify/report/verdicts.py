@@ -32,6 +32,18 @@ class Weight(StrEnum):
 
 _RANKS: Final = {Weight.MONEY_LOST: 0, Weight.MONEY_DOUBLED: 0, Weight.CONTRACT_BROKEN: 1, Weight.ADVICE: 2}
 
+#: The groups of scenarios.
+GROUPS: Final = {
+    "A": "flows",
+    "B": "repeats",
+    "C": "order and state",
+    "D": "many at once",
+    "E": "who calls",
+    "F": "hostile input",
+    "G": "money",
+    "H": "time and failure",
+}
+
 
 class Outcome(StrEnum):
     """How a scenario ended."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.engine.scenario import ALL, Found, NotTried, Play, scenario
+from game_operator.certify.engine.endings import Found, NotTried
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.report.mistakes import SCALE
 from game_operator.certify.report.verdicts import Weight
@@ -18,15 +18,7 @@ _DAY_MILLIS: Final = 86_400_000
 _MOST_SKEW_MILLIS: Final = 5_000
 
 
-@scenario(
-    "A01",
-    "a balance check",
-    Weight.CONTRACT_BROKEN,
-    rests_on="spec §2.1, spec §4.1",
-    means="The service cannot show the player's balance, or shows a stale one.",
-    mend="Answer /player-balance with SUCCESS, the balance in currency units and the time in Unix milliseconds.",
-)
-def a01(at: Stage) -> Play:
+def a01(at: Stage) -> Judging:
     """A known player's balance is told, with the time of now."""
     heard = yield from at.hear(BalanceCall(player_id=at.player.id), "a balance check")
     if not heard.succeeded:
@@ -42,16 +34,7 @@ def a01(at: Stage) -> Play:
         at.advise(f"its timestamp is {off / 1000:+.1f} s off the certifier's clock", heard)
 
 
-@scenario(
-    "A02",
-    "a bet that is won",
-    Weight.MONEY_LOST,
-    rests_on="spec §3, spec §4.1",
-    means="A player does not pay for a bet, or is not paid what it won.",
-    mend="Debit the wager at /withdraw and credit the amount at /deposit, in one transaction with the bet's state.",
-    explains=(ALL,),
-)
-def a02(at: Stage) -> Play:
+def a02(at: Stage) -> Judging:
     """A wager is debited, a win credited; the bet is CLOSED, so that a later rollback gives nothing back."""
     bet = at.bet()
     won_cents = bet.wager_cents * 5 // 2
@@ -76,16 +59,7 @@ def _check_scale(at: Stage, heard: Heard, wager_cents: int) -> None:
         raise Found(reason, cause=SCALE, place=heard.place)
 
 
-@scenario(
-    "A03",
-    "a bet that is lost",
-    Weight.MONEY_LOST,
-    rests_on="spec §3, spec §4.1, decision 0014",
-    means="A lost bet stays open, so that a rollback that comes late gives the lost wager back.",
-    mend="Treat a deposit of 0 like any other: record the call and close the bet, and credit nothing.",
-    explains=("A08", "A11", "D05", "G03", "G04"),
-)
-def a03(at: Stage) -> Play:
+def a03(at: Stage) -> Judging:
     """A deposit of 0 moves nothing and closes the bet, so that a later rollback gives nothing back."""
     bet = at.bet()
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
@@ -93,30 +67,14 @@ def a03(at: Stage) -> Play:
     yield from at.refuses(bet.rollback(), "a rollback of the lost bet", WebhookErrorCode.BET_ALREADY_CLOSED)
 
 
-@scenario(
-    "A04",
-    "a bet that is cancelled",
-    Weight.MONEY_LOST,
-    rests_on="spec §3, spec §4.1",
-    means="A player whose bet is cancelled does not get the wager back.",
-    mend="At /rollback, credit the wager that the bet's withdraw took, in one transaction with the bet's state.",
-)
-def a04(at: Stage) -> Play:
+def a04(at: Stage) -> Judging:
     """A rollback of an open bet gives the wager back."""
     bet = at.bet()
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
     yield from at.accepts(bet.rollback(), "its rollback", moves=bet.wager_cents)
 
 
-@scenario(
-    "A05",
-    "several bets in one round",
-    Weight.MONEY_LOST,
-    rests_on="spec §2.4, spec §6, decision 0014",
-    means="Of a player's bets in one round, only the first is paid or refunded, or all of them are settled as one.",
-    mend="Find a bet by its bet_id, and a repeated call by operation and tx_id; the round is no key of either.",
-)
-def a05(at: Stage) -> Play:
+def a05(at: Stage) -> Judging:
     """One bet wins, one of another wager is cancelled, one wins again: each settles alone."""
     first = at.bet()
     wagers = max(1, at.unit_cents // 2), at.unit_cents
@@ -128,15 +86,7 @@ def a05(at: Stage) -> Play:
     yield from at.accepts(last.deposit(last.wager_cents), "the third bet's deposit", moves=last.wager_cents)
 
 
-@scenario(
-    "A06",
-    "the whole balance can be wagered, and not a cent more",
-    Weight.MONEY_LOST,
-    rests_on="spec §4.1, decision 0013, decision 0014",
-    means="Players bet money that they do not have, or cannot bet what they have.",
-    mend="Compare wager and balance in whole cents, in the statement that debits: UPDATE … WHERE balance >= wager.",
-)
-def a06(at: Stage) -> Play:
+def a06(at: Stage) -> Judging:
     """A withdraw of exactly the balance leaves 0.00; one of a cent more is refused with the balance."""
     whole = at.bet(cents=at.player.due_cents)
     yield from at.accepts(whole.withdraw(), "a withdraw of all", moves=-whole.wager_cents, unless_limited=True)
@@ -148,15 +98,7 @@ def a06(at: Stage) -> Play:
         at.advise(f"{refused} came without the balance, which the service shows to the player", heard)
 
 
-@scenario(
-    "A07",
-    "an unknown player",
-    Weight.MONEY_DOUBLED,
-    rests_on="decision 0013, decision 0014",
-    means="Calls of a player who does not exist move money, or open an account that nobody asked for.",
-    mend="Look the player up first, and answer PLAYER_NOT_FOUND; never create a player while answering a webhook.",
-)
-def a07(at: Stage) -> Play:
+def a07(at: Stage) -> Judging:
     """Each of the four calls is refused, and none of them makes an account."""
     nobody = Player(at.fresh("nobody"), 0, 0)
     bet = at.bet(nobody)
@@ -171,16 +113,7 @@ def a07(at: Stage) -> Play:
         at.check_code(heard, unknown)
 
 
-@scenario(
-    "A08",
-    "two players by turns",
-    Weight.MONEY_LOST,
-    rests_on="spec §4.1, decision 0014",
-    means="One player pays or is paid for the other's bet, or is shown the other's balance.",
-    mend="Take the player from the call and the stored bet alone; keep nothing between requests in shared variables.",
-    explains=("A11", "D05", "G04"),
-)
-def a08(at: Stage) -> Play:
+def a08(at: Stage) -> Judging:
     """Calls of two players come by turns, and each moves that player's money alone."""
     ours, theirs = at.bet(), at.bet(at.other)
     cancelled, lost = at.bet(), at.bet(at.other)
@@ -193,16 +126,7 @@ def a08(at: Stage) -> Play:
     yield from at.accepts(lost.deposit(0), "the other's loss")
 
 
-@scenario(
-    "A09",
-    "a player who is blocked with open bets",
-    Weight.MONEY_LOST,
-    rests_on="spec §3, decision 0014",
-    means="A player who is blocked, or whose session ended, is not paid for bets that were placed before.",
-    mend="Ask whether the player may bet only where a withdraw is about to debit; never before a credit or refund.",
-    needs=("block", "unblock"),
-)
-def a09(at: Stage) -> Play:
+def a09(at: Stage) -> Judging:
     """Open bets are paid and refunded; a new one is refused."""
     won, cancelled, late = at.bet(), at.bet(), at.bet()
     for bet in (won, cancelled):
@@ -228,16 +152,7 @@ def a09(at: Stage) -> Play:
     yield from at.check_told(refused, at.player)
 
 
-@scenario(
-    "A10",
-    "winnings of free bets, and jackpots",
-    Weight.MONEY_LOST,
-    rests_on="decision 0010, decision 0014",
-    means="A player is not paid a jackpot or the winnings of free bets, or is paid them more than once.",
-    mend="Credit the amount of a deposit whose action is a claim once per tx_id, and ask for no bet: there is none.",
-    explains=("B11", "E07", "G03", "G04"),
-)
-def a10(at: Stage) -> Play:
+def a10(at: Stage) -> Judging:
     """Each kind of claim is credited once, though there is no bet; a second of the same jackpot is another."""
     if not at.claim_types:
         raise NotTried("the profile has no claims")
@@ -261,16 +176,7 @@ def _detailed(at: Stage, claim: DepositCall, pool: str) -> DepositCall:
     return replace(claim, free_bets=tuple(bets))
 
 
-@scenario(
-    "A11",
-    "a batch of deposits, one of which is refused",
-    Weight.MONEY_LOST,
-    rests_on="decision 0010",
-    means="One deposit that cannot be credited keeps others in its batch from being paid, or is taken for one of them.",
-    mend="Carry out each deposit of a batch in a transaction of its own, and answer each with its tx_id.",
-    needs=("batches",),
-)
-def a11(at: Stage) -> Play:
+def a11(at: Stage) -> Judging:
     """Two are credited, the one between them is refused, and each is answered by its tx_id."""
     won, late, lost = at.bet(), at.bet(), at.bet(at.other)
     for bet in (won, lost):

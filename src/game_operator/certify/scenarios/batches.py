@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.engine.scenario import Found
+from game_operator.certify.engine.endings import Found
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.report.mistakes import NO_ANSWER, UNSERVED
 from game_operator.certify.report.verdicts import Weight

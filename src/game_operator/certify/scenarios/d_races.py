@@ -2,16 +2,17 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from game_operator.certify.engine.concurrent_calls import Place, answered, refunded
-from game_operator.certify.engine.scenario import Found, NotTried, Play, scenario
+from game_operator.certify.engine.endings import Found, NotTried
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.report.mistakes import STEADY, WRONG_BALANCE
 from game_operator.certify.report.report import Latency
 from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import WebhookCall
+from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.protocol.canonical import encode_json
 from game_operator.provider.bets import Bet
 from game_operator.provider.requests import Heard, Request, Step
@@ -32,20 +33,7 @@ _AIM_MS: Final = 100
 _LIMIT_MS: Final = 500
 
 
-@scenario(
-    "D01",
-    "fifty bets at once, and money for thirty-three",
-    Weight.MONEY_LOST,
-    rests_on="spec §4.1, decision 0014",
-    means="A player who bets from several windows at once pays for fewer bets than it places, or bets money that it "
-    "does not have: the operator pays the wins of bets that nobody paid for.",
-    mend="Debit in one statement that asks for the money too (UPDATE … SET balance = balance - wager WHERE balance >= "
-    "wager), or lock the account's row before reading it (SELECT … FOR UPDATE). Never write a balance computed from "
-    "one that was read before the lock.",
-    stage="at once",
-    explains=("D05", "H05"),
-)
-def d01(at: Stage) -> Play:
+def d01(at: Stage) -> Judging:
     """As many withdraws as the balance pays for are accepted, each has its own balance; all are refunded at once."""
     wager_cents = max(1, at.player.due_cents // _FITTING)
     fitting = at.player.due_cents // wager_cents
@@ -69,19 +57,7 @@ def d01(at: Stage) -> Play:
     yield from refunded(at, [bet for bet, _ in taken])
 
 
-@scenario(
-    "D02",
-    "one withdraw and one deposit, each sent twenty times at once",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §3, spec §4.1, decision 0014",
-    means="A call that the service sends again while the first is still under way takes a wager twice, or pays a win "
-    "twice. Impatient retries make this an everyday case.",
-    mend="Make (operation, tx_id) a unique key, insert it in the transaction that moves the money, and let the loser "
-    "of the race roll back, read what the winner did, and answer SUCCESS as well.",
-    stage="at once",
-    explains=("D06", "D09", "H05"),
-)
-def d02(at: Stage) -> Play:
+def d02(at: Stage) -> Judging:
     """One debit, one credit, and forty times SUCCESS; and of rollbacks and jackpots one refund and one credit."""
     yield from _bet_of_identical(at, ("wallet",))
     bet = at.bet()
@@ -94,19 +70,7 @@ def d02(at: Stage) -> Play:
     yield from at.holds(at.player)
 
 
-@scenario(
-    "D03",
-    "a withdraw and its rollback at once",
-    Weight.MONEY_LOST,
-    rests_on="spec §3, spec §6, decision 0014",
-    means="The service gives up a bet while its withdraw is still under way: the player's wager is taken after the "
-    "rollback was answered, and nobody gives it back.",
-    mend="Decide withdraw and rollback of a bet under one lock, by a row with the bet's id as its unique key: whoever "
-    "inserts it first decides, and the other sees it.",
-    stage="at once",
-    explains=("D08",),
-)
-def d03(at: Stage) -> Play:
+def d03(at: Stage) -> Judging:
     """Debited and refunded, or never debited: whichever comes first, the balance is as before."""
     for number in range(_PAIRS):
         bet = at.bet()
@@ -115,17 +79,7 @@ def d03(at: Stage) -> Play:
         yield from at.holds(at.player, after=rollback)
 
 
-@scenario(
-    "D04",
-    "a deposit and a rollback of one bet at once",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §3, decision 0014",
-    means="A bet is paid and refunded: the operator pays twice for one wager.",
-    mend="Change the bet's state by a condition (UPDATE bets SET state = … WHERE bet_id = … AND state = 'OPEN'), in "
-    "the transaction that moves the money, and move nothing unless one row was changed.",
-    stage="at once",
-)
-def d04(at: Stage) -> Play:
+def d04(at: Stage) -> Judging:
     """Exactly one of them is accepted, and the balance agrees."""
     for number in range(_PAIRS):
         bet = at.bet()
@@ -135,17 +89,7 @@ def d04(at: Stage) -> Play:
         yield from _check_one_wins(at, deposit, rollback, won_cents, bet.wager_cents)
 
 
-@scenario(
-    "D05",
-    "load: bets of two players, eight calls at once",
-    Weight.MONEY_LOST,
-    rests_on="spec §3, spec §4.1, decision 0014",
-    means="Under everyday traffic a movement gets lost: a player is not paid, or the operator is not.",
-    mend="Let each credit add to the balance that is stored (UPDATE … SET balance = balance + amount), never to one "
-    "that was read earlier, and let the row's lock put movements of one player in order.",
-    stage="load",
-)
-def d05(at: Stage) -> Play:
+def d05(at: Stage) -> Judging:
     """Each withdraw is followed by its loss or win while others are placed; at the end both balances are exact."""
     is_on_wire = "wire" in at.supplied
     steps = _LOAD_STEPS if is_on_wire else _LOAD_STEPS_IN_PROCESS
@@ -165,35 +109,12 @@ def d05(at: Stage) -> Play:
         _advise_on_time(at, Latency(tuple(took_ms), 0.0, 0))
 
 
-@scenario(
-    "D06",
-    "the same calls at two processes of the wallet at once",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §3, decision 0014",
-    means="Once the wallet runs in two processes, a call that is sent again while the first is under way takes a wager "
-    "twice, or pays a win twice: a lock in one process's memory does not hold in the other.",
-    mend="Leave uniqueness and locks to the database that the processes share: a unique key on (operation, tx_id), "
-    "inserted in the transaction that moves the money.",
-    needs=("second_url",),
-    stage="at once",
-)
-def d06(at: Stage) -> Play:
+def d06(at: Stage) -> Judging:
     """One debit and one credit, whichever of the processes is asked."""
     yield from _bet_of_identical(at, ("wallet", "second"))
 
 
-@scenario(
-    "D08",
-    "withdraws against rollbacks of bets that nobody has seen, by the hundred",
-    Weight.MONEY_LOST,
-    rests_on="spec §6, decision 0014",
-    means="A withdraw debits although its rollback was answered that there was nothing to refund: the player's wager "
-    "is gone for good, and no call will ever come for that bet.",
-    mend="Let a rollback of an unseen bet store a tombstone under the bet's unique key, and let the withdraw insert "
-    "the bet under the same key in the transaction that debits, so that one of the two must see the other.",
-    stage="at once",
-)
-def d08(at: Stage) -> Play:
+def d08(at: Stage) -> Judging:
     """Never a debit beside a tombstone, in two hundred tries."""
     for _ in range(_STEPS if "wire" in at.supplied else _STEPS_IN_PROCESS):
         bets = [at.bet() for _ in range(_PAIRS_AT_ONCE)]
@@ -205,17 +126,7 @@ def d08(at: Stage) -> Play:
     yield from at.holds(at.player)
 
 
-@scenario(
-    "D09",
-    "the same call twice at once, on fresh bets",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §3, decision 0014",
-    means="A call that is sent twice within a moment, or stands twice in one batch, moves its money twice.",
-    mend="Look for the call, and insert it under its unique key, in the transaction that moves the money; for a batch, "
-    "once for each of its items, not once for all.",
-    stage="at once",
-)
-def d09(at: Stage) -> Play:
+def d09(at: Stage) -> Judging:
     """One debit for each bet, both calls answered SUCCESS; and one credit for a deposit that a batch has twice."""
     bets = [at.bet() for _ in range(_IDENTICAL)]
     for bet in bets:
@@ -359,3 +270,77 @@ def _advise_on_time(at: Stage, latency: Latency) -> None:
         at.advise(f"under load 99 of 100 calls are answered within {slow:.0f} ms, and the mark is {_LIMIT_MS} ms")
     if usual > _AIM_MS:
         at.advise(f"under load half of the calls take more than {usual:.0f} ms, and the aim is {_AIM_MS} ms")
+
+
+_WITHDRAWS: Final = 12
+_READS: Final = 4
+
+
+def d07(at: Stage) -> Judging:
+    """Of withdraws at once, a later timestamp never has a higher balance; in turn, times never go backwards."""
+    places: tuple[Place, ...] = ("wallet", "second") if "second_url" in at.supplied else ("wallet",)
+    yield from _ordered_at_once(at, places)
+    yield from _ordered_in_turn(at, places)
+
+
+def _ordered_at_once(at: Stage, places: Sequence[Place]) -> Judging:
+    bets = [at.bet() for _ in range(_WITHDRAWS)]
+    asked = [
+        *(at.request(bet.withdraw(), f"one of {_WITHDRAWS} withdraws at once") for bet in bets),
+        *[at.request(BalanceCall(player_id=at.player.id), "a balance check among withdraws")] * _READS,
+    ]
+    # Reads among the withdraws, and each process with some of both.
+    mixed = [asked[number * 5 % len(asked)] for number in range(len(asked))]
+    heard = yield from answered(at, [replace(each, at=places[n % len(places)]) for n, each in enumerate(mixed)])
+    for each in heard:
+        at.check_success(each)
+    _check_falling(at, heard)
+    at.player.due_cents -= sum(bet.wager_cents for bet in bets)
+    yield from at.holds(at.player)
+    yield from refunded(at, bets)
+
+
+def _check_falling(at: Stage, heard: Sequence[Heard]) -> None:
+    """Hold that, of withdraws and reads, what has the later time has no higher balance."""
+    lowest: Heard | None = None
+    for each in sorted(heard, key=lambda each: (_time(each), -_cents(each))):
+        if lowest is not None and _cents(each) > _cents(lowest):
+            _note_backwards(at, each, lowest)
+            return
+        lowest = each
+    moved = sorted((each for each in heard if each.request.path == "/withdraw"), key=_time)
+    for earlier, later in pairwise(moved):
+        if _time(earlier) == _time(later) and _cents(earlier) != _cents(later):
+            at.advise("two balances of one player have the same timestamp; which of them is newer?", later)
+            return
+
+
+def _ordered_in_turn(at: Stage, places: Sequence[Place]) -> Judging:
+    """Withdraws and balance checks in turn, each at another process if there are two."""
+    last: Heard | None = None
+    bets = [at.bet() for _ in range(3)]
+    for number, bet in enumerate(bets):
+        for call in (bet.withdraw(), BalanceCall(player_id=at.player.id)):
+            request = replace(at.request(call, f"a {call.operation} in turn"), at=places[number % len(places)])
+            heard = yield from at.accepts(request, moves=0 if isinstance(call, BalanceCall) else -bet.wager_cents)
+            if last is not None and _cents(heard) != _cents(last) and _time(heard) < _time(last):
+                _note_backwards(at, last, heard)
+            last = heard
+    yield from refunded(at, bets)
+
+
+def _note_backwards(at: Stage, stale: Heard, newer: Heard) -> None:
+    later = _time(stale) - _time(newer)
+    told = f"{stale.request.title}: the balance {units(_cents(stale))} is older than {units(_cents(newer))}"
+    # A read leaves no trace, so a process whose clock is behind cannot know of it (docs/decisions/0014).
+    is_other_clock = stale.request.path == "/player-balance" and stale.request.at != newer.request.at
+    weight = Weight.ADVICE if is_other_clock else Weight.CONTRACT_BROKEN
+    at.note(f"{told}, and its timestamp is {later} ms later", weight, "", stale)
+
+
+def _time(heard: Heard) -> int:
+    return 0 if heard.reply is None else heard.reply.timestamp or 0
+
+
+def _cents(heard: Heard) -> int:
+    return heard.balance_cents or 0

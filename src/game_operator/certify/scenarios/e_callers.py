@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.engine.scenario import Found, Play, scenario
+from game_operator.certify.engine.endings import Found
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.report.verdicts import Weight
 from game_operator.certify.scenarios.batches import BATCH_PATHS, batch, pays_nothing
@@ -32,16 +32,7 @@ _HUGE_BYTES: Final = 5_000_000
 _LATER_DAYS: Final = 1
 
 
-@scenario(
-    "E01",
-    "calls that nobody signed",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §4.1, spec §5, decision 0011",
-    means="Whoever finds the address can pay winnings to a player of their own, and cancel lost bets.",
-    mend="Verify the signature header of every path before the body is parsed; without the header the call is refused.",
-    explains=("E02", "E03", "E04", "E06", "E12"),
-)
-def e01(at: Stage) -> Play:
+def e01(at: Stage) -> Judging:
     """Each of the calls is refused without a signature."""
     bet = at.bet()
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
@@ -56,18 +47,7 @@ def e01(at: Stage) -> Play:
     yield from _balance_is_kept(at)
 
 
-@scenario(
-    "E02",
-    "calls that somebody else signed",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §5, decision 0011",
-    means="Whoever has any key, or a signature that was seen once, can pay winnings to a player of their own. Where a "
-    "refusal is final, or remembered, genuine wins are lost: those of an hour with a wrong key, say.",
-    mend="Verify RSA-SHA256 (PKCS#1 v1.5) with the service's public key over the bytes of this very body, and answer "
-    "INVALID_SIGNATURE when it fails, without a trace; mind libraries that return false instead of raising.",
-    explains=("E03", "E04", "E06"),
-)
-def e02(at: Stage) -> Play:
+def e02(at: Stage) -> Judging:
     """Another key, a body that was changed, and the signature of another call are refused."""
     bet = at.bet()
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
@@ -81,17 +61,7 @@ def e02(at: Stage) -> Play:
     yield from _admitted(at, genuine, Weight.MONEY_LOST, moves=bet.wager_cents)
 
 
-@scenario(
-    "E03",
-    "a body that was written anew on its way",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §5, decision 0011",
-    means="The signature is held against a copy of the body that the wallet writes itself: bodies that the service "
-    "never signed are accepted, and genuine ones that it writes another way are refused.",
-    mend="Verify the bytes as they came in, before any JSON parser: request.body(), express.raw(), php://input. A "
-    "proxy in between must not rewrite bodies.",
-)
-def e03(at: Stage) -> Play:
+def e03(at: Stage) -> Judging:
     """What was not signed byte for byte is refused; a body with spaces in it, signed so, is accepted."""
     for how, written in _ANEW.items():
         call = at.bet().withdraw()
@@ -101,16 +71,7 @@ def e03(at: Stage) -> Play:
     yield from _admitted(at, replace(check, body=_spaced(at.writer.body(BalanceCall(player_id=at.player.id)))))
 
 
-@scenario(
-    "E04",
-    "signatures in other letters, and garbage",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §4.1, spec §5, decision 0011",
-    means="Garbage in the header is taken for a signature, or makes the wallet fall over.",
-    mend="Decode the header within the block that answers INVALID_SIGNATURE; accept both alphabets of Base64, padded "
-    "or not.",
-)
-def e04(at: Stage) -> Play:
+def e04(at: Stage) -> Judging:
     """Both alphabets, padded or not, are accepted; what is no signature is refused like a wrong one."""
     for form in _FORMS:
         title = f"a balance check whose signature is {form} Base64"
@@ -119,15 +80,7 @@ def e04(at: Stage) -> Play:
         yield from _none_listens(at, [at.bet().withdraw()], Seal(literal=literal), f"with {what}")
 
 
-@scenario(
-    "E05",
-    "the name of the signature header",
-    Weight.CONTRACT_BROKEN,
-    rests_on="spec §4.1, decision 0011",
-    means="A proxy that writes header names in its own way makes every call look unsigned, and all bets are refused.",
-    mend="Look headers up without regard to case (RFC 9110 §5.1), and refuse a call that has two signatures.",
-)
-def e05(at: Stage) -> Play:
+def e05(at: Stage) -> Judging:
     """The header is found in capitals; twice in one request it is refused."""
     yield from _admitted(at, _balance_check(at, "a balance check with the header in capitals", Seal(upper=True)))
     if "wire" not in at.supplied:
@@ -137,17 +90,7 @@ def e05(at: Stage) -> Play:
         at.advise(f"{heard.request.title}: accepted; a proxy before the wallet may have looked at the other one", heard)
 
 
-@scenario(
-    "E06",
-    "keys that change over",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §5, decision 0011",
-    means="While the service changes its key, genuine calls are refused; or afterwards, whoever has the old key can "
-    "pay winnings to a player of their own.",
-    mend="Hold a list of public keys: add the new one, wait for the service to change over, then take the old one out.",
-    needs=("old_key", "retired_key"),
-)
-def e06(at: Stage) -> Play:
+def e06(at: Stage) -> Judging:
     """Old and new key are accepted while they overlap; one that was taken out is not."""
     bet = at.bet()
     yield from _admitted(at, _balance_check(at, "a balance check signed with the old key", Seal(key="old")))
@@ -158,15 +101,7 @@ def e06(at: Stage) -> Play:
     yield from at.accepts(settled, moves=bet.wager_cents)
 
 
-@scenario(
-    "E07",
-    "genuine calls that somebody sends again",
-    Weight.MONEY_DOUBLED,
-    rests_on="decision 0011, decision 0014",
-    means="Whoever recorded one genuine call can send it again and be paid again: a signature has no time in it.",
-    mend="Keep the identity of every call (operation and tx_id, a unique key) for ever, not in a cache that forgets.",
-)
-def e07(at: Stage) -> Play:
+def e07(at: Stage) -> Judging:
     """A withdraw, its deposit and a claim move nothing when they come again; if days can pass, a day later too."""
     bet = at.bet()
     played: list[tuple[WebhookCall, int]] = [
@@ -186,33 +121,12 @@ def e07(at: Stage) -> Play:
     yield from at.accepts(between.deposit(between.wager_cents), "its deposit", moves=between.wager_cents)
 
 
-@scenario(
-    "E08",
-    "a time and a nonce beside the signature",
-    Weight.ADVICE,
-    rests_on="decision 0011",
-    means="Recorded calls can be sent again; nothing is lost by it as long as repeats move nothing.",
-    mend="Nothing to do, as long as the service signs neither a time nor a nonce.",
-    needs=("nonce",),
-)
-def e08(_at: Stage) -> Play:
+def e08(_at: Stage) -> Judging:
     """Stale times and used nonces are refused, where a service signs them: none is known that does."""
     yield from ()
 
 
-@scenario(
-    "E09",
-    "genuine bodies posted to another path",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §4.1, decision 0010, decision 0011",
-    means="The signature covers the body and not the path: whoever can post a lost bet's own withdraw to /rollback "
-    "gets the wager back, and to /deposit a win.",
-    mend="Look at the body's shape: where action is an object (or there is a won) it is a deposit, where it is a "
-    "string it is none; posted to the wrong path, answer INVALID_REQUEST. A withdraw and its rollback look alike: "
-    "store the SHA-256 of the withdraw's body with the bet that it debits, and refuse a rollback whose body has the "
-    "same one.",
-)
-def e09(at: Stage) -> Play:
+def e09(at: Stage) -> Judging:
     """A body moves money only where it was meant to go, and where it was meant to go it still does."""
     bet = at.bet()
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
@@ -233,16 +147,7 @@ def e09(at: Stage) -> Play:
     yield from at.accepts(bet.rollback(), "the rollback at its own path", moves=bet.wager_cents)
 
 
-@scenario(
-    "E10",
-    "calls from where the service is not",
-    Weight.CONTRACT_BROKEN,
-    rests_on="decision 0011",
-    means="The list of addresses that may call keeps nobody out: any client can say in a header where it comes from.",
-    mend="Compare the address of the connection; read X-Forwarded-For only if the connection is your own proxy's.",
-    needs=("wire", "elsewhere"),
-)
-def e10(at: Stage) -> Play:
+def e10(at: Stage) -> Judging:
     """Another address is not answered, whatever it says of itself; the service's is."""
     check = replace(_balance_check(at, "a balance check from elsewhere"), at="elsewhere")
     spoofed = replace(
@@ -257,16 +162,7 @@ def e10(at: Stage) -> Play:
     yield from at.holds(at.player)
 
 
-@scenario(
-    "E11",
-    "five megabytes that nobody signed",
-    Weight.CONTRACT_BROKEN,
-    rests_on="spec §4.1, decision 0010, decision 0011",
-    means="Anybody can keep the wallet busy or bring it down, and no bet is answered meanwhile.",
-    mend="Limit the body's length at the proxy and in the server, and verify the signature before parsing.",
-    stage="hostile",
-)
-def e11(at: Stage) -> Play:
+def e11(at: Stage) -> Judging:
     """It is answered or cut off in time, whatever the answer; afterwards the wallet answers as before."""
     huge = Request("five megabytes without a signature", "/withdraw", b"[" * _HUGE_BYTES, UNSIGNED)
     heard = yield from at.send(huge)
@@ -277,17 +173,7 @@ def e11(at: Stage) -> Play:
     yield from at.holds(at.player)
 
 
-@scenario(
-    "E12",
-    "a time in which all signatures fail",
-    Weight.MONEY_LOST,
-    rests_on="spec §4.1, decision 0011, decision 0013",
-    means="After an hour with a wrong key, the wins and refunds of that hour are never paid.",
-    mend="Answer INVALID_SIGNATURE, which is sent again, and remember nothing of a call that was not authentic.",
-    needs=("distrust", "trust"),
-    explains=("E02",),
-)
-def e12(at: Stage) -> Play:
+def e12(at: Stage) -> Judging:
     """What was refused while the wallet had a wrong key is accepted once it has the right one."""
     settled, cancelled, late = at.bet(), at.bet(), at.bet()
     for bet in (settled, cancelled):
@@ -313,16 +199,7 @@ def e12(at: Stage) -> Play:
     yield from at.accepts(late.deposit(late.wager_cents), "the deposit of the last", moves=late.wager_cents)
 
 
-@scenario(
-    "E13",
-    "another operator's genuine calls",
-    Weight.MONEY_DOUBLED,
-    rests_on="decision 0011",
-    means="If the service signs for all its operators with one key, a jackpot of another operator's can be paid here.",
-    mend="Compare instance_id of withdraws and claims with the instances of your own, and refuse all others.",
-    needs=("foreign_instance_id",),
-)
-def e13(at: Stage) -> Play:
+def e13(at: Stage) -> Judging:
     """A withdraw or a claim of an instance that is not this operator's is refused."""
     foreign = str(at.values["foreign_instance_id"])
     calls: list[WithdrawCall | DepositCall] = [at.bet().withdraw(), *_claims(at)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from game_operator.certify.engine.scenario import Found, Play, scenario
+from game_operator.certify.engine.endings import Found
 from game_operator.certify.engine.stage import Asking, Judging, Stage
 from game_operator.certify.report.verdicts import Weight
 from game_operator.certify.scenarios.leniency import better_refused, refused_or_meant
@@ -15,11 +15,13 @@ from game_operator.certify.scenarios.malformed import (
     lacking,
     of_amount,
     of_bytes,
+    of_length,
     twice,
+    with_raw,
     with_value,
 )
 from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, WebhookCall
+from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
 from game_operator.protocol.canonical import Json
 from game_operator.provider.bets import Bet
 from game_operator.provider.requests import Heard, Manner, Request
@@ -62,17 +64,7 @@ _EXPECTED: Final = {
 }
 
 
-@scenario(
-    "F01",
-    "bodies that cannot be read",
-    Weight.MONEY_LOST,
-    rests_on="spec §4.1, decision 0010",
-    means="Money moves by a body that nobody can have meant, or the wallet falls over it while bets wait.",
-    mend="Parse the body within the block that answers INVALID_REQUEST, as strict JSON in UTF-8 whose root is an "
-    "object; HTTP 400 of a framework breaks spec §4.1.",
-    stage="hostile",
-)
-def f01(at: Stage) -> Play:
+def f01(at: Stage) -> Judging:
     """Nothing, null, arrays, half a body and what is no UTF-8 are refused; what some parsers take should be."""
     for what, spoil in _UNREADABLE.items():
         genuine = at.request(at.bet().withdraw(), f"a body that is {what}")
@@ -83,17 +75,7 @@ def f01(at: Stage) -> Play:
         yield from better_refused(at, replace(genuine, body=spoil(genuine.body)), moves=-bet.wager_cents)
 
 
-@scenario(
-    "F02",
-    "bodies in which a field is missing",
-    Weight.MONEY_LOST,
-    rests_on="spec §4.1, decision 0010",
-    means="A bet without an id cannot be settled or cancelled, and a missing amount that counts as 0 pays no win.",
-    mend="Demand player_id, bet_id and amount: strings that are not blank, and a number. Null is not there, and what "
-    "is absent is neither 0 nor the empty string.",
-    stage="hostile",
-)
-def f02(at: Stage) -> Play:
+def f02(at: Stage) -> Judging:
     """Fields are missing, null, empty and blank: nothing moves wrongly, and the honest deposit is still paid."""
     bet = at.bet()
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
@@ -110,18 +92,7 @@ def f02(at: Stage) -> Play:
         yield from _end_better_refused(at, bet, lacking(at, end(bet), canonical, how), bet.wager_cents)
 
 
-@scenario(
-    "F03",
-    "amounts that are no whole number of cents",
-    Weight.MONEY_LOST,
-    rests_on="spec §4.1, decision 0010",
-    means="Another amount is debited or paid than the service has in its books: true is 1 in some languages, 5.5 "
-    "becomes 5 or 6, and no balance is below NaN.",
-    mend="Accept a JSON number that is whole, from 0 up to a limit, and nothing else; ask for its type before its "
-    "value.",
-    stage="hostile",
-)
-def f03(at: Stage) -> Play:
+def f03(at: Stage) -> Judging:
     """Fractions, truth, NaN, numbers beyond bounds and containers are refused; text and exponents should be."""
     bet = at.bet()
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
@@ -139,16 +110,7 @@ def f03(at: Stage) -> Play:
     yield from _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=refused_or_meant)
 
 
-@scenario(
-    "F04",
-    "amounts below nothing, and a withdraw of nothing",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §4.1, decision 0010",
-    means="A withdraw of -5.00 pays the player 5.00, and a deposit of -5.00 takes it.",
-    mend="Refuse amounts below 0 before anything is computed; CHECK (cents >= 0) on the table of movements helps.",
-    stage="hostile",
-)
-def f04(at: Stage) -> Play:
+def f04(at: Stage) -> Judging:
     """Amounts below 0 are refused; a withdraw of 0 is refused, or a bet, as the profile says."""
     bet = at.bet()
     yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
@@ -164,16 +126,7 @@ def f04(at: Stage) -> Play:
         yield from at.refuses(nothing.withdraw(), "a withdraw of 0", _INVALID, success_is_sound=True)
 
 
-@scenario(
-    "F05",
-    "amounts that do not fit a number",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §4.1, decision 0010, decision 0013",
-    means="A wager that leaves 32 or 64 bits becomes another one; where that is below 0, the player is paid for it.",
-    mend="Keep cents in 64 bits (BIGINT), and refuse amounts beyond a limit before anything is computed.",
-    stage="hostile",
-)
-def f05(at: Stage) -> Play:
+def f05(at: Stage) -> Judging:
     """Wagers of 2^31 cents and more are refused, for want of money or of sense."""
     for told, cents in _HUGE_AMOUNTS.items():
         if cents > at.player.due_cents:
@@ -181,17 +134,7 @@ def f05(at: Stage) -> Play:
             yield from _cannot_be_paid(at, replace(request, title=f"a withdraw of {told} cents"))
 
 
-@scenario(
-    "F06",
-    "bodies that say a thing twice",
-    Weight.ADVICE,
-    rests_on="decision 0010",
-    means="Of a member that stands twice some parsers take the first and some the last: what was checked before the "
-    "wallet need not be what the wallet reads.",
-    mend="Refuse such bodies, if the JSON parser can tell (in Python by object_pairs_hook).",
-    stage="hostile",
-)
-def f06(at: Stage) -> Play:
+def f06(at: Stage) -> Judging:
     """A balance check of two players and a withdraw of two amounts should be refused."""
     check = twice(at, BalanceCall(player_id=at.player.id), "player_id", at.player.id, at.other.id)
     withdraw = twice(at, at.bet().withdraw(), "amount_cents", at.unit_cents, 1)
@@ -204,16 +147,7 @@ def f06(at: Stage) -> Play:
     at.player.due_cents = yield from at.balance_of(at.player)
 
 
-@scenario(
-    "F09",
-    "long bodies and deep ones",
-    Weight.ADVICE,
-    rests_on="decision 0010",
-    means="A body without bounds keeps the wallet busy, and one that is refused too early costs a bet.",
-    mend="Accept bodies of 64 KiB and refuse longer ones by their length; bound the levels of the JSON parser.",
-    stage="hostile",
-)
-def f09(at: Stage) -> Play:
+def f09(at: Stage) -> Judging:
     """The longest body that the profile has is accepted, one byte more is not; a thousand levels take no time."""
     most = at.profile.max_body_bytes
     longest = yield from at.send(of_bytes(at, most))
@@ -228,18 +162,7 @@ def f09(at: Stage) -> Play:
         at.advise(f"{nested.request.title}: took {nested.elapsed_ms:.0f} ms", nested)
 
 
-@scenario(
-    "F10",
-    "requests as no service sends them",
-    Weight.ADVICE,
-    rests_on="spec §4.1",
-    means="A caller that is slow, or none of ours at all, holds a worker, and bets wait.",
-    mend="Give each request a time within which its body must be there. Carry out POST alone; any refusal of another "
-    "method is right, such as HTTP 405, but not one of 500 or more, which looks like a failure.",
-    needs=("wire",),
-    stage="hostile",
-)
-def f10(at: Stage) -> Play:
+def f10(at: Stage) -> Judging:
     """Other methods, types and manners are answered in some way; a caller that falls silent harms nobody else."""
     for request, accepted in _odd_requests(at):
         heard = yield from at.send(request)
@@ -254,16 +177,7 @@ def f10(at: Stage) -> Play:
             at.advise(f"{heard.request.title}: {_said(heard)}", heard)
 
 
-@scenario(
-    "F11",
-    "odd values where nothing depends on them",
-    Weight.MONEY_LOST,
-    rests_on="spec §2.4, decision 0010",
-    means="A win or a refund is refused for good, because of a field that nobody needs.",
-    mend="Read only what the call needs; a rollback refunds the wager that was taken, whatever it says.",
-    stage="hostile",
-)
-def f11(at: Stage) -> Play:
+def f11(at: Stage) -> Judging:
     """A rollback whose amount is text and a deposit whose wager is an object are processed; the amount is paid."""
     cancelled, settled = at.bet(), at.bet()
     odd: list[tuple[Bet, WebhookCall, str, Json]] = [
@@ -343,3 +257,81 @@ def _said(heard: Heard) -> str:
     if heard.reply is None:
         return heard.problem if not heard.status else f"HTTP {heard.status}, {heard.problem}"
     return f"HTTP {heard.status}, {heard.code or 'SUCCESS'}"
+
+
+#: Pairs of words that a database may take for the same.
+_ALIKE: Final = {
+    "a composed and a decomposed letter": ("caf\u00e9", "cafe\u0301"),
+    "a letter with an accent and one without": ("et\u00e9", "ete"),
+    "a capital and a small letter": ("Bet", "bet"),
+    "one emoji and another": ("\U0001f3b0", "\U0001f3b2"),
+    "the last of 256 characters": ("a", "b"),
+}
+#: What means something to a database, a page, a log or a format; none of it does harm where it is let in.
+_SHARP: Final = {
+    "an apostrophe": "it's",
+    "SQL": "x' AND '1'='2",
+    "SQL and quotes": 'x"; SELECT 1; --',
+    "HTML": "<b onclick=alert(1)>&amp;</b>",
+    "a line break": "x\n2026-01-01 INFO paid 100.00",
+    "backslashes and formats": "x\\'\\n%s%d{0}${1}",
+}
+#: What no database keeps, as JSON text.
+_UNSTORABLE: Final = {"U+0000": "\\u0000", "half a character": "\\ud800"}
+_FROM_RIGHT_TO_LEFT: Final = "\u200f\u05d4\u05d9\u05de\u05d5\u05e8 \u0627\u0644\u0631\u0647\u0627\u0646"
+
+
+def f07(at: Stage) -> Judging:
+    """Ids that look alike are different bets, odd and long ones come back as they are; too long ones should not."""
+    for what, (one, another) in _ALIKE.items():
+        start = at.fresh("bet") + "-"
+        if what.startswith("the last"):
+            start = start.ljust(LONGEST_ID - 1, "x")
+        yield from _two_bets(at, f"id differs in {what}", _called(at, start + one), _called(at, start + another))
+    yield from _round_trip(at, _called(at, f"{at.fresh()}-{_FROM_RIGHT_TO_LEFT}"), "whose id runs from right to left")
+    yield from _round_trip(at, _called(at, f"{at.fresh()}-".ljust(100, "x")), "whose id has 100 characters")
+    for length in (LONGEST_ID + 1, 10_000):
+        bet = at.bet()
+        yield from better_refused(at, of_length(at, bet.withdraw(), length), moves=-bet.wager_cents)
+
+
+def f08(at: Stage) -> Judging:
+    """Quotes, SQL, HTML and line breaks in an id are characters like any other; what no database keeps should not."""
+    for what, word in _SHARP.items():
+        bet = _called(at, f"{at.fresh('bet')}-{word}")
+        yield from _round_trip(at, bet, f"with {what} in its id", Weight.MONEY_LOST)
+    for what, text in _UNSTORABLE.items():
+        bet = at.bet()
+        request = with_raw(at, bet.withdraw(), "bet_id", f'"{bet.bet_id}-{text}"', f"a withdraw with {what} in its id")
+        yield from better_refused(at, request, moves=-bet.wager_cents)
+
+
+def _two_bets(at: Stage, told: str, one: Bet, another: Bet) -> Judging:
+    """Hold that two bets are two, though their ids look alike."""
+    yield from _placed(at, one, f"a withdraw whose {told} from the next one's")
+    yield from at.accepts(another.withdraw(), "the next withdraw, of another bet", moves=-another.wager_cents)
+    for bet, which in ((another, "second"), (one, "first")):
+        yield from at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}", moves=bet.wager_cents)
+
+
+def _round_trip(at: Stage, bet: Bet, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Judging:
+    """Hold that the wallet finds a bet again by its id."""
+    first = yield from _placed(at, bet, f"a withdraw {told}", weight)
+    yield from at.again(bet.withdraw(), first, f"the same withdraw {told} again")
+    yield from at.accepts(bet.deposit(bet.wager_cents), f"a deposit {told}", moves=bet.wager_cents)
+
+
+def _placed(at: Stage, bet: Bet, title: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Asking:
+    """Place *bet*. If it is refused for its letters, no money is lost, but a game cannot be played."""
+    heard = yield from at.hear(bet.withdraw(), title)
+    if not heard.succeeded:
+        told = f"{title}: refused with {heard.code}, and SUCCESS was due"
+        raise Found(told, weight, place=heard.place)
+    at.player.due_cents -= bet.wager_cents
+    yield from at.check_told(heard, at.player)
+    return heard
+
+
+def _called(at: Stage, bet_id: str) -> Bet:
+    # A round is not what is tried, and one with a name as long would be too long.
+    return replace(at.bet(bet_id=bet_id), round_id=at.fresh("round"))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Generator
 from typing import Final
 
-from game_operator.certify.engine.scenario import Found, NotTried, Play, scenario
+from game_operator.certify.engine.endings import Found, NotTried
 from game_operator.certify.engine.stage import Asking, Judging, Stage, units
 from game_operator.certify.report.verdicts import Weight
 from game_operator.certify.scenarios.random_operations import played_at_random
@@ -23,18 +23,7 @@ _ODD_CENTS: Final = (115, 1_999, 435)
 _EXPONENT: Final = re.compile(rb'"balance"\s*:\s*-?[0-9.]+[eE]')
 
 
-@scenario(
-    "G01",
-    "a hundred bets of a single cent",
-    Weight.MONEY_LOST,
-    rests_on="spec §2.1, spec §2.4, decision 0010",
-    means="Cents go astray between many small bets: balances drift away from what was wagered and won, a little more "
-    "every day.",
-    mend="Keep money as whole cents in an integer column (or as an exact decimal), never as a float; render the "
-    "balance from the integer.",
-    explains=("D01", "G02", "G03", "G04", "G05"),
-)
-def g01(at: Stage) -> Play:
+def g01(at: Stage) -> Judging:
     """From 1.00, a hundred withdraws of 0.01 lead to exactly 0.00, and each step is told exactly."""
     most_cents = at.player.due_cents - _LAST_CENTS
     if most_cents < 1:
@@ -46,31 +35,12 @@ def g01(at: Stage) -> Play:
     yield from at.accepts(most.deposit(most_cents), "the first one's deposit, of as much", moves=most_cents)
 
 
-@scenario(
-    "G02",
-    "amounts that floats cannot hold",
-    Weight.MONEY_LOST,
-    rests_on="spec §2.1, spec §2.4, decision 0010",
-    means="A bet or a win is booked a cent too low: in floats, 19.99 times 100 is 1998 once the fraction is cut off.",
-    mend="Read amounts as the integers of cents that they are; where your books need units, divide as a decimal "
-    "(Decimal, BigDecimal, numeric), never as a float.",
-    explains=("G04", "G05"),
-)
-def g02(at: Stage) -> Play:
+def g02(at: Stage) -> Judging:
     """Bets and wins of 1.15, 19.99 and 4.35 move exactly that."""
     yield from _odd_amounts(at, lambda _: None)
 
 
-@scenario(
-    "G03",
-    "a very large balance",
-    Weight.MONEY_LOST,
-    rests_on="spec §2.1, decision 0010, decision 0012",
-    means="A large jackpot cannot be booked, or the last digits of a large balance are wrong: an integer of 32 bits "
-    "ends at 21 million units, and a float of 32 bits knows seven digits.",
-    mend="Keep cents in 64 bits, and write the balance digit for digit from the integer: units, a point, two digits.",
-)
-def g03(at: Stage) -> Play:
+def g03(at: Stage) -> Judging:
     """A balance of 1234567890.12 is told exactly, digit for digit, and can be wagered again."""
     much_cents = _MUCH_CENTS - at.player.due_cents
     if much_cents < 1:
@@ -92,36 +62,14 @@ def g03(at: Stage) -> Play:
         _judge_large(at, each, moves)
 
 
-@scenario(
-    "G04",
-    "random bets, wins, refunds and repeats",
-    Weight.MONEY_LOST,
-    rests_on="spec §3, spec §4.1, decision 0014",
-    means="In some longer history that no other scenario has, money is lost or moved twice: often because calls are "
-    "forgotten after a while.",
-    mend="Replay the calls of the report against your books, and see at which one the balance parts; keep the keys of "
-    "calls in the database for ever, not in a cache.",
-    needs=("random_operations",),
-)
-def g04(at: Stage) -> Play:
+def g04(at: Stage) -> Judging:
     """Whatever is played, both balances are what the answered calls have moved."""
     count = at.values["random_operations"]
     assert isinstance(count, int)
     yield from played_at_random(at, count)
 
 
-@scenario(
-    "G05",
-    "the operator's own books",
-    Weight.MONEY_LOST,
-    rests_on="spec §2.1, spec §2.4, decision 0012",
-    means="What players are told and what your own books say part by cents: bets or wins are rounded on the way into "
-    "units, micro-units or floats, and the difference is yours.",
-    mend="Convert between cents and the unit of your books in one place and exactly, as integers or decimals, and "
-    "refuse what has no exact value.",
-    needs=("stored_cents",),
-)
-def g05(at: Stage) -> Play:
+def g05(at: Stage) -> Judging:
     """After each bet and win of odd amounts, the operator's own balance is the one that is told."""
     yield from _odd_amounts(at, lambda heard: _check_stored(at, heard))
 

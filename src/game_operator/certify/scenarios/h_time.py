@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final
 
 from game_operator.certify.engine.concurrent_calls import insisted, is_unanswered
-from game_operator.certify.engine.scenario import Found, NotTried, Play, scenario
+from game_operator.certify.engine.endings import Found, NotTried
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.report.verdicts import Weight
 from game_operator.models.webhooks import BalanceCall, WebhookCall
@@ -18,17 +18,7 @@ _MOST_SKEW_MILLIS: Final = 5_000
 _BROKEN_BETS: Final = 8
 
 
-@scenario(
-    "H01",
-    "answers in time",
-    Weight.ADVICE,
-    rests_on="decision 0014",
-    means="The service waits for an answer for half a second or so; what comes later is as good as lost: the call is "
-    "sent again, or the bet given up, and the player waits.",
-    mend="Keep one short transaction for each call, an index for each look-up, and nothing that goes over the network "
-    "between the call and its answer.",
-)
-def h01(at: Stage) -> Play:
+def h01(at: Stage) -> Judging:
     """Calls in turn are answered within 500 ms, and better within 100 ms."""
     took_ms: list[float] = []
     bet = at.bet()
@@ -48,18 +38,7 @@ def h01(at: Stage) -> Play:
         at.advise(f"an answer takes {usual:.0f} ms, one call at a time; {_AIM_MS} ms is a better aim")
 
 
-@scenario(
-    "H02",
-    "an outage, and the same calls after it",
-    Weight.MONEY_LOST,
-    rests_on="spec §4.1, decision 0013, decision 0014",
-    means="What the wallet answers while its database is down is taken at its word: a win or a refund that is "
-    "refused for good is never sent again, and one that is accepted is never paid.",
-    mend="Answer SYSTEM_ERROR to whatever fails for reasons of your own, after the transaction is rolled back; "
-    "remember nothing of it, and open new connections by yourself when the database is back.",
-    needs=("fail", "recover"),
-)
-def h02(at: Stage) -> Play:
+def h02(at: Stage) -> Judging:
     """While it fails nothing is promised and nothing moves; afterwards the same calls are carried out."""
     paid, refunded = at.bet(), at.bet()
     for bet in (paid, refunded):
@@ -84,16 +63,7 @@ def h02(at: Stage) -> Play:
         yield from at.check_told(settled, at.player)
 
 
-@scenario(
-    "H04",
-    "the wallet's clock",
-    Weight.ADVICE,
-    rests_on="spec §2.1",
-    means="Balances are shown in the order of their timestamps, and tokens expire by the clock: with one that is off, "
-    "sessions end early or late, and entries of two systems cannot be put side by side.",
-    mend="Let the machine keep its time by NTP, and answer with Unix time in milliseconds, in UTC.",
-)
-def h04(at: Stage) -> Play:
+def h04(at: Stage) -> Judging:
     """Over several answers, the timestamps agree with the certifier's clock."""
     bet = at.bet()
     off: list[float] = []
@@ -114,17 +84,7 @@ def h04(at: Stage) -> Play:
         at.advise(f"the wallet's clock is {abs(skew_millis) / 1000:.0f} s {ahead} the certifier's", heard)
 
 
-@scenario(
-    "H05",
-    "connections that break before the answer, and the same calls again",
-    Weight.MONEY_DOUBLED,
-    rests_on="spec §3, decision 0014",
-    means="Whenever the network loses an answer the service sends the call again: a wager is taken twice, or a win "
-    "or a refund is paid twice, or not at all.",
-    mend="Record the call under its unique key in the transaction that moves the money, before anything is answered; "
-    "carry on with the transaction when the caller has hung up.",
-)
-def h05(at: Stage) -> Play:
+def h05(at: Stage) -> Judging:
     """Calls whose answer nobody reads, several at once, and each again: one movement each."""
     bets = [at.bet() for _ in range(_BROKEN_BETS)]
     won = [bet.wager_cents * 2 for bet in bets]

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
-from game_operator.certify.engine.catalogue import in_playing_order, selected
-from game_operator.certify.engine.scenario import GROUPS, Scenario
+from game_operator.certify.catalogue import in_playing_order, selected
+from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.supplies import Supplies, at_hand, missing_told
+from game_operator.certify.report.verdicts import GROUPS
 from game_operator.cli.certifying.wording import GROUNDS_TOLD, by_options
 from game_operator.cli.output import say, write_document
 from game_operator.cli.prose import tell

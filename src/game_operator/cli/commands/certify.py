@@ -190,7 +190,7 @@ def certify(
     check_extra(files)
     left = None if clean_up is None else _left_in(clean_up, table_prefix)
     run_id = f"certify-{secrets.token_hex(4)}"
-    from game_operator.certify.engine.certifying import certify as certify_wallet
+    from game_operator.certify.certifying import certify as certify_wallet
 
     if not as_json:
         say(

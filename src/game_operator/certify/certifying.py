@@ -11,12 +11,12 @@ from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from game_operator._version import __version__
-from game_operator.certify.engine.allowance import Allowance
-from game_operator.certify.engine.catalogue import in_playing_order, scenarios, selected
-from game_operator.certify.engine.preflight import check_second, check_wallet
+from game_operator.certify.catalogue import in_playing_order, scenarios, selected
+from game_operator.certify.engine.endings import Allowance
 from game_operator.certify.engine.run import Purse, Run
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.supplies import Supplies
+from game_operator.certify.preflight import check_second, check_wallet
 from game_operator.certify.report.causes import causes_of
 from game_operator.certify.report.report import Moved, Report
 from game_operator.certify.report.verdicts import Verdict

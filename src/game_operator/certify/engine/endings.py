@@ -1,24 +1,44 @@
-"""What a run is allowed: how long it may take, and whether somebody has stopped it."""
+"""What ends a scenario before its last step: a finding, an obstacle, or the end of the run."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 
-from game_operator.certify.engine.scenario import Found, Stopped
 from game_operator.certify.report.mistakes import OUT_OF_TIME
 from game_operator.certify.report.verdicts import Weight
 
-__all__ = ["Allowance"]
+
+class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing goes wrong in the certifier
+    """Ends a scenario: something is wrong with the wallet. *weight* is None for the scenario's own."""
+
+    def __init__(self, reason: str, weight: Weight | None = None, cause: str = "", place: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.weight = weight
+        self.cause = cause
+        self.place = place
+
+
+class NotTried(Exception):  # noqa: N818 - see above
+    """Ends a scenario: it cannot be tried on this wallet, and this is why."""
+
+
+class Undone(NotTried):
+    """Ends a scenario: something that the user supplied had to be done to the wallet, and failed."""
+
+
+class Stopped(NotTried):
+    """Ends a scenario: the run was stopped."""
 
 
 class Allowance:
     """
-    A run's time, and the word that ends it.
+    How long a run may take, and whether it was stopped.
 
     Args:
         seconds: How long the run may take in all.
-        stopping: Set by whoever wants it to end.
+        stopping: Set to stop it.
     """
 
     def __init__(self, seconds: float, stopping: Event | None = None) -> None:
@@ -28,18 +48,18 @@ class Allowance:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether somebody wants it to end."""
+        """Whether the run is to end."""
         return self._stopping.is_set()
 
     def check(self, cut: str) -> None:
         """
-        Hold that the run may go on.
+        Raise unless the run may go on.
 
         Args:
             cut: What becomes of the scenario otherwise, such as ``not begun``.
 
         Raises:
-            Stopped: Somebody stopped it.
+            Stopped: The run was stopped.
             Found: Its time is used up.
         """
         if self.is_stopping:
@@ -49,7 +69,7 @@ class Allowance:
 
     @contextmanager
     def grace(self, seconds: float) -> Iterator[None]:
-        """Let *seconds* be used whatever is left, and whoever wants it to end: money has to be brought back."""
+        """Allow *seconds* in any case, even if the run was stopped: the players' money must be restored."""
         until, stopping = self._until, self._stopping
         self._until, self._stopping = max(until, time.monotonic() + seconds), Event()
         try:
