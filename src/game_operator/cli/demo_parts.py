@@ -12,7 +12,7 @@ from typing import Any, Final
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from game_operator.certify import certify
-from game_operator.certify.engine.scenario import GROUPS
+from game_operator.certify.report.verdicts import GROUPS
 from game_operator.cli.keys import KeyFiles, fingerprint
 from game_operator.cli.output import say
 from game_operator.client.sync import OperatorClient
