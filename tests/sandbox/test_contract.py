@@ -10,6 +10,7 @@ import requests
 import schemathesis
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from hypothesis import HealthCheck, settings
+from pydantic import BaseModel
 from requests.auth import AuthBase
 from schemathesis import APIOperation, Case, GenerationMode
 from schemathesis.checks import CheckFunction, not_a_server_error
@@ -24,8 +25,10 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from game_operator import models
+from game_operator.codes import GameStatus, Genre, GrantErrorCode
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.service.openapi import document
+from game_operator.sandbox.service.app import document_json
 from tests.sandbox.support import sound_call
 from tests.support.signed_http import BET, CALLS, GAMES, SignedHttp, signature
 
@@ -44,7 +47,8 @@ CHECKS: list[CheckFunction] = [
 AnyOperation = APIOperation[Any, Any, Any, Any]
 AnyCase = Case[Any]
 
-schema = schemathesis.openapi.from_dict(document())
+DOCUMENT = json.loads(document_json())
+schema = schemathesis.openapi.from_dict(DOCUMENT)
 
 
 class Signing(AuthBase):
@@ -117,6 +121,19 @@ def test_the_document_refuses_what_the_service_never_sends(name: str, status: in
     case = operation(name).Case(path_parameters={"bet_id": "b"})
     with pytest.raises(FailureGroup):
         case.validate_response(response, checks=CHECKS[:5])
+
+
+def test_the_document_has_the_fields_and_codes_of_the_models() -> None:
+    """The document is a file, and must not fall behind the models (spec §2)."""
+    described = DOCUMENT["components"]["schemas"]
+    assert [described[kind.__name__]["enum"] for kind in (GameStatus, Genre, GrantErrorCode)] == [
+        [str(code) for code in kind] for kind in (GameStatus, Genre, GrantErrorCode)
+    ]
+    others = {"Game": "GameInfo", "GrantRefusal": "GrantRefused", "GrantWithinLimits": "GrantRequest"}
+    for name, described_model in described.items():
+        model = getattr(models, others.get(name, name), None)
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            assert set(described_model["properties"]) == set(model.model_fields), name
 
 
 def operation(name: str) -> AnyOperation:

@@ -1,36 +1,28 @@
 """The rules of the games: limits, wagers, and that each game returns what it states (spec §2.5, §2.7)."""
 
-from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
 from statistics import median
-from typing import Protocol
 
 import pytest
 
 from game_operator import BetConfig, ConfigurationError, GameInfo, Genre
-from game_operator.sandbox.games import crash, keno, lottery, roulette
-from game_operator.sandbox.games.rounds import (
+from game_operator.sandbox.games import (
     Limits,
+    Odds,
     bets_in_round,
     is_shared,
     limits_of,
+    odds,
+    paytable_of,
     pick_wager,
     play,
     rtp_of,
 )
 
 PLENTY = 10**12
-#: What rtp="97.3" means.
-ROULETTE_RTP = Fraction(973, 1000)
-
-
-class Chancy(Protocol):
-    """A bet that can tell what it wins how often."""
-
-    def chances(self) -> tuple[tuple[int, Fraction], ...]: ...
 
 
 def config(least: str, most: str, default: str = "1", win: str = "10000") -> BetConfig:
@@ -52,20 +44,13 @@ def limits_with(max_win_cents: int) -> Limits:
     return Limits(min_cents=1, max_cents=PLENTY, default_cents=100, max_win_cents=max_win_cents)
 
 
-def placed(genre: str, rtp: Fraction, wager_cents: int, max_win_cents: int, random: Random) -> Chancy:
-    """Return a bet as ``play`` places it: of the genre's own rules, or of a lottery where those do not fit."""
-    bet: Chancy | None = None
-    if genre == Genre.CRASH:
-        bet = crash.place(rtp=rtp, wager_cents=wager_cents, max_win_cents=max_win_cents, random=random)
-    elif genre == Genre.KENO:
-        bet = keno.place(rtp=rtp, wager_cents=wager_cents, max_win_cents=max_win_cents, random=random)
-    elif genre == Genre.ROULETTE and rtp <= 1:
-        bet = roulette.place(rtp=rtp, wager_cents=wager_cents, max_win_cents=max_win_cents, random=random)
-    table = lottery.paytable_of(genre)
-    return bet or lottery.place(table, rtp=rtp, wager_cents=wager_cents, max_win_cents=max_win_cents)
+def placed(genre: str, rtp: Fraction, wager_cents: int, max_win_cents: int, random: Random) -> Odds:
+    """Return a bet as ``play`` places it."""
+    prizes = paytable_of(genre).choose(wager_cents, max_win_cents, random)
+    return odds(prizes, rtp=rtp, wager_cents=wager_cents, max_win_cents=max_win_cents)
 
 
-def mean(bet: Chancy) -> Fraction:
+def mean(bet: Odds) -> Fraction:
     return sum((won_cents * chance for won_cents, chance in bet.chances()), Fraction(0))
 
 
@@ -175,7 +160,7 @@ def test_every_bet_returns_exactly_the_rtp(genre: str, rtp: str, wager_cents: in
     share, random = Fraction(rtp) / 100, Random(3)
     for _ in range(8 if is_shared(genre) else 1):
         bet = placed(genre, share, wager_cents, max_win_cents, random)
-        assert abs(mean(bet) / wager_cents - share) <= (Fraction(1, 2**56) if genre == Genre.CRASH else 0)
+        assert mean(bet) / wager_cents == share
         assert sum(chance for _, chance in bet.chances()) <= 1
         assert all(0 <= won_cents <= max_win_cents for won_cents, chance in bet.chances() if chance)
 
@@ -222,7 +207,7 @@ def test_a_long_run_returns_the_rtp(genre: str, rtp: str | None, wager_cents: in
     assert abs(sum(cents > 0 for cents in won) - count * winning) < 5 * (count * winning * (1 - winning)) ** 0.5 + 1
 
 
-def _average(bets: list[Chancy], value: Callable[[int], int]) -> float:
+def _average(bets: list[Odds], value: Callable[[int], int]) -> float:
     """Return the mean of what *value* says of a win, over bets that are placed equally often."""
     total = sum((value(cents) * chance for bet in bets for cents, chance in bet.chances()), Fraction(0))
     return float(total / len(bets))
@@ -247,132 +232,68 @@ def test_one_outcome_decides_a_shared_round(genre: str, together: bool) -> None:
     assert is_shared(genre) is together
 
 
-class EachInTurn(Random):
-    """Chance that has one case after the other, so that a mean over all of them is exact."""
-
-    def __init__(self) -> None:
-        super().__init__(0)
-        self._next = 0
-
-    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        self._next += 1
-        return (self._next - 1) % start
-
-
 def test_each_ticket_wins_what_its_prize_says() -> None:
     """Two of ten win 5 cents, three win 7, and the rest nothing."""
-    bet, random = lottery.LotteryBet(((5, 2), (7, 3)), 10), EachInTurn()
-    assert [bet.won(random) for _ in range(10)] == [5, 5, 7, 7, 7, 0, 0, 0, 0, 0]
+    bet = Odds(((5, 2), (7, 3)), 10)
+    assert [bet.won(ticket) for ticket in range(10)] == [5, 5, 7, 7, 7, 0, 0, 0, 0, 0]
 
 
 def test_prizes_that_are_cut_off_still_differ() -> None:
     """Where the small prizes alone would need more tickets than there are, they make way for the higher ones."""
-    table = lottery.paytable_of(Genre.PLINKO)
-    bets = [lottery.place(table, rtp=Fraction(97, 100), wager_cents=100, max_win_cents=cap) for cap in (10_000, 150)]
+    (pegs,) = paytable_of(Genre.PLINKO).choices
+    bets = [odds(pegs, rtp=Fraction(97, 100), wager_cents=100, max_win_cents=cap) for cap in (10_000, 150)]
     assert [sorted({won_cents for won_cents, _ in bet.prizes}) for bet in bets] == [
         [50, 100, 150, 300, 900, 2_900, 10_000],
         [100, 150],
     ]
 
 
-def test_keno_pays_the_fraction_of_a_cent_on_average() -> None:
-    """One number of one, at 3.77 for 7 cents, is 26.39: 39 of 100 times 27 cents, else 26."""
-    bet, random = keno.KenoBet(frozenset((1,)), 7, Fraction(9425, 10_000)), EachInTurn()
-    assert Counter(bet.won(frozenset(range(1, 21)), random) for _ in range(100)) == {27: 39, 26: 61}
+@pytest.mark.parametrize("genre", [Genre.KENO, Genre.ROULETTE, Genre.CRASH])
+@pytest.mark.parametrize("max_win_cents", [10**9, 3_600, 3_599, 400, 200])
+def test_players_choose_what_the_maximum_win_allows(genre: str, max_win_cents: int) -> None:
+    """Nobody bets on a prize that would be cut off, as long as something else is left (spec §2.7)."""
+    random, choices = Random(15), paytable_of(genre).choices
+    chosen = {paytable_of(genre).choose(100, max_win_cents, random) for _ in range(800)}
+    assert chosen == ({prizes for prizes in choices if prizes[-1][0] <= max_win_cents} or {choices[0]})
 
 
-@pytest.mark.parametrize(("max_win_cents", "spots"), [(377, 1), (376, None), (390, 1), (10**9, 8)])
-def test_keno_picks_no_more_than_the_maximum_win_allows(max_win_cents: int, spots: int | None) -> None:
-    """A single number pays 3.77 times the wager and not a cent less (spec §2.7)."""
-    random = Random(15)
-    bets = [
-        keno.place(rtp=Fraction(9425, 10_000), wager_cents=100, max_win_cents=max_win_cents, random=random)
-        for _ in range(60)
-    ]
-    assert max((len(bet.picked) for bet in bets if bet), default=None) == spots
-    assert None not in bets or spots is None
-
-
-class WatchedRandom(Random):
-    """Chance that counts how many numbers were drawn at a time."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.samples: list[int] = []
-
-    def sample(self, population: range, k: int) -> list[int]:  # type: ignore[override] # a keno draws from a range
-        self.samples.append(k)
-        return super().sample(population, k)
-
-
-def test_keno_draws_once_for_the_round() -> None:
-    """Twenty numbers for all, and one to eight picks for each of the bets."""
-    random = WatchedRandom(7)
-    play(game_of(Genre.KENO, "94"), limits_with(PLENTY), [100] * 30, random)
-    first, *picks = random.samples
-    assert first == 20
-    assert len(picks) == 30
-    assert set(picks) == set(range(1, 9))
-
-
-@pytest.mark.parametrize(("spots", "hits", "odds"), [(1, 1, 0.25), (2, 2, 0.0601), (3, 3, 0.01388), (6, 6, 0.000129)])
-def test_keno_has_the_odds_of_the_draw(spots: int, hits: int, odds: float) -> None:
+@pytest.mark.parametrize(("spots", "chance"), [(1, 0.25), (2, 0.0601), (3, 0.01388), (6, 0.000129)])
+def test_keno_has_the_odds_of_the_draw(spots: int, chance: float) -> None:
     """The probability of hitting all numbers is that of 20 balls out of 80."""
-    bet = keno.KenoBet(frozenset(range(1, spots + 1)), 1_000_000, Fraction(9425, 10_000))
-    best = max(won_cents for won_cents, _ in bet.chances())
-    chance = sum(chance for won_cents, chance in bet.chances() if won_cents >= best - 1)
-    assert float(chance) == pytest.approx(odds, rel=0.01)
-    drawn = frozenset((*range(1, hits + 1), *range(81 - 20 + hits, 81)))
-    assert len(drawn) == 20
-    assert bet.won(drawn, Random(8)) >= best - 1
-    assert bet.won(frozenset(range(61, 81)), Random(8)) == 0
+    prizes = paytable_of(Genre.KENO).choices[spots - 1]
+    bet = odds(prizes, rtp=Fraction(9425, 10_000), wager_cents=1_000_000, max_win_cents=PLENTY)
+    assert float(bet.chances()[-1][1]) == pytest.approx(chance, rel=0.01)
 
 
 def test_roulette_pays_what_a_wheel_pays() -> None:
-    """36/k for k numbers, on each of them and on no other; red and black have no number in common."""
-    random = Random(9)
-    bets = [roulette.place(rtp=ROULETTE_RTP, wager_cents=10, max_win_cents=PLENTY, random=random) for _ in range(1_500)]
-    kinds = {bet.numbers for bet in bets if bet}
-    assert sorted(len(numbers) for numbers in kinds) == [1] * 36 + [12] * 6 + [18] * 6
-    assert all(set.union(*map(set, (n for n in kinds if len(n) == size))) == {*range(1, 37)} for size in (1, 12, 18))
-    assert all(frozenset(range(1, 37)) - numbers in kinds for numbers in kinds if len(numbers) == 18)
-    for bet in filter(None, bets[:100]):
-        outcomes = [bet.won(drawn) for drawn in range(37)]
-        assert [number for number, won in enumerate(outcomes) if won] == sorted(bet.numbers)
-        assert {won for won in outcomes if won} == {360 // len(bet.numbers)}
+    """36/k for k numbers, which fall with probability k/36 unless the zero does (spec §2.5)."""
+    rtp = Fraction(973, 1000)
+    bets = [odds(prizes, rtp=rtp, wager_cents=10, max_win_cents=PLENTY) for prizes in paytable_of("Roulette").choices]
+    assert [bet.chances() for bet in bets] == [((360 // k, rtp * k / 36),) for k in (18, 12, 1)]
 
 
-def test_roulette_at_97_3_is_a_fair_wheel() -> None:
-    """The zero falls as often as each of 37 numbers, within the rounding of the rtp (spec §2.5)."""
-    random, steps = EachInTurn(), 36 * ROULETTE_RTP.denominator
-    counts = Counter(roulette.draw(rtp=ROULETTE_RTP, random=random) for _ in range(steps))
-    assert counts.pop(0) == 972
-    assert counts == dict.fromkeys(range(1, 37), 973)
-    assert abs(Fraction(972, steps) - Fraction(1, 37)) < Fraction(5, 100_000)
-
-
-@pytest.mark.parametrize(("target_cents", "share"), [(100, 0.97), (150, 0.97 / 1.5), (1_000, 0.097), (10_000, 0.0097)])
-def test_crash_reaches_a_multiplier_as_often_as_it_should(target_cents: int, share: float) -> None:
-    """The point is at m or above with probability rtp/m, so that every target returns the same."""
-    random, count = Random(11), 10_000
-    bet = crash.CrashBet(100, target_cents, Fraction(97, 100))
-    reached = sum(bet.won(crash.draw(random)) == target_cents for _ in range(count))
-    assert abs(reached - count * share) < 4 * (count * share * (1 - share)) ** 0.5
+@pytest.mark.parametrize(("genre", "share"), [(Genre.ROULETTE, 0.03), (Genre.CRASH, 0.05)])
+def test_how_often_all_lose(genre: str, share: float) -> None:
+    """All lose at the zero, which falls with probability 1 - rtp, and in a crash before the lowest target."""
+    game, limits, random, count = game_of(genre, "97"), limits_with(200), Random(9), 4_000
+    lost = sum(not any(play(game, limits, [100] * 40, random)) for _ in range(count))
+    assert abs(lost - count * share) < 4 * (count * share * (1 - share)) ** 0.5
 
 
 def test_crash_pays_all_who_aimed_below_the_point() -> None:
-    """Of the bets of a round, whoever wins has aimed lower than whoever loses, whatever they wagered."""
-    random = Random(12)
-    for _ in range(200):
-        drawn = crash.draw(random)
-        bets = [
-            crash.place(rtp=ROULETTE_RTP, wager_cents=wager, max_win_cents=PLENTY, random=random)
-            for wager in range(100, 1_300, 100)
-        ]
-        targets: dict[bool, list[Fraction]] = {True: [Fraction(0)], False: [Fraction(PLENTY)]}
-        for bet in bets:
-            targets[bet.won(drawn) > 0].append(Fraction(bet.target_cents, bet.wager_cents))
-        assert max(targets[True]) < min(targets[False])
+    """Of the bets of a round, those that win have aimed lower than those that lose."""
+    game, random = game_of(Genre.CRASH, "97"), Random(12)
+    prizes = [won for won in play(game, limits_with(PLENTY), [100] * 4_000, random) if won]
+    reached = sorted({won for ((won, _),) in paytable_of(Genre.CRASH).choices})
+    assert sorted(set(prizes)) == reached[: len(set(prizes))]
+
+
+@pytest.mark.parametrize("genre", Genre)
+def test_every_paytable_is_sound(genre: str) -> None:
+    """The lowest prize of a choice comes first, and the first choice is the safest: ``choose`` relies on both."""
+    choices = paytable_of(genre).choices
+    assert all(list(prizes) == sorted(prizes) for prizes in choices)
+    assert choices[0][-1][0] == min(prizes[-1][0] for prizes in choices)
 
 
 def test_the_same_chance_plays_the_same() -> None:

@@ -18,7 +18,7 @@ from game_operator.provider.faults import Fault
 from game_operator.provider.keys import new_key
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedRound
-from game_operator.sandbox.games.rounds import rtp_of
+from game_operator.sandbox.games import rtp_of
 from game_operator.sandbox.service.state import House
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock
 from tests.support.calls import deposit, withdraw

@@ -30,7 +30,7 @@ from game_operator.provider.keys import ServiceKeys, new_key
 from game_operator.sandbox import PlayedRound, Sandbox
 from game_operator.sandbox import server as server_module
 from game_operator.sandbox.dealing.balances import BalanceBoard
-from game_operator.sandbox.games.rounds import limits_of
+from game_operator.sandbox.games import limits_of
 from game_operator.sandbox.service.exchange_log import LiveLog
 from game_operator.sandbox.storm.players import PlayersBooks
 from game_operator.wallet import Wallet

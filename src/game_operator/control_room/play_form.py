@@ -12,7 +12,7 @@ from game_operator.control_room.words import money
 from game_operator.models import GameInstance
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.money import cents_from_amount
-from game_operator.sandbox.games.rounds import limits_of
+from game_operator.sandbox.games import limits_of
 
 __all__ = ["Outcome", "PlayForm", "RoundAsked", "read_play_form"]
 

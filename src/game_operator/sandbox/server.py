@@ -235,7 +235,7 @@ class Sandbox(SandboxBase):
 
     def _application(self) -> tuple[ASGIApp, Callable[[], None]]:
         """Return what is served, and what ends its streams."""
-        api = application(self.world, self._clock, partial(answered, self.house))
+        api = application(partial(answered, self.house), self._clock)
         if self._make_pages is None:
             return api, lambda: None
         pages = self._make_pages(self, api)

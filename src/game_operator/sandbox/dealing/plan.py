@@ -17,7 +17,7 @@ from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS
-from game_operator.sandbox.games.rounds import Limits, bets_in_round, is_shared, limits_of, pick_wager, play
+from game_operator.sandbox.games import Limits, bets_in_round, is_shared, limits_of, pick_wager, play
 
 __all__ = [
     "BetEnd",

@@ -13,7 +13,7 @@ from game_operator.models.webhooks import MAX_AMOUNT_CENTS
 from game_operator.money import amount_from_cents
 from game_operator.sandbox.dealing.dealt import DealtBet, DealtClaim
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedBet, PlannedClaim, PlannedFreeBet, PlannedRound, run_id_of
-from game_operator.sandbox.games.rounds import limits_of, play
+from game_operator.sandbox.games import limits_of, play
 from game_operator.sandbox.service.world import SandboxWorld
 
 __all__ = ["Planner"]

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from email.utils import formatdate
-from functools import partial
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -11,10 +12,6 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from game_operator.protocol.http import HttpRequest, HttpResponse
-from game_operator.protocol.service import World, answer
-from game_operator.sandbox.service.openapi import document_json
-
-__all__ = ["DOCUMENT_PATH", "MAX_BODY_BYTES", "Clock", "application"]
 
 #: Where the OpenAPI document is; it needs no signature.
 DOCUMENT_PATH: Final = "/openapi.json"
@@ -24,17 +21,10 @@ MAX_BODY_BYTES: Final = 1024 * 1024
 
 #: Returns the time as Unix milliseconds.
 Clock = Callable[[], int]
-#: Returns the response to a request at a time.
-Answered = Callable[[HttpRequest, int], HttpResponse]
 
 
-def application(world: World, clock: Clock, answered: "Answered | None" = None) -> ASGIApp:
-    """
-    Return the Operator API of *world* as an ASGI application.
-
-    *answered* makes the response, with whatever is laid over it; the service's plain one by default.
-    """
-    respond = answered or partial(_answered, world)
+def application(respond: Callable[[HttpRequest, int], HttpResponse], clock: Clock) -> ASGIApp:
+    """Return the Operator API as an ASGI application; *respond* makes the response to a request at a time."""
 
     async def everything(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -45,17 +35,23 @@ def application(world: World, clock: Clock, answered: "Answered | None" = None) 
         response = request if isinstance(request, HttpResponse) else respond(request, now_millis)
         await _written(response, now_millis)(scope, receive, send)
 
+    async def document(_request: Request) -> Response:
+        return Response(document_json(), media_type="application/json")
+
     # As the default it meets every path. A pattern would not: "." in one does not match the line break that an
     # escaped bet id may hold, and the router matches unescaped paths, where a%2Fb is two segments.
-    return Router([Route(DOCUMENT_PATH, _document)], default=everything, redirect_slashes=False)
+    return Router([Route(DOCUMENT_PATH, document)], default=everything, redirect_slashes=False)
 
 
-def _answered(world: World, request: HttpRequest, now_millis: int) -> HttpResponse:
-    return answer(request, world, now_millis=now_millis)
+@cache
+def document_json() -> bytes:
+    """
+    Return the OpenAPI 3.1 document of the four calls (spec §2, §4.2, §5, §7).
 
-
-async def _document(_request: Request) -> Response:
-    return Response(document_json(), media_type="application/json")
+    It describes exactly what the sandbox sends: every field of an answer is required, and no other is allowed. A real
+    service may add fields; the clients accept them.
+    """
+    return files(__package__).joinpath("openapi.json").read_bytes()
 
 
 async def _read(request: Request) -> HttpRequest | HttpResponse:
