@@ -3,12 +3,12 @@
 import time
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.cli.reports import anomalies as _anomalies
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import WebhookCall
@@ -147,7 +147,7 @@ def test_a_person_is_asked(
 ) -> None:
     """At a terminal."""
     questions: list[str] = []
-    monkeypatch.setattr(_anomalies, "_is_person", lambda: True)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
 
     def confirm(text: str, **_: object) -> bool:
         questions.append(text)
@@ -172,7 +172,10 @@ def test_several_are_retried(run: Run, database: str) -> None:
     assert [each["resolved"] for each in document] == [True, False, False]
     assert "names a game instance" in document[1]["error"]
     told = run("ledger", "retry", 3, 6)
-    assert (told.code, told.out.splitlines()[0]) == (1, "3: It was carried out.")
+    assert (told.code, told.out.splitlines()[0]) == (
+        1,
+        "3: It was carried out; the balance is 115.00. The anomaly is resolved.",
+    )
     assert told.out.splitlines()[-1] == "Resolved: 1 of 2."
 
 
@@ -201,7 +204,10 @@ def test_what_was_done_before_a_failure_is_shown(run: Run, database: str, monkey
     monkeypatch.setattr(SqlLedger, "retry", fails_at_2)
     told = run("ledger", "retry", 1, 2, 3)
     assert told.code != 0
-    assert told.out.splitlines() == ["1: It was carried out.", "Resolved: 1 of 1."]
+    assert told.out.splitlines() == [
+        "1: It was carried out; the balance is 102.50. The anomaly is resolved.",
+        "Resolved: 1 of 1.",
+    ]
     assert "It is gone." in told.err
     assert waiting(database) == [2, 3, 4, 5, 6]
 

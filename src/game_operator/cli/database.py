@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,20 +12,7 @@ import typer
 from game_operator.errors import ConfigurationError, SchemaError, shown
 
 if TYPE_CHECKING:
-    from game_operator.ledger import TableAccounts
-
-__all__ = ["DATABASE", "PREFIX", "TablePrefix", "TablesMissingError", "address_of", "check_folder", "file_of"]
-__all__ += [
-    "AccountsBalance",
-    "AccountsKey",
-    "AccountsShared",
-    "AccountsTable",
-    "AccountsUnit",
-    "accounts_in",
-    "check_elsewhere",
-    "columns_in",
-]
-__all__ += ["tables_missing"]
+    from game_operator.ledger import SqlLedger, TableAccounts
 
 #: Where the database's address may stand: on a command line everybody on the machine could read its password.
 DATABASE = "GAME_OPERATOR_DATABASE_URL"
@@ -33,37 +21,88 @@ PREFIX = "game_operator_"
 TablePrefix = Annotated[str, typer.Option(metavar="TEXT", help="How the names of the tables begin.")]
 
 _ACCOUNTS = "Balances in a table of your own"
-AccountsTable = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TABLE",
-        help="The table that holds the balances, perhaps with its schema, if the ledger does not.",
-        rich_help_panel=_ACCOUNTS,
-    ),
-]
-AccountsKey = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Its column with the player's id; of a key of two columns both, as player_id,currency.",
-        rich_help_panel=_ACCOUNTS,
-    ),
-]
-AccountsBalance = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Its column with the balance.", rich_help_panel=_ACCOUNTS)
-]
-AccountsUnit = Annotated[
-    str | None,
-    typer.Option(metavar="cents|units|micros", help="What the balance counts; else cents.", rich_help_panel=_ACCOUNTS),
-]
-AccountsShared = Annotated[
-    bool,
-    typer.Option(
-        "--accounts-shared",
-        help="Two services really share these balances, each with its own --table-prefix.",
-        rich_help_panel=_ACCOUNTS,
-    ),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancesOptions:
+    """The table of the operator's that holds the balances, if the ledger does not."""
+
+    accounts_table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="The table that holds the balances, perhaps with its schema, if the ledger does not.",
+            rich_help_panel=_ACCOUNTS,
+        ),
+    ] = None
+    accounts_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Its column with the player's id; of a key of two columns both, as player_id,currency.",
+            rich_help_panel=_ACCOUNTS,
+        ),
+    ] = None
+    accounts_balance: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Its column with the balance.", rich_help_panel=_ACCOUNTS)
+    ] = None
+    accounts_unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cents|units|micros", help="What the balance counts; else cents.", rich_help_panel=_ACCOUNTS
+        ),
+    ] = None
+    accounts_shared: Annotated[
+        bool,
+        typer.Option(
+            "--accounts-shared",
+            help="Two services really share these balances, each with its own --table-prefix.",
+            rich_help_panel=_ACCOUNTS,
+        ),
+    ] = False
+
+    @property
+    def are_given(self) -> bool:
+        """Whether the command line has any of them."""
+        return any(vars(self).values())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that ``--accounts-key`` names."""
+        return tuple(name.strip() for each in self.accounts_key or () for name in each.split(","))
+
+    def accounts(self) -> "TableAccounts | None":
+        """
+        Return where balances are; None without any of the options.
+
+        Raises:
+            ConfigurationError: One is missing, or cannot be a name.
+        """
+        needed = {
+            "--accounts-table": self.accounts_table,
+            "--accounts-key": self.accounts_key,
+            "--accounts-balance": self.accounts_balance,
+        }
+        if not self.are_given:
+            return None
+        if missing := [option for option, value in needed.items() if not value]:
+            raise ConfigurationError(
+                f"There is no {' and no '.join(missing)}. Balances in a table of yours need all three: "
+                f"{', '.join(needed)}."
+            )
+        from game_operator.ledger import TableAccounts
+
+        columns = self.columns
+        # Any: texts that are checked there.
+        values: Any = {
+            "table": self.accounts_table,
+            "key": columns[0] if len(columns) == 1 else columns,
+            "balance": self.accounts_balance,
+            "unit": self.accounts_unit,
+            "shared": self.accounts_shared,
+        }
+        return TableAccounts(**values)
+
 
 _OLD = " and this program needs version "
 _BEFORE_STATEMENTS = "Run these statements:\n\n"
@@ -109,14 +148,22 @@ def check_folder(address: str) -> None:
         raise ConfigurationError(f"There is no folder {shown(str(file.parent))}. Make it first.")
 
 
+def check_file(address: str, advice: str) -> None:
+    """Raise ConfigurationError for an SQLite file that is not there: opening would make an empty one."""
+    check_folder(address)
+    file = file_of(address)
+    if file is not None and not file.exists():
+        raise ConfigurationError(f"There is no file {shown(str(file))}. {advice}")
+
+
 @contextmanager
 def tables_missing(prefix: str, advice: str) -> Iterator[None]:
     """Turn the error of a ledger that found no tables into one sentence that ends in *advice*, and the statements."""
     try:
         yield
     except SchemaError as refused:
-        before, told, statements = str(refused).partition(_BEFORE_STATEMENTS)
-        if not told:
+        before, found, statements = str(refused).partition(_BEFORE_STATEMENTS)
+        if not found:
             raise
         if _OLD in before:
             raise TablesMissingError(
@@ -124,58 +171,43 @@ def tables_missing(prefix: str, advice: str) -> Iterator[None]:
                 statements,
                 are_old=True,
             ) from None
-        raise TablesMissingError(missing(prefix, advice), statements) from None
+        message = f"There are no tables {prefix}* in this database. Is --table-prefix right? {advice}"
+        raise TablesMissingError(message, statements) from None
 
 
-def missing(prefix: str, advice: str) -> str:
-    """Return the sentence on tables that are not there."""
-    return f"There are no tables {prefix}* in this database. Is --table-prefix right? {advice}"
-
-
-def columns_in(key: list[str] | None) -> tuple[str, ...]:
-    """Return the columns that ``--accounts-key`` names."""
-    return tuple(name.strip() for each in key or () for name in each.split(","))
-
-
-def accounts_in(
-    table: str | None, key: list[str] | None, balance: str | None, unit: str | None, shared: bool = False
-) -> "TableAccounts | None":
+@contextmanager
+def opened(
+    address: str, prefix: str, advice: str, *, accounts: "TableAccounts | None" = None, **options: Any
+) -> "Iterator[SqlLedger]":
     """
-    Return where the options ``--accounts-…`` say that balances are; None without any of them.
+    Yield the ledger in *address*, whose tables are not made unless *options* have ``migrate=True``.
+
+    Args:
+        address: Where it is.
+        prefix: How its tables begin.
+        advice: What to do where there are no tables.
+        accounts: The operator's own table of balances; the ledger must have served from it before.
+        options: Of ``SqlLedger``.
 
     Raises:
-        ConfigurationError: One is missing, or cannot be a name.
+        ConfigurationError: There are no tables, they are old, or its balances are not in *accounts*.
     """
-    needed = {"--accounts-table": table, "--accounts-key": key, "--accounts-balance": balance}
-    missing = [option for option, value in needed.items() if not value]
-    if len(missing) == len(needed) and unit is None and not shared:
-        return None
-    if missing:
-        raise ConfigurationError(
-            f"There is no {' and no '.join(missing)}. Balances in a table of yours need all three: {', '.join(needed)}."
-        )
-    from game_operator.ledger import TableAccounts
+    from game_operator.ledger import SqlLedger
 
-    names = columns_in(key)
-    columns: Any = names[0] if len(names) == 1 else names  # Any: one column, or several.
-    values: Any = {
-        "table": table,
-        "key": columns,
-        "balance": balance,
-        "unit": unit,
-        "shared": shared,
-    }  # Any: texts, checked there.
-    return TableAccounts(**values)
+    with tables_missing(prefix, advice):
+        if accounts is not None:
+            check_elsewhere(address, prefix, accounts)
+        ledger = SqlLedger(address, accounts=accounts, table_prefix=prefix, **{"migrate": False} | options)
+    with ledger:
+        yield ledger
 
 
-def check_elsewhere(address: str, prefix: str, accounts: "TableAccounts | None") -> None:
+def check_elsewhere(address: str, prefix: str, accounts: "TableAccounts") -> None:
     """
-    Raise ConfigurationError if *accounts* are given for a ledger whose balances are its own.
+    Raise ConfigurationError if the balances of a ledger are its own and not in *accounts*.
 
     Opened with them, it would take note of them, and the wallet that serves from it would refuse its calls.
     """
-    if accounts is None:
-        return
     from game_operator.ledger.sql import SqlLedger
     from game_operator.ledger.staff.admin import are_balances_elsewhere
 

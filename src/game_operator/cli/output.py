@@ -10,6 +10,7 @@ import sys
 import unicodedata
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from rich.cells import cell_len
@@ -18,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 __all__ = ["cell", "error_console", "say", "show_details", "show_rows", "visible", "waiting"]
-__all__ += ["write_document"]
+__all__ += ["answer", "when", "write_document"]
 
 _WIDTH_OF_A_PIPE = 160
 _LARGEST_EXPONENT = 64
@@ -34,6 +35,11 @@ def visible(value: object) -> str:
 
 def _escape_of(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+def when(millis: int) -> str:
+    """Return a time for people, in UTC."""
+    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def cell(value: object, style: str = "") -> Text:
@@ -114,6 +120,14 @@ def write_document(document: Mapping[str, object]) -> None:
     """Write *document* as the one line of JSON that ``--json`` promises: ASCII, decimals digit for digit."""
     sys.stdout.write(_json(document) + "\n")
     sys.stdout.flush()
+
+
+def answer(document: Mapping[str, object], sentence: str, *, as_json: bool) -> None:
+    """Print *document* for programs, or *sentence* for people."""
+    if as_json:
+        write_document(document)
+    else:
+        say(sentence)
 
 
 def _json(value: object) -> str:

@@ -1,16 +1,19 @@
 """``certify --clean-up``: the anomalies that a run leaves in the wallet's ledger are resolved, and no others."""
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from game_operator.cli.database import check_folder, file_of, tables_missing
+from game_operator.cli.database import check_file, opened
 from game_operator.cli.output import say
 from game_operator.cli.wording import told
-from game_operator.errors import ConfigurationError, LedgerError, shown
+from game_operator.errors import ConfigurationError, LedgerError
 
 if TYPE_CHECKING:
     from game_operator.ledger import AnomalyRecord, SqlLedger
 
 __all__ = ["LeftAnomalies"]
+
+_ADVICE = "Pass the ledger that the wallet serves from as --clean-up."
 
 
 class LeftAnomalies:
@@ -25,15 +28,11 @@ class LeftAnomalies:
     """
 
     def __init__(self, address: str, prefix: str) -> None:
-        check_folder(address)
-        file = file_of(address)
-        if file is not None and not file.exists():
-            raise ConfigurationError(
-                f"There is no file {shown(str(file))}. Pass the ledger that the wallet serves from as --clean-up."
-            )
+        check_file(address, _ADVICE)
         self._address, self._prefix = address, prefix
         self.failed = False
-        self._opened().close()
+        with self._opened():
+            pass
 
     def resolved(self, run_id: str, *, as_json: bool) -> dict[str, object]:
         """Resolve what the run *run_id* left; return for programs, or say, how much that was."""
@@ -57,11 +56,8 @@ class LeftAnomalies:
             resolve_anomalies(ledger, left)
         return len(left)
 
-    def _opened(self) -> "SqlLedger":
-        from game_operator.ledger.sql import SqlLedger
-
-        with tables_missing(self._prefix, "Pass the ledger that the wallet serves from as --clean-up."):
-            return SqlLedger(self._address, migrate=False, table_prefix=self._prefix)
+    def _opened(self) -> "AbstractContextManager[SqlLedger]":
+        return opened(self._address, self._prefix, _ADVICE)
 
 
 def _is_of(run_id: str, record: "AnomalyRecord") -> bool:

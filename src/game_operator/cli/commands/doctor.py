@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.database import (
-    DATABASE,
-    PREFIX,
-    AccountsBalance,
-    AccountsKey,
-    AccountsShared,
-    AccountsTable,
-    AccountsUnit,
-    TablePrefix,
-    accounts_in,
-    address_of,
-)
+from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, TablePrefix, address_of
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, BaseUrl, Deadline, OperatorId, PrivateKeyFile, environment
+from game_operator.cli.options import (
+    AsJson,
+    BaseUrl,
+    Deadline,
+    OperatorId,
+    PrivateKeyFile,
+    environment,
+    with_option_groups,
+)
 from game_operator.cli.output import say, waiting, write_document
 from game_operator.errors import ConfigurationError
 
@@ -38,7 +35,9 @@ _LOOK = {
 }
 
 
+@with_option_groups
 def doctor(
+    *,
     public_key: Annotated[
         Path | None, typer.Option(help="The public key you registered; else the .pub.pem beside the private key.")
     ] = None,
@@ -55,11 +54,7 @@ def doctor(
         typer.Option(metavar="URL", help=f"With --upgrade: where the ledger is; else {DATABASE}."),
     ] = None,
     table_prefix: TablePrefix = PREFIX,
-    accounts_table: AccountsTable = None,
-    accounts_key: AccountsKey = None,
-    accounts_balance: AccountsBalance = None,
-    accounts_unit: AccountsUnit = None,
-    accounts_shared: AccountsShared = False,
+    balances: BalancesOptions,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -68,12 +63,11 @@ def doctor(
     What rests on an assumption, because the specification is silent, is marked as assumed. With --upgrade: what this
     version would refuse in an installation that runs, to be read before the first new process is started.
     """
-    own_table = (accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
     if upgrade:
         from game_operator.cli.checks.upgrade import upgrade_examination
 
-        checks = upgrade_examination(address_of(database), table_prefix, accounts_in(*own_table))
-    elif database is not None or table_prefix != PREFIX or any(own_table):
+        checks = upgrade_examination(address_of(database), table_prefix, balances.accounts())
+    elif database is not None or table_prefix != PREFIX or balances.are_given:
         raise ConfigurationError("--database, --table-prefix and --accounts-… are for doctor --upgrade.")
     else:
         from game_operator.cli.checks.setup import examination

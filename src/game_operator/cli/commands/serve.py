@@ -10,22 +10,16 @@ from game_operator.cli.commands.profile import read_profile
 from game_operator.cli.database import (
     DATABASE,
     PREFIX,
-    AccountsBalance,
-    AccountsKey,
-    AccountsShared,
-    AccountsTable,
-    AccountsUnit,
+    BalancesOptions,
     TablePrefix,
     TablesMissingError,
-    accounts_in,
     address_of,
     check_folder,
-    columns_in,
     file_of,
     tables_missing,
 )
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson
+from game_operator.cli.options import AsJson, with_option_groups
 from game_operator.cli.output import say, write_document
 from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.protocol.http import is_loopback
@@ -44,7 +38,9 @@ _CALLS = "Whose calls are answered"
 _WHERE = "Where it listens"
 
 
+@with_option_groups
 def serve(
+    *,
     database: Annotated[
         str | None, typer.Option(metavar="URL", help=f"sqlite:///wallet.db or postgresql://…; else {DATABASE}.")
     ] = None,
@@ -115,11 +111,7 @@ def serve(
         bool, typer.Option("--migrate/--no-migrate", help="Make missing tables, or say which statements would.")
     ] = True,
     table_prefix: TablePrefix = PREFIX,
-    accounts_table: AccountsTable = None,
-    accounts_key: AccountsKey = None,
-    accounts_balance: AccountsBalance = None,
-    accounts_unit: AccountsUnit = None,
-    accounts_shared: AccountsShared = False,
+    balances: BalancesOptions,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log a line for every call.")] = False,
     stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
@@ -132,8 +124,8 @@ def serve(
     """
     rules = read_profile(profile)
     receiver = _receiver(rules, instances, _authenticator(service_key, allow_ip, trusted_proxy, accept_unsigned, host))
-    _check_key(accounts_key)
-    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
+    _check_columns(balances.columns)
+    accounts = balances.accounts()
     address = address_of(database)
     check_folder(address)
     from game_operator.cli.serving.server import Plan, serve_until_stopped
@@ -168,9 +160,9 @@ def serve(
     return ExitCode.FINE
 
 
-def _check_key(key: list[str] | None) -> None:
+def _check_columns(names: tuple[str, ...]) -> None:
     """Raise ConfigurationError for a key of several columns: a call names a player, and a program says the rest."""
-    if len(names := columns_in(key)) > 1:
+    if len(names) > 1:
         raise ConfigurationError(
             f"--accounts-key names {len(names)} columns, and serve cannot know the account of a call: it names a "
             "player alone. Serve such a table from a program, whose account_of returns the values of all columns "

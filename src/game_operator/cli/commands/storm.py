@@ -13,19 +13,15 @@ from game_operator.cli.commands.profile import read_profile
 from game_operator.cli.database import (
     DATABASE,
     PREFIX,
-    AccountsBalance,
-    AccountsKey,
-    AccountsShared,
-    AccountsTable,
-    AccountsUnit,
+    BalancesOptions,
     TablePrefix,
-    accounts_in,
+    address_of,
     check_elsewhere,
-    file_of,
+    check_file,
 )
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import write_privately
-from game_operator.cli.options import AsJson
+from game_operator.cli.options import AsJson, with_option_groups
 from game_operator.cli.output import error_console, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator.protocol.http import is_loopback
@@ -47,7 +43,9 @@ _PLAN = "What is played"
 _PLAYERS_PANEL = "Who plays, and how it is audited"
 
 
+@with_option_groups
 def storm(
+    *,
     wallet: Annotated[str, typer.Option(metavar="URL", help="The wallet: what /withdraw and the others are below.")],
     service_key: Annotated[
         Path, typer.Option(metavar="FILE", help="The service's private key, whose public half the wallet has.")
@@ -76,11 +74,7 @@ def storm(
     source: Annotated[
         str, typer.Option(help="The source that the wallet keeps bets under.", rich_help_panel=_PLAYERS_PANEL)
     ] = "",
-    accounts_table: AccountsTable = None,
-    accounts_key: AccountsKey = None,
-    accounts_balance: AccountsBalance = None,
-    accounts_unit: AccountsUnit = None,
-    accounts_shared: AccountsShared = False,
+    balances: BalancesOptions,
     bets: Annotated[int, typer.Option(min=1, help="How many bets.", rich_help_panel=_PLAN)] = _BETS,
     faults: Annotated[
         str,
@@ -131,7 +125,7 @@ def storm(
 
     traced = None if replay is None else read_trace(replay)
     keys = _keys(service_key, old_key)
-    accounts = accounts_in(accounts_table, accounts_key, accounts_balance, accounts_unit, accounts_shared)
+    accounts = balances.accounts()
     books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout, accounts, as_json)
     if traced and ids and set(ids) != set(traced.head.opening):
         raise ConfigurationError(
@@ -204,8 +198,6 @@ def _books(
     as_json: bool,
 ) -> "tuple[Books, tuple[str, ...]]":
     """Return who opens and audits the players, and who they are; nobody yet if they are to be opened."""
-    from game_operator.cli.database import address_of, check_folder
-
     try:
         from game_operator.sandbox.storm.players import LedgerBooks, PlayersBooks, read_players
     except ImportError as missing:
@@ -227,12 +219,9 @@ def _books(
             f"Nobody could play: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
             "--players-file FILE with ids of players who hold money."
         ) from None
-    check_folder(address)
-    file = file_of(address)
-    # Opening it would make an empty one.
-    if file is not None and not file.exists():
-        raise ConfigurationError(f"There is no file {shown(str(file))}. Pass the ledger that the wallet serves from.")
-    check_elsewhere(address, table_prefix, accounts)
+    check_file(address, "Pass the ledger that the wallet serves from.")
+    if accounts is not None:
+        check_elsewhere(address, table_prefix, accounts)
     ids = () if players_file is None else tuple(read_players(players_file))
     books = LedgerBooks(address, table_prefix=table_prefix, source=source, accounts=accounts)
     _warn_of_source(source, books.sources(), as_json=as_json)
