@@ -9,15 +9,16 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from game_operator.certify import certify_in_process
 from game_operator.certify.catalogue import in_playing_order, scenarios, selected
 from game_operator.certify.engine.scenario import ALL, STAGES
+from game_operator.certify.scenarios.malformed import with_field, without_field
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call, read_call
-from game_operator.provider.bodies import BodyWriter, with_field, without_field
-from game_operator.provider.finality import Finality, finality
+from game_operator.protocol.webhook import BodyWriter, encode_call, read_call
+from game_operator.provider.delivery import Finality, finality
 from game_operator.provider.keyring import Keyring
 from game_operator.provider.requests import UNSIGNED, Form, Request, Seal
 
@@ -58,10 +59,19 @@ def test_bodies_are_read_again_under_other_names(call: WebhookCall) -> None:
     assert read_call(call.operation, body, OTHER_NAMES) == call
 
 
-def test_nobody_writes_for_a_function() -> None:
-    """A profile that reads bodies by a function cannot be written for, and says so."""
+def test_nobody_writes_for_a_function(private_key: RSAPrivateKey) -> None:
+    """A profile that reads bodies by a function cannot be written for, and says so before anything is sent."""
+    profile = Profile(parse=lambda operation, body: BalanceCall(player_id="p"))
+    sent: list[str] = []
     with pytest.raises(ConfigurationError, match="function of your own"):
-        BodyWriter(Profile(parse=lambda operation, body: BalanceCall(player_id="p")))
+        certify_in_process(
+            lambda path, headers, body: sent.append(path),
+            signing_key=private_key,
+            player_id="p1",
+            other_player_id="p2",
+            profile=profile,
+        )
+    assert sent == []
 
 
 def test_fields_of_a_body() -> None:

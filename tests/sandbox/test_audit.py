@@ -32,7 +32,8 @@ def dealt_bet(state: ServiceState, *sent: tuple[str, Answer], end: BetEnd = BetE
     planned = replace(bet(end=end), jackpot_cents=JACKPOT if end is BetEnd.CLOSED else 0)
     dealt = DealtBet(planned=planned, round=round_of(planned), state=state, **fields)
     for serial, (name, answer) in enumerate(sent, 1):
-        call: MovingCall = getattr(dealt, name)()
+        cents = {"deposit": (planned.won_cents,), "jackpot": (planned.jackpot_cents,)}.get(name, ())
+        call: MovingCall = getattr(dealt.calls, name)(*cents)
         dealt.history.append(Sent(Post((call,), serial), answer, call))
     return dealt
 
@@ -178,7 +179,7 @@ def lost_deposits(*wins: int) -> list[Dealt]:
     for number, won in enumerate(wins, 1):
         planned = bet(number, won_cents=won)
         dealt = DealtBet(planned=planned, round=round_of(planned), state=S.CLOSED, accepted=True)
-        for call, answer in ((dealt.withdraw(), ok()), (dealt.deposit(), LOST)):
+        for call, answer in ((dealt.calls.withdraw(), ok()), (dealt.calls.deposit(won), LOST)):
             dealt.history.append(Sent(Post((call,), 1), answer, call))
         found.append(dealt)
     return found
@@ -226,7 +227,7 @@ def test_a_bet_that_nobody_placed() -> None:
 def test_another_status_than_200_is_a_difference(extra: Fault | None, named: bool) -> None:
     """Spec §4.1: HTTP 200 always; to a stranger one may answer otherwise (docs/decisions/0011)."""
     dealt = dealt_bet(S.OPEN, OK, end=BetEnd.OPEN, accepted=True)
-    call = dealt.withdraw()
+    call = dealt.calls.withdraw()
     dealt.history.append(Sent(Post((call,), 2, 1, None, extra), ok(status=401), call))
     found = differences(dealt, record(B.OPEN), BEFORE - WAGER)
     assert [one.wallet for one in found] == [
@@ -286,7 +287,7 @@ def test_calls_that_are_no_longer_in_doubt() -> None:
     """What was answered once is known; a forged one's answer says nothing of the call."""
     dealt = dealt_bet(S.OPEN, GONE)
     assert given_up(dealt) == {"withdraw"}
-    call = dealt.withdraw()
+    call = dealt.calls.withdraw()
     dealt.history.append(Sent(Post((call,), 2, 1, None, Fault.FORGED), ok(), call))
     assert given_up(dealt) == {"withdraw"}
     dealt.history.append(Sent(Post((call,), 3, 2), ok(), call))

@@ -168,7 +168,7 @@ def test_what_a_fault_does_to_a_call(fault: Fault, deliveries: int, arrivals: in
     """At full rate a fault strikes the first five deliveries; then the network is calm (docs/decisions/0017)."""
     courier = InProcess()
     dealer = deal(courier, CLOSED, plan=faults(fault))
-    for call in (the_bet(dealer).withdraw(), the_bet(dealer).deposit()):
+    for call in (the_bet(dealer).calls.withdraw(), the_bet(dealer).calls.deposit(CLOSED.bets[0].won_cents)):
         assert sum(post.calls == (call,) for post in genuine(courier)) == deliveries
         assert courier.arrivals(call) == arrivals
 
@@ -679,7 +679,8 @@ def test_what_is_faulty_early_or_a_repeat_goes_in_no_batch() -> None:
     assert sum(len(post.calls) for post in batched) > 20
     assert {(post.attempt, post.manner, post.extra) for post in batched} == {(1, None, None)}
     in_batches = Counter(call for post in batched for call in post.calls)
-    assert set(in_batches) <= {dealt.deposit() for dealt in dealer.dealt}
+    bets = (dealt for dealt in dealer.dealt if isinstance(dealt, DealtBet))
+    assert set(in_batches) <= {bet.calls.deposit(bet.planned.won_cents) for bet in bets}
     assert set(in_batches.values()) == {1}
     assert sorted(key for key, _ in listened.begun) == sorted(key for key, _ in listened.ended)
     assert not problems(dealer) + disagreements(dealer, courier)
@@ -1020,10 +1021,52 @@ def test_history_holds_every_post_of_a_bet() -> None:
 def test_other_content_can_be_made_of_any_amount(amount: int) -> None:
     """It has the identity of the call and another amount, which a call can have."""
     dealt = DealtBet(planned=bet(wager_cents=amount, won_cents=amount), round=CLOSED)
-    for call in (dealt.withdraw(), dealt.deposit(), DealtClaim(planned=claim(won=(amount,))).deposit()):
+    for call in (
+        dealt.calls.withdraw(),
+        dealt.calls.deposit(amount),
+        DealtClaim(planned=claim(won=(amount,))).deposit(),
+    ):
         other = changed(call)
         assert isinstance(other, WithdrawCall | DepositCall)
         assert abs(other.amount_cents - amount) == 1
         assert (other.tx_id, other.bet_id, other.player_id, other.action) == (
             call.tx_id, call.bet_id, call.player_id, call.action,
         )  # fmt: skip
+
+
+#: A service whose bodies have other names, whose rollbacks have their own tx_id, and which knows no claims.
+OTHER_NAMES = Profile(
+    fields={
+        "player_id": ("user",),
+        "bet_id": ("bet.id",),
+        "tx_id": ("bet.tx",),
+        "amount_cents": ("cents",),
+        "amount_cents.withdraw": ("stake",),
+        "amount_cents.deposit": ("win",),
+        "action.deposit": (),
+    },
+    rollback_tx_id="own",
+    early_deposit_code="SYSTEM_ERROR",
+    deposit_batch=True,
+)
+
+
+@pytest.mark.parametrize("plan", [FaultPlan(), FaultPlan.parse("all")], ids=["no faults", "all faults"])
+def test_a_provider_with_other_names_is_played(plan: FaultPlan) -> None:
+    """Bodies, batches and tx_ids are those of the profile, and the wallet of that profile agrees on every bet."""
+    items = list(Plan(seed=3, start_millis=START_MILLIS, games=catalogue(3), players=("p1",), bets=150))
+    courier = InProcess(opening={"p1": 10**9}, profile=OTHER_NAMES)
+    dealer = deal(courier, *items, plan=plan, profile=OTHER_NAMES, batches=True)
+    assert (problems(dealer), disagreements(dealer, courier)) == ([], [])
+    assert all(isinstance(dealt, DealtBet) for dealt in dealer.dealt)
+    bodies = [post.signed for post, _, _ in courier.posts]
+    assert any(b'"stake":' in body for body in bodies)
+    assert not any(b"player_id" in body or b"JACKPOT" in body for body in bodies)
+
+
+@pytest.mark.parametrize(("early_code", "is_final"), [("BET_NOT_FOUND", False), ("SYSTEM_ERROR", True)])
+def test_an_early_deposit_is_repeated_as_the_profile_says(early_code: Any, is_final: bool) -> None:
+    """A service whose wallets answer otherwise to an early deposit gives up one that is BET_NOT_FOUND."""
+    courier = InProcess(replace=answering("BET_NOT_FOUND", "deposit"))
+    deal(courier, CLOSED, profile=Profile(early_deposit_code=early_code), most_attempts=3)
+    assert operations(genuine(courier)).count("deposit") == (1 if is_final else 3)

@@ -1,5 +1,6 @@
 """The fixture ``signed_webhook``: what it signs is accepted, and what the service would not sign is refused."""
 
+import json
 import pickle
 from dataclasses import replace
 from typing import Any
@@ -46,6 +47,16 @@ def test_a_call_is_written_signed_and_read_again(
     handler = Handler()
     assert _code(receiver, webhooks[0], handler) is None
     assert handler.calls == [call]
+
+
+def test_bodies_have_the_names_of_the_profile(signed_webhook: WebhookSigner) -> None:
+    """A wallet with the same profile reads what was meant, under the header that the profile names."""
+    profile = Profile(signature_header="X-Sign", fields={"player_id": ("user",), "bet_id": ("bet.id",)})
+    webhook, handler = signed_webhook(BET, profile=profile), Handler()
+    assert json.loads(webhook.body)["user"] == "p1"
+    receiver = WebhookReceiver(authenticator=RsaSignature(signed_webhook.public_key_pem), profile=profile)
+    assert _code(receiver, webhook, handler) is None
+    assert handler.calls == [BET]
 
 
 def test_what_was_signed_is_what_counts(signed_webhook: WebhookSigner, receiver: WebhookReceiver) -> None:

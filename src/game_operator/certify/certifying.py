@@ -23,7 +23,7 @@ from game_operator.certify.report.verdicts import Verdict
 from game_operator.errors import ConfigurationError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import is_loopback
-from game_operator.provider.bodies import BodyWriter
+from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.caller import HeadersToSend, SigningKey
 from game_operator.provider.carriers.carrier import Carrier
 from game_operator.provider.carriers.exact_http import HttpCarrier
@@ -230,6 +230,7 @@ def certify_in_process(
 def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
     began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
     try:
+        _check_writable(commission.profile)
         run = commission.run(carrier)
         check_wallet(run.hear, BodyWriter(commission.profile), commission.purses, url)
         if any("second_url" in each.needs for each in commission.chosen) and commission.supplies.second_url is not None:
@@ -259,6 +260,14 @@ def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
         stages_seconds=stages,
         with_signatures=commission.with_signatures,
     )
+
+
+def _check_writable(profile: Profile) -> None:
+    if profile.parse is not None:
+        raise ConfigurationError(
+            "The profile reads bodies by a function of your own, so nobody can write them. Pass a profile that names "
+            "the fields instead."
+        )
 
 
 def _played(

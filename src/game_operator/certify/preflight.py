@@ -10,7 +10,7 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, RequestNotSentError, shown
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, problem_of_id
 from game_operator.money import amount_from_cents
-from game_operator.provider.bodies import BodyWriter
+from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.requests import Heard, Request
 
 __all__ = ["check_second", "check_wallet"]

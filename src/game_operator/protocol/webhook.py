@@ -5,7 +5,7 @@ The specification fixes the paths (spec §4.1). The bodies are not shown: how th
 (docs/decisions/0010). Only what moves money can make a body unreadable; all else is kept raw.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
@@ -31,9 +31,11 @@ from game_operator.protocol.webhook_reply import encode_batch_reply, encode_repl
 
 __all__ = [
     "BATCH_PATHS",
+    "DEFAULT_WRITER",
     "MAX_AMOUNT_CENTS",
     "OPERATIONS",
     "BatchItem",
+    "BodyWriter",
     "Oddity",
     "encode_batch_reply",
     "encode_call",
@@ -421,36 +423,84 @@ def _tx_id_of(item: object, profile: Profile) -> str | None:
     return tx_id if isinstance(tx_id, str) and not problem_of_id(tx_id, LONGEST_TX_ID) else None
 
 
+class BodyWriter:
+    """
+    Writes calls as the service does, under the names that *profile* has for their fields (docs/decisions/0010).
+
+    Of several names the first is written. A profile that reads bodies by a function gets the names of its ``fields``.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile: Final = profile
+        self._names: dict[tuple[str, str], str] = {}
+
+    def name(self, canonical: str, operation: str) -> str:
+        """Return the name under which a field is written, with dots between steps; "" if the service has none."""
+        known = self._names.get((canonical, operation))
+        if known is None:
+            known = self._names[canonical, operation] = self._name(canonical, operation)
+        return known
+
+    def body(self, call: WebhookCall) -> dict[str, Any]:
+        """Return *call* as an object; what the call does not have is left out."""
+        body: dict[str, Any] = {}
+        for canonical, value in _fields_of(call):
+            if value is not None and (name := self.name(canonical, call.operation)):
+                *steps, last = name.split(".")
+                holder = body
+                for step in steps:
+                    holder = holder.setdefault(step, {})
+                holder[last] = value
+        return body
+
+    def encoded(self, call: WebhookCall) -> bytes:
+        """Return the bytes of *call*."""
+        return encode_json(self.body(call))
+
+    @property
+    def claim_types(self) -> tuple[str, ...]:
+        """Types of deposit that credit without a bet; none where a body has no place for a deposit's type."""
+        return self.profile.claim_types if self.name("action", "deposit") else ()
+
+    def _name(self, canonical: str, operation: str) -> str:
+        names = self.profile.names_of(canonical, operation)
+        if operation == "deposit" and canonical == "round_id":
+            # A deposit has its round beside its type, where the service has such a place.
+            holder = self.name("action", operation).rpartition(".")[0]
+            names = tuple(sorted(names, key=lambda name: name.rpartition(".")[0] != holder))
+        return names[0] if names else ""
+
+
+#: Writes the default names.
+DEFAULT_WRITER: Final = BodyWriter(Profile())
+
+
 def encode_call(call: WebhookCall) -> bytes:
-    """Return *call* as the service writes it (assumed, docs/decisions/0010); a sandbox and tests send this."""
-    body: dict[str, Json] = {"player_id": call.player_id}
+    """Return *call* under the default names (assumed, docs/decisions/0010)."""
+    return DEFAULT_WRITER.encoded(call)
+
+
+def _fields_of(call: WebhookCall) -> Iterator[tuple[str, object]]:
+    """Yield canonical fields in the order in which the service writes them."""
+    yield "player_id", call.player_id
     if isinstance(call, BalanceCall):
-        return encode_json(body)
-    if call.amount_cents is not None:
-        body["amount"] = call.amount_cents
-    body |= {name: value for name in ("game", "instance_id") if (value := getattr(call, name)) is not None}
-    body["action"] = _action_object(call) if isinstance(call, DepositCall) else call.action
-    if call.bet_id is not None:
-        body["action_id"] = call.bet_id
-    if call.tx_id is not None:
-        body["tx_id"] = call.tx_id
-    if call.round_id is not None and not isinstance(call, DepositCall):
-        body["round_id"] = call.round_id
-    return encode_json(body)
+        return
+    yield "amount_cents", call.amount_cents
+    yield "game", call.game
+    yield "instance_id", call.instance_id
+    yield "action", call.action
+    if isinstance(call, DepositCall):
+        yield "round_id", call.round_id
+        yield "wager_cents", call.wager_cents
+        yield "won_cents", call.won_cents
+        yield "jackpot_id", call.jackpot_id
+        yield "free_bets", [_free_bet(bet) for bet in call.free_bets] or None
+    yield "bet_id", call.bet_id
+    yield "tx_id", call.tx_id
+    if not isinstance(call, DepositCall):
+        yield "round_id", call.round_id
 
 
-def _action_object(call: DepositCall) -> dict[str, Json]:
-    told: dict[str, Json | None] = {
-        "type": call.action,
-        "round_id": call.round_id,
-        "wager": call.wager_cents,
-        "won": call.won_cents,
-        "jackpot_id": call.jackpot_id,
-        "bets": [_told(bet) for bet in call.free_bets] or None,
-    }
-    return {name: value for name, value in told.items() if value is not None}
-
-
-def _told(bet: FreeBet) -> dict[str, Json]:
-    told = {"id": bet.id, "round_id": bet.round_id, "wager": bet.wager_cents, "won": bet.won_cents}
-    return {name: value for name, value in told.items() if value is not None}
+def _free_bet(bet: FreeBet) -> dict[str, Json]:
+    fields = {"id": bet.id, "round_id": bet.round_id, "wager": bet.wager_cents, "won": bet.won_cents}
+    return {name: value for name, value in fields.items() if value is not None}

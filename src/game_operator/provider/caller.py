@@ -29,7 +29,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
 from game_operator.protocol.signing import Signature
-from game_operator.protocol.webhook import encode_call
+from game_operator.protocol.webhook import BodyWriter
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.signers.keys import LocalSigner, load_signer
 from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
@@ -107,7 +107,9 @@ class _Caller:
             raise TypeError("signing_key must be a Path, a PEM as str or bytes, or an RSAPrivateKey")
         self._signer = signer
         self.url: Final = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
-        self._header = (profile or Profile()).signature_header.encode()
+        profile = profile or Profile()
+        self._header = profile.signature_header.encode()
+        self._writer: Final = BodyWriter(profile)
         self._timeout = checked_seconds("timeout", timeout)
 
     def signature(self, body: bytes) -> Signature:
@@ -137,7 +139,7 @@ class WebhookCaller(_Caller):
     Args:
         url: The address that the paths of spec §4.1 are below; plain http only to this machine.
         signing_key: The service's RSA private key: a path, a PEM as str or bytes, or an ``RSAPrivateKey``.
-        profile: Tells the header of the signature; its other choices are the wallet's.
+        profile: Names the header of the signature and the fields of the bodies.
         timeout: Seconds to connect, to send, and between two pieces of the answer. An answer's body is given up after
             as long in all; headers that drip in can outlast it.
         allow_insecure_http: Whether plain http may go to another machine.
@@ -163,13 +165,13 @@ class WebhookCaller(_Caller):
 
     def send(self, call: WebhookCall) -> Delivery:
         """
-        Write *call* as the service does, with the default names of the fields, and post it to its path.
+        Write *call* as the service does, under the names of the profile, and post it to its path.
 
         Raises:
             RequestNotSentError: It never left this machine: nothing happened at the wallet.
             DeliveryInDoubtError: No whole answer came; the wallet may have carried the call out.
         """
-        return self.post(f"/{call.operation}", encode_call(call))
+        return self.post(f"/{call.operation}", self._writer.encoded(call))
 
     def post(self, path: str, body: bytes, headers: HeadersToSend = (), *, signed: bool = True) -> Delivery:
         """
@@ -231,7 +233,7 @@ class AsyncWebhookCaller(_Caller):
 
     async def send(self, call: WebhookCall) -> Delivery:
         """Post *call*, as ``WebhookCaller.send`` does."""
-        return await self.post(f"/{call.operation}", encode_call(call))
+        return await self.post(f"/{call.operation}", self._writer.encoded(call))
 
     async def post(self, path: str, body: bytes, headers: HeadersToSend = (), *, signed: bool = True) -> Delivery:
         """Post *body* to *path*, as ``WebhookCaller.post`` does."""

@@ -1,18 +1,17 @@
-"""What the service posts to a wallet, and what it hears: values, whoever carries them."""
+"""What the service posts to a wallet, what comes back, and what that means for the call, as plain values."""
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError
-from game_operator.models.webhooks import DepositCall, MovingCall, Reply
-from game_operator.protocol.webhook import encode_call
+from game_operator.models.webhooks import MovingCall, Reply
+from game_operator.protocol.webhook import DEFAULT_WRITER, BodyWriter
 from game_operator.protocol.webhook_reply import read_batch_reply, read_reply
 from game_operator.provider.faults import Fault
-
-__all__ = ["BATCH_PATH", "NO_HELP", "Answer", "Post", "Sent", "answers_in", "unheard"]
 
 #: Where several deposits go at once (assumed, docs/decisions/0010).
 BATCH_PATH: Final = "/deposit-batch"
@@ -20,7 +19,37 @@ BATCH_PATH: Final = "/deposit-batch"
 #: Says nothing of the call's fate: SYSTEM_ERROR is unknown, a signature that was refused asks for the call again.
 NO_HELP: Final = frozenset({WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE})
 #: To a deposit these say that its withdraw, or its player, may be on the way.
-_TOO_EARLY: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.PLAYER_NOT_FOUND})
+_NOT_YET: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND.value, WebhookErrorCode.PLAYER_NOT_FOUND.value})
+_KNOWN: Final = frozenset(code.value for code in WebhookErrorCode)
+
+
+class Finality(Enum):
+    """What a refusal means for the call (assumed, docs/decisions/0013)."""
+
+    #: It moved nothing and, unchanged, never will: it is not sent again.
+    FINAL = auto()
+    #: It moved nothing yet: it is sent again.
+    REPEAT = auto()
+    #: Nobody can say: it is sent again.
+    UNKNOWN = auto()
+    #: The code is not one of the assumed ones.
+    STRANGE = auto()
+
+
+def finality(operation: str, code: str, *, early_code: str = WebhookErrorCode.BET_NOT_FOUND) -> Finality:
+    """
+    Return what *code* says about a call of *operation*.
+
+    *early_code* is the profile's ``early_deposit_code``. A service with another one than BET_NOT_FOUND gives up a
+    deposit that is refused with BET_NOT_FOUND.
+    """
+    if code == WebhookErrorCode.SYSTEM_ERROR:
+        return Finality.UNKNOWN
+    is_early = operation == "deposit" and code in _NOT_YET and early_code == WebhookErrorCode.BET_NOT_FOUND
+    if code == WebhookErrorCode.INVALID_SIGNATURE or is_early:
+        return Finality.REPEAT
+    # An operator's own codes refuse withdraws alone, and for good.
+    return Finality.FINAL if code in _KNOWN or operation == "withdraw" else Finality.STRANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +63,7 @@ class Post:
         attempt: The how-manieth delivery of the call this is.
         manner: The fault laid over the way there or back, or None.
         extra: Why it is sent besides the call itself; None for the call.
+        writer: Writes its bytes.
     """
 
     calls: tuple[MovingCall, ...]
@@ -41,6 +71,7 @@ class Post:
     attempt: int = 1
     manner: Fault | None = None
     extra: Fault | None = None
+    writer: BodyWriter = field(default=DEFAULT_WRITER, repr=False, compare=False)
 
     @property
     def path(self) -> str:
@@ -50,7 +81,7 @@ class Post:
     @property
     def signed(self) -> bytes:
         """The bytes that the signature is made of."""
-        bodies = [encode_call(call) for call in self.calls]
+        bodies = list(map(self.writer.encoded, self.calls))
         return bodies[0] if len(bodies) == 1 else b"[" + b",".join(bodies) + b"]"
 
     def sent_for(self, signed: bytes) -> bytes:
@@ -74,11 +105,13 @@ class Answer:
         reply: The reply, or None.
         status: The HTTP status, or None.
         problem: Why no reply was heard; "" if one was.
+        early_code: The profile's ``early_deposit_code``.
     """
 
     reply: Reply | None
     status: int | None = None
     problem: str = ""
+    early_code: str = field(default=WebhookErrorCode.BET_NOT_FOUND, repr=False)
 
     @property
     def code(self) -> str | None:
@@ -97,9 +130,10 @@ class Answer:
 
     def settles(self, call: MovingCall) -> bool:
         """Return whether *call* need not be sent again (assumed, docs/decisions/0013)."""
-        if self.reply is None or self.reply.code in NO_HELP:
-            return False
-        return not (isinstance(call, DepositCall) and self.reply.code in _TOO_EARLY)
+        if self.reply is None or self.reply.code is None:
+            return self.reply is not None
+        meant = finality(call.operation, self.reply.code, early_code=self.early_code)
+        return meant in (Finality.FINAL, Finality.STRANGE)
 
     def __str__(self) -> str:
         if self.reply is None:
@@ -131,16 +165,18 @@ def answers_in(post: Post, status: int, body: bytes, defect: str = "") -> tuple[
     """
     if defect:
         return _no_reply(post, status, defect)
+    early_code = post.writer.profile.early_deposit_code
     try:
         if len(post.calls) == 1:
-            return (Answer(read_reply(body), status),)
+            return (Answer(read_reply(body), status, early_code=early_code),)
         replies = read_batch_reply(body)
     except MalformedCallError as malformed:
         return _no_reply(post, status, str(malformed))
     # What is left out of the answer to a batch is sent again (docs/decisions/0010).
     left_out = Answer(None, None, "left out of the answer to its batch")
     return tuple(
-        left_out if (reply := replies.get(call.tx_id or "")) is None else Answer(reply, status) for call in post.calls
+        left_out if (reply := replies.get(call.tx_id or "")) is None else Answer(reply, status, early_code=early_code)
+        for call in post.calls
     )
 
 

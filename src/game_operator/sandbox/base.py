@@ -55,9 +55,13 @@ class SandboxBase:
         self._profile = profile or Profile()
         #: The service itself: its faults, retries and keys, what it dealt, and what it saw on the wire.
         self.house = House(
-            self.world, service_keys, clock, seed=seed or 0, default_instance_id=self._landmarks.instance_id
+            self.world,
+            service_keys,
+            clock,
+            seed=seed or 0,
+            default_instance_id=self._landmarks.instance_id,
+            profile=self._profile,
         )
-        self.house.batches = self._profile.deposit_batch
 
     @property
     def operator_id(self) -> str:

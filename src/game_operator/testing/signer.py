@@ -10,7 +10,7 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.signing import Signature
-from game_operator.protocol.webhook import encode_call
+from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.signed import SignedWebhook, sealed
 from game_operator.provider.throwaway_keys import ThrowAwayKeys
 from game_operator.signers.keys import LocalSigner
@@ -35,8 +35,7 @@ class WebhookSigner:
 
     Args:
         keys: The service's, and those that it must not sign with.
-        profile: Tells the header of the signature. Bodies are written with the default names of the fields; for others
-            pass the bytes.
+        profile: Names the header of the signature and the fields of the bodies.
     """
 
     def __init__(self, keys: ThrowAwayKeys, profile: Profile | None = None) -> None:
@@ -74,9 +73,9 @@ class WebhookSigner:
                 of the wrong type.
             ValueError: An id or amount that no call can have; pass a *body* to send one all the same.
         """
-        path, body = _posted(call, body, fields)
-        header = (profile or self._profile).signature_header
-        return sealed(path, body, header, Signature.of(self._signer(key).sign(body)))
+        profile = profile or self._profile
+        path, body = _posted(call, body, fields, BodyWriter(profile))
+        return sealed(path, body, profile.signature_header, Signature.of(self._signer(key).sign(body)))
 
     def __repr__(self) -> str:
         return "WebhookSigner(…)"
@@ -93,7 +92,9 @@ class WebhookSigner:
         raise ConfigurationError(f"There is no key {shown(key)}. Pass service, old or forged.")
 
 
-def _posted(call: WebhookCall | str, body: bytes | None, fields: dict[str, Any]) -> tuple[str, bytes]:
+def _posted(
+    call: WebhookCall | str, body: bytes | None, fields: dict[str, Any], writer: BodyWriter
+) -> tuple[str, bytes]:
     """Return the path and the bytes that are posted to it."""
     if not isinstance(call, str | WebhookCall):
         raise TypeError(f"call must be {', '.join(_CALLS)} or a call object, not {type(call).__name__} {shown(call)}")
@@ -103,7 +104,7 @@ def _posted(call: WebhookCall | str, body: bytes | None, fields: dict[str, Any])
         given = "a body" if body is not None else "a call object"
         raise TypeError(f"{', '.join(fields)} cannot be changed in {given}: pass the one or the other")
     if not isinstance(call, str):
-        return f"/{call.operation}", encode_call(call) if body is None else body
+        return f"/{call.operation}", writer.encoded(call) if body is None else body
     path = call if call.startswith("/") else f"/{call.replace('_', '-')}"
     if body is not None:
         return path, body
@@ -111,7 +112,7 @@ def _posted(call: WebhookCall | str, body: bytes | None, fields: dict[str, Any])
     if kind is None:
         raise ConfigurationError(f"There is no webhook {shown(call)}. Pass {', '.join(_CALLS)}, or bytes as its body.")
     _check_fields(path[1:], kind, fields)
-    return path, encode_call(kind(**fields))
+    return path, writer.encoded(kind(**fields))
 
 
 def _check_fields(operation: str, kind: type[WebhookCall], given: Mapping[str, object]) -> None:

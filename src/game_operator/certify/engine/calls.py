@@ -6,8 +6,8 @@ from game_operator.certify.engine.endings import NotTried
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import DepositCall, WebhookCall
 from game_operator.profile import Profile
+from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.bets import Bet, Player
-from game_operator.provider.bodies import BodyWriter
 from game_operator.provider.requests import Request, Seal
 
 __all__ = ["CallMaker"]
@@ -64,6 +64,7 @@ class CallMaker:
         self._playing.add(player.id)
         bet = Bet(
             player=player,
+            player_id=player.id,
             bet_id=bet_id,
             wager_cents=self.unit_cents if cents is None else cents,
             tx_id=f"withdraw:{action.lower()}:{bet_id}" if tx_id is None else tx_id,
@@ -71,7 +72,7 @@ class CallMaker:
             instance_id=self.instance_id,
             game="certify",
             action=action,
-            profile=self.profile,
+            rollback_tx_id=self.profile.rollback_tx_id,
         )
         self._bets.append(bet)
         return bet
@@ -86,8 +87,8 @@ class CallMaker:
 
     @property
     def claim_types(self) -> tuple[str, ...]:
-        """Types of deposit that credit without a bet; none where a body has no place for a deposit's type."""
-        return self.profile.claim_types if self.writer.name("action", "deposit") else ()
+        """Types of deposit that credit without a bet."""
+        return self.writer.claim_types
 
     def claim(self, cents: int, action: str, *, player: Player | None = None, bet_id: str | None = None) -> DepositCall:
         """Return a claim of *cents*, of free bets or a jackpot; raise NotTried if the profile has no such claims."""

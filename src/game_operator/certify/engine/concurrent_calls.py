@@ -8,7 +8,7 @@ from game_operator.certify.engine.stage import Asking, Judging, Stage
 from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode
 from game_operator.provider.bets import Bet
-from game_operator.provider.finality import Finality, finality
+from game_operator.provider.delivery import Finality, finality
 from game_operator.provider.requests import Heard, Manner, Request, Step
 
 __all__ = ["Place", "answered", "insisted", "is_unanswered", "refunded"]

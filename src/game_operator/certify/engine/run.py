@@ -22,9 +22,9 @@ from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, Reply
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.webhook import BodyWriter
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.bets import Player
-from game_operator.provider.bodies import BodyWriter
 from game_operator.provider.carriers.carrier import Carried, Carrier, Parcel
 from game_operator.provider.keyring import Keyring
 from game_operator.provider.requests import Act, Heard, Request, Step

@@ -33,7 +33,7 @@ from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.bets import Player
-from game_operator.provider.finality import Finality, finality
+from game_operator.provider.delivery import Finality, finality
 from game_operator.provider.requests import Act, Heard, Request, Send, Step
 
 __all__ = ["MOST_BALANCE_CENTS", "Asking", "Judging", "Stage", "units"]

@@ -7,12 +7,11 @@ from dataclasses import replace
 from game_operator.certify.engine.endings import Found, NotTried
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.scenarios.batches import answers, batch
-from game_operator.certify.scenarios.malformed import lacking
+from game_operator.certify.scenarios.malformed import Body, lacking, without_field
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall
 from game_operator.protocol.canonical import encode_json
 from game_operator.provider.bets import Bet
-from game_operator.provider.bodies import Body, without_field
 from game_operator.provider.requests import Heard, Manner, Request
 
 _RETENTION_DAYS = 90

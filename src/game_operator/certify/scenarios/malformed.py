@@ -1,16 +1,40 @@
 """Genuine calls, spoilt: bodies that are signed as ever and that no service should send (docs/decisions/0010)."""
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from game_operator.certify.engine.stage import Stage
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.protocol.canonical import Json, encode_json
-from game_operator.provider.bodies import Body, with_field, without_field
 from game_operator.provider.requests import Request
 
-__all__ = ["LACKS", "deep", "lacking", "of_amount", "of_bytes", "of_length", "twice", "with_raw", "with_value"]
+#: A JSON object. Any: scenarios put into it what no call has.
+Body: TypeAlias = dict[str, Any]
+
+
+def with_field(body: Body, name: str, value: object) -> Body:
+    """Return *body* with *value* under *name*, whose steps have dots between them."""
+    changed = deepcopy(body)
+    *steps, last = name.split(".")
+    holder = changed
+    for step in steps:
+        holder = holder.setdefault(step, {})
+    holder[last] = value
+    return changed
+
+
+def without_field(body: Body, name: str) -> Body:
+    """Return *body* without *name*."""
+    changed = deepcopy(body)
+    *steps, last = name.split(".")
+    holder = changed
+    for step in steps:
+        holder = holder[step]
+    del holder[last]
+    return changed
+
 
 #: Stands where JSON text is put that no encoder would write.
 _MARK: Final = "<raw>"

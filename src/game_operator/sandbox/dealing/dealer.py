@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from game_operator.models.webhooks import DepositCall, Reply, RollbackCall, WithdrawCall
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Answer, Post, Sent
 from game_operator.provider.faults import NO_FAULTS, Fault, FaultPlan
 from game_operator.sandbox.dealing.accepted_mistakes import (
@@ -69,6 +71,7 @@ class Dealer:
         faults: What is laid over the deliveries.
         retries: When an unanswered call is sent again.
         seed: What the faults are drawn by, together with a call's number.
+        profile: Names the fields of the bodies; claims that it has no words for are not played.
         batches: Whether deposits that are due together go in a batch.
         on_change: Told of a bet or claim whenever its state changed.
         listener: Told of what moves balances.
@@ -82,6 +85,7 @@ class Dealer:
         faults: FaultPlan = NO_FAULTS,
         retries: RetryPreset | None = None,
         seed: int | str = 0,
+        profile: Profile | None = None,
         batches: bool = False,
         on_change: Callable[[Dealt], object] | None = None,
         listener: Listener | None = None,
@@ -92,7 +96,8 @@ class Dealer:
         self._retries = retries or retry_preset(DEFAULT_RETRIES)
         #: What is laid over the deliveries.
         self.faults = faults
-        self._mishaps = Mishaps(faults, seed)
+        self._writer = BodyWriter(profile or Profile())
+        self._mishaps = Mishaps(faults, seed, self._writer)
         self._batches = batches
         self._on_change = on_change or (lambda _dealt: None)
         self._listener = listener
@@ -175,6 +180,8 @@ class Dealer:
         self._deal_claim(item) if isinstance(item, PlannedClaim) else self._deal_round(item)
 
     def _deal_claim(self, planned: PlannedClaim) -> None:
+        if "FREE_BET_CLAIM" not in self._writer.claim_types:
+            return
         claim = DealtClaim(planned=planned)
         self.dealt.append(claim)
         self._push(
@@ -183,7 +190,7 @@ class Dealer:
 
     def _deal_round(self, planned: PlannedRound) -> None:
         for planned_bet in planned.bets:
-            bet = DealtBet(planned=planned_bet, round=planned)
+            bet = DealtBet(planned=planned_bet, round=planned, rollback_tx_id=self._writer.profile.rollback_tx_id)
             self.dealt.append(bet)
             self._deal_bet(bet)
 
@@ -191,7 +198,7 @@ class Dealer:
         # All its calls are numbered here, in the order of the plan, whatever happens first on the wire.
         overtaken = {BetEnd.ROLLED_BACK: (Fault.EARLY_ROLLBACK,), BetEnd.CLOSED: (Fault.EARLY_DEPOSIT,)}
         possible = (*OF_ANY_CALL, Fault.OTHER_CONTENT, *overtaken.get(bet.planned.end, ()))
-        withdraw = self._mishaps.planned(bet, bet.withdraw(), possible)
+        withdraw = self._mishaps.planned(bet, bet.calls.withdraw(), possible)
         end = withdraw.then = self._end_of(bet)
         if end is not None and not {Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT}.isdisjoint(withdraw.faults):
             bet.hurried = True
@@ -204,10 +211,14 @@ class Dealer:
         if bet.planned.end is BetEnd.OPEN:
             return None
         if bet.planned.end is BetEnd.ROLLED_BACK:
-            return self._mishaps.planned(bet, bet.rollback(), OF_ANY_CALL)
-        deposit = self._mishaps.planned(bet, bet.deposit(), (*OF_ANY_CALL, Fault.OTHER_CONTENT, Fault.LATE_DEPOSIT))
-        if bet.planned.jackpot_cents:
-            deposit.then = self._mishaps.planned(bet, bet.jackpot(), (*OF_ANY_CALL, Fault.OTHER_CONTENT))
+            return self._mishaps.planned(bet, bet.calls.rollback(), OF_ANY_CALL)
+        deposit = self._mishaps.planned(
+            bet, bet.calls.deposit(bet.planned.won_cents), (*OF_ANY_CALL, Fault.OTHER_CONTENT, Fault.LATE_DEPOSIT)
+        )
+        if bet.planned.jackpot_cents and "JACKPOT" in self._writer.claim_types:
+            deposit.then = self._mishaps.planned(
+                bet, bet.calls.jackpot(bet.planned.jackpot_cents), (*OF_ANY_CALL, Fault.OTHER_CONTENT)
+            )
         return deposit
 
     def _push(self, at_millis: int, step: Step) -> None:
@@ -336,7 +347,7 @@ class Dealer:
         bet = step.dealt
         if isinstance(step.call, WithdrawCall) and isinstance(bet, DealtBet) and not bet.hurried:
             # Nobody knows whether it was placed, so it does not take part: it is cancelled.
-            self._push(self.now_millis, Step(bet, bet.rollback(), f"{step.draw}:cancelled"))
+            self._push(self.now_millis, Step(bet, bet.calls.rollback(), f"{step.draw}:cancelled"))
 
     def _settled(self, step: Step, answer: Answer) -> None:
         self._ended(step, moved_cents(step, answer))

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet, MovingCall, RollbackCall, WithdrawCall
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet, MovingCall, WithdrawCall
+from game_operator.provider.bets import BetCalls
 from game_operator.provider.delivery import Sent
 from game_operator.sandbox.dealing.plan import PlannedBet, PlannedClaim, PlannedRound
 
@@ -59,6 +60,7 @@ class DealtBet(_Record):
         cancelled_unseen: Whether its rollback was answered, and the wallet had not seen the bet.
         paid: Whether a SUCCESS to its deposit was heard.
         jackpot_paid: Whether a SUCCESS to its jackpot was heard.
+        rollback_tx_id: As in the profile.
     """
 
     planned: PlannedBet
@@ -69,6 +71,7 @@ class DealtBet(_Record):
     paid: bool = False
     jackpot_paid: bool = False
     state: ServiceState = ServiceState.PLACING
+    rollback_tx_id: str = "withdraw"
 
     @property
     def key(self) -> str:
@@ -103,54 +106,17 @@ class DealtBet(_Record):
             case _:
                 return 0
 
-    def withdraw(self) -> WithdrawCall:
-        """Return the call that places it (spec §3)."""
-        return WithdrawCall(
+    @property
+    def calls(self) -> BetCalls:
+        """The calls that place, settle and cancel it."""
+        return BetCalls(
             player_id=self.player_id,
             bet_id=self.key,
-            amount_cents=self.planned.wager_cents,
-            # No round_id: deposit and rollback carry one (spec §6), and so no withdraw has the bytes of a rollback.
-            instance_id=self.round.instance_id,
-            game=self.round.game,
-        )
-
-    def deposit(self) -> DepositCall:
-        """Return the call that settles it; 0 is a loss (spec §3)."""
-        return DepositCall(
-            player_id=self.player_id,
-            bet_id=self.key,
-            amount_cents=self.planned.won_cents,
             wager_cents=self.planned.wager_cents,
-            won_cents=self.planned.won_cents,
             round_id=self.round.round_id,
             instance_id=self.round.instance_id,
             game=self.round.game,
-        )
-
-    def rollback(self) -> RollbackCall:
-        """Return the call that cancels it (spec §3)."""
-        return RollbackCall(
-            player_id=self.player_id,
-            bet_id=self.key,
-            # A rollback carries its withdraw's (docs/decisions/0010).
-            tx_id=f"withdraw:bet:{self.key}",
-            amount_cents=self.planned.wager_cents,
-            round_id=self.round.round_id,
-            instance_id=self.round.instance_id,
-            game=self.round.game,
-        )
-
-    def jackpot(self) -> DepositCall:
-        """Return the call that pays its jackpot."""
-        return DepositCall(
-            player_id=self.player_id,
-            bet_id=self.key,
-            amount_cents=self.planned.jackpot_cents,
-            action="JACKPOT",
-            jackpot_id=f"pool:{self.round.game}",
-            round_id=self.round.round_id,
-            instance_id=self.round.instance_id,
-            game=self.round.game,
+            rollback_tx_id=self.rollback_tx_id,
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from game_operator.models.webhooks import MovingCall
+from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Post
 from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.sandbox.dealing.dealt import Dealt
@@ -28,9 +29,11 @@ class Mishaps:
     Args:
         faults: What may strike, and how often.
         seed: What is drawn by, together with a call's number.
+        writer: Writes the bodies.
     """
 
-    def __init__(self, faults: FaultPlan, seed: int | str) -> None:
+    def __init__(self, faults: FaultPlan, seed: int | str, writer: BodyWriter) -> None:
+        self._writer = writer
         self._faults = faults
         self._seed = seed
         self._waiting_nth = dict(faults.nth)
@@ -90,4 +93,4 @@ class Mishaps:
         self, calls: tuple[MovingCall, ...], step: Step, *, manner: Fault | None = None, extra: Fault | None = None
     ) -> Post:
         self._serial += 1
-        return Post(calls, self._serial, max(1, step.attempts), manner, extra)
+        return Post(calls, self._serial, max(1, step.attempts), manner, extra, self._writer)

@@ -80,7 +80,7 @@ class Planner:
         )
         # Built once here, so that what cannot be sent is said before anything is.
         try:
-            DealtBet(planned=bet, round=planned).withdraw()
+            DealtBet(planned=bet, round=planned).calls.withdraw()
         except ValueError as wrong:
             raise ConfigurationError(f"This bet cannot be placed: {wrong}. Pass another.") from None
         self._open_round(planned)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 from game_operator.errors import ConfigurationError, MalformedCallError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.models.webhooks import Reply
+from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Post
 from game_operator.provider.faults import Fault, FaultSwitches
 from game_operator.provider.keys import ServiceKeys, signed_with
@@ -55,6 +57,7 @@ class House:
         clock: The service's time, in Unix milliseconds.
         seed: Decides outcomes and faults.
         default_instance_id: Where a round is played that names no instance.
+        profile: What is assumed of the wallet.
     """
 
     def __init__(
@@ -65,14 +68,14 @@ class House:
         *,
         seed: int,
         default_instance_id: str,
+        profile: Profile,
     ) -> None:
+        self._profile = profile
         self.world = world
         self.faults = FaultSwitches()
         self.live = LiveLog()
         self.balances = BalanceBoard()
         self._retries = DEFAULT_RETRIES
-        #: Whether deposits that are due together go in a batch.
-        self.batches = False
         self._make_keys = keys
         self._keys: ServiceKeys | None = None
         self._clock = clock
@@ -114,6 +117,11 @@ class House:
         """
         retries = retry_preset(self.retries)
         if isinstance(item, PlannedClaim):
+            if "FREE_BET_CLAIM" not in BodyWriter(self._profile).claim_types:
+                raise ConfigurationError(
+                    "The profile has no claims of free bets. Add FREE_BET_CLAIM to claim_types, and a name for "
+                    "action.deposit."
+                )
             self._begin_claim(item)
         return Dealer(
             (item,),
@@ -121,7 +129,8 @@ class House:
             retries=retries,
             # Each has a plan of its own, which begins with the call number 1.
             seed=f"{self._seed}:{item.round_id}",
-            batches=self.batches,
+            profile=self._profile,
+            batches=self._profile.deposit_batch,
             on_change=self._record,
             listener=_Ear(self.balances, self._clock),
             most_attempts=_MOST_ATTEMPTS,

@@ -167,6 +167,7 @@ class Storm:
             faults=FaultPlan.parse(head.faults),
             retries=retry_preset(head.retries),
             seed=head.seed,
+            profile=self._profile,
             batches=head.batches,
             listener=watch,
             most_attempts=_MOST_ATTEMPTS,
