@@ -17,7 +17,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import DepositCall, WebhookCall, WithdrawCall
-from game_operator.protocol.webhook import encode_call, read_reply
+from game_operator.protocol.webhook import encode_call
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import HttpReply, RsaSignature, WebhookReceiver, asgi_app
 from tests.support.documents import ROOT
 from tests.support.webhooks import signed

@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     )
     from game_operator.money import Cents
     from game_operator.profile import Profile
-    from game_operator.protocol.retry import RetryPolicy
-    from game_operator.signers.api import AsyncSigner, Signer
+    from game_operator.protocol.exchange import RetryPolicy
+    from game_operator.signers.keys import AsyncSigner, Signer
     from game_operator.tokens import SessionClaims, SessionTokenBuilder, launch_url
     from game_operator.transport.settings import ReadLimits
 
@@ -154,8 +154,8 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ),
             ".money": "Cents",
             ".profile": "Profile",
-            ".protocol.retry": "RetryPolicy",
-            ".signers.api": "AsyncSigner Signer",
+            ".protocol.exchange": "RetryPolicy",
+            ".signers.keys": "AsyncSigner Signer",
             ".tokens": "SessionClaims SessionTokenBuilder launch_url",
             ".transport.settings": "ReadLimits",
         },

@@ -19,7 +19,7 @@ from anyio import to_thread
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.errors import ConfigurationError, SessionTokenError
-from game_operator.protocol.canonical import Json
+from game_operator.protocol.exact_json import Json
 from game_operator.protocol.http import is_loopback
 from game_operator.protocol.session_token import (
     ALGORITHM,
@@ -31,12 +31,13 @@ from game_operator.protocol.session_token import (
     read_claims,
     signing_input,
 )
-from game_operator.signers.api import AsyncSigner, Signer
 from game_operator.signers.environment import environment_settings, operator_id_problem
 from game_operator.signers.keys import (
+    AsyncSigner,
     KeySource,
     LocalSigner,
     PublicKeySource,
+    Signer,
     checked_signature,
     is_async,
     load_public_key,

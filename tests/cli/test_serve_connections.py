@@ -22,7 +22,7 @@ from game_operator import WebhookCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles, write_pair
 from game_operator.cli.serving.http_connections import Connections, LimitedProtocol, most_connections
 from game_operator.ledger import SqlLedger
-from game_operator.protocol.webhook import read_reply
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
 from game_operator.webhooks import Reply, RsaSignature, WebhookReceiver, asgi_app, success
 from tests.cli.support import COMMAND, Run, clean_environment, stopped

@@ -27,7 +27,7 @@ from game_operator.models import (
     RoundFound,
     RoundLookup,
 )
-from game_operator.models._base import WireFormatError, decode
+from game_operator.models.wire import WireFormatError, decode
 from tests.support.wire import (
     JSON_VALUES,
     NUMBER_TEXT,

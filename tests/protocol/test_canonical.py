@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, strategies
 
 from game_operator.codes import GrantErrorCode
-from game_operator.protocol.canonical import encode_json, read_object
+from game_operator.protocol.exact_json import encode_json
+from game_operator.protocol.operations import read_object
 from tests.support.wire import TEXT, examples
 
 PAIRS = json.loads((Path(__file__).parents[1] / "vectors" / "json-stringify.json").read_text())

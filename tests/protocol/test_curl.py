@@ -6,8 +6,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from game_operator.protocol.curl import curl_line
 from game_operator.protocol.http import HeaderPairs, HttpRequest
+from game_operator.protocol.printable import curl_line
 from tests.support.shell import needs_curl, run_in_shell
 
 #: What a header may hold and no terminal may be given: all below the blank but NUL and line ends, and DEL.

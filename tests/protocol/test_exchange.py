@@ -32,6 +32,7 @@ from game_operator.protocol.exchange import (
     Answer,
     CallSettings,
     Reply,
+    RetryPolicy,
     Send,
     Sign,
     Signed,
@@ -43,7 +44,6 @@ from game_operator.protocol.exchange import (
 )
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.operations import Operation
-from game_operator.protocol.retry import RetryPolicy
 from game_operator.protocol.signing import Signature
 from tests.support.wire import bet, examples, grant_request, granted, response
 

@@ -24,9 +24,15 @@ from game_operator.errors import (
     ServiceError,
     UnexpectedResponseError,
 )
-from game_operator.protocol.failures import retry_after_seconds
 from game_operator.protocol.http import HttpResponse
-from game_operator.protocol.operations import Operation, fetch_bet, fetch_games, fetch_round_bets, grant_free_bet
+from game_operator.protocol.operations import (
+    Operation,
+    fetch_bet,
+    fetch_games,
+    fetch_round_bets,
+    grant_free_bet,
+    retry_after_seconds,
+)
 from tests.support.wire import (
     JSON_VALUES,
     JsonObject,

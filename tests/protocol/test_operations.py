@@ -15,7 +15,7 @@ from hypothesis import example, given, strategies
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import BadRequestError, FreeBetRejectedError, UnexpectedResponseError
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RoundFound, RoundNotFound
-from game_operator.protocol.canonical import encode_json
+from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.http import HttpRequest
 from game_operator.protocol.operations import (
     API_PREFIX,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies
 
 from game_operator.errors import ConfigurationError, shown
-from game_operator.protocol.retry import RetryPolicy
+from game_operator.protocol.exchange import RetryPolicy
 from tests.support.wire import examples
 
 

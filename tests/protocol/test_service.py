@@ -11,7 +11,7 @@ from hypothesis import example, given, strategies
 from pydantic import TypeAdapter
 
 from game_operator.models import BetNotFound, ClosedBet, GameInfo, OpenBet, RolledBackBet, RoundFound
-from game_operator.models._base import decode
+from game_operator.models.wire import decode
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
 from game_operator.protocol.service import (
     BetQuery,

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, strategies
 
 from game_operator import MalformedCallError
-from game_operator.protocol.strict_json import DEEPEST, LONGEST_NUMBER, Exponential, items_with_bytes, read_json
+from game_operator.protocol.exact_json import DEEPEST, LONGEST_NUMBER, Exponential, items_with_bytes, read_json
 from tests.support.wire import JSON_VALUES, NUMBER_TEXT, examples
 from tests.test_money import hostile_context
 
@@ -251,7 +251,7 @@ import sys
 sys.set_int_max_str_digits(0)
 sys.setrecursionlimit(10**6)
 from game_operator.errors import MalformedCallError
-from game_operator.protocol.strict_json import read_json
+from game_operator.protocol.exact_json import read_json
 for body in (b"1" * 1_000_000, b"[" * 1_000_000, b"[" * 60_000 + b"]" * 60_000, b'{"a":' * 200_000):
     try:
         read_json(body)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from game_operator.protocol.visible import visible
+from game_operator.protocol.printable import visible
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from game_operator import (
     WithdrawCall,
 )
 from game_operator.models.webhooks import LONGEST_ID, LONGEST_TX_ID, MAX_AMOUNT_CENTS
+from game_operator.protocol.exact_json import read_json
 from game_operator.protocol.signing import verify
 from game_operator.protocol.webhook import (
     BATCH_PATHS,
@@ -38,7 +39,6 @@ from game_operator.protocol.webhook import (
     read_batch,
     read_call,
     read_call_and_oddities,
-    read_json,
 )
 from tests.support.wire import JSON_VALUES, examples, hole, wire
 from tests.test_money import hostile_context

@@ -10,8 +10,13 @@ from hypothesis import given, strategies
 
 from game_operator import Cents, MalformedCallError, Profile, Reply, WebhookErrorCode
 from game_operator.models.webhooks import error, success
-from game_operator.protocol.webhook import encode_batch_reply, encode_reply, fold_code, read_reply
-from game_operator.protocol.webhook_reply import read_batch_reply
+from game_operator.protocol.webhook_reply import (
+    encode_batch_reply,
+    encode_reply,
+    fold_code,
+    read_batch_reply,
+    read_reply,
+)
 from tests.support.wire import JSON_VALUES, TEXT, examples
 from tests.test_money import hostile_context
 

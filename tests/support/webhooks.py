@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from game_operator.protocol.webhook import read_reply
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import HttpReply, Reply, WebhookCall, success
 
 __all__ = [

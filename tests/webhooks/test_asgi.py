@@ -21,7 +21,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.routing import Mount
 
 from game_operator import Profile
-from game_operator.protocol.webhook import read_reply
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import (
     IpAllowList,
     Reply,

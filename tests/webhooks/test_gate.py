@@ -10,7 +10,8 @@ import pytest
 from game_operator import Profile
 from game_operator.errors import MalformedCallError, WebhookSignatureError
 from game_operator.models.webhooks import Reply
-from game_operator.protocol.webhook import read_call, read_reply
+from game_operator.protocol.webhook import read_call
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import (
     AcceptUnsigned,
     BalanceCall,

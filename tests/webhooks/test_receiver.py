@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator import Profile
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError
-from game_operator.protocol.webhook import read_reply
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import (
     HandledCall,
     HttpReply,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator.protocol.webhook import read_reply
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import AllOf, IpAllowList, RsaSignature, WebhookReceiver, asgi_app
 from tests.support.haproxy import haproxy, needs_haproxy
 from tests.support.servers import asgi_server, reply_to, request_bytes

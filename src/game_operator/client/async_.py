@@ -20,6 +20,7 @@ from game_operator.protocol import operations
 from game_operator.protocol.exchange import (
     Answer,
     Reply,
+    RetryPolicy,
     Send,
     Sign,
     Signed,
@@ -29,10 +30,16 @@ from game_operator.protocol.exchange import (
     exchange,
 )
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
-from game_operator.protocol.retry import RetryPolicy
-from game_operator.signers.api import AsyncSigner, Signer
-from game_operator.signers.keys import KeySource, LocalSigner, is_async, load_signer
-from game_operator.signers.remembered import RememberedAsyncSignatures, RememberedSignatures
+from game_operator.signers.keys import (
+    AsyncSigner,
+    KeySource,
+    LocalSigner,
+    RememberedAsyncSignatures,
+    RememberedSignatures,
+    Signer,
+    is_async,
+    load_signer,
+)
 from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
 from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of
 

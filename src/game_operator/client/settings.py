@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from game_operator._version import __version__
 from game_operator.errors import ConfigurationError
-from game_operator.protocol.exchange import CallSettings
-from game_operator.protocol.retry import RetryPolicy
+from game_operator.protocol.exchange import CallSettings, RetryPolicy
 from game_operator.signers.environment import environment_settings, operator_id_problem
 from game_operator.transport.settings import checked_seconds
 

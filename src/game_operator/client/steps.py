@@ -9,9 +9,8 @@ from typing import Any, Final, TypeVar
 
 from game_operator.client.garbage_collection import relaxed_gc
 from game_operator.client.settings import Exchange, OnExchange, policy_of
-from game_operator.protocol.exchange import Answer, CallSettings, Reply, Send, Step
+from game_operator.protocol.exchange import Answer, CallSettings, Reply, RetryPolicy, Send, Step
 from game_operator.protocol.http import HttpResponse
-from game_operator.protocol.retry import RetryPolicy
 from game_operator.transport.settings import checked_seconds
 
 __all__ = ["JITTER", "UNSET", "Unset", "advance", "changed_settings", "not_picklable", "observe"]

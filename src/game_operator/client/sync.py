@@ -19,6 +19,7 @@ from game_operator.protocol import operations
 from game_operator.protocol.exchange import (
     Answer,
     Reply,
+    RetryPolicy,
     Send,
     Sign,
     Signed,
@@ -27,10 +28,7 @@ from game_operator.protocol.exchange import (
     exchange,
 )
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
-from game_operator.protocol.retry import RetryPolicy
-from game_operator.signers.api import Signer
-from game_operator.signers.keys import KeySource, is_async, load_signer
-from game_operator.signers.remembered import RememberedSignatures
+from game_operator.signers.keys import KeySource, RememberedSignatures, Signer, is_async, load_signer
 from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of
 from game_operator.transport.sync import SyncHttpClient, Wire
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Final
 
 from game_operator.money import amount_from_cents
-from game_operator.protocol.visible import visible
+from game_operator.protocol.printable import visible
 
 __all__ = ["amount", "clock_time", "day_and_time", "iso_time", "latency", "money", "visible"]
 

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING
 from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from game_operator.models.bets import Bet, BetLookup, BetNotFound, ClosedBet, OpenBet, RolledBackBet
+    from game_operator.models.bets import (
+        Bet,
+        BetLookup,
+        BetNotFound,
+        ClosedBet,
+        OpenBet,
+        RolledBackBet,
+        RoundFound,
+        RoundLookup,
+        RoundNotFound,
+    )
     from game_operator.models.free_bets import GrantAccepted, GrantRefused, GrantRequest
     from game_operator.models.games import BetConfig, GameInfo, GameInstance
-    from game_operator.models.rounds import RoundFound, RoundLookup, RoundNotFound
     from game_operator.models.webhooks import (
         BalanceCall,
         DepositCall,
@@ -54,10 +63,9 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            ".bets": "Bet BetLookup BetNotFound ClosedBet OpenBet RolledBackBet",
+            ".bets": ("Bet BetLookup BetNotFound ClosedBet OpenBet RolledBackBet RoundFound RoundLookup RoundNotFound"),
             ".free_bets": "GrantAccepted GrantRefused GrantRequest",
             ".games": "BetConfig GameInfo GameInstance",
-            ".rounds": "RoundFound RoundLookup RoundNotFound",
             ".webhooks": "BalanceCall DepositCall FreeBet MovingCall Reply RollbackCall WebhookCall WithdrawCall",
         },
     )

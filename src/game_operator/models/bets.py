@@ -1,15 +1,13 @@
-"""A bet in each of its states, as a union tagged by ``status`` (spec §2.4)."""
+"""Bets in each of their states, and rounds of bets, as unions tagged by ``status`` (spec §2.4, §2.8)."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
-from game_operator.models._base import CentsField, MillisField, Text, WireModel
+from game_operator.models.wire import CentsField, MillisField, Text, WholeNumber, WireModel
 from game_operator.money import amount_from_cents
-
-__all__ = ["Bet", "BetLookup", "BetNotFound", "ClosedBet", "OpenBet", "RolledBackBet"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -71,3 +69,32 @@ class BetNotFound(WireModel, frozen=True):
 Bet = Annotated[OpenBet | ClosedBet | RolledBackBet, Field(discriminator="status")]
 #: What a bet look-up answers.
 BetLookup = Annotated[OpenBet | ClosedBet | RolledBackBet | BetNotFound, Field(discriminator="status")]
+
+_LARGEST_ROUND_NO = 2**63 - 1
+
+
+class RoundFound(WireModel, frozen=True):
+    """
+    A round with all its bets, which may be none (spec §2.8).
+
+    ``round_no`` is the number shown to the player.
+    """
+
+    nested: ClassVar[str] = "bets"
+
+    status: Literal["OK"] = "OK"
+    round_id: Text
+    round_no: Annotated[int, WholeNumber(-_LARGEST_ROUND_NO - 1, _LARGEST_ROUND_NO)]
+    instance_id: Text
+    game: Text
+    bets: Annotated[tuple[Bet, ...], FailFast()]
+
+
+class RoundNotFound(WireModel, frozen=True):
+    """No such round, another instance's, or older than 90 days (spec §2.8, §4.2)."""
+
+    status: Literal["NOT_FOUND"] = "NOT_FOUND"
+
+
+#: What a round look-up answers with HTTP 200.
+RoundLookup = Annotated[RoundFound | RoundNotFound, Field(discriminator="status")]

@@ -6,9 +6,7 @@ from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from game_operator.codes import GrantErrorCode
-from game_operator.models._base import MAX_WHOLE, Text, WholeNumber, WireModel
-
-__all__ = ["GrantAccepted", "GrantRefused", "GrantRequest", "refusal_of"]
+from game_operator.models.wire import MAX_WHOLE, Text, WholeNumber, WireModel
 
 MAX_COUNT = 50
 MAX_WAGER_AMOUNT_CENTS = 1_000_000

@@ -5,9 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import FailFast, Field
 
 from game_operator.codes import GameStatus, Genre
-from game_operator.models._base import Amount, Flag, Text, WireModel
-
-__all__ = ["BetConfig", "GameInfo", "GameInstance"]
+from game_operator.models.wire import Amount, Flag, Text, WireModel
 
 
 class BetConfig(WireModel, frozen=True):

@@ -18,23 +18,6 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import shown
 from game_operator.money import Cents, amount_from_cents, cents_rounded_down
 
-__all__ = [
-    "LONGEST_ID",
-    "LONGEST_TX_ID",
-    "MAX_AMOUNT_CENTS",
-    "BalanceCall",
-    "DepositCall",
-    "FreeBet",
-    "MovingCall",
-    "Reply",
-    "RollbackCall",
-    "WebhookCall",
-    "WithdrawCall",
-    "error",
-    "problem_of_id",
-    "success",
-]
-
 #: Ten trillion currency units, the most that a call may move.
 MAX_AMOUNT_CENTS: Final = 10**15
 #: How many code points player_id and bet_id may have; a derived tx_id has a prefix beside them.

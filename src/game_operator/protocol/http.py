@@ -1,11 +1,74 @@
-"""HTTP requests and responses as plain values of no library."""
+"""
+HTTP requests and responses as plain values of no library; and signatures that the other side echoes, cut out of them.
 
+A debugging service may echo our headers: in the other alphabet of Base64, escaped for JSON, for an address or for HTML,
+broken into lines, or cut off. Whoever reads such an echo in a log could replay the call.
+"""
+
+import re
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
+from typing import Final
 
-from game_operator.protocol.echoes import REMOVED, without_echoes
+REMOVED: Final = b"[signature removed]"
 
-__all__ = ["HeaderPairs", "HttpRequest", "HttpResponse", "is_loopback"]
+#: A piece of a signature this long is looked for: shorter ones are of no use to anybody.
+_PIECE: Final = 16
+_ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
+_BETWEEN: Final = b' \t\r\n=,"'
+_ESCAPE: Final = re.compile(
+    rb"\\+(?:u00([0-9A-Fa-f]{2})|x([0-9A-Fa-f]{2})|[rnt])|%(?:25)*([0-9A-Fa-f]{2})|&#x0*([0-9A-Fa-f]{2});|&#0*([0-9]{2,3});"
+)
+_MARKS: Final = re.compile(rb"\[signature removed\](?:[\s=]*\[signature removed\])+")
+
+
+def without_echoes(data: bytes, secret: bytes) -> bytes:
+    """Return *data* with every piece of *secret*, in URL-safe Base64, cut out, in whatever form it stands there."""
+    if not secret:
+        return data
+    data = data.replace(secret, REMOVED)
+    pieces = [secret[start : start + _PIECE] for start in range(0, max(1, len(secret) - _PIECE + 1), _PIECE)]
+    plain = _plain(data)
+    found = [piece for piece in pieces if piece in plain]
+    if not found:
+        return data
+    for pattern in map(_any_form, found):
+        data = pattern.sub(REMOVED, data)
+    return _MARKS.sub(REMOVED, data)
+
+
+def _plain(data: bytes) -> bytes:
+    """Return *data* in the alphabet of a signature, without escapes and white space."""
+    if b"\\" in data or b"%" in data or b"&" in data:
+        data = _ESCAPE.sub(_unescaped, data).replace(b"\\", b"")
+    return data.translate(_ALPHABET, _BETWEEN)
+
+
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    for digits, base in zip(escape.groups(), (16, 16, 16, 16, 10), strict=True):
+        if digits is not None:
+            code = int(digits, base)
+            return bytes([code]) if code < 128 else b"?"
+    return b""
+
+
+def _any_form(piece: bytes) -> re.Pattern[bytes]:
+    between = rb"(?:[\s=,\"]|\\+[rnt]|\\+u00(?:0[9aAdD]|20|3[dD])|%(?:25)*(?:0[9aAdD]|20|3[dD]))*"
+    return re.compile(between.join(_letter(bytes([code])) for code in piece))
+
+
+def _letter(letter: bytes) -> bytes:
+    forms = {b"-": b"-+", b"_": b"_/"}.get(letter, letter)
+    ways: list[bytes] = []
+    for code in forms:
+        ways += [rb"\\*" + re.escape(bytes([code])), rb"\\+(?:u00|x)%s" % _hex(code), rb"%%(?:25)*%s" % _hex(code)]
+        ways += [rb"&#x0*%s;" % _hex(code), rb"&#0*%d;" % code]
+    return b"(?:" + b"|".join(ways) + b")"
+
+
+def _hex(code: int) -> bytes:
+    return b"(?i:%02x)" % code
+
 
 #: Header fields in order, as bytes; a name may repeat.
 HeaderPairs = tuple[tuple[bytes, bytes], ...]

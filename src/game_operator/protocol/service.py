@@ -15,26 +15,12 @@ from pydantic import TypeAdapter
 
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.models import GameInfo, GrantAccepted, GrantRequest
-from game_operator.models._base import MAX_WHOLE, Text, WholeNumber, WireFormatError, WireModel, decode
 from game_operator.models.free_bets import refusal_of
-from game_operator.protocol.canonical import Json, encode_json
+from game_operator.models.wire import MAX_WHOLE, Text, WholeNumber, WireFormatError, WireModel, decode
+from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.operations import API_PREFIX, INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
 from game_operator.protocol.signing import verify
-
-__all__ = [
-    "BetQuery",
-    "Call",
-    "GamesQuery",
-    "GrantCommand",
-    "OperatorAccount",
-    "RoundQuery",
-    "World",
-    "answer",
-    "recognise",
-    "signature_verdict",
-    "signed_bytes",
-]
 
 AUTHENTICATION_FAILED = "Authentication failed"
 OPERATOR_INACTIVE = "Operator account is inactive"

@@ -15,18 +15,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from game_operator.errors import SessionTokenError, shown
 from game_operator.money import json_number
-from game_operator.protocol.canonical import Json, encode_json
-
-__all__ = [
-    "ALGORITHM",
-    "LONGEST_LIFETIME_SECONDS",
-    "RESERVED_CLAIMS",
-    "SessionClaims",
-    "assembled",
-    "payload_of",
-    "read_claims",
-    "signing_input",
-]
+from game_operator.protocol.exact_json import Json, encode_json
 
 ALGORITHM: Final = "RS256"
 LONGEST_LIFETIME_SECONDS: Final = 3 * 60 * 60

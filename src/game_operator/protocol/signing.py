@@ -13,8 +13,6 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
-__all__ = ["MIN_KEY_BITS", "Signature", "sign", "verify"]
-
 #: Shorter keys are refused (assumed: the specification names no size).
 MIN_KEY_BITS: Final = 2048
 

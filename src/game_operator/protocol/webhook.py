@@ -25,8 +25,7 @@ from game_operator.models.webhooks import (
     problem_of_id,
 )
 from game_operator.profile import Path, Profile
-from game_operator.protocol.canonical import Json, encode_json
-from game_operator.protocol.strict_json import items_with_bytes, read_json
+from game_operator.protocol.exact_json import Json, encode_json, items_with_bytes, read_json
 from game_operator.protocol.webhook_reply import encode_batch_reply, encode_reply, fold_code, read_reply
 
 __all__ = [

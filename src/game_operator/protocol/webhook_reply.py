@@ -14,10 +14,7 @@ from game_operator.errors import MalformedCallError, shown
 from game_operator.models.webhooks import Reply
 from game_operator.money import Cents, cents_from_amount, json_cents
 from game_operator.profile import Profile
-from game_operator.protocol.canonical import encode_json
-from game_operator.protocol.strict_json import read_json
-
-__all__ = ["encode_batch_reply", "encode_reply", "fold_code", "read_batch_reply", "read_reply"]
+from game_operator.protocol.exact_json import encode_json, read_json
 
 #: What each code becomes for a service that knows five of them and SYSTEM_ERROR (docs/decisions/0013). What is not
 #: here becomes INVALID_REQUEST: an operator's own codes too, which refuse withdraws alone.

@@ -5,7 +5,7 @@ from typing import Final
 
 from game_operator.money import amount_from_cents
 from game_operator.protocol.http import HeaderPairs
-from game_operator.protocol.visible import visible
+from game_operator.protocol.printable import visible
 
 __all__ = ["body", "clean", "day_and_time", "duration", "headers", "iso_time", "money"]
 

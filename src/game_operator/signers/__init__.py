@@ -3,9 +3,16 @@
 from typing import TYPE_CHECKING
 
 from game_operator._lazy import lazy_names
-from game_operator.signers.api import AsyncSigner, Signer
-from game_operator.signers.keys import KeySource, LocalSigner, load_signer, public_key_of
-from game_operator.signers.remembered import RememberedAsyncSignatures, RememberedSignatures
+from game_operator.signers.keys import (
+    AsyncSigner,
+    KeySource,
+    LocalSigner,
+    RememberedAsyncSignatures,
+    RememberedSignatures,
+    Signer,
+    load_signer,
+    public_key_of,
+)
 
 if TYPE_CHECKING:
     from game_operator.signers.aws import AwsKmsSigner as AwsKmsSigner

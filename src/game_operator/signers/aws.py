@@ -17,8 +17,6 @@ from game_operator.errors import ConfigurationError, GameOperatorError, RequestN
 from game_operator.protocol.signing import MIN_KEY_BITS
 from game_operator.signers.keys import checked_signature
 
-__all__ = ["AwsKmsSigner"]
-
 _ALGORITHM: Final = "RSASSA_PKCS1_V1_5_SHA_256"
 _LONGEST_RAW_MESSAGE: Final = 4096
 

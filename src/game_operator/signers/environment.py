@@ -8,8 +8,6 @@ from typing import Any
 
 from game_operator.errors import ConfigurationError, shown
 
-__all__ = ["environment_settings", "operator_id_problem"]
-
 _OPERATOR_ID = re.compile(r"[\x21-\x39\x3b-\x7e](?:[\x20-\x39\x3b-\x7e]*[\x21-\x39\x3b-\x7e])?\Z")
 _LONGEST_OPERATOR_ID = 1000
 _VARIABLES = {

@@ -1,16 +1,18 @@
 """
-From a PEM, a file, the environment or a key object to a signer that holds the key, loaded and checked once.
+Signers: what one has to do, one that holds a key of this process, and one that remembers signatures (spec §5).
 
-Whatever could not be loaded is reported without it: the functions below that see a PEM or a passphrase *return* their
-errors, and those that raise them have let go of both. An error tracker shows the locals of every frame it passes.
+A key comes from a PEM, a file or a key object, and is loaded and checked once. An error about a key does not hold it:
+the functions below that see a PEM or a passphrase *return* their errors, and those that raise have let go of both. An
+error tracker shows the locals of every frame that an error passes.
 """
 
 import functools
 import inspect
 import re
 from base64 import b64decode
+from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -22,19 +24,30 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from game_operator.errors import SigningKeyError, shown
-from game_operator.protocol.signing import MIN_KEY_BITS, sign
-from game_operator.signers.api import AsyncSigner, Signer
+from game_operator.protocol.signing import MIN_KEY_BITS, Signature, sign
 
-__all__ = [
-    "KeySource",
-    "LocalSigner",
-    "PublicKeySource",
-    "checked_signature",
-    "is_async",
-    "load_public_key",
-    "load_signer",
-    "public_key_of",
-]
+
+@runtime_checkable
+class Signer(Protocol):
+    """
+    Signs with the operator's RSA private key, wherever that is kept.
+
+    It may also have a method ``public_key_pem() -> bytes``, which spares ``SessionTokenBuilder`` its ``public_key``.
+    """
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the raw RSA-SHA256 signature, PKCS#1 v1.5, of *message* (spec §5)."""
+        ...
+
+
+@runtime_checkable
+class AsyncSigner(Protocol):
+    """The same as ``Signer``, awaited."""
+
+    async def sign(self, message: bytes) -> bytes:
+        """Return the raw RSA-SHA256 signature, PKCS#1 v1.5, of *message* (spec §5)."""
+        ...
+
 
 #: What stands for a private key in this package: a path, PEM text or bytes, a key object, or a signer.
 KeySource: TypeAlias = Path | str | bytes | RSAPrivateKey | Signer | AsyncSigner
@@ -314,3 +327,59 @@ def _too_short(key: RSAPrivateKey | RSAPublicKey, name: str) -> SigningKeyError 
 def _kind_of(key: object) -> str:
     name = type(key).__name__.removeprefix("_")
     return name.removesuffix("PrivateKey") or name
+
+
+_REMEMBERED = 1024
+
+
+class RememberedSignatures:
+    """A ``Signer`` with a memory; safe to share between threads."""
+
+    def __init__(self, signer: Signer, forever: bytes) -> None:
+        self._signer = signer
+        self._forever = forever
+        self._first: Signature | None = None
+        self._recent = lru_cache(_REMEMBERED)(self._fresh)
+
+    def sign(self, message: bytes) -> Signature:
+        """
+        Return the X-Signature header for *message*.
+
+        Raises:
+            SigningKeyError: The signer's key is too short, or not RSA; or whatever the signer raises.
+        """
+        if message != self._forever:
+            return self._recent(message)
+        if self._first is None:
+            self._first = self._fresh(message)
+        return self._first
+
+    def _fresh(self, message: bytes) -> Signature:
+        return Signature.of(checked_signature(self._signer.sign(message)))
+
+
+class RememberedAsyncSignatures:
+    """The same as ``RememberedSignatures`` for an ``AsyncSigner``; event loops in several threads may share one."""
+
+    def __init__(self, signer: AsyncSigner, forever: bytes) -> None:
+        self._signer = signer
+        self._forever = forever
+        self._first: list[Signature] = []
+        # Each message has a slot, empty until it is signed: lru_cache cannot await, but it keeps slots well.
+        self._recent = lru_cache(_REMEMBERED)(_empty_slot)
+
+    async def sign(self, message: bytes) -> Signature:
+        """
+        Return the X-Signature header for *message*.
+
+        Raises:
+            SigningKeyError: The signer's key is too short, or not RSA; or whatever the signer raises.
+        """
+        slot = self._first if message == self._forever else self._recent(message)
+        if not slot:
+            slot.append(Signature.of(checked_signature(await self._signer.sign(message))))
+        return slot[0]
+
+
+def _empty_slot(message: bytes) -> list[Signature]:  # noqa: ARG001 - lru_cache keys on it
+    return []

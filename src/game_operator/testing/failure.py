@@ -5,7 +5,7 @@ from typing import Final
 
 from game_operator.certify import Cause, Exchange, Report, Verdict
 from game_operator.certify.report.page import headline, undone_of, urgency
-from game_operator.protocol.visible import visible
+from game_operator.protocol.printable import visible
 
 __all__ = ["ReportTold", "title_of"]
 

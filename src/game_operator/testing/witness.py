@@ -6,7 +6,7 @@ from traceback import StackSummary, TracebackException
 from typing import Final
 
 import game_operator
-from game_operator.protocol.visible import visible
+from game_operator.protocol.printable import visible
 
 __all__ = ["Witness"]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from game_operator.errors import ConfigurationError, shown
+from game_operator.protocol.exchange import LONGEST_SECONDS
 from game_operator.protocol.http import is_loopback
-from game_operator.protocol.retry import LONGEST_SECONDS
 
 __all__ = ["DEFAULT_READ_LIMITS", "ReadLimits", "base_url_of", "checked_seconds"]
 

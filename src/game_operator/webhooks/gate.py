@@ -18,16 +18,8 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, WebhookSignatureError, shown
 from game_operator.models.webhooks import DepositCall, Reply, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import (
-    BATCH_PATHS,
-    OPERATIONS,
-    BatchItem,
-    encode_batch_reply,
-    encode_reply,
-    fold_code,
-    read_batch,
-    read_call_and_oddities,
-)
+from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS, BatchItem, read_batch, read_call_and_oddities
+from game_operator.protocol.webhook_reply import encode_batch_reply, encode_reply, fold_code
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
 from game_operator.webhooks.budget import OverBudget
 from game_operator.webhooks.story import tell

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from game_operator.protocol.echoes import REMOVED, without_echoes
-from game_operator.protocol.http import HeaderPairs
+from game_operator.protocol.http import REMOVED, HeaderPairs, without_echoes
 from game_operator.provider.carriers.carrier import Carried, Parcel
 from game_operator.provider.requests import Seal
 

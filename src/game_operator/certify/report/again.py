@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from game_operator.certify.engine.signatures import LEFT_OUT, ODD
 from game_operator.certify.report.verdicts import Exchange
-from game_operator.protocol.curl import curl_line, line_with_body, quoted, quoted_text
 from game_operator.protocol.http import is_loopback
+from game_operator.protocol.printable import curl_line, line_with_body, quoted, quoted_text
 
 __all__ = ["call_of", "curl_of", "why_no_line"]
 

@@ -10,7 +10,7 @@ from game_operator.certify.scenarios.batches import answers, batch
 from game_operator.certify.scenarios.malformed import Body, lacking, without_field
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall
-from game_operator.protocol.canonical import encode_json
+from game_operator.protocol.exact_json import encode_json
 from game_operator.provider.bets import Bet
 from game_operator.provider.requests import Heard, Manner, Request
 

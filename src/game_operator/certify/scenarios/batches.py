@@ -11,7 +11,7 @@ from game_operator.certify.report.mistakes import NO_ANSWER, UNSERVED
 from game_operator.certify.report.verdicts import Weight
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import DepositCall
-from game_operator.protocol.canonical import encode_json
+from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.webhook_reply import read_batch_reply
 from game_operator.provider.requests import Heard, Request
 

@@ -13,7 +13,7 @@ from game_operator.certify.report.report import Latency
 from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, WebhookCall
-from game_operator.protocol.canonical import encode_json
+from game_operator.protocol.exact_json import encode_json
 from game_operator.provider.bets import Bet
 from game_operator.provider.requests import Heard, Request, Step
 

@@ -12,7 +12,7 @@ from game_operator.certify.scenarios.batches import BATCH_PATHS, batch, pays_not
 from game_operator.certify.scenarios.malformed import Body
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
-from game_operator.protocol.canonical import encode_json
+from game_operator.protocol.exact_json import encode_json
 from game_operator.provider.requests import UNSIGNED, Form, Heard, Request, Seal
 
 _FORGED: Final = WebhookErrorCode.INVALID_SIGNATURE

@@ -22,7 +22,7 @@ from game_operator.certify.scenarios.malformed import (
 )
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
-from game_operator.protocol.canonical import Json
+from game_operator.protocol.exact_json import Json
 from game_operator.provider.bets import Bet
 from game_operator.provider.requests import Heard, Manner, Request
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from game_operator.certify.engine.stage import Stage
 from game_operator.models.webhooks import BalanceCall, WebhookCall
-from game_operator.protocol.canonical import Json, encode_json
+from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.provider.requests import Request
 
 #: A JSON object. Any: scenarios put into it what no call has.

@@ -9,7 +9,8 @@ from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import Oddity, names_found, read_call_and_oddities, read_json
+from game_operator.protocol.exact_json import read_json
+from game_operator.protocol.webhook import Oddity, names_found, read_call_and_oddities
 
 __all__ = ["WITH_DECIMALS", "Guess", "Reading", "Understanding", "in_words", "understood"]
 

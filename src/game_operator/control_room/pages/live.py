@@ -13,7 +13,7 @@ from game_operator.control_room.refusal import NotServedError
 from game_operator.control_room.streams import EventStream, Streams, mark
 from game_operator.control_room.verdict import unreachable_wallet
 from game_operator.errors import GameOperatorError, TransportError
-from game_operator.protocol.curl import curl_line
+from game_operator.protocol.printable import curl_line
 from game_operator.sandbox.service.exchange_log import Exchange
 
 __all__ = ["PATH", "TITLE", "routes"]

@@ -14,7 +14,7 @@ from game_operator.ledger.engine.rows import CLOCK
 from game_operator.ledger.engine.schema import check_writer
 from game_operator.ledger.engine.script import Dialect, Execute, Rows, Step
 from game_operator.ledger.rules.book import Needs
-from game_operator.protocol.webhook import problem_of_id
+from game_operator.models.webhooks import problem_of_id
 
 _MOST_CHARACTERS: Final = 256
 #: Sources that this process has inserted into an SQLite file: in a transaction of the caller's, nothing shows whether

@@ -15,10 +15,10 @@ from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import LedgerError, shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms, account_of_parts
 from game_operator.ledger.rules.decide import Decision, asks_may_bet, decide, identity_of
-from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, problem_of_id
 from game_operator.money import Cents
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call, problem_of_id
+from game_operator.protocol.webhook import encode_call
 
 __all__ = ["UNKNOWN_SOURCE", "Anomaly", "Book", "Changes", "Item", "Needs", "Posting", "body_of", "posting"]
 

@@ -10,8 +10,8 @@ from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, CallRecord
 from game_operator.ledger.engine.schema import check_writer
 from game_operator.ledger.engine.script import Dialect, Execute, Step
 from game_operator.ledger.rules.book import Changes, Needs, posting
+from game_operator.models.webhooks import problem_of_id
 from game_operator.money import Cents, amount_from_cents, cents_from_amount
-from game_operator.protocol.webhook import problem_of_id
 
 __all__ = ["Adjustment", "TimeCorrection", "adjust", "adjustment", "checked_account", "correct_time", "open_account"]
 

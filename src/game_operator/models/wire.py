@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
     from pydantic.json_schema import JsonSchemaValue
 
-__all__ = [
-    "MAX_WHOLE",
-    "Amount",
-    "CentsField",
-    "DuplicateMemberError",
-    "Flag",
-    "MillisField",
-    "Text",
-    "WholeNumber",
-    "WireFormatError",
-    "WireModel",
-    "decode",
-    "once",
-]
-
 T = TypeVar("T")
 
 #: Ten trillion currency units: far above any bet, and far below where doubles lose whole numbers.

@@ -1,19 +1,56 @@
 """
-JSON as a stranger sent it, read so that two readers cannot see two things in it, in bounded time.
+JSON, exactly: one encoder for all that this package sends, and one reader for what a stranger sent.
 
-Numbers are exact, no member stands twice, nothing is deeper than 64 levels, and NaN is not JSON. Whatever the bytes
-and whatever the interpreter's settings, the time taken grows no faster than the body.
+The encoder writes what ``JSON.stringify`` would write: no spaces, members in the given order, text unescaped in UTF-8.
+A service that parses a body and writes it again before it verifies the signature then arrives at the same bytes
+(docs/decisions/0002). Decimals are written digit for digit.
+
+The reader leaves no room for two readings, in bounded time: numbers are exact, no member stands twice, nothing is
+deeper than 64 levels, and NaN is not JSON. The time taken grows no faster than the body.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from json.encoder import encode_basestring
+from typing import Any, Final, TypeAlias
 
 from game_operator.errors import MalformedCallError, shown
+from game_operator.money import json_number
 
-__all__ = ["DEEPEST", "LONGEST_NUMBER", "Exponential", "items_with_bytes", "read_json"]
+Json: TypeAlias = "str | int | Decimal | Sequence[Json] | Mapping[str, Json] | None"
+
+
+def encode_json(value: Json) -> bytes:
+    """
+    Return *value* as canonical JSON in UTF-8.
+
+    Raises:
+        UnicodeEncodeError: A string holds a lone surrogate, which UTF-8 cannot carry.
+        ValueError: A Decimal is not finite.
+        TypeError: Something is none of str, bool, int, Decimal, None, list, tuple, dict; floats are refused.
+    """
+    return _written(value).encode()
+
+
+def _written(value: Json) -> str:
+    match value:
+        case str():
+            return encode_basestring(value)
+        case bool() | None:
+            return {True: "true", False: "false", None: "null"}[value]
+        case int():
+            return str(int(value))
+        case Decimal():
+            return json_number(value)
+        case Mapping():
+            return "{" + ",".join(f"{encode_basestring(key)}:{_written(item)}" for key, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(_written, value)) + "]"
+        case _:
+            raise TypeError(f"{type(value).__name__} has no exact JSON form")
+
 
 #: How many levels of arrays and objects a body may have.
 DEEPEST: Final = 64

@@ -1,12 +1,12 @@
-"""A request as a line for the shell that sends the same bytes again."""
+"""What went over the wire, for people: bytes of any kind as text, and a request as a line for the shell."""
 
+import re
 import shlex
+import unicodedata
 from base64 import b64encode
 from typing import Final
 
 from game_operator.protocol.http import HeaderPairs
-
-__all__ = ["curl_line", "line_with_body", "quoted", "quoted_text"]
 
 #: What curl says by itself, and rightly only for the bytes it sends.
 _LEFT_TO_CURL: Final = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"})
@@ -82,3 +82,25 @@ def _is_plain(body: bytes) -> bool:
         return False
     # A text that begins with "@" would be the name of a file, and "-" the standard input.
     return text.isprintable() and not text.startswith(("@", "-")) and len(body) <= _LONGEST_ARGUMENT
+
+
+#: Unassigned, private and control characters, lone surrogates, and those that turn the direction of the text around.
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+#: What is looked at more closely: a page of megabytes is mostly ASCII.
+_DOUBTFUL: Final = re.compile(r"[^\n\t -~]")
+
+
+def visible(data: bytes) -> str:
+    r"""
+    Return *data* as text in which nothing hides.
+
+    What is not UTF-8 is shown as ``\xff``, and so is every character that would be invisible, move the cursor or turn
+    the text around. Line ends and tabs stay.
+    """
+    text = data.decode("utf-8", errors="backslashreplace").replace("\r\n", "\n")
+    return _DOUBTFUL.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    character = found[0]
+    return character.encode("unicode_escape").decode() if unicodedata.category(character) in _HIDDEN else character
