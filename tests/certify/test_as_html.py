@@ -14,8 +14,8 @@ import pytest
 from game_operator.certify import scenarios
 from game_operator.certify.report.as_html import html
 from game_operator.certify.report.latency_chart import latency_chart
-from game_operator.certify.report.page import NOTES
 from game_operator.certify.report.report import Cause, Latency, Moved, Report
+from game_operator.certify.report.summary import NOTES
 from game_operator.certify.report.verdicts import Note, Verdict, Weight
 from tests.certify.reports import (
     advised,

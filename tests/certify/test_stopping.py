@@ -13,7 +13,7 @@ from game_operator.certify.engine.endings import Allowance, Found, Stopped
 from game_operator.certify.report.as_html import html
 from game_operator.certify.report.as_json import document
 from game_operator.certify.report.as_junit import junit
-from game_operator.certify.report.page import headline, is_fine, undone_of
+from game_operator.certify.report.summary import Summary
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer
@@ -70,8 +70,8 @@ def test_what_was_not_tried_is_no_fault_of_the_wallet() -> None:
     assert report.verdict("C01").reason == "not begun: the run was stopped"
     assert [each.id for each in report.verdicts if each.is_stopped] == ["A02", "B01", "C01"]
     assert not any(each.is_undone for each in report.verdicts)
-    assert (report.was_stopped, report.passed, is_fine(report)) == (True, True, False)
-    assert headline(report) == "Stopped: nothing is wrong so far, and 3 scenarios were not tried."
+    assert (report.was_stopped, report.passed, Summary(report).is_fine) == (True, True, False)
+    assert Summary(report).headline == "Stopped: nothing is wrong so far, and 3 scenarios were not tried."
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_advice_does_not_hide_that_it_was_broken_off() -> None:
     report = stopped_at(opened(TellsSeconds), 1, ["D07"])
     assert report.verdict("D07").outcome is Outcome.SKIPPED
     assert report.was_stopped
-    assert headline(report) == "Stopped before anything was tried to its end."
+    assert Summary(report).headline == "Stopped before anything was tried to its end."
 
 
 def test_a_failure_stands_though_it_was_broken_off() -> None:
@@ -132,7 +132,7 @@ def test_a_lever_that_does_not_come_back_is_told() -> None:
     verdict = report.verdict("A09")
     assert verdict.is_stopped
     assert verdict.reason == "broken off: the run was stopped; unblock could not be done: OSError: no such table"
-    assert [each.id for each in undone_of(report)] == ["A09"]
+    assert [each.id for each in Summary(report).undone] == ["A09"]
 
 
 def test_what_was_wrong_by_then_is_told() -> None:
@@ -140,7 +140,7 @@ def test_what_was_wrong_by_then_is_told() -> None:
     report = stopped_at(opened(DebitsEachTime), 3, ["B01", "B02"])
     assert report.verdict("B01").weight is Weight.MONEY_DOUBLED
     assert report.verdict("B02").is_stopped
-    assert headline(report) == "Failed: this wallet doubles money."
+    assert Summary(report).headline == "Failed: this wallet doubles money."
     assert "Somebody stopped the run, so " in html(report)
 
 
@@ -156,8 +156,8 @@ def test_stopped_before_anything_was_tried() -> None:
         only="A",
         stopping=stopping,
     )
-    assert headline(report) == "Stopped before anything was tried to its end."
-    assert not is_fine(report)
+    assert Summary(report).headline == "Stopped before anything was tried to its end."
+    assert not Summary(report).is_fine
 
 
 def test_stopped_after_its_end_it_was_not_stopped() -> None:
@@ -172,7 +172,7 @@ def test_stopped_after_its_end_it_was_not_stopped() -> None:
         on_verdict=lambda *_: stopping.set(),
         stopping=stopping,
     )
-    assert (report.was_stopped, is_fine(report)) == (False, True)
+    assert (report.was_stopped, Summary(report).is_fine) == (False, True)
 
 
 def test_programs_are_told() -> None:

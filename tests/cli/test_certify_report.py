@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.certify.report.page import is_fine
 from game_operator.certify.report.report import Cause, Latency, Report
+from game_operator.certify.report.summary import Summary
 from game_operator.certify.report.verdicts import Note, Verdict, Weight
 from game_operator.cli.reports.certify import tell_report
 from tests.certify.reports import (
@@ -224,7 +224,7 @@ def test_the_last_call_stands_for_a_balance_that_is_wrong(told: Told) -> None:
 )
 def test_when_a_run_is_fine(verdicts: tuple[object, ...], fine: bool) -> None:
     """Something was tried, nothing failed, and what was supplied did what it should."""
-    assert is_fine(report(*verdicts)) is fine  # type: ignore[arg-type] # verdicts, which a table types as objects
+    assert Summary(report(*verdicts)).is_fine is fine  # type: ignore[arg-type] # verdicts, which a table types as objects
 
 
 def test_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:

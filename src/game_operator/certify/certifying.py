@@ -17,8 +17,7 @@ from game_operator.certify.engine.run import Purse, Run
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.preflight import check_second, check_wallet
-from game_operator.certify.report.causes import causes_of
-from game_operator.certify.report.report import Moved, Report
+from game_operator.certify.report.report import Moved, Report, causes_of
 from game_operator.certify.report.verdicts import Verdict
 from game_operator.errors import ConfigurationError, shown
 from game_operator.profile import Profile
@@ -247,7 +246,7 @@ def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
     return Report(
         url=url,
         verdicts=ordered,
-        causes=causes_of(ordered, {each.id: each for each in scenarios()}),
+        causes=causes_of(ordered, {each.id: each.explains for each in scenarios()}),
         latency=run.latency(stages.get(_LOAD, 0.0)),
         moved=tuple(
             Moved(purse.player_id, *cents) for purse, *cents in zip(commission.purses, before, after, strict=True)

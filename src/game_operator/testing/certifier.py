@@ -16,7 +16,7 @@ from game_operator.protocol.http import HttpResponse
 from game_operator.provider.carriers.in_process import Deliver, WalletInProcess, answer_of, delivery_to
 from game_operator.provider.throwaway_keys import ThrowAwayKeys
 from game_operator.signers.keys import LocalSigner, load_signer
-from game_operator.testing.failure import ReportTold, title_of
+from game_operator.testing.failure import ReportTold
 from game_operator.testing.loop import TestLoop
 from game_operator.testing.witness import Witness
 from game_operator.webhooks._paths import normal_prefix
@@ -200,11 +200,11 @@ class WalletCertifier:
                 pytest.fail(told.at_once(failing), pytrace=False)
             return
         for verdict, text in failing:
-            with self._subtests.test(title_of(verdict)):
+            with self._subtests.test(verdict.name):
                 pytest.fail(text, pytrace=False)
         for verdict in report.verdicts if check else ():
             if verdict.outcome is Outcome.PASSED or verdict.is_advice:
-                with self._subtests.test(title_of(verdict)):
+                with self._subtests.test(verdict.name):
                     pass
 
 

@@ -4,18 +4,13 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from game_operator.certify import Cause, Exchange, Report, Verdict
-from game_operator.certify.report.page import headline, undone_of, urgency
+from game_operator.certify.report.summary import Summary
 from game_operator.protocol.printable import visible
 
-__all__ = ["ReportTold", "title_of"]
+__all__ = ["ReportTold"]
 
 _LONGEST: Final = 600
 _MOST_STEPS: Final = 8
-
-
-def title_of(verdict: Verdict) -> str:
-    """Return what a subtest is called."""
-    return f"{verdict.id} {verdict.title}"
 
 
 class ReportTold:
@@ -31,6 +26,7 @@ class ReportTold:
 
     def __init__(self, report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:
         self._report = report
+        self._summary = Summary(report)
         self._seen = seen
         # What was told already, by the scenario that it was told of.
         self._told: dict[str, str] = {}
@@ -43,10 +39,10 @@ class ReportTold:
             for each in (cause.verdict, *cause.others)
             if each.failed
         ]
-        ordered += [(each, f"{title_of(each)}: could not be tried\n{each.reason}") for each in undone_of(self._report)]
+        ordered += [(each, f"{each.name}: could not be tried\n{each.reason}") for each in self._summary.undone]
         # pytest itself writes "Failed: " before it.
-        ended = headline(self._report).removeprefix("Failed: ")
-        head = "\n".join(filter(None, (ended[:1].upper() + ended[1:], urgency(self._report))))
+        ended = self._summary.headline.removeprefix("Failed: ")
+        head = "\n".join(filter(None, (ended[:1].upper() + ended[1:], self._summary.urgency)))
         return [(each, text if place else f"{head}\n\n{text}") for place, (each, text) in enumerate(ordered)]
 
     def at_once(self, failing: Sequence[tuple[Verdict, str]]) -> str:
@@ -61,13 +57,13 @@ class ReportTold:
             if verdict.id in failing:
                 continue
             if verdict.is_advice:
-                yield from (f"Advice, {title_of(verdict)}: {note.reason}" for note in verdict.notes)
+                yield from (f"Advice, {verdict.name}: {note.reason}" for note in verdict.notes)
             elif self._seen.get(verdict.id):
-                yield f"{title_of(verdict)}: {verdict.outcome}"
+                yield f"{verdict.name}: {verdict.outcome}"
             yield from self._raised(verdict)
 
     def _failure(self, verdict: Verdict, cause: Cause) -> str:
-        head = f"{title_of(verdict)} ({verdict.cost})\n{verdict.reason}"
+        head = f"{verdict.name} ({verdict.cost})\n{verdict.reason}"
         if not verdict.exchanges:  # It was not begun, so all that is to be said stands in the reason.
             return head
         return "\n\n".join([head, *_explained(verdict, cause), *_shown(verdict), *self._raised(verdict)])

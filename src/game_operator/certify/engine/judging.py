@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from game_operator.certify.engine.endings import Found, NotTried, Stopped, Undone
 from game_operator.certify.engine.record import Record
-from game_operator.certify.engine.scenario import ALL, Scenario
+from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.supplies import missing_told
-from game_operator.certify.report.mistakes import is_seen_in_the_plainest, mistake_of
+from game_operator.certify.report.mistakes import mistake_of
+from game_operator.certify.report.report import ALL
 from game_operator.certify.report.verdicts import Note, Outcome, Verdict, Weight
 
 __all__ = ["ended", "judged", "lacking", "left_undone", "not_tried", "noted"]
@@ -74,9 +75,8 @@ def _verdict(scenario: Scenario, outcome: Outcome, reason: str, record: Record |
 
 def _in_words(verdict: Verdict, scenario: Scenario) -> Verdict:
     """Return *verdict* with the words of its heaviest mistake, if that has words whatever scenario it shows in."""
-    cause = verdict.notes[0].cause
-    mistake = mistake_of(cause)
-    if mistake is None or (is_seen_in_the_plainest(cause) and ALL not in scenario.explains):
+    mistake = mistake_of(verdict.notes[0].cause)
+    if mistake is None or (mistake.only_in_the_plainest and ALL not in scenario.explains):
         return verdict
     return replace(verdict, means=mistake.means, mend=mistake.mend)
 

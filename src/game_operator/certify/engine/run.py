@@ -11,12 +11,12 @@ from game_operator.certify.engine.judging import ended, judged, lacking, left_un
 from game_operator.certify.engine.putting_back import put_back
 from game_operator.certify.engine.record import Record
 from game_operator.certify.engine.scenario import STAGES, Scenario
-from game_operator.certify.engine.signatures import signer_of, without_signatures
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.engine.supplies import Supplies, at_hand
 from game_operator.certify.engine.wallet_actions import Levers
 from game_operator.certify.report.mistakes import NO_ANSWER
 from game_operator.certify.report.report import Latency
+from game_operator.certify.report.signatures import signer_of, without_signatures
 from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, Reply

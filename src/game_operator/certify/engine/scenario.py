@@ -7,8 +7,6 @@ from typing import Final
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.report.verdicts import Weight
 
-#: Among the scenarios that one explains: all of them. Nothing can be right where this one fails.
-ALL: Final = "*"
 #: In this order.
 STAGES: Final = ("in turn", "at once", "hostile", "load")
 
@@ -28,7 +26,7 @@ class Scenario:
         play: Starts it.
         needs: What the user must supply, by the names of ``Supplies``.
         stage: When it is tried.
-        explains: Scenarios that fail by the same mistake, where this one shows it best; or ``ALL``.
+        explains: Scenarios that fail by the same mistake, where this one shows it best; or ``*`` for all.
     """
 
     id: str

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
-from game_operator.certify.engine.signatures import LEFT_OUT, ODD
+from game_operator.certify.report.signatures import LEFT_OUT, ODD
 from game_operator.certify.report.verdicts import Exchange
 from game_operator.protocol.http import is_loopback
 from game_operator.protocol.printable import curl_line, line_with_body, quoted, quoted_text

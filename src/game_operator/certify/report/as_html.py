@@ -1,13 +1,13 @@
 """
-A report as one file of HTML that needs nothing else: for people, and for whoever they send it to.
+A report as one file of HTML that needs nothing else.
 
-Whatever a wallet answered is data in it. The template escapes it, a content security policy admits no script and no
+What a wallet answered is data in it. The template escapes it, a content security policy admits no script and no
 style but the two that it names by their hashes, and the page asks nobody for anything.
 """
 
 from base64 import b64encode
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -15,25 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from game_operator.certify.report.again import call_of, curl_of, why_no_line
 from game_operator.certify.report.latency_chart import latency_chart
-from game_operator.certify.report.page import (
-    causes_that_fail,
-    grounds,
-    groups,
-    headline,
-    is_fine,
-    meaning,
-    shown_exchanges,
-    stopped_of,
-    undone_of,
-    untried,
-    urgency,
-)
-from game_operator.certify.report.report import Latency, Report
-from game_operator.certify.report.verdicts import Exchange
+from game_operator.certify.report.report import Report
+from game_operator.certify.report.summary import Summary, by_reason
+from game_operator.certify.report.verdicts import Exchange, Outcome, Verdict
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.http import HeaderPairs
 from game_operator.provider import text as words
-from game_operator.provider.histogram import MARKS_MS, above
+from game_operator.provider.histogram import MARKS_MS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -41,8 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["html"]
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
-#: Mistakes that are told at once; of more than these, most are usually one.
+#: Mistakes that are shown at once; of more than these, most are usually one.
 _MOST_CAUSES: Final = 5
+#: Of a scenario's exchanges, beside those that show what is wrong; JSON has them all.
+_SHOWN_PASSED: Final = 12
+_SHOWN_FAILED: Final = 20
 #: Of a body, of the value of a header, and of a line for the shell.
 _SHOWN_BYTES: Final = 2_000
 _SHOWN_HEADER_BYTES: Final = 500
@@ -59,44 +50,22 @@ def html(report: Report) -> str:
     """
     template = _environment().get_template("report.html")
     style, script = _part("report.css"), _part("report.js")
+    latency = report.latency if report.latency and report.latency.samples_ms else None
+    summary = Summary(report)
     page = template.render(
         report=report,
-        headline=headline(report),
-        is_fine=is_fine(report),
-        urgency=urgency(report),
-        undone=untried(undone_of(report)),
-        stopped=stopped_of(report),
-        causes=[(cause, meaning(cause, report)) for cause in causes_that_fail(report)],
+        summary=summary,
+        causes=[(cause, summary.meaning(cause)) for cause in summary.causes],
         most_causes=_MOST_CAUSES,
-        groups=groups(report),
-        untried=untried(report.skipped),
-        grounds=grounds(report),
-        latency=None if report.latency is None or not report.latency.samples_ms else _drawn(report.latency),
+        latency=latency,
+        chart=latency_chart(latency) if latency else "",
+        percents=_PERCENTS,
+        first_mark=MARKS_MS[0],
         style=style,
         script=script,
-        first_mark=MARKS_MS[0],
         policy=_policy(style, script),
     )
     return words.clean(page)
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """The latency on the page: *percentiles* in per cent and ms, *late* by each mark that any was beyond."""
-
-    measured: Latency
-    chart: str
-    percentiles: Sequence[tuple[int, float]]
-    late: Sequence[tuple[int, int]]
-
-
-def _drawn(latency: Latency) -> _Drawn:
-    return _Drawn(
-        latency,
-        latency_chart(latency),
-        [(percent, latency.percentile_ms(percent)) for percent in _PERCENTS],
-        [(mark, count) for mark in MARKS_MS if (count := above(latency.samples_ms, mark))],
-    )
 
 
 def _policy(style: str, script: str) -> str:
@@ -134,8 +103,9 @@ def _environment() -> "Environment":
         "day_and_time": words.day_and_time,
         "duration": words.duration,
         "iso_time": words.iso_time,
+        "by_reason": by_reason,
         "money": words.money,
-        "shown_exchanges": shown_exchanges,
+        "shown_exchanges": _shown_exchanges,
     }
     made.globals["sent"] = _sent
     return made
@@ -148,6 +118,30 @@ def _anchor(text: str) -> str:
 
 def _answer(exchange: Exchange) -> str:
     return _message(f"HTTP {exchange.status}", exchange.answer_headers, exchange.answer_body)
+
+
+class _Shown(NamedTuple):
+    """An exchange on the page: its place from 1, whether it decided, and what else it shows to be wrong."""
+
+    number: int
+    exchange: Exchange
+    decided: bool
+    reasons: Sequence[str]
+
+
+def _shown_exchanges(verdict: Verdict) -> list[_Shown]:
+    """Return the exchanges that are worth a place on the page: the first ones, and all that show what is wrong."""
+    reasons: defaultdict[int, list[str]] = defaultdict(list)
+    for note in verdict.notes:
+        if note.exchange is not None:
+            reasons[note.exchange].append(note.reason)
+    decisive = verdict.notes[0].exchange if verdict.notes else None
+    most = _SHOWN_FAILED if verdict.outcome is Outcome.FAILED else _SHOWN_PASSED
+    return [
+        _Shown(place + 1, exchange, place == decisive, reasons[place][place == decisive :])
+        for place, exchange in enumerate(verdict.exchanges)
+        if place < most or place in reasons
+    ]
 
 
 class _Sent(NamedTuple):

@@ -5,13 +5,12 @@ What is added later does not change ``format``; what is renamed, removed or mean
 """
 
 from base64 import b64encode
-from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from game_operator.certify.report.again import call_of, curl_of
-from game_operator.certify.report.report import Cause, Latency, Moved, Report
-from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
-from game_operator.models.webhooks import Reply
+from game_operator.certify.report.report import Cause, Latency, Report
+from game_operator.certify.report.summary import Summary
+from game_operator.certify.report.verdicts import Exchange, Outcome, Verdict, Weight
 from game_operator.protocol.http import HeaderPairs
 from game_operator.provider.histogram import MARKS_MS, above, histogram
 from game_operator.provider.text import iso_time
@@ -44,74 +43,43 @@ def document(report: Report) -> dict[str, object]:
         "seconds": round(report.seconds, 3),
         "calls": report.calls,
         "stages_seconds": {_text(name): round(seconds, 3) for name, seconds in report.stages_seconds.items()},
-        "counts": _counts(report.verdicts),
+        "counts": _counts(Summary(report)),
         "causes": [_cause(cause) for cause in report.causes],
         "verdicts": [_verdict(verdict, report.url) for verdict in report.verdicts],
         "latency": None if report.latency is None else _latency(report.latency),
-        "moved": [_moved(moved) for moved in report.moved],
+        "moved": [_picked(each, "player_id before_cents after_cents difference_cents") for each in report.moved],
     }
 
 
-def _counts(verdicts: tuple[Verdict, ...]) -> _Fields:
+def _counts(summary: Summary) -> _Fields:
+    verdicts = summary.report.verdicts
     failed = [verdict for verdict in verdicts if verdict.outcome is Outcome.FAILED]
     return {
         "outcomes": {each.value: sum(verdict.outcome is each for verdict in verdicts) for each in Outcome},
-        "failed_without_advice": sum(verdict.failed for verdict in verdicts),
-        "unjudged": sum(verdict.is_unjudged for verdict in verdicts),
-        "undone": sum(verdict.is_undone for verdict in verdicts),
+        "failed_without_advice": len(summary.report.failures),
+        "unjudged": len(summary.report.unjudged),
+        "undone": len(summary.undone),
         "failed_by_weight": {each.value: sum(verdict.weight is each for verdict in failed) for each in Weight},
     }
 
 
 def _cause(cause: Cause) -> _Fields:
     verdict = cause.verdict
-    return {
-        "id": _text(verdict.id),
-        "ids": _texts(cause.ids),
-        "title": _text(cause.title),
-        "weight": verdict.weight.value,
-        "reason": _text(verdict.reason),
-        "means": _text(cause.means),
-        "mend": _text(cause.mend),
-    }
+    return {**_picked(verdict, "id weight reason"), **_picked(cause, "ids title means mend")}
 
 
 def _verdict(verdict: Verdict, url: str) -> _Fields:
     return {
-        "id": _text(verdict.id),
-        "group": _text(verdict.group),
-        "title": _text(verdict.title),
-        "outcome": verdict.outcome.value,
-        "weight": verdict.weight.value,
-        "failed": verdict.failed,
-        "is_advice": verdict.is_advice,
-        "is_unjudged": verdict.is_unjudged,
-        "is_undone": verdict.is_undone,
-        "is_stopped": verdict.is_stopped,
-        "reason": _text(verdict.reason),
-        "means": _text(verdict.means),
-        "mend": _text(verdict.mend),
-        "rests_on": _texts(verdict.rests_on),
-        "is_assumed": verdict.is_assumed,
-        "missing": _texts(verdict.missing),
+        **_picked(verdict, "id group title outcome weight failed is_advice is_unjudged is_undone is_stopped"),
+        **_picked(verdict, "reason means mend rests_on is_assumed missing"),
         "duration_ms": round(verdict.duration_ms, 3),
-        "notes": [_note(note) for note in verdict.notes],
+        "notes": [_picked(note, "reason weight cause exchange") for note in verdict.notes],
         "decisive": verdict.notes[0].exchange if verdict.notes else None,
         "exchanges": [_exchange(exchange, url) for exchange in verdict.exchanges],
     }
 
 
-def _note(note: Note) -> _Fields:
-    return {
-        "reason": _text(note.reason),
-        "weight": note.weight.value,
-        "cause": _text(note.cause),
-        "exchange": note.exchange,
-    }
-
-
 def _exchange(exchange: Exchange, url: str) -> _Fields:
-    curl, call = curl_of(exchange, url), call_of(exchange, url)
     return {
         "title": _text(exchange.title),
         "at": iso_time(exchange.at_millis),
@@ -132,20 +100,11 @@ def _exchange(exchange: Exchange, url: str) -> _Fields:
             "body": _body(exchange.answer_body),
             "bytes": exchange.answer_bytes,
         },
-        "reply": None if exchange.reply is None else _reply(exchange.reply),
+        "reply": None if exchange.reply is None else _picked(exchange.reply, "type code balance_cents timestamp"),
         "problem": _text(exchange.problem),
         "told": _text(exchange.told),
-        "curl": None if curl is None else _text(curl),
-        "call": None if call is None else _text(call),
-    }
-
-
-def _reply(reply: Reply) -> _Fields:
-    return {
-        "type": reply.type,
-        "code": None if reply.code is None else _text(reply.code),
-        "balance_cents": reply.balance_cents,
-        "timestamp": reply.timestamp,
+        "curl": _plain(curl_of(exchange, url)),
+        "call": _plain(call_of(exchange, url)),
     }
 
 
@@ -176,17 +135,15 @@ def _latency(latency: Latency) -> _Fields:
     }
 
 
-def _moved(moved: Moved) -> _Fields:
-    return {
-        "player_id": _text(moved.player_id),
-        "before_cents": moved.before_cents,
-        "after_cents": moved.after_cents,
-        "difference_cents": moved.difference_cents,
-    }
+def _picked(value: object, names: str) -> _Fields:
+    """Return the attributes of *value* with these names, with a space between them."""
+    return {name: _plain(getattr(value, name)) for name in names.split()}
 
 
-def _texts(texts: Iterable[str]) -> list[str]:
-    return [_text(text) for text in texts]
+def _plain(value: object) -> object:
+    if isinstance(value, str):
+        return _text(value)
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _text(text: str) -> str:

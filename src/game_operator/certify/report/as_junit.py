@@ -58,9 +58,7 @@ def _suite(group: str, verdicts: Iterable[Verdict], report: Report) -> "TestSuit
 def _case(verdict: Verdict) -> "TestCase":
     from junitparser import Error, Failure, Skipped, TestCase
 
-    case = TestCase(
-        clean(f"{verdict.id} {verdict.title}"), clean(f"certify.{verdict.group}"), verdict.duration_ms / 1_000
-    )
+    case = TestCase(clean(verdict.name), clean(f"certify.{verdict.group}"), verdict.duration_ms / 1_000)
     reason = clean(verdict.reason)
     if verdict.failed:
         failure = Failure(reason, verdict.weight.value)

@@ -1,12 +1,22 @@
 """A certification as a whole: its verdicts, its figures, and what to change first."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from game_operator.certify.report.mistakes import Mistake
+from game_operator.certify.report.mistakes import SHARED, Mistake, mistake_of, slug_of
 from game_operator.certify.report.verdicts import Outcome, Verdict
+from game_operator.provider.histogram import MARKS_MS, above
 
-__all__ = ["Cause", "Latency", "Moved", "Report"]
+#: The plainest bet: nothing can be right where it fails.
+_PLAINEST: Final = "A02"
+#: The scenario about players whose money is one another's.
+_BY_TURNS: Final = "A08"
+#: Among the scenarios that one explains: all of them.
+ALL: Final = "*"
+#: What keeps so many scenarios from being judged is fixed first, whatever else is known by then.
+_MANY: Final = 5
+_NEVER: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,12 @@ class Latency:
         ordered = sorted(self.samples_ms)
         # The nearest rank: the smallest sample that has at least so many at or below it.
         return ordered[max(0, -(-int(percent * len(ordered)) // 100) - 1)]
+
+    @property
+    def late(self) -> list[tuple[int, int]]:
+        """How many answers took longer than each of ``MARKS_MS``, for those that any answer exceeded."""
+        counted = ((mark, above(self.samples_ms, mark)) for mark in MARKS_MS)
+        return [(mark, count) for mark, count in counted if count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +189,70 @@ class Report:
     def of_group(self, group: str) -> Iterator[Verdict]:
         """Yield the verdicts of the group with this letter."""
         return (verdict for verdict in self.verdicts if verdict.group == group)
+
+
+def causes_of(verdicts: Iterable[Verdict], explains: Mapping[str, Sequence[str]]) -> tuple[Cause, ...]:
+    """
+    Return the causes of all failed *verdicts*, advice too.
+
+    Verdicts whose heaviest note has the same cause are one mistake. A scenario that shows a mistake best stands for
+    those that it *explains*, by their ids.
+    """
+    left = sorted((each for each in verdicts if each.outcome is Outcome.FAILED), key=_by_weight)
+    explaining = sorted(left, key=lambda verdict: -len(_explained(verdict, left, explains)))
+    causes: list[Cause] = []
+    taken: set[str] = set()
+    for verdict in explaining:
+        if verdict.id in taken:
+            continue
+        others = tuple(each for each in _explained(verdict, left, explains) if each.id not in taken)
+        taken |= {verdict.id, *(each.id for each in others)}
+        causes.append(Cause(verdict, others, mistake_of(_slug(verdict, left))))
+    return tuple(sorted(causes, key=_urgency))
+
+
+def _explained(
+    verdict: Verdict, failed: Sequence[Verdict], explains: Mapping[str, Sequence[str]]
+) -> tuple[Verdict, ...]:
+    """Return the other failures behind which the same mistake is, none of them heavier."""
+    slug = _slug(verdict, failed)
+    named = _named(verdict, slug, explains)
+    same = (
+        each
+        for each in failed
+        if (slug and _slug(each, failed) == slug)
+        or (not _slug(each, failed) and (ALL in named or (slug in ("", SHARED) and each.id in named)))
+    )
+    return tuple(each for each in same if each is not verdict and each.weight.rank >= verdict.weight.rank)
+
+
+def _named(verdict: Verdict, slug: str, explains: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the scenarios that this one explains, where they have no mistake of their own."""
+    if slug == SHARED:
+        return (_BY_TURNS, *explains.get(_BY_TURNS, ()))
+    return tuple(explains.get(verdict.id, ()))
+
+
+def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
+    slug = slug_of(verdict.notes[0].cause) if verdict.notes else ""
+    mistake = mistake_of(slug)
+    if mistake is None or not mistake.only_in_the_plainest:
+        return slug
+    plainest = (each.notes[0].cause for each in failed if each.id == _PLAINEST and each.notes)
+    return slug if slug in map(slug_of, plainest) else ""
+
+
+def _urgency(cause: Cause) -> tuple[bool, int, bool, int, str]:
+    """Return what to mend first: what hides all else, then what costs most, the plainest bet and what shows often."""
+    hides = cause.verdict.is_unjudged and len(cause.others) >= _MANY
+    is_plainest = cause.verdict.id == _PLAINEST
+    return not hides, cause.verdict.weight.rank, not is_plainest, -len(cause.others), cause.verdict.id
+
+
+def _by_weight(verdict: Verdict) -> tuple[int, int, str]:
+    return verdict.weight.rank, _began(verdict) if verdict.is_unjudged else 0, verdict.id
+
+
+def _began(verdict: Verdict) -> int:
+    """Return when it began, in Unix milliseconds: what is blind first may have blinded what follows."""
+    return verdict.exchanges[0].at_millis if verdict.exchanges else _NEVER

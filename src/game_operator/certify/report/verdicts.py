@@ -4,11 +4,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from game_operator.certify.report.mistakes import hides_money
+from game_operator.certify.report.mistakes import mistake_of
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs
-
-__all__ = ["Exchange", "Note", "Outcome", "Verdict", "Weight"]
 
 
 class Weight(StrEnum):
@@ -165,6 +163,11 @@ class Verdict:
     is_stopped: bool = False
 
     @property
+    def name(self) -> str:
+        """Its id and title."""
+        return f"{self.id} {self.title}"
+
+    @property
     def group(self) -> str:
         """The letter of its group."""
         return self.id[0]
@@ -182,7 +185,8 @@ class Verdict:
     @property
     def is_unjudged(self) -> bool:
         """Whether it failed by something behind which nobody knows what became of the money."""
-        return self.failed and bool(self.notes) and hides_money(self.notes[0].cause)
+        mistake = mistake_of(self.notes[0].cause) if self.failed and self.notes else None
+        return mistake is not None and mistake.hides_money
 
     @property
     def cost(self) -> str:

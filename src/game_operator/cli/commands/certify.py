@@ -312,7 +312,7 @@ def _left_in(ledger: str, table_prefix: str) -> "LeftAnomalies":
 
 def _ended(report: "Report", files: "dict[str, Path]", left: "LeftAnomalies | None", *, as_json: bool) -> int:
     """Write the files, tell what came of it, and return the exit code."""
-    from game_operator.certify.report.page import is_fine
+    from game_operator.certify.report.summary import Summary
     from game_operator.cli.certifying.files import write_reports
     from game_operator.cli.reports.certify import tell_report
 
@@ -324,7 +324,7 @@ def _ended(report: "Report", files: "dict[str, Path]", left: "LeftAnomalies | No
         from game_operator.certify.report.as_json import document
 
         write_document(document(report) | resolved)
-    if not is_fine(report):
+    if not Summary(report).is_fine:
         return ExitCode.SAID_NO
     if left is not None and left.failed:
         return ExitCode.UNREACHABLE

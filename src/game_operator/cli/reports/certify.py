@@ -8,23 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from game_operator.certify.report.page import (
-    causes_that_fail,
-    groups,
-    headline,
-    is_fine,
-    meaning,
-    stopped_of,
-    undone_of,
-    untried,
-    urgency,
-)
 from game_operator.certify.report.report import Cause, Latency, Moved, Report
-from game_operator.certify.report.verdicts import Exchange, Outcome, Verdict
+from game_operator.certify.report.summary import Group, Summary, by_reason
+from game_operator.certify.report.verdicts import Exchange, Verdict
 from game_operator.cli.certifying.wording import GROUNDS_TOLD, by_options
 from game_operator.cli.output import say, show_rows
 from game_operator.cli.prose import tell
-from game_operator.provider.histogram import MARKS_MS, above
+from game_operator.provider.histogram import MARKS_MS
 from game_operator.provider.text import money
 
 __all__ = ["tell_report"]
@@ -49,32 +39,32 @@ _FILES: Final = {
 
 def tell_report(report: Report, files: Mapping[str, Path]) -> None:
     """Print *report*; *files* are those that it was written to, by their options."""
-    told = _tell_summary(report)
-    failing = causes_that_fail(report)
-    if failing:
-        _tell_first(failing, report)
-        _tell_others(failing[1:], rows=max(1, _CAUSES - max(0, told - _SUMMARY)))
-    _tell_groups(report)
-    _tell_failures(report, failing)
+    summary = Summary(report)
+    told = _tell_summary(summary)
+    if summary.causes:
+        _tell_first(summary)
+        _tell_others(summary.causes[1:], rows=max(1, _CAUSES - max(0, told - _SUMMARY)))
+    _tell_groups(summary.groups)
+    _tell_failures(report, summary.causes)
     if report.failures:
         tell(GROUNDS_TOLD, style="dim")
     _tell_advice(report.advice)
     _tell_skipped(report.skipped)
     _tell_figures(report)
-    _tell_files(files, is_fine=is_fine(report))
+    _tell_files(files, is_fine=summary.is_fine)
 
 
 # The first screen.
 
 
-def _tell_summary(report: Report) -> int:
+def _tell_summary(summary: Summary) -> int:
     """Print how it ended, in so many lines as are returned."""
-    fine = is_fine(report)
-    told = tell(_verdict_in_capitals(headline(report)), style="bold green" if fine else "bold red", most=2)
-    told += tell(f"{report.url}: {_counts(report)}; {report.calls:,} calls in {report.seconds:.1f} s.", most=2)
-    if said := urgency(report):
-        told += tell(said, most=2)
-    return told + _tell_stopped(stopped_of(report)) + _tell_undone(undone_of(report))
+    report, style = summary.report, "bold green" if summary.is_fine else "bold red"
+    told = tell(_verdict_in_capitals(summary.headline), style=style, most=2)
+    told += tell(f"{report.url}: {_counts(summary)}; {report.calls:,} calls in {report.seconds:.1f} s.", most=2)
+    if summary.urgency:
+        told += tell(summary.urgency, most=2)
+    return told + _tell_stopped(summary.stopped) + _tell_undone(summary.undone)
 
 
 def _tell_stopped(verdicts: Sequence[Verdict]) -> int:
@@ -89,7 +79,7 @@ def _tell_undone(verdicts: Sequence[Verdict]) -> int:
     """Say, in a line or two, what was supplied and did not work: nobody should take what it hides for passed."""
     if not verdicts:
         return 0
-    reason, *others = untried(verdicts)
+    reason, *others = by_reason(verdicts)
     more = f" (and {len(others)} more)" if others else ""
     told = f"What you supplied did not work, so {_ids(verdicts, _FEW)} could not be tried{more}: {reason}"
     return tell(told, style="bold red", most=2)
@@ -100,23 +90,22 @@ def _verdict_in_capitals(sentence: str) -> str:
     return f"{first.upper()}{colon}{rest}" if colon else sentence
 
 
-def _counts(report: Report) -> str:
-    number = len(report.verdicts)
-    passed = sum(verdict.outcome is Outcome.PASSED for verdict in report.verdicts)
-    counted = ((passed, "passed"), (len(report.failures), "failed"), (len(report.advice), "could be better"))
+def _counts(summary: Summary) -> str:
+    report, number = summary.report, len(summary.report.verdicts)
+    counted = ((summary.passed, "passed"), (len(report.failures), "failed"), (len(report.advice), "could be better"))
     told = [f"{count} {what}" for count, what in (*counted, (len(report.skipped), "not tried")) if count]
     return f"of {number} scenario{'' if number == 1 else 's'}, {', '.join(told)}"
 
 
-def _tell_first(causes: Sequence[Cause], report: Report) -> None:
+def _tell_first(summary: Summary) -> None:
     """Say what is at risk by the first cause, how to mend it, and by which exchange it is known."""
-    first = causes[0]
+    first = summary.causes[0]
     verdict = first.verdict
     say("")
     risk = f"Money at risk ({verdict.weight}): " if verdict.weight.is_money else ""
-    tell(f"{risk}{meaning(first, report)}", indent="  ", style="red", most=_LINES)
+    tell(f"{risk}{summary.meaning(first)}", indent="  ", style="red", most=_LINES)
     tell(f"Change first: {first.mend}", indent="  ", style="bold", most=_LINES + 1)
-    tell(f"Seen in {_named(verdict)}: {verdict.reason}", indent="  ", most=2)
+    tell(f"Seen in {verdict.name}: {verdict.reason}", indent="  ", most=2)
     _tell_exchange(verdict, most=2)
     if first.others:
         tell(f"The same mistake fails {_ids(first.others, _MANY)} too.", first="  ", indent="  ", most=1)
@@ -165,10 +154,9 @@ def _shortened(body: bytes, length: int) -> str:
 # What follows it.
 
 
-def _tell_groups(report: Report) -> None:
+def _tell_groups(groups: Iterable[Group]) -> None:
     rows = [
-        (f"{group.letter} {group.name}", group.passed, group.failed, group.advice, group.skipped)
-        for group in groups(report)
+        (f"{group.letter} {group.name}", group.passed, group.failed, group.advice, group.skipped) for group in groups
     ]
     headings = ("group", "passed", "failed", "advice", "not tried")
     say("")
@@ -192,7 +180,7 @@ def _tell_failures(report: Report, causes: Iterable[Cause]) -> None:
 
 
 def _tell_failure(verdict: Verdict, *, is_first: bool) -> None:
-    tell(f"{_named(verdict)} ({verdict.cost})", indent="  ", style="bold")
+    tell(f"{verdict.name} ({verdict.cost})", indent="  ", style="bold")
     tell(verdict.reason, first="  ", indent="  ")
     for note in verdict.notes[1:]:
         tell(f"Also: {note.reason}", first="  ", indent="  ")
@@ -210,16 +198,16 @@ def _tell_advice(verdicts: Iterable[Verdict]) -> None:
             say("")
             say("Could be better; none of it makes a wallet fail:", style="bold")
         for note in verdict.notes:
-            tell(f"{_named(verdict)}: {note.reason}", first="  ", indent="      ")
+            tell(f"{verdict.name}: {note.reason}", first="  ", indent="      ")
 
 
 def _tell_skipped(verdicts: Iterable[Verdict]) -> None:
-    by_reason = untried(verdicts)
-    if not by_reason:
+    reasons = by_reason(verdicts)
+    if not reasons:
         return
     say("")
     say("Not tried:", style="bold")
-    for reason, skipped in by_reason.items():
+    for reason, skipped in reasons.items():
         missing = skipped[0].missing
         told = by_options(missing) if missing else reason
         tell(f"{_ids(skipped, _MANY)}: {told}", first="  ", indent="      ", most=_LINES)
@@ -236,14 +224,8 @@ def _tell_figures(report: Report) -> None:
 
 def _latency(latency: Latency) -> str:
     percentiles = ", ".join(f"p{percent} {latency.percentile_ms(percent):.0f} ms" for percent in _PERCENTS)
-    late = " and ".join(f"{count} over {mark} ms" for mark, count in _late(latency)) or f"none over {MARKS_MS[0]} ms"
+    late = " and ".join(f"{count} over {mark} ms" for mark, count in latency.late) or f"none over {MARKS_MS[0]} ms"
     return f"Load: {len(latency.samples_ms):,} calls, {latency.concurrency} at once: {percentiles}; {late}."
-
-
-def _late(latency: Latency) -> list[tuple[int, int]]:
-    """Return how many answers took longer than a mark, of each mark that any did."""
-    counted = ((mark, above(latency.samples_ms, mark)) for mark in MARKS_MS)
-    return [(mark, count) for mark, count in counted if count]
 
 
 def _moved(moved: Moved) -> str:
@@ -261,10 +243,6 @@ def _tell_files(files: Mapping[str, Path], *, is_fine: bool) -> None:
         tell(_FILES[option].format(file=path))
     if "--html" not in files and not is_fine:
         tell("Pass --html report.html for a page with every exchange, each as a line that sends it again.")
-
-
-def _named(verdict: Verdict) -> str:
-    return f"{verdict.id} {verdict.title}"
 
 
 def _ids(verdicts: Iterable[Verdict], most: int | None = None) -> str:

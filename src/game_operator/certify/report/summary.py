@@ -1,0 +1,191 @@
+"""What every form of a report says first: how it ended, what to change, and what was not tried."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final
+
+from game_operator.certify.report.report import Cause, Report
+from game_operator.certify.report.verdicts import GROUPS, Outcome, Verdict, Weight
+
+#: The decision notes that scenarios rest on, by their names there, and what each is about.
+NOTES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "decision 0010": "The bodies of webhooks",
+        "decision 0011": "Who may call",
+        "decision 0012": "Replies",
+        "decision 0013": "Error codes of webhooks",
+        "decision 0014": "What a repeated, late or early call does",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of scenarios: its letter and name, its verdicts (failures first), and how many ended in which way."""
+
+    letter: str
+    name: str
+    verdicts: Sequence[Verdict]
+
+    @property
+    def failed(self) -> int:
+        """How many make the wallet fail."""
+        return sum(verdict.failed for verdict in self.verdicts)
+
+    @property
+    def advice(self) -> int:
+        """How many could be better."""
+        return sum(verdict.is_advice for verdict in self.verdicts)
+
+    @property
+    def skipped(self) -> int:
+        """How many were not tried."""
+        return sum(verdict.outcome is Outcome.SKIPPED for verdict in self.verdicts)
+
+    @property
+    def passed(self) -> int:
+        """How many passed."""
+        return sum(verdict.outcome is Outcome.PASSED for verdict in self.verdicts)
+
+    @property
+    def duration_ms(self) -> float:
+        """How long all of them took."""
+        return sum(verdict.duration_ms for verdict in self.verdicts)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The summary of *report*; terminal, HTML, JSON, JUnit and pytest render it."""
+
+    report: Report
+
+    @cached_property
+    def passed(self) -> int:
+        """How many scenarios passed."""
+        return sum(verdict.outcome is Outcome.PASSED for verdict in self.report.verdicts)
+
+    @cached_property
+    def undone(self) -> list[Verdict]:
+        """What was not tried because what was supplied for it did not work."""
+        return [verdict for verdict in self.report.skipped if verdict.is_undone]
+
+    @cached_property
+    def stopped(self) -> list[Verdict]:
+        """What was not tried, or not to its end, because somebody stopped the run."""
+        return [verdict for verdict in self.report.verdicts if verdict.is_stopped]
+
+    @cached_property
+    def is_fine(self) -> bool:
+        """Whether something was tried, nothing failed, all that was supplied worked, and nobody stopped the run."""
+        return self.report.passed and self.report.tried and not self.undone and not self.report.was_stopped
+
+    @cached_property
+    def state(self) -> str:
+        """``Passed``, ``Failed``, ``Stopped`` or ``Not finished``."""
+        if not self.report.passed:
+            return "Failed"
+        return "Passed" if self.is_fine else "Stopped" if self.report.was_stopped else "Not finished"
+
+    @cached_property
+    def causes(self) -> list[Cause]:
+        """The causes that make the wallet fail, the most urgent first."""
+        return [cause for cause in self.report.causes if cause.verdict.failed]
+
+    @cached_property
+    def headline(self) -> str:
+        """How it ended, in one sentence."""
+        report, skipped = self.report, len(self.report.skipped)
+        if not report.tried:
+            return "Stopped before anything was tried to its end." if report.was_stopped else "Nothing was tried."
+        if not report.passed:
+            return f"Failed: {self._what_failed()}."
+        if report.was_stopped:
+            return f"Stopped: nothing is wrong so far, and {_scenarios(skipped, 'was', 'were')} not tried."
+        if self.undone:
+            undone = _scenarios(len(self.undone))
+            return f"Not finished: what was supplied did not work, and {undone} could not be tried."
+        rest = f"; {_scenarios(skipped, 'was', 'were')} not tried" if skipped else ""
+        return f"Passed: no money was lost or doubled, and the contract was kept{rest}."
+
+    @cached_property
+    def urgency(self) -> str:
+        """How much money is at risk and where to begin, in a sentence or two; "" if nothing failed."""
+        if not self.causes:
+            return ""
+        at_risk = sum(cause.verdict.weight.is_money for cause in self.causes)
+        hiding = sum(cause.verdict.is_unjudged for cause in self.causes)
+        counted = (
+            (at_risk, "puts money at risk", "put money at risk"),
+            (hiding, "hides what became of it", "hide what became of it"),
+            (len(self.causes) - at_risk - hiding, "breaks the contract", "break the contract"),
+        )
+        said = [(number, one if number == 1 else many) for number, one, many in counted if number]
+        words = [f"{number} {what}" for number, what in said]
+        words[0] = f"{said[0][0]} {'mistake' if said[0][0] == 1 else 'mistakes'} {said[0][1]}"
+        parts = [f"{', '.join(words)}."]
+        if at_risk and self.report.unjudged:
+            parts.append(f"{self._unjudged()}: nobody knows what became of the money there.")
+        parts.append(f"Mend {'it' if len(self.causes) == 1 else 'the first one first'}, and run this again.")
+        return " ".join(parts)
+
+    def meaning(self, cause: Cause) -> str:
+        """Return what *cause* means, and first what is known of the money unless the cause's weight says it."""
+        if cause.verdict.weight.is_money:
+            return cause.means
+        if cause.verdict.is_unjudged:
+            return f"Nobody knows what became of the money. {cause.means}"
+        is_about_money = self.report.unjudged or self.report.money_at_risk
+        return cause.means if is_about_money else f"No money went wrong. {cause.means}"
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The groups of scenarios, by their letters."""
+        verdicts: defaultdict[str, list[Verdict]] = defaultdict(list)
+        for verdict in self.report.verdicts:
+            verdicts[verdict.group].append(verdict)
+        return [
+            Group(letter, GROUPS.get(letter, "").capitalize(), sorted(each, key=_heaviest))
+            for letter, each in sorted(verdicts.items())
+        ]
+
+    @cached_property
+    def grounds(self) -> list[tuple[str, str]]:
+        """The decision notes that scenarios rest on, by their names, with their titles."""
+        named = {each for verdict in self.report.verdicts for each in verdict.rests_on}
+        return [(name, title) for name, title in NOTES.items() if name in named]
+
+    def _what_failed(self) -> str:
+        weights = {cause.verdict.weight for cause in self.causes}
+        if weights >= {Weight.MONEY_LOST, Weight.MONEY_DOUBLED}:
+            return "this wallet loses money, and doubles money"
+        if Weight.MONEY_LOST in weights:
+            return "this wallet loses money"
+        if Weight.MONEY_DOUBLED in weights:
+            return "this wallet doubles money"
+        if self.report.unjudged:
+            return f"{self._unjudged()}, and nobody knows what became of the money"
+        return "this wallet breaks the contract with the service"
+
+    def _unjudged(self) -> str:
+        return f"{_scenarios(len(self.report.unjudged))} could not be judged"
+
+
+def by_reason(verdicts: Iterable[Verdict]) -> Mapping[str, Sequence[Verdict]]:
+    """Return *verdicts*, such as those of scenarios that were not tried, by their reasons."""
+    reasons: defaultdict[str, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        reasons[verdict.reason].append(verdict)
+    return reasons
+
+
+def _heaviest(verdict: Verdict) -> tuple[int, str]:
+    if verdict.outcome is Outcome.FAILED:
+        return verdict.weight.rank, verdict.id
+    return (4 if verdict.outcome is Outcome.SKIPPED else 5), verdict.id
+
+
+def _scenarios(number: int, one: str = "", many: str = "") -> str:
+    return (f"1 scenario {one}" if number == 1 else f"{number} scenarios {many}").rstrip()
