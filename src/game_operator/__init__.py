@@ -12,7 +12,7 @@ from game_operator._version import __version__
 
 if TYPE_CHECKING:
     from game_operator.client.async_ import AsyncOperatorClient
-    from game_operator.client.settings import Exchange
+    from game_operator.client.base import Exchange
     from game_operator.client.sync import OperatorClient
     from game_operator.codes import BetState, GameStatus, Genre, GrantErrorCode, WebhookErrorCode
     from game_operator.errors import (
@@ -144,7 +144,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         __name__,
         {
             ".client.async_": "AsyncOperatorClient",
-            ".client.settings": "Exchange",
+            ".client.base": "Exchange",
             ".client.sync": "OperatorClient",
             ".codes": "BetState GameStatus Genre GrantErrorCode WebhookErrorCode",
             ".errors": " ".join(name for name in __all__ if name.endswith("Error")),

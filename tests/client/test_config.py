@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
-from game_operator.client.steps import UNSET
+from game_operator.client.base import UNSET
 from game_operator.errors import ConfigurationError
 from game_operator.models import OpenBet
 from game_operator.transport.settings import ReadLimits

@@ -14,8 +14,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient
+from game_operator.client.base import advance
 from game_operator.client.garbage_collection import relaxed_gc
-from game_operator.client.steps import advance
 from game_operator.errors import UnexpectedResponseError
 from game_operator.protocol.exchange import Answer, Reply, Step, TransportFailed, Wait
 from game_operator.protocol.http import HttpResponse

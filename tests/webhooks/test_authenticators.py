@@ -28,7 +28,7 @@ from game_operator.webhooks import (
     RsaSignature,
     WebhookRequest,
 )
-from game_operator.webhooks._rewritten import other_forms
+from game_operator.webhooks.authenticators import other_forms
 from tests.support.webhooks import DEPOSIT, WITHDRAW, encoded, signature_of
 
 _BODY = encoded(WITHDRAW)

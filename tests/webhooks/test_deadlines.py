@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from game_operator.webhooks.budget import Budget, OverBudget
-from game_operator.webhooks.deadlines import Deadlines
+from game_operator.webhooks.budget import Budget, Deadlines, OverBudget
 
 
 class _Selector(DefaultSelector):

@@ -105,7 +105,7 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
     Raises:
         ConfigurationError: A setting is missing; the message names it.
     """
-    from game_operator.client.settings import environment_settings
+    from game_operator.signers.environment import environment_settings
 
     try:
         found = environment_settings(environ)

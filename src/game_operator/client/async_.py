@@ -7,14 +7,19 @@ from typing import Any, Self, TypeVar, cast
 
 import anyio
 
-from game_operator.client.settings import (
+from game_operator.client.base import (
     DEFAULT_POLICY,
+    JITTER,
+    UNSET,
     OnExchange,
+    Unset,
+    advance,
     call_settings,
+    changed_settings,
     checked_watcher,
-    environment_settings,
+    not_picklable,
+    observe,
 )
-from game_operator.client.steps import JITTER, UNSET, Unset, advance, changed_settings, not_picklable, observe
 from game_operator.models import GameInfo, GrantAccepted
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import (
@@ -30,6 +35,7 @@ from game_operator.protocol.exchange import (
     exchange,
 )
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
+from game_operator.signers.environment import environment_settings
 from game_operator.signers.keys import (
     AsyncSigner,
     KeySource,
@@ -42,8 +48,6 @@ from game_operator.signers.keys import (
 )
 from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
 from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of
-
-__all__ = ["AsyncOperatorClient"]
 
 T = TypeVar("T")
 

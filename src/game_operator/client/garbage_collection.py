@@ -12,8 +12,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["relaxed_gc"]
-
 _RELAXED = (100_000, 50, 1000)
 #: Python 3.12 starts with some hundred frozen objects of its own; an application that freezes has many thousands.
 _PYTHONS_OWN = 1_000

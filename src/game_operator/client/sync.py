@@ -5,14 +5,19 @@ import time
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from game_operator.client.settings import (
+from game_operator.client.base import (
     DEFAULT_POLICY,
+    JITTER,
+    UNSET,
     OnExchange,
+    Unset,
+    advance,
     call_settings,
+    changed_settings,
     checked_watcher,
-    environment_settings,
+    not_picklable,
+    observe,
 )
-from game_operator.client.steps import JITTER, UNSET, Unset, advance, changed_settings, not_picklable, observe
 from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo, GrantAccepted
 from game_operator.protocol import operations
@@ -28,11 +33,10 @@ from game_operator.protocol.exchange import (
     exchange,
 )
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
+from game_operator.signers.environment import environment_settings
 from game_operator.signers.keys import KeySource, RememberedSignatures, Signer, is_async, load_signer
 from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of
 from game_operator.transport.sync import SyncHttpClient, Wire
-
-__all__ = ["OperatorClient"]
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from game_operator.signers.keys import LocalSigner, load_signer
 from game_operator.testing.failure import ReportTold
 from game_operator.testing.loop import TestLoop
 from game_operator.testing.witness import Witness
-from game_operator.webhooks._paths import normal_prefix
 from game_operator.webhooks.authenticators import RsaSignature
+from game_operator.webhooks.gate import normal_prefix
 from game_operator.webhooks.handlers import WebhookHandler
 from game_operator.webhooks.receiver import WebhookReceiver
 

@@ -29,8 +29,6 @@ from game_operator.transport.http_library import (
 from game_operator.transport.own_connections import AsyncDirectClient
 from game_operator.transport.settings import ReadLimits
 
-__all__ = ["AsyncHttpClient", "AsyncWire"]
-
 
 class AsyncHttpClient(Protocol):
     """What this package needs of an ``httpx.AsyncClient`` or ``httpx2.AsyncClient``."""

@@ -15,9 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from game_operator.transport.deadline import DeadlineStream
-
-__all__ = ["AsyncReuseGuard", "LeftOverError", "ReuseGuard", "YourTransport", "is_reusable", "spoil"]
+from game_operator.transport.own_connections import DeadlineStream
 
 #: From the body of a response, or from a connection of the pool, to the connection that speaks HTTP/1.1.
 _INWARD: Final = ("_httpcore_stream", "_connection", "_stream")

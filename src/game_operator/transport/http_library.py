@@ -21,23 +21,7 @@ import httpx
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse, is_loopback
-from game_operator.transport.deadline import Until
-
-__all__ = [
-    "FORKED_WITH_YOUR_CLIENT",
-    "HTTPX",
-    "Handshake",
-    "HttpLibrary",
-    "Target",
-    "Trace",
-    "check_open",
-    "default_ssl_context",
-    "defect_of",
-    "from_environment",
-    "gather",
-    "library_of",
-    "open_http_client",
-]
+from game_operator.transport.own_connections import Until
 
 #: httpcore's way to be told what it does: the name of an event, and what belongs to it.
 Trace: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[None] | None]

@@ -18,8 +18,6 @@ import h11
 from game_operator.protocol.http import HeaderPairs, HttpResponse
 from game_operator.transport.http_library import defect_of
 
-__all__ = ["Roughness", "post_roughly"]
-
 
 class Roughness(StrEnum):
     """How a request travels; after the first two nobody waits for the answer."""

@@ -1,23 +1,181 @@
 """
-httpcore without httpx, for the connections that are ours.
+The connections that are ours: httpcore without httpx, and a deadline that holds for a whole attempt.
 
 Around its connections an ``httpx.Client`` keeps cookies, merges headers, follows redirects, runs hooks, writes a log,
-and builds a second request and response. Ours would need none of that, which costs more than a third of a call, its
-signature aside. These two have the interface of a client and hand each request to httpcore's pool.
+and builds a second request and response. Ours need none of that, which costs more than a third of a call, its
+signature aside. The direct clients have the interface of a client and hand each request to httpcore's pool.
+
+httpcore gives each read and each write the same number of seconds. Headers that drip in, or interim answers without
+end, make any number of reads. On a ``DeadlineStream`` the seconds carry the moment when they are over, and each read
+gets what is left.
 """
 
+import socket
 import ssl
+import threading
+import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, ClassVar, NamedTuple
 
 import httpx
 
 from game_operator.protocol.http import HeaderPairs
-from game_operator.transport.deadline import DeadlineBackend, hold_deadlines
 
-__all__ = ["AsyncDirectClient", "DirectClient", "ProxiedClient"]
+
+class Until(float):
+    """Seconds from now, as httpcore passes them on, and the *moment* on the monotonic clock when they are over."""
+
+    moment: float
+
+    @classmethod
+    def over_at(cls, moment: float) -> "Until":
+        """Return the seconds until *moment*."""
+        until = cls(moment - time.monotonic())
+        until.moment = moment
+        return until
+
+
+def _left(timeout: float | None) -> float | None:
+    """Return what is left of *timeout* now; raise TimeoutError if that is nothing."""
+    if not isinstance(timeout, Until):
+        return timeout
+    seconds = timeout.moment - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError("The attempt did not end in time")
+    return seconds
+
+
+class DeadlineStream:
+    """httpcore's *stream*, which keeps to the moment of an ``Until``; other timeouts pass as they are."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read up to *max_bytes*."""
+        received: bytes = self._stream.read(max_bytes, _left(timeout))
+        return received
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write *buffer*."""
+        self._stream.write(buffer, _left(timeout))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+    ) -> "DeadlineStream":
+        """Return the stream with TLS over it."""
+        from httpcore import ConnectTimeout
+
+        try:
+            left = _left(timeout)
+        except TimeoutError as late:
+            raise ConnectTimeout(str(late)) from None
+        return DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, left))
+
+    def get_extra_info(self, info: str) -> Any:
+        """Return what httpcore's stream knows about *info*."""
+        return self._stream.get_extra_info(info)
+
+
+class DeadlineBackend:
+    """Connects as httpcore's *backend* does, within one timeout, however many addresses a host has."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> DeadlineStream:
+        """
+        Return a connection to *host*.
+
+        Raises:
+            httpcore.ConnectError: There is none to be had.
+            httpcore.ConnectTimeout: The time is over.
+        """
+        # Here, because httpcore loads trio where that is installed.
+        from httpcore import ConnectError, ConnectTimeout
+
+        try:
+            addresses = _addresses_of(host, port, timeout)
+            for waiting in range(len(addresses), 0, -1):
+                left = _left(timeout)
+                # An address that is not answered leaves its share of the time to the others.
+                share = left if left is None else left / waiting
+                address = addresses[-waiting]
+                try:
+                    stream = self._backend.connect_tcp(address, port, share, local_address, socket_options)
+                except (ConnectError, ConnectTimeout):
+                    if waiting == 1:
+                        raise
+                else:
+                    return DeadlineStream(stream)
+        except TimeoutError as late:
+            raise ConnectTimeout(str(late)) from None
+        except OSError as failed:
+            raise ConnectError(str(failed)) from None
+        raise ConnectError(f"{host} has no address")
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> Any:
+        """Return a connection to a socket of this machine."""
+        return self._backend.connect_unix_socket(path, timeout, socket_options)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        self._backend.sleep(seconds)
+
+
+def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
+    if timeout is None or _is_address(host):
+        return [host]
+    found: list[Any] = []
+
+    def look_up() -> None:
+        try:
+            found.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except Exception as failed:  # Whatever it is, the caller raises it.
+            found.append(failed)
+
+    # A resolver that is silent blocks for half a minute, and nothing interrupts it.
+    resolving = threading.Thread(target=look_up, daemon=True, name="game-operator-resolver")
+    resolving.start()
+    resolving.join(_left(timeout))
+    if not found:
+        raise TimeoutError(f"the address of {host} was not found in time")
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found[0]))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def hold_deadlines(http_client: Any) -> None:
+    """Make the connections of *http_client*, a client or transport of ours, keep the deadline, proxies included."""
+    transports = [http_client, getattr(http_client, "_transport", None), *getattr(http_client, "_mounts", {}).values()]
+    for transport in transports:
+        pool: Any = getattr(transport, "_pool", None)
+        if hasattr(pool, "_network_backend"):
+            pool._network_backend = DeadlineBackend(pool._network_backend)
 
 
 class _Headers(NamedTuple):

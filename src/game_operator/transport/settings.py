@@ -8,8 +8,6 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import LONGEST_SECONDS
 from game_operator.protocol.http import is_loopback
 
-__all__ = ["DEFAULT_READ_LIMITS", "ReadLimits", "base_url_of", "checked_seconds"]
-
 #: A name, an IPv4 or a bracketed IPv6 address, and perhaps a port: neither empty, nor a template that nobody filled in.
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
 _AUTHORITY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?\Z")

@@ -24,8 +24,6 @@ from game_operator.transport.http_library import (
 from game_operator.transport.own_connections import DirectClient, ProxiedClient
 from game_operator.transport.settings import ReadLimits
 
-__all__ = ["SyncHttpClient", "Wire"]
-
 
 class SyncHttpClient(Protocol):
     """What this package needs of an ``httpx.Client`` or ``httpx2.Client``."""

@@ -6,14 +6,11 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from game_operator.webhooks._paths import normal_prefix, path_below
 from game_operator.webhooks.authenticators import WebhookRequest
 from game_operator.webhooks.budget import Begun
-from game_operator.webhooks.gate import headers_of
+from game_operator.webhooks.gate import HttpReply, headers_of, normal_prefix, path_below
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
-from game_operator.webhooks.receiver import HttpReply, WebhookReceiver
-
-__all__ = ["AsgiApp", "asgi_app"]
+from game_operator.webhooks.receiver import WebhookReceiver
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]

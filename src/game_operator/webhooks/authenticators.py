@@ -6,12 +6,13 @@ parsed, and raises WebhookSignatureError with a reason for the log.
 """
 
 import hmac
+import json
 import logging
 import re
 import time
 import warnings
 from binascii import a2b_base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -28,17 +29,6 @@ from game_operator.errors import ConfigurationError, WebhookSignatureError, show
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs
 from game_operator.signers.keys import load_public_key
-from game_operator.webhooks._rewritten import other_forms
-
-__all__ = [
-    "AcceptUnsigned",
-    "AllOf",
-    "Authenticator",
-    "HmacSignature",
-    "IpAllowList",
-    "RsaSignature",
-    "WebhookRequest",
-]
 
 _LOG = logging.getLogger("game_operator.webhooks")
 _PADDING = PKCS1v15()
@@ -410,3 +400,67 @@ class AcceptUnsigned:
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return, whatever the call."""
+
+
+#: A longer body is not looked into: a stranger must not make us work.
+_LONGEST_REWRITTEN = 16_384
+_DEEPEST_REWRITTEN = 8
+#: A string that does not end is taken to where it breaks off, and nothing is tried twice: else a body of many quotes
+#: and backslashes would be searched again from each of its quotes.
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
+_SPACINGS = ((",", ":"), (", ", ": "), (",", ": "))
+_INDENTS = ("  ", "    ", "\t")
+
+
+def other_forms(body: bytes) -> Iterator[bytes]:
+    """Yield *body* as common JSON writers would have written it."""
+    yield from (body.strip(), body + b"\n", body + b"\r\n", b"\xef\xbb\xbf" + body, body.removeprefix(b"\xef\xbb\xbf"))
+    for tokens in _spellings(body):
+        for text in _layouts(tokens):
+            form = text.encode("utf-8", "surrogatepass")
+            yield form
+            yield form + b"\n"
+
+
+def _spellings(body: bytes) -> Iterator[Sequence[str]]:
+    """Yield the tokens of *body* with its strings as they are, raw, escaped to ASCII, and with escaped slashes."""
+    if len(body) > _LONGEST_REWRITTEN:
+        return
+    try:
+        tokens = _TOKEN.findall(body.decode())
+        yield tokens
+        texts = {token: json.loads(token, strict=False) for token in tokens if token[0] == '"'}
+    except ValueError:  # No UTF-8, or no string that JSON knows.
+        return
+    known = [{token: token for token in texts}]
+    for ascii_only, slash in ((False, "/"), (True, "/"), (False, r"\/"), (True, r"\/")):
+        spelled = {
+            token: json.dumps(text, ensure_ascii=ascii_only).replace("/", slash) for token, text in texts.items()
+        }
+        if spelled not in known:  # As a rule nothing is there to spell differently.
+            known.append(spelled)
+            yield [spelled.get(token, token) for token in tokens]
+
+
+def _layouts(tokens: Sequence[str]) -> Iterator[str]:
+    for comma, colon in _SPACINGS:
+        spaced = {",": comma, ":": colon}
+        yield "".join([spaced.get(token, token) for token in tokens])
+    for indent in _INDENTS:
+        yield "".join(_indented(tokens, indent))
+
+
+def _indented(tokens: Sequence[str], indent: str) -> Iterator[str]:
+    depth, before = 0, ""
+    for part in tokens:
+        if part in ("}", "]"):
+            depth -= 1
+            # An empty object or array stays on its line.
+            yield "" if before in ("{", "[") else "\n" + indent * depth
+        elif before in ("{", "[", ","):
+            yield "\n" + indent * depth
+        yield ": " if part == ":" else part
+        depth += part in ("{", "[")
+        if depth > _DEEPEST_REWRITTEN:
+            return
+        before = part

@@ -10,6 +10,8 @@ import contextvars
 import logging
 import os
 import time
+from bisect import insort
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -17,10 +19,69 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from game_operator.webhooks.deadlines import Deadlines
 from game_operator.webhooks.story import tell
 
-__all__ = ["AsyncRunner", "Begun", "Budget", "OverBudget", "Runner"]
+
+class Deadline:
+    """When a task is cancelled, unless ``left`` comes first."""
+
+    __slots__ = ("_cancelling", "_task", "at", "expired", "is_over")
+
+    def __init__(self, task: "asyncio.Task[object]", at: float) -> None:
+        self._task = task
+        self._cancelling = task.cancelling()
+        self.at = at
+        self.expired = False
+        self.is_over = False
+
+    def expire(self) -> None:
+        """Cancel the task."""
+        self.expired = True
+        self._task.cancel()
+
+    def left(self) -> bool:
+        """End it; return whether our cancellation, if there was one, is the only one that the task has met."""
+        self.is_over = True
+        return self.expired and self._task.uncancel() <= self._cancelling
+
+
+class Deadlines:
+    """Those of one event loop, the next first."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._waiting: deque[Deadline] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, task: "asyncio.Task[object]", seconds: float) -> Deadline:
+        """Begin a deadline that cancels *task* in so many seconds."""
+        waiting = self._waiting
+        while waiting and waiting[0].is_over:
+            waiting.popleft()
+        deadline = Deadline(task, self.loop.time() + seconds)
+        if waiting and deadline.at < waiting[-1].at:  # Rare: almost all have the same seconds.
+            insort(waiting, deadline, key=lambda each: each.at)
+        else:
+            waiting.append(deadline)
+        if self._timer is None or deadline.at < self._timer.when():
+            self._set_timer()
+        return deadline
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_at(self._waiting[0].at, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        waiting, now = self._waiting, self.loop.time()
+        while waiting and (waiting[0].is_over or waiting[0].at <= now):
+            deadline = waiting.popleft()
+            if not deadline.is_over:
+                deadline.expire()
+        if waiting:
+            self._set_timer()
+
 
 _LOG = logging.getLogger("game_operator.webhooks")
 

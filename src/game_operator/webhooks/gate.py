@@ -24,8 +24,6 @@ from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
 from game_operator.webhooks.budget import OverBudget
 from game_operator.webhooks.story import tell
 
-__all__ = ["DepositBatch", "Gate", "HttpReply", "Instances", "Refusal", "headers_of"]
-
 _LOG = logging.getLogger("game_operator.webhooks")
 _BATCH: Final = "deposit-batch"
 
@@ -275,3 +273,24 @@ def _told(result: object) -> str:
         result.close()
         return "returned a coroutine: some decorator hides that its method is async"
     return f"returned {type(result).__name__}, not success(...) or error(...)"
+
+
+def normal_prefix(prefix: str) -> str:
+    """Return *prefix* with one slash before it and none behind; "" for none."""
+    stripped = prefix.strip("/")
+    return f"/{stripped}" if stripped else ""
+
+
+def path_below(path: str, mounted_at: str, prefix: str) -> str:
+    """
+    Return what of *path* lies below *prefix*.
+
+    Servers disagree on whether *path* begins with where the application is mounted; both are understood. What does not
+    lie below the prefix comes back as text that is no path of ours.
+    """
+    if not mounted_at and not prefix:
+        return path
+    for base in (mounted_at + prefix, prefix):
+        if path.startswith(f"{base}/"):
+            return path[len(base) :]
+    return f"{path} (outside {mounted_at + prefix})"

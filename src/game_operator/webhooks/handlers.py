@@ -5,8 +5,6 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
 
-__all__ = ["METHODS", "AsyncWebhookHandler", "KeepsAnomalies", "KindOfHandler", "WebhookHandler", "is_async"]
-
 
 @runtime_checkable
 class WebhookHandler(Protocol):

@@ -24,8 +24,6 @@ from game_operator.webhooks.gate import DepositBatch, Gate, HttpReply, Instances
 from game_operator.webhooks.handlers import METHODS, AsyncWebhookHandler, KindOfHandler, WebhookHandler
 from game_operator.webhooks.story import brief, tell
 
-__all__ = ["HandledCall", "HeadersLike", "HttpReply", "Refusal", "WebhookReceiver", "WebhookRequest"]
-
 _LOG = logging.getLogger("game_operator.webhooks")
 #: A line for each reply by which a handler refused a call, and nothing else.
 _REFUSALS = logging.getLogger("game_operator.webhooks.refusals")

@@ -5,8 +5,6 @@ import traceback
 
 from game_operator.errors import one_line
 
-__all__ = ["brief", "tell"]
-
 _LONGEST = 1_000
 
 

@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from game_operator.webhooks._paths import normal_prefix, path_below
+from game_operator.webhooks.gate import HttpReply, normal_prefix, path_below
 from game_operator.webhooks.handlers import WebhookHandler, is_async
-from game_operator.webhooks.receiver import HttpReply, WebhookReceiver
+from game_operator.webhooks.receiver import WebhookReceiver
 
 if TYPE_CHECKING:
     from wsgiref.types import InputStream, StartResponse, WSGIApplication, WSGIEnvironment
 
-__all__ = ["wsgi_app"]
 
 _PIECE: Final = 65_536
 #: How much of a body that is too long is read all the same and thrown away, as in ``asgi``.

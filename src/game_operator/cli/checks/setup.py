@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.cli.keys import fingerprint, public_path
 from game_operator.cli.options import PASSPHRASE, settings
 from game_operator.cli.wording import for_command_line, told
-from game_operator.client.settings import call_settings
+from game_operator.client.base import call_settings
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
 from game_operator.protocol.http import is_loopback

@@ -13,7 +13,7 @@ import httpx
 
 from game_operator.errors import shown
 from game_operator.protocol.http import HttpResponse
-from game_operator.webhooks._paths import normal_prefix
+from game_operator.webhooks.gate import normal_prefix
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
 
