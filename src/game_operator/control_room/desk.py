@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 
 from game_operator.control_room import words
 from game_operator.control_room.forms import TOKEN_FIELD, Form, read_form
+from game_operator.provider.latency_chart import coordinate
 
 if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox
@@ -107,4 +108,5 @@ def environment() -> Environment:
     )
     for name in words.__all__:
         made.filters[name] = getattr(words, name)
+    made.filters["n"] = coordinate
     return made

@@ -1,11 +1,11 @@
 """How many answers took how long, in buckets that widen as in 1, 2, 5, 10."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MARKS_MS", "Bucket", "above", "histogram"]
+__all__ = ["MARKS_MS", "Bucket", "above", "histogram", "percentile"]
 
 #: Within the first an answer is quick; after the second the service may have given up. Both are assumed.
 MARKS_MS: Final = (100, 500)
@@ -34,3 +34,8 @@ def histogram(samples_ms: Iterable[float]) -> tuple[Bucket, ...]:
 def above(samples_ms: Iterable[float], mark_ms: int) -> int:
     """Return how many took longer than *mark_ms*."""
     return sum(sample > mark_ms for sample in samples_ms)
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Return the smallest value of *ordered* that *percent* per cent do not exceed (nearest rank); 0.0 if empty."""
+    return ordered[max(0, -(-int(percent * len(ordered)) // 100) - 1)] if ordered else 0.0

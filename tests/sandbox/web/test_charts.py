@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from game_operator.control_room.charts import balance_chart, latency_chart, percentile
+from game_operator.control_room.pages.wallet import balance_chart, latencies_chart
+from game_operator.provider.histogram import percentile
 from game_operator.sandbox.dealing.balances import ToldBalance
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
 
@@ -169,9 +170,9 @@ def coordinates(chart: str) -> list[float]:
         pytest.param(balance_chart(told(1), player_id="p"), id="one balance"),
         pytest.param(balance_chart(told(-5, 10**15), player_id="p"), id="far apart"),
         pytest.param(balance_chart(told(10**15, (5, 10**15)), player_id="p"), id="a large difference"),
-        pytest.param(latency_chart([0.0]), id="no time at all"),
-        pytest.param(latency_chart([1e9]), id="for ever"),
-        pytest.param(latency_chart([0.001, 1e9]), id="both"),
+        pytest.param(latencies_chart([0.0]), id="no time at all"),
+        pytest.param(latencies_chart([1e9]), id="for ever"),
+        pytest.param(latencies_chart([0.001, 1e9]), id="both"),
     ],
 )
 def test_nothing_is_drawn_outside(chart: str) -> None:
@@ -184,6 +185,7 @@ def test_nothing_is_drawn_outside(chart: str) -> None:
 @pytest.mark.parametrize(
     ("latencies", "percent", "value"),
     [
+        pytest.param([], 50, 0.0, id="none"),
         pytest.param([7.0], 50, 7.0, id="one"),
         pytest.param([7.0], 99, 7.0, id="one, at the top"),
         pytest.param([1.0, 2.0], 50, 1.0, id="the lower of two"),
@@ -199,7 +201,7 @@ def test_percentiles_are_values_that_occurred(latencies: Sequence[float], percen
 
 def counts(chart: str) -> list[str]:
     """Return what the bars say."""
-    return [bar.findtext("title", "") for bar in drawn(chart, "chart-bar")]
+    return [bar.findtext("title", "") for bar in parsed(chart).iter("rect")]
 
 
 @pytest.mark.parametrize(
@@ -217,12 +219,12 @@ def counts(chart: str) -> list[str]:
 )
 def test_latencies_are_counted_in_buckets(latencies: list[float], bars: list[str]) -> None:
     """Each answer is in one bucket, whose upper limit it does not exceed."""
-    assert counts(latency_chart(latencies)) == bars
+    assert counts(latencies_chart(latencies)) == bars
 
 
 def test_three_percentiles_are_marked_and_told() -> None:
     """With their values, in the chart and in words."""
-    chart = latency_chart([*[4.0] * 90, *[40.0] * 8, 400.0, 4_000.0])
+    chart = latencies_chart([*[4.0] * 90, *[40.0] * 8, 400.0, 4_000.0])
     assert words(chart, "chart-value") == ["p50 4.00 ms", "p95 40.0 ms", "p99 400.0 ms"]
     assert parsed(chart).findtext("desc") == (
         "100 answers: 50 % within 4.00 ms, 95 % within 40.0 ms, 99 % within 400.0 ms; the slowest took 4.00 s."
@@ -231,11 +233,11 @@ def test_three_percentiles_are_marked_and_told() -> None:
 
 def test_no_answers_yet() -> None:
     """The chart says so, instead of standing empty."""
-    assert words(latency_chart([])) == ["Nothing was answered yet."]
+    assert words(latencies_chart([])) == ["Nothing was answered yet."]
     assert words(balance_chart([], player_id="p")) == ["No balance has been told yet."]
 
 
-@pytest.mark.parametrize("chart", [balance_chart(told(1, (3, 2)), player_id="p"), latency_chart([1.0, 20.0])])
+@pytest.mark.parametrize("chart", [balance_chart(told(1, (3, 2)), player_id="p"), latencies_chart([1.0, 20.0])])
 def test_colours_come_from_the_style_sheet(chart: str) -> None:
     """So they follow light and dark, and the page's policy admits the chart: no colour, no style, no script in it."""
     attributes = {name for element in parsed(chart).iter() for name in element.attrib}

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from game_operator.certify.report.again import call_of, curl_of, why_no_line
-from game_operator.certify.report.latency_chart import latency_chart
-from game_operator.certify.report.report import Report
+from game_operator.certify.report.report import Latency, Report
 from game_operator.certify.report.summary import Summary, by_reason
 from game_operator.certify.report.verdicts import Exchange, Outcome, Verdict
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.http import HeaderPairs
 from game_operator.provider import text as words
-from game_operator.provider.histogram import MARKS_MS
+from game_operator.provider.histogram import MARKS_MS, above
+from game_operator.provider.latency_chart import latency_chart
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -58,7 +58,7 @@ def html(report: Report) -> str:
         causes=[(cause, summary.meaning(cause)) for cause in summary.causes],
         most_causes=_MOST_CAUSES,
         latency=latency,
-        chart=latency_chart(latency) if latency else "",
+        chart=_chart(latency) if latency else "",
         percents=_PERCENTS,
         first_mark=MARKS_MS[0],
         style=style,
@@ -66,6 +66,12 @@ def html(report: Report) -> str:
         policy=_policy(style, script),
     )
     return words.clean(page)
+
+
+def _chart(latency: Latency) -> str:
+    late = ", ".join(f"{above(latency.samples_ms, mark):,} took longer than {mark} ms" for mark in MARKS_MS)
+    story = f"{len(latency.samples_ms):,} answers; half within {words.duration(latency.percentile_ms(50))}; {late}."
+    return latency_chart(latency.samples_ms, [(mark, f"{mark} ms") for mark in MARKS_MS], story, with_counts=True)
 
 
 def _policy(style: str, script: str) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from game_operator.certify.report.mistakes import SHARED, Mistake, mistake_of, slug_of
 from game_operator.certify.report.verdicts import Outcome, Verdict
-from game_operator.provider.histogram import MARKS_MS, above
+from game_operator.provider.histogram import MARKS_MS, above, percentile
 
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"
@@ -36,11 +36,7 @@ class Latency:
 
     def percentile_ms(self, percent: float) -> float:
         """Return the time within which *percent* of the calls were answered; 0.0 if there were none."""
-        if not self.samples_ms:
-            return 0.0
-        ordered = sorted(self.samples_ms)
-        # The nearest rank: the smallest sample that has at least so many at or below it.
-        return ordered[max(0, -(-int(percent * len(ordered)) // 100) - 1)]
+        return percentile(sorted(self.samples_ms), percent)
 
     @property
     def late(self) -> list[tuple[int, int]]:

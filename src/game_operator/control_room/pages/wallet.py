@@ -1,6 +1,8 @@
 """Wallet: what it told of balances, beside what they should be, and how long it took to answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import ceil
 from typing import Final
 
 from markupsafe import Markup
@@ -8,11 +10,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from game_operator.control_room.charts import balance_chart, latency_chart
-from game_operator.control_room.desk import Desk
+from game_operator.control_room.desk import Desk, environment
 from game_operator.control_room.streams import Streams
-
-__all__ = ["PATH", "TITLE", "routes"]
+from game_operator.control_room.words import clock_time, day_and_time, latency, money
+from game_operator.provider.histogram import percentile
+from game_operator.provider.latency_chart import coordinate, latency_chart
+from game_operator.sandbox.dealing.balances import ToldBalance
 
 PATH: Final = "/wallet"
 TITLE: Final = "Wallet"
@@ -20,6 +23,19 @@ TITLE: Final = "Wallet"
 _SEE_OTHER: Final = 303
 _SHOWN: Final = 200
 _LOOKED_THROUGH: Final = 1_000
+_PERCENTS: Final = (50, 95, 99)
+
+#: Edges of the chart of balances in units of the drawing, one of which is about a pixel.
+_FRAME: Final = {"width": 440, "height": 230, "right": 416, "top": 30, "floor": 190, "letter": 6.7}
+#: With more balances than these, only the wrong ones are marked, and of those not more than these.
+_MOST_DOTS: Final = 80
+_TICKS: Final = 5
+#: Around a balance that never changes.
+_FLAT_STEP_CENTS: Final = 100
+_DAY_MILLIS: Final = 86_400_000
+
+#: Where a value lies in the drawing.
+_Scale = Callable[[int], float]
 
 
 def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - as every page
@@ -37,7 +53,8 @@ class _Wallet:
     async def show(self, request: Request) -> Response:
         players = self._board.players()
         asked = request.query_params.get("player", players[0].player_id if players else "")
-        latencies = self._latencies()
+        exchanges = self._sandbox.live.recent(_LOOKED_THROUGH)
+        answered = [each for each in exchanges if each.direction == "webhook" and each.status is not None]
         # The charts escape what they write themselves.
         return self._desk.page(
             request,
@@ -48,14 +65,129 @@ class _Wallet:
             asked=asked,
             chosen=self._board.player(asked),
             balances=Markup(balance_chart(self._board.series(asked), player_id=asked)),  # noqa: S704
-            answers=len(latencies),
-            latencies=Markup(latency_chart(latencies)),  # noqa: S704
+            answers=len(answered),
+            latencies=Markup(latencies_chart([each.elapsed_ms for each in answered])),  # noqa: S704
         )
 
     async def accept(self, request: Request) -> Response:
         self._board.accept((await self._desk.form(request)).get("player_id", ""))
         return RedirectResponse(PATH, _SEE_OTHER)
 
-    def _latencies(self) -> list[float]:
-        exchanges = self._sandbox.live.recent(_LOOKED_THROUGH)
-        return [each.elapsed_ms for each in exchanges if each.direction == "webhook" and each.status is not None]
+
+def latencies_chart(samples_ms: Sequence[float]) -> str:
+    """Return how often the wallet took how long, with three percentiles, as an SVG element."""
+    if not samples_ms:
+        return latency_chart([], [], "Nothing was answered yet.")
+    ordered = sorted(samples_ms)
+    percentiles = [(percent, percentile(ordered, percent)) for percent in _PERCENTS]
+    said = ", ".join(f"{percent} % within {latency(value)}" for percent, value in percentiles)
+    story = f"{len(ordered)} answers: {said}; the slowest took {latency(ordered[-1])}."
+    return latency_chart(ordered, [(value, f"p{percent} {latency(value)}") for percent, value in percentiles], story)
+
+
+def balance_chart(points: Sequence[ToldBalance], *, player_id: str) -> str:
+    """
+    Return the balances told of a player beside what they should be, oldest first, as an SVG element.
+
+    Where they differ, the line is red and broken, the balance is marked with a cross, and the first and the last
+    difference are written out. Money is whole cents up to the label.
+    """
+    template = environment().get_template("balance_chart.svg")
+    wrong = [point for point in points if not point.agrees]
+    story = _story(points, wrong)
+    if not points:
+        return template.render(_FRAME, player_id=player_id, story=story, points=points)
+    ticks = _money_ticks(points)
+    left = 12 + _FRAME["letter"] * max(len(money(tick)) for tick in ticks)
+    first, last = points[0].at_millis, max(point.at_millis for point in points)
+    x = _scale(first, last, left, _FRAME["right"])
+    y = _scale(ticks[0], ticks[-1], _FRAME["floor"], _FRAME["top"])
+    marked = points if len(points) <= _MOST_DOTS else wrong
+    return template.render(
+        _FRAME,
+        player_id=player_id,
+        story=story,
+        points=points,
+        ticks=ticks,
+        left=left,
+        x=x,
+        y=y,
+        times=_times(first, last, x),
+        lines=_lines(points, x, y),
+        marked=marked[:: ceil(len(marked) / _MOST_DOTS) or 1],
+        # Above the first cross and below the last one: so they stay apart where both are close.
+        differences=list(zip((wrong[0], wrong[-1]), (-11, 20), strict=True))[: len(wrong)] if wrong else [],
+        legend=[
+            ("chart-expected", "should be"),
+            ("chart-told", "was told"),
+            *([("chart-wrong", "disagrees")] if wrong else []),
+        ],
+    )
+
+
+def _scale(least: int, most: int, start: float, stop: float) -> _Scale:
+    """Return where values lie: *least* at *start*, *most* at *stop*; in the middle if both are equal."""
+    span = stop - start
+    return lambda value: start + span * ((value - least) / (most - least) if most > least else 0.5)
+
+
+def _story(points: Sequence[ToldBalance], wrong: Sequence[ToldBalance]) -> str:
+    if not points:
+        return "No balance has been told yet."
+    ends = money(points[0].told_cents)
+    told = f"1 balance told, {ends}"
+    if len(points) > 1:
+        told = f"{len(points)} balances told, from {ends} to {money(points[-1].told_cents)}"
+    if not wrong:
+        return f"{told}. None disagrees with what it should be."
+    they = "1 disagrees with what it" if len(wrong) == 1 else f"{len(wrong)} disagree with what they"
+    first = wrong[0]
+    return (
+        f"{told}. {they} should be, first at {day_and_time(first.at_millis)} UTC: "
+        f"{money(first.told_cents)} instead of {money(first.expected_cents or 0)}."
+    )
+
+
+def _money_ticks(points: Sequence[ToldBalance]) -> list[int]:
+    """Return round amounts of cents that reach from the least to the most there is to show."""
+    values = [point.told_cents for point in points]
+    values += [point.expected_cents for point in points if point.expected_cents is not None]
+    least, most = min(values), max(values)
+    step = _round_step(most - least) if most > least else _FLAT_STEP_CENTS
+    first = least // step * step - (step if least == most else 0)
+    # Without room on top a line along the highest value would lie on the frame.
+    last = -(-most // step) * step + (step if least == most or most % step == 0 else 0)
+    return list(range(first, last + 1, step))
+
+
+def _round_step(span: int) -> int:
+    """Return 1, 2 or 5 times a power of ten, of which about five make up *span* cents."""
+    power: int = 10 ** max(len(str(span)) - 2, 0)
+    return next(step * power for step in (1, 2, 5, 10, 20, 50) if step * power * _TICKS >= span)
+
+
+def _times(first: int, last: int, x: _Scale) -> list[tuple[float, str, str]]:
+    if first == last:
+        return [(x(first), clock_time(first), "middle")]
+    written = day_and_time if last - first >= _DAY_MILLIS else clock_time
+    return [(x(first), written(first), "start"), (x(last), written(last), "end")]
+
+
+def _lines(points: Sequence[ToldBalance], x: _Scale, y: _Scale) -> list[tuple[str, str]]:
+    """Return the paths with their classes: what should be, then each stretch of what was told."""
+    expected = [(x(point.at_millis), y(point.expected_cents)) for point in points if point.expected_cents is not None]
+    lines = [("chart-expected", expected)] if expected else []
+    before = None
+    for one, other in pairwise(points):
+        if before != other.agrees:
+            kind = "chart-told" if other.agrees else "chart-wrong"
+            lines.append((kind, [(x(one.at_millis), y(one.told_cents))]))
+            before = other.agrees
+        lines[-1][1].append((x(other.at_millis), y(other.told_cents)))
+    return [(kind, _steps(places)) for kind, places in lines]
+
+
+def _steps(places: Sequence[tuple[float, float]]) -> str:
+    # A balance stays as it is until the next one is told.
+    (x, y), *rest = ((coordinate(x), coordinate(y)) for x, y in places)
+    return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in rest)
