@@ -25,7 +25,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.provider.faults import FAULTS
-from game_operator.sandbox.dealing.retries import RETRY_PRESETS
+from game_operator.sandbox.dealing.timing import RETRY_PRESETS
 from game_operator.sandbox.storm.storm import Storm
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app

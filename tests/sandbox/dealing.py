@@ -18,7 +18,7 @@ from game_operator.provider.delivery import Answer, Post, answers_in, unheard
 from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.sandbox.dealing.carrying import play
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, ServiceState
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, Order, ServiceState
 from game_operator.sandbox.dealing.plan import (
     BetEnd,
     PlannedBet,
@@ -27,8 +27,7 @@ from game_operator.sandbox.dealing.plan import (
     PlannedItem,
     PlannedRound,
 )
-from game_operator.sandbox.dealing.retries import retry_preset
-from game_operator.sandbox.dealing.steps import Order
+from game_operator.sandbox.dealing.timing import retry_preset
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, WebhookHandler, WebhookReceiver
 from game_operator.webhooks.authenticators import Authenticator

@@ -26,9 +26,8 @@ from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import API_FAULTS, Fault, FaultPlan
 from game_operator.provider.keys import ServiceKeys, new_key
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState, changed
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, ServiceState, changed
 from game_operator.sandbox.dealing.plan import BetEnd, Plan, PlannedItem
-from game_operator.sandbox.dealing.steps import Order
 from game_operator.sandbox.service.seed import catalogue
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, RsaSignature, WebhookHandler, error, success

@@ -11,7 +11,7 @@ from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.money import Cents
 from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import Fault
-from game_operator.sandbox.storm.outage import PatientCourier
+from game_operator.sandbox.storm.timeline import PatientCourier
 
 CALL = WithdrawCall(player_id="p", bet_id="b", amount_cents=1)
 SILENCE = Answer(None, None, "it hung up")

@@ -12,7 +12,7 @@ from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import NO_FAULTS, Fault, FaultPlan
 from game_operator.sandbox.dealing.carrying import play
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.steps import Order
+from game_operator.sandbox.dealing.dealt import Order
 from game_operator.webhooks import success
 from tests.sandbox.dealing import bet, faults, round_of
 

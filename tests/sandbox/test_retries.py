@@ -5,7 +5,7 @@ from itertools import accumulate, takewhile
 import pytest
 
 from game_operator import ConfigurationError
-from game_operator.sandbox.dealing.retries import DEFAULT_RETRIES, RETRY_PRESETS, retry_preset
+from game_operator.sandbox.dealing.timing import DEFAULT_RETRIES, RETRY_PRESETS, retry_preset
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 

@@ -8,9 +8,8 @@ from game_operator.money import Cents
 from game_operator.provider.delivery import Answer
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.accepted_mistakes import check_covered, check_overdrawn
-from game_operator.sandbox.dealing.dealt import DealtBet
+from game_operator.sandbox.dealing.dealt import DealtBet, Step
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedBet, PlannedRound
-from game_operator.sandbox.dealing.steps import Step
 from game_operator.sandbox.storm.players import PlayersBooks
 from game_operator.sandbox.storm.report import StormReport
 from game_operator.sandbox.storm.storm import Storm

@@ -6,7 +6,7 @@ from typing import Final
 
 from game_operator.control_room.forms import Form
 from game_operator.provider.faults import FAULTS, Fault, FaultPlan
-from game_operator.sandbox.dealing.retries import RETRY_PRESETS
+from game_operator.sandbox.dealing.timing import RETRY_PRESETS
 
 __all__ = ["FaultForm", "form_of", "percent", "read_fault_form"]
 

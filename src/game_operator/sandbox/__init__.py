@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from game_operator.provider.faults import FAULTS, Fault, FaultPlan
     from game_operator.sandbox.server import Sandbox
     from game_operator.sandbox.service.exchange_log import Exchange
-    from game_operator.sandbox.service.played_round import PlayedRound
+    from game_operator.sandbox.service.state import PlayedRound
     from game_operator.sandbox.service.world import Grant, SandboxWorld
 
 __all__ = ["FAULTS", "Exchange", "Fault", "FaultPlan", "Grant", "PlayedRound", "Sandbox", "SandboxWorld"]
@@ -32,7 +32,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             "game_operator.provider.faults": "FAULTS Fault FaultPlan",
             ".server": "Sandbox",
             ".service.exchange_log": "Exchange",
-            ".service.played_round": "PlayedRound",
+            ".service.state": "PlayedRound",
             ".service.world": "Grant SandboxWorld",
         },
         extra="sandbox",

@@ -15,8 +15,6 @@ from game_operator.sandbox.service.seed import Landmarks, populate
 from game_operator.sandbox.service.state import House
 from game_operator.sandbox.service.world import SandboxWorld
 
-__all__ = ["SandboxBase"]
-
 
 class SandboxBase:
     """

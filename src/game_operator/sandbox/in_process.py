@@ -30,8 +30,7 @@ from game_operator.provider.throwaway_keys import ThrowAwayKeys
 from game_operator.sandbox.base import SandboxBase
 from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.in_process_transport import InProcessTransport
-from game_operator.sandbox.service.played_round import PlayedRound
-from game_operator.sandbox.service.state import House
+from game_operator.sandbox.service.state import House, PlayedRound
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
 
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from game_operator.client.async_ import AsyncOperatorClient
     from game_operator.client.sync import OperatorClient
     from game_operator.provider.caller import Delivery
-
-__all__ = ["InProcessSandbox"]
 
 # Pydantic makes a model ready when it is first used, which takes longer than all the rest of a sandbox. Here it is part
 # of the import, and no test pays more than another.

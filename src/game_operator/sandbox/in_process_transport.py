@@ -9,8 +9,6 @@ from game_operator.protocol.http import HttpRequest
 from game_operator.sandbox.service.api_faults import answered
 from game_operator.sandbox.service.state import House
 
-__all__ = ["InProcessTransport"]
-
 
 class InProcessTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """

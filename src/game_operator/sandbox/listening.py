@@ -7,8 +7,6 @@ from typing import Final
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.http import is_loopback
 
-__all__ = ["listening_socket", "loopback", "tcp_port", "url_of"]
-
 _BACKLOG: Final = 128
 _LARGEST_PORT: Final = 65_535
 _LOOPBACK_OF: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked for, and bound only if it is asked for

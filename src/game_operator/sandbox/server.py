@@ -21,7 +21,7 @@ from game_operator.sandbox.listening import listening_socket, loopback, tcp_port
 from game_operator.sandbox.service.api_faults import answered
 from game_operator.sandbox.service.app import Clock, application
 from game_operator.sandbox.service.exchange_log import Exchange
-from game_operator.sandbox.service.played_round import PlayedRound
+from game_operator.sandbox.service.state import PlayedRound
 from game_operator.sandbox.serving import ServingThread
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
     from game_operator.provider.caller import Delivery, SigningKey
     from game_operator.provider.carriers.http import Carried
-
-__all__ = ["Pages", "Sandbox"]
 
 #: Whoever plays a round does not wait longer for a wallet that answers nothing definite.
 _PLAY_SECONDS: Final = 60.0

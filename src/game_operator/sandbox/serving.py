@@ -13,8 +13,6 @@ from starlette.types import ASGIApp
 from game_operator.errors import ConfigurationError
 from game_operator.sandbox.listening import url_of
 
-__all__ = ["ServingThread"]
-
 T = TypeVar("T")
 
 _START_SECONDS: Final = 10.0

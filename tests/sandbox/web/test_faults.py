@@ -10,7 +10,7 @@ from game_operator.control_room.fault_form import form_of, percent, read_fault_f
 from game_operator.control_room.forms import Form
 from game_operator.provider.faults import FAULTS, Fault, FaultPlan
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.dealing.retries import RETRY_PRESETS
+from game_operator.sandbox.dealing.timing import RETRY_PRESETS
 from tests.sandbox.web.support import EVIL, page, post
 from tests.support.browser import visiting
 

@@ -255,7 +255,7 @@ def _head(
     players: int,
 ) -> "TraceHead":
     from game_operator.provider.faults import FaultPlan
-    from game_operator.sandbox.dealing.retries import retry_preset
+    from game_operator.sandbox.dealing.timing import retry_preset
     from game_operator.sandbox.storm.storm import openings
     from game_operator.sandbox.storm.trace import TraceHead
 

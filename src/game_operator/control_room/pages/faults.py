@@ -11,7 +11,7 @@ from game_operator.control_room.desk import Desk
 from game_operator.control_room.fault_form import FaultForm, form_of, percent, read_fault_form
 from game_operator.control_room.streams import Streams
 from game_operator.provider.faults import FAULTS, FaultPlan
-from game_operator.sandbox.dealing.retries import RETRY_PRESETS
+from game_operator.sandbox.dealing.timing import RETRY_PRESETS
 
 __all__ = ["PATH", "TITLE", "routes"]
 

@@ -25,7 +25,7 @@ from game_operator.control_room.streams import Streams
 from game_operator.control_room.verdict import headline, unreachable_wallet
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.models import GameInfo, GameInstance
-from game_operator.sandbox.service.played_round import PlayedRound
+from game_operator.sandbox.service.state import PlayedRound
 
 __all__ = ["PATH", "TITLE", "routes"]
 

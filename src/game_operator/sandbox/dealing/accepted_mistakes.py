@@ -11,23 +11,7 @@ from game_operator.models.webhooks import RollbackCall, WithdrawCall
 from game_operator.money import amount_from_cents
 from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import Fault
-from game_operator.sandbox.dealing.dealt import DealtBet, ServiceState
-from game_operator.sandbox.dealing.steps import Step
-
-__all__ = [
-    "MUST_BE_REFUSED",
-    "UNSEEN",
-    "check_cancelled",
-    "check_covered",
-    "check_early",
-    "check_intruder",
-    "check_overdrawn",
-    "check_paid",
-    "check_placed",
-    "check_refused",
-    "check_repeat",
-    "check_unpaid",
-]
+from game_operator.sandbox.dealing.dealt import DealtBet, ServiceState, Step
 
 #: Extras that a wallet must refuse.
 MUST_BE_REFUSED: Final = frozenset({Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT})

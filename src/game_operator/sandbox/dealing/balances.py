@@ -19,8 +19,6 @@ from itertools import islice
 from threading import Lock
 from typing import Final
 
-__all__ = ["BalanceBoard", "PlayerBalance", "ToldBalance"]
-
 _KEPT_POINTS: Final = 500
 _KEPT_PLAYERS: Final = 1_000
 #: So many balances may be in question at once; beyond, a player's are believed anew.

@@ -4,15 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
-from game_operator.errors import ConfigurationError, TransportError, shown
+from game_operator.errors import TransportError
 from game_operator.provider.carriers.http import Courier
 from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.steps import Order
-from game_operator.sandbox.storm.trace import Trace, TracedOrder
-
-__all__ = ["OnAnswer", "OnOrder", "play", "replay"]
+from game_operator.sandbox.dealing.dealt import Order
 
 #: Told of an order that is carried from now on.
 OnOrder: TypeAlias = Callable[[Order], object]
@@ -56,7 +53,7 @@ async def play(
                 under_way += 1
             if on_order is not None:
                 on_order(order)
-            answers = await _carried(order, courier, at_once=concurrency > 1)
+            answers = await carried(order, courier, at_once=concurrency > 1)
             async with changed:
                 under_way -= 1
                 dealer.answered(order, answers)
@@ -73,47 +70,8 @@ async def play(
         raise unreachable.exceptions[0] from None
 
 
-async def replay(
-    dealer: Dealer,
-    courier: Courier,
-    trace: Trace,
-    *,
-    on_order: OnOrder | None = None,
-    on_answer: OnAnswer | None = None,
-) -> None:
-    """
-    Play *dealer*'s plan in the order of *trace*, one post at a time; what is left then, in the order of the plan.
-
-    Raises:
-        TransportError: Nobody can reach the wallet.
-        ConfigurationError: The plan makes other calls than the trace has.
-    """
-    for line in trace.orders:
-        # A wallet that was mended answers otherwise, and some calls of the trace have no reason any more.
-        order = dealer.take(line.names, line.at_millis)
-        if order is None:
-            continue
-        _check_bodies(order, line)
-        if on_order is not None:
-            on_order(order)
-        answers = await _carried(order, courier, at_once=False)
-        dealer.answered(order, answers)
-        if on_answer is not None:
-            on_answer(order, answers)
-    await play(dealer, courier, on_order=on_order, on_answer=on_answer)
-
-
-def _check_bodies(order: Order, line: TracedOrder) -> None:
-    bodies = {post.sent_for(post.signed).decode() for post in order.posts}
-    # Of a batch, some deposits may have no reason any more.
-    if order.names == line.names and not bodies <= set(line.bodies):
-        raise ConfigurationError(
-            f"The trace was changed, or made by another version of this package: {shown(line.names[0])} has another "
-            "body there. Make a new one."
-        )
-
-
-async def _carried(order: Order, courier: Courier, *, at_once: bool) -> list[tuple[Answer, ...]]:
+async def carried(order: Order, courier: Courier, *, at_once: bool) -> list[tuple[Answer, ...]]:
+    """Carry the posts of *order* in order, duplicates beside their posts if *at_once*, and return the answers."""
     answers: list[tuple[Answer, ...]] = []
     for group in _groups(order.posts) if at_once else ((post,) for post in order.posts):
         answers += (

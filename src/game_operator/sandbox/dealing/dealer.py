@@ -32,14 +32,21 @@ from game_operator.sandbox.dealing.accepted_mistakes import (
     check_repeat,
     check_unpaid,
 )
-from game_operator.sandbox.dealing.agenda import Agenda
-from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState, changed
+from game_operator.sandbox.dealing.dealt import (
+    Dealt,
+    DealtBet,
+    DealtClaim,
+    Order,
+    ServiceState,
+    Step,
+    changed,
+    may_move_cents,
+    moved_cents,
+    name_of,
+)
 from game_operator.sandbox.dealing.fault_draws import OF_ANY_CALL, Mishaps
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedClaim, PlannedItem, PlannedRound
-from game_operator.sandbox.dealing.retries import DEFAULT_RETRIES, RetryPreset, retry_preset
-from game_operator.sandbox.dealing.steps import Order, Step, may_move_cents, moved_cents, name_of
-
-__all__ = ["Dealer", "Listener"]
+from game_operator.sandbox.dealing.timing import DEFAULT_RETRIES, Agenda, RetryPreset, retry_preset
 
 #: A wallet that never answers definitely is given up after as many deliveries of one call.
 _MOST_ATTEMPTS: Final = 100

@@ -8,10 +8,7 @@ from game_operator.models.webhooks import MovingCall
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Post
 from game_operator.provider.faults import Fault, FaultPlan
-from game_operator.sandbox.dealing.dealt import Dealt
-from game_operator.sandbox.dealing.steps import Step
-
-__all__ = ["OF_ANY_CALL", "Mishaps"]
+from game_operator.sandbox.dealing.dealt import Dealt, Step
 
 _ON_THE_WIRE: Final = (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW)
 #: What may strike any call.

@@ -19,18 +19,6 @@ from game_operator.models import GameInfo
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS
 from game_operator.sandbox.games import Limits, bets_in_round, is_shared, limits_of, pick_wager, play
 
-__all__ = [
-    "BetEnd",
-    "Plan",
-    "PlannedBet",
-    "PlannedClaim",
-    "PlannedFreeBet",
-    "PlannedItem",
-    "PlannedRound",
-    "Shares",
-    "run_id_of",
-]
-
 #: From the start of one round to that of the next, in ms, give or take the jitter.
 _PACE: Final = 300
 _JITTER: Final = 200

@@ -14,8 +14,6 @@ from game_operator.provider.faults import Fault
 from game_operator.sandbox.service.exchange_log import Exchange
 from game_operator.sandbox.service.state import House
 
-__all__ = ["answered"]
-
 _JSON: Final = (b"content-type", b"application/json")
 _TOO_MANY: Final = HttpResponse(429, (_JSON, (b"retry-after", b"1")), b'{"error":"Too many requests"}')
 _BROKEN: Final = HttpResponse(500, (_JSON,), b'{"error":"Internal server error"}')

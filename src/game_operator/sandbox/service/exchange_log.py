@@ -18,8 +18,6 @@ from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.webhook_reply import read_reply
 
-__all__ = ["Exchange", "LiveLog", "Watcher"]
-
 _KEPT: Final = 1_000
 _KEPT_BYTES: Final = 64 * 1024 * 1024
 

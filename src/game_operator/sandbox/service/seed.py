@@ -17,8 +17,6 @@ from game_operator.codes import GameStatus, Genre
 from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
 from game_operator.sandbox.service.world import RETENTION_MILLIS, PlacedBet, SandboxWorld
 
-__all__ = ["Landmarks", "catalogue", "populate"]
-
 _MINUTE: Final = 60_000
 _DAY: Final = 24 * 60 * _MINUTE
 

@@ -6,7 +6,7 @@ may use it.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -23,18 +23,15 @@ from game_operator.sandbox.dealing.balances import BalanceBoard
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.dealing.plan import PlannedClaim, PlannedItem
-from game_operator.sandbox.dealing.requested_rounds import Planner
-from game_operator.sandbox.dealing.retries import DEFAULT_RETRIES, retry_preset
+from game_operator.sandbox.dealing.timing import DEFAULT_RETRIES, retry_preset
 from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
-from game_operator.sandbox.service.played_round import PlayedRound
+from game_operator.sandbox.service.requested_rounds import Planner
 from game_operator.sandbox.service.world import SandboxWorld
 
 if TYPE_CHECKING:
     # Whoever only serves pays for no client.
     from game_operator.provider.caller import Delivery
     from game_operator.provider.carriers.http import Carried
-
-__all__ = ["House"]
 
 #: Whoever waits for a round shall not wait for a wallet that never answers.
 _MOST_ATTEMPTS: Final = 12
@@ -45,6 +42,28 @@ _GENUINE: Final = frozenset({None, Fault.DUPLICATE})
 _HTTP_OK: Final = 200
 #: What the log notes on a post that no sound wallet accepts.
 _MUST_BE_REFUSED: Final = "must be refused"
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedRound:
+    """
+    A round, or a claim of free bets, that was played against the wallet.
+
+    Attributes:
+        round_id: The round, as fetch-round-bets knows it.
+        round_no: Its number.
+        bet_ids: Its bets, as fetch-bet knows them; empty for a claim.
+        deliveries: What the wallet answered, in order; repeats, and what a fault added, among them.
+        problems: What no sound wallet would have answered; empty if all is well.
+        lost: Whether a call was given up without a definite answer, so that nobody knows what became of it.
+    """
+
+    round_id: str
+    round_no: int
+    bet_ids: tuple[str, ...]
+    deliveries: "tuple[Delivery, ...]"
+    problems: tuple[str, ...] = ()
+    lost: bool = False
 
 
 class House:

@@ -33,8 +33,6 @@ from game_operator.models import (
 from game_operator.protocol.operations import AnyBet, AnyRound
 from game_operator.protocol.service import OperatorAccount
 
-__all__ = ["RETENTION_MILLIS", "Grant", "GrantStatus", "PlacedBet", "SandboxWorld"]
-
 #: Bets and rounds older than 90 days are gone (spec §8).
 RETENTION_MILLIS: Final = 90 * 24 * 60 * 60 * 1000
 

@@ -16,11 +16,8 @@ from game_operator.ledger.api import BetRecord
 from game_operator.money import amount_from_cents
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, ServiceState
-from game_operator.sandbox.storm.bet_text import belief, history_of, record_told, subject
-from game_operator.sandbox.storm.unanswered import Fate, fates_of, given_up
+from game_operator.sandbox.storm.bet_fate import Fate, belief, fates_of, given_up, history_of, record_told, subject
 from game_operator.sandbox.storm.watch import Finding
-
-__all__ = ["Closing", "Difference", "audit", "audit_unfinished", "history_of"]
 
 _UNDONE: Final = frozenset({BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED})
 _GENUINE: Final = frozenset({None, Fault.DUPLICATE})

@@ -9,8 +9,6 @@ from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.sandbox.storm.audit import Difference
 from game_operator.sandbox.storm.trace import TraceHead
 
-__all__ = ["StormProgress", "StormReport"]
-
 #: Of a few refusals nothing follows.
 _FEWEST_INVALID: Final = 3
 

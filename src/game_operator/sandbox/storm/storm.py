@@ -18,24 +18,19 @@ from game_operator.provider.caller import WebhookCaller
 from game_operator.provider.carriers.http import Carried, Courier, HttpCourier
 from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.provider.keys import ServiceKeys
-from game_operator.sandbox.dealing.carrying import play, replay
+from game_operator.sandbox.dealing.carrying import play
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.dealt import DealtBet, ServiceState
+from game_operator.sandbox.dealing.dealt import DealtBet, Order, ServiceState
 from game_operator.sandbox.dealing.plan import Plan, run_id_of
-from game_operator.sandbox.dealing.retries import retry_preset
-from game_operator.sandbox.dealing.steps import Order
+from game_operator.sandbox.dealing.timing import retry_preset
 from game_operator.sandbox.service.seed import catalogue
 from game_operator.sandbox.storm.audit import Difference, audit, audit_unfinished
-from game_operator.sandbox.storm.outage import PatientCourier
-from game_operator.sandbox.storm.players import Books
-from game_operator.sandbox.storm.preflight import check_players, check_replay, check_wallet
+from game_operator.sandbox.storm.bet_fate import given_up
+from game_operator.sandbox.storm.players import Books, check_players, check_replay, check_wallet
 from game_operator.sandbox.storm.report import StormProgress, StormReport
-from game_operator.sandbox.storm.timeline import Minutes
-from game_operator.sandbox.storm.trace import Trace, TraceHead
-from game_operator.sandbox.storm.unanswered import given_up
+from game_operator.sandbox.storm.timeline import Minutes, PatientCourier
+from game_operator.sandbox.storm.trace import Trace, TraceHead, replay
 from game_operator.sandbox.storm.watch import Watch
-
-__all__ = ["Storm", "openings"]
 
 #: A storm's own players: most have this, in cents, and every tenth soon runs out of money.
 _RICH_CENTS: Final = 100_000

@@ -12,10 +12,11 @@ from typing import Any, Final, TextIO
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, problem_of_id
+from game_operator.provider.carriers.http import Courier
 from game_operator.provider.delivery import Answer
-from game_operator.sandbox.dealing.steps import Order
-
-__all__ = ["LARGEST_TRACE", "LONGEST_LINE", "Trace", "TraceHead", "TracedOrder", "head_line", "read_trace", "traced"]
+from game_operator.sandbox.dealing.carrying import OnAnswer, OnOrder, carried, play
+from game_operator.sandbox.dealing.dealer import Dealer
+from game_operator.sandbox.dealing.dealt import Order
 
 #: In characters. A call takes some 600, its batch a hundred times as many, and each player of the first line 50.
 LONGEST_LINE: Final = 64 * 1024 * 1024
@@ -156,3 +157,43 @@ def _order(told: dict[str, Any]) -> TracedOrder:
 def _all(kind: type, values: Iterable[object]) -> bool:
     # For isinstance, true would be a number.
     return all(type(value) is kind for value in values)
+
+
+async def replay(
+    dealer: Dealer,
+    courier: Courier,
+    trace: Trace,
+    *,
+    on_order: OnOrder | None = None,
+    on_answer: OnAnswer | None = None,
+) -> None:
+    """
+    Play *dealer*'s plan in the order of *trace*, one post at a time; what is left then, in the order of the plan.
+
+    Raises:
+        TransportError: Nobody can reach the wallet.
+        ConfigurationError: The plan makes other calls than the trace has.
+    """
+    for line in trace.orders:
+        # A wallet that was mended answers otherwise, and some calls of the trace have no reason any more.
+        order = dealer.take(line.names, line.at_millis)
+        if order is None:
+            continue
+        _check_bodies(order, line)
+        if on_order is not None:
+            on_order(order)
+        answers = await carried(order, courier, at_once=False)
+        dealer.answered(order, answers)
+        if on_answer is not None:
+            on_answer(order, answers)
+    await play(dealer, courier, on_order=on_order, on_answer=on_answer)
+
+
+def _check_bodies(order: Order, line: TracedOrder) -> None:
+    bodies = {post.sent_for(post.signed).decode() for post in order.posts}
+    # Of a batch, some deposits may have no reason any more.
+    if order.names == line.names and not bodies <= set(line.bodies):
+        raise ConfigurationError(
+            f"The trace was changed, or made by another version of this package: {shown(line.names[0])} has another "
+            "body there. Make a new one."
+        )

@@ -9,8 +9,6 @@ from game_operator.models.webhooks import Reply
 from game_operator.sandbox.dealing.balances import BalanceBoard
 from game_operator.sandbox.dealing.dealt import Dealt
 
-__all__ = ["Finding", "Watch"]
-
 _KEPT_POINTS: Final = 16
 
 

@@ -16,8 +16,6 @@ from game_operator.sandbox.dealing.plan import BetEnd, PlannedBet, PlannedClaim,
 from game_operator.sandbox.games import limits_of, play
 from game_operator.sandbox.service.world import SandboxWorld
 
-__all__ = ["Planner"]
-
 _END_AFTER_MILLIS: Final = 2_000
 
 
