@@ -15,7 +15,7 @@ import pytest
 
 from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.accounts.choice import table_problems
+from game_operator.ledger.accounts.catalogue import look_at_table
 from game_operator.ledger.accounts.columns import KeyColumn, balance_after, cents_of
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.staff.listings import survey
@@ -339,13 +339,17 @@ def test_all_reasons_are_known_before_a_ledger_is_opened(url: str, run: Run) -> 
     """A survey of a running installation reads, raises nothing, and lists every reason at once."""
     run("CREATE TABLE players (id varchar(9), balance numeric(12, 2))")
     kind: Any = "sqlite" if url.startswith("sqlite") else "postgres"
-    unique, unit = survey(url, lambda: table_problems(kind, _table()))
+    unique, unit = survey(url, lambda: look_at_table(kind, _table())).problems
     assert "unique by itself" in unique
     assert "no decimals" in unit
-    assert survey(url, lambda: table_problems(kind, _table(table="nobody")))[0].startswith("There is no table nobody")
+    assert (
+        survey(url, lambda: look_at_table(kind, _table(table="nobody")))
+        .problems[0]
+        .startswith("There is no table nobody")
+    )
     run("ALTER TABLE players RENAME TO old_players")
     run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric(12, 2))")
-    assert survey(url, lambda: table_problems(kind, _table(unit="units"))) == []
+    assert survey(url, lambda: look_at_table(kind, _table(unit="units"))).problems == []
 
 
 @pytest.mark.parametrize(

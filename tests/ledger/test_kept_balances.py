@@ -12,7 +12,7 @@ import pytest
 
 from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
-from game_operator.ledger.accounts.choice import table_meddlers
+from game_operator.ledger.accounts.catalogue import table_meddlers
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.staff.listings import survey
 from tests.support.callers import KINDS, CallerKind

@@ -16,9 +16,9 @@ from game_operator.ledger.accounts.choice import (
     check_accounts,
     check_accounts_first,
     check_own,
-    fitted,
     has_own_accounts,
-    set_based,
+    most_calls,
+    opened_dialect,
 )
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.engine.address import check_psycopg, checked_url, is_postgres, path_of, unknown_database
@@ -49,9 +49,6 @@ _INHERITED: list[object] = []
 
 
 class _Store(Protocol):
-    @property
-    def dialect(self) -> AnyDialect: ...
-
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T: ...
 
     async def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T: ...
@@ -73,7 +70,6 @@ class _SqliteOnLoop:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
         self._thread = ThreadPoolExecutor(1, "game-operator-sqlite")
-        self.dialect = store.dialect
 
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         try:
@@ -151,8 +147,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
 
     def _make_queue(self) -> None:
         self._mutex = asyncio.Lock()
-        # An object of the operator's is asked one call at a time.
-        self._queue = AsyncCommitQueue(self._apply_all, most=64 if set_based(self._accounts) else 1)
+        self._queue = AsyncCommitQueue(self._apply_all, most=most_calls(self._accounts))
 
     def before_fork(self) -> None:
         """Do nothing: our stores come to rest by themselves."""
@@ -337,7 +332,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
 
     async def _fitted(self, store: _Store) -> AnyDialect:
         kind: Kind = "sqlite" if isinstance(store, _SqliteOnLoop) else "postgres"
-        return await store.run(lambda: fitted(kind, self._prefix, self._accounts, self._clock_millis))
+        return await store.run(lambda: opened_dialect(kind, self._prefix, self._accounts, self._clock_millis))
 
     async def _open(self) -> _Store:
         if self._url.startswith("sqlite:///"):
@@ -347,7 +342,6 @@ class AsyncSqlLedger(AsyncSqlAdmin):
                 self._prefix,
                 migrate=self._migrate,
                 patience_seconds=self._patience_seconds,
-                clock_millis=self._clock_millis,
                 check=partial(check_accounts_first, "sqlite", self._prefix, self._accounts),
             )
             return _SqliteOnLoop(store)

@@ -16,9 +16,9 @@ from game_operator.ledger.accounts.choice import (
     check_accounts,
     check_accounts_first,
     check_own,
-    fitted,
     has_own_accounts,
-    set_based,
+    most_calls,
+    opened_dialect,
 )
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.engine.address import (
@@ -33,7 +33,7 @@ from game_operator.ledger.engine.address import (
 )
 from game_operator.ledger.engine.commit_queue import CommitQueue, merged, waited_too_long
 from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
-from game_operator.ledger.engine.schema import check_prefix, ddl, stored_version
+from game_operator.ledger.engine.schema import check_prefix, ddl, found_version
 from game_operator.ledger.engine.script import ConflictError, Dialect, Execute, Kind, Result, Rows, Step, apply_items
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.joined.connections import sqlstates
@@ -158,16 +158,15 @@ class SqlLedger(SqlAdmin):
             self._accounts,
             self._migrate,
             self._patience_seconds,
-            self._clock_millis,
             self._pooler,
         )
         self._fit = self._fitted(self._prefix, self._clock_millis)
 
     def _make_queue(self) -> None:
         self._mutex = RLock()
-        # An object of the operator's is asked one call at a time.
-        most = 64 if set_based(self._accounts) else 1
-        self._queue = CommitQueue(self._apply_all, most=most, longest_seconds=self._longest_seconds)
+        self._queue = CommitQueue(
+            self._apply_all, most=most_calls(self._accounts), longest_seconds=self._longest_seconds
+        )
 
     def before_fork(self) -> None:
         """Do nothing: our stores come to rest by themselves."""
@@ -323,7 +322,7 @@ class SqlLedger(SqlAdmin):
         """Return the dialect for the accounts we were given."""
         kind: Kind = "sqlite" if isinstance(self._store, SqliteStore) else "postgres"
         try:
-            return self._store.run(lambda: fitted(kind, prefix, self._accounts, clock_millis))
+            return self._store.run(lambda: opened_dialect(kind, prefix, self._accounts, clock_millis))
         except BaseException:
             self._store.close()
             raise
@@ -461,8 +460,8 @@ class _DjangoLedger(SqlLedger):
                 f"The tables {self._prefix}* are not in the database of connection=, and it is not Django's "
                 f"{shown(self._alias)}. Pass django.db.connections[{self._alias!r}]."
             )
-        version = yield from _version_in_sqlite(self._prefix)
-        for statement in statements_of(ddl("sqlite", self._prefix, after=version)):
+        version = yield from found_version("sqlite", self._prefix)
+        for statement in statements_of(ddl("sqlite", self._prefix, after=version or 0)):
             yield Execute(statement, ())
 
 
@@ -473,21 +472,12 @@ def _is_file(open_file: str, expected: Path | None) -> bool:
     return Path(open_file).resolve() == expected.resolve()
 
 
-def _version_in_sqlite(prefix: str) -> Generator[Step, Any, int]:
-    meta = f"{prefix}meta"
-    rows: Rows = yield Execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (meta,))
-    if not rows:
-        return 0
-    return (yield from stored_version(prefix))
-
-
 def _store(
     url: str,
     prefix: str,
     accounts: AccountsSpec,
     migrate: bool,
     patience_seconds: float,
-    clock_millis: Callable[[], int],
     pooler: bool | None,
 ) -> "SqliteStore | PostgresStore":
     if url.startswith("sqlite:///"):
@@ -496,7 +486,6 @@ def _store(
             prefix,
             migrate=migrate,
             patience_seconds=patience_seconds,
-            clock_millis=clock_millis,
             check=partial(check_accounts_first, "sqlite", prefix, accounts),
         )
     if is_postgres(url):

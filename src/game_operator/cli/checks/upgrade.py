@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from game_operator.cli.checks.setup import Check
 from game_operator.cli.database import file_of
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
-from game_operator.ledger.accounts.choice import table_meddlers, table_problems
+from game_operator.ledger.accounts.catalogue import look_at_table, table_meddlers
 from game_operator.ledger.accounts.claims import base_tables, owner_of
 from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
@@ -279,7 +279,7 @@ def _balances(examined: _Installation) -> Script:
             return [Check(name, "ok", "balances are in the ledger's own")] if examined.version else []
         found = "balances are in a table of yours, and it was not examined"
         return [Check(name, "advice", found, "Pass --accounts-table, --accounts-key and --accounts-balance.")]
-    problems = yield from table_problems(examined.kind, accounts)
+    problems = (yield from look_at_table(examined.kind, accounts)).problems
     if not problems:
         problems = yield from _decimals(examined.kind, accounts)
     if problems:

@@ -1,43 +1,30 @@
 """The dialect for a kind of database and the accounts that a ledger was given."""
 
 from collections.abc import Callable, Generator
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from game_operator.errors import ConfigurationError, shown
-from game_operator.ledger.accounts.claims import check_unclaimed, claim
-from game_operator.ledger.accounts.location import Elsewhere, is_marked, mark
-from game_operator.ledger.accounts.objects import ObjectPostgresAccounts, ObjectSqliteAccounts
-from game_operator.ledger.accounts.own import OwnPostgresAccounts, OwnSqliteAccounts
+from game_operator.ledger.accounts.balances import Elsewhere, ObjectBalances, OwnBalances
+from game_operator.ledger.accounts.claims import check_unclaimed, claim, is_marked, mark
+from game_operator.ledger.accounts.table import table_balances
 from game_operator.ledger.api import AccountsSpec, TableAccounts
-from game_operator.ledger.engine.script import Step
-from game_operator.ledger.postgres.dialect import PostgresAccounts, PostgresDialect
-from game_operator.ledger.postgres.table_accounts import (
-    postgres_table_accounts,
-    postgres_table_look,
-    postgres_table_meddlers,
-)
-from game_operator.ledger.sqlite.store import SqliteAccounts, SqliteDialect
-from game_operator.ledger.sqlite.table_accounts import (
-    sqlite_table_accounts,
-    sqlite_table_look,
-    sqlite_table_meddlers,
-)
+from game_operator.ledger.engine.dialects import Balances, PostgresDialect, SqliteDialect
+from game_operator.ledger.engine.script import Kind, Step
 
-Kind: TypeAlias = Literal["sqlite", "postgres"]
 AnyDialect: TypeAlias = SqliteDialect | PostgresDialect
 
 
 def check_accounts(accounts: AccountsSpec) -> None:
-    """Raise TypeError if *accounts* is nothing that ``accounts=`` takes."""
+    """Raise TypeError if ``accounts=`` does not take *accounts*."""
     if accounts is None or isinstance(accounts, TableAccounts):
         return
     if isinstance(accounts, type) or not all(callable(getattr(accounts, name, None)) for name in ("lock", "move")):
         raise TypeError(f"accounts= takes a TableAccounts or an object with lock and move, not {shown(accounts)}")
 
 
-def set_based(accounts: AccountsSpec) -> bool:
-    """Return whether a batch of calls can be applied at once."""
-    return accounts is None or isinstance(accounts, TableAccounts)
+def most_calls(accounts: AccountsSpec) -> int:
+    """Return how many calls may share a commit; an object of the operator's is asked one call at a time."""
+    return 64 if accounts is None or isinstance(accounts, TableAccounts) else 1
 
 
 def check_own(accounts: AccountsSpec, doing: str) -> None:
@@ -54,10 +41,10 @@ def check_own(accounts: AccountsSpec, doing: str) -> None:
 
 def has_own_accounts(dialect: AnyDialect) -> bool:
     """Return whether balances are in our own table."""
-    return isinstance(dialect.accounts, OwnSqliteAccounts | OwnPostgresAccounts)
+    return isinstance(dialect.accounts, OwnBalances)
 
 
-def fitted(
+def opened_dialect(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
 ) -> Generator[Step, Any, AnyDialect]:
     """
@@ -82,7 +69,7 @@ def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Gen
         SchemaError: They cannot be used, or belong to another ledger.
     """
     if isinstance(accounts, TableAccounts):
-        yield from (_for_sqlite if kind == "sqlite" else _for_postgres)(prefix, accounts)
+        yield from table_balances(kind, prefix, accounts)
         yield from check_unclaimed(kind, prefix, accounts)
 
 
@@ -99,35 +86,9 @@ def dialect_for(
     """
     if accounts is None and (yield from is_marked(prefix)):
         accounts = Elsewhere(prefix)
-    if kind == "sqlite":
-        return SqliteDialect(prefix, clock_millis, accounts=(yield from _for_sqlite(prefix, accounts)))
-    return PostgresDialect(prefix, accounts=(yield from _for_postgres(prefix, accounts)))
-
-
-def _for_sqlite(prefix: str, accounts: AccountsSpec) -> Generator[Step, Any, SqliteAccounts | None]:
+    balances: Balances
     if isinstance(accounts, TableAccounts):
-        return (yield from sqlite_table_accounts(prefix, accounts))
-    return None if accounts is None else ObjectSqliteAccounts(prefix, accounts)
-
-
-def _for_postgres(prefix: str, accounts: AccountsSpec) -> Generator[Step, Any, PostgresAccounts | None]:
-    if isinstance(accounts, TableAccounts):
-        return (yield from postgres_table_accounts(prefix, accounts))
-    return None if accounts is None else ObjectPostgresAccounts(prefix, accounts)
-
-
-def table_problems(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
-    """Return why opening a ledger with *accounts* is refused, nothing if it is not; it only executes and reads."""
-    if kind == "sqlite":
-        return (yield from sqlite_table_look(accounts)).problems
-    return (yield from postgres_table_look(accounts)).problems
-
-
-def table_meddlers(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
-    """
-    Return what could change an update of the ledger's, so that the call is refused: triggers, rules, row policies.
-
-    Most are harmless: only one that changes the balance is a LedgerError. It only executes statements that read.
-    """
-    look = sqlite_table_meddlers if kind == "sqlite" else postgres_table_meddlers
-    return (yield from look(accounts))
+        balances = yield from table_balances(kind, prefix, accounts)
+    else:
+        balances = OwnBalances(kind, prefix) if accounts is None else ObjectBalances(kind, prefix, accounts)
+    return SqliteDialect(prefix, balances, clock_millis) if kind == "sqlite" else PostgresDialect(prefix, balances)

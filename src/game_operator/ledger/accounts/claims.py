@@ -1,21 +1,28 @@
 """
-Which ledger moves the balances in a table of the operator's: one, unless they say that they share it.
+What a ledger notes in its database about balances of the operator's: that they are elsewhere, and who moves them.
 
-Two ledgers do not know each other's calls: the same bet debits through each, and both books are sound. So a ledger with
-a TableAccounts notes its prefix beside that table's name and id, in a table that all ledgers of a database share.
+Whoever opens a ledger with ``accounts=`` leaves a mark, and whoever opens it without finds it. A command line knows no
+``accounts=``: it would open and credit accounts that no player has.
+
+One ledger moves the balances in a table, unless the operator says that several share it. Two ledgers do not know each
+other's calls: the same bet debits through each, and both books are sound. So a ledger with a TableAccounts notes its
+prefix beside that table's name and id, in a table that all ledgers of a database share.
 """
 
 import logging
 from collections.abc import Generator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from game_operator.errors import LedgerError, SchemaError
 from game_operator.ledger.api import TableAccounts
-from game_operator.ledger.engine.script import Execute, Rows, Step
+from game_operator.ledger.engine.schema import has_table
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
 from game_operator.ledger.engine.sources import stands_alone
 
 _LOG = logging.getLogger("game_operator.ledger")
 _CLAIMS = "game_operator_balance_tables"
+_MARK = "balances_elsewhere"
+_DENIED = "42501"
 
 # A view is known by the tables that it selects from, and a table by those that inherit from it or are its partitions.
 _BASE_TABLES = """
@@ -35,12 +42,54 @@ JOIN pg_namespace AS space ON space.oid = class.relnamespace ORDER BY 1
 """
 
 
+def is_marked(prefix: str) -> Generator[Step, Any, bool]:
+    """Return whether a ledger was opened here whose balances are in the operator's own table."""
+    rows: Rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = '{_MARK}'", ())  # noqa: S608 - a checked prefix
+    return bool(rows)
+
+
+def mark(prefix: str) -> Generator[Step, Any, None]:
+    """
+    Leave the mark, unless it is there.
+
+    Raises:
+        SchemaError: This user may not write it.
+    """
+    if (yield from is_marked(prefix)):
+        return
+    statement = f"INSERT INTO {prefix}meta (name, value) VALUES ('{_MARK}', 1) ON CONFLICT (name) DO NOTHING"  # noqa: S608
+    try:
+        yield Execute(statement, ())
+    except Exception as failed:
+        if getattr(failed, "sqlstate", None) != _DENIED:
+            raise
+        raise SchemaError(
+            f"The ledger's user may not note in {prefix}meta that balances are in your own table. Grant INSERT on it, "
+            f"or let somebody who may run this statement once: {statement}"
+        ) from failed
+
+
+def mark_joined(kind: Kind, prefix: str) -> Generator[Step, Any, bool]:
+    """
+    Leave the mark in a transaction of the caller's; return whether it was there.
+
+    It is kept only if the caller commits. Nobody waits for a caller who has yet to: a wait while the caller holds locks
+    of their own could be for one who waits for those.
+    """
+    if (yield from is_marked(prefix)):
+        return True
+    alone = f" WHERE pg_try_advisory_xact_lock(hashtext('{prefix}{_MARK}'))" if kind == "postgres" else " WHERE true"
+    insert = f"INSERT INTO {prefix}meta (name, value)"
+    yield Execute(f"{insert} SELECT '{_MARK}', 1{alone} ON CONFLICT (name) DO NOTHING", ())
+    return False
+
+
 class _Table(NamedTuple):
     id: int
     name: str
 
 
-def base_tables(kind: Literal["sqlite", "postgres"], accounts: TableAccounts) -> Generator[Step, Any, list[_Table]]:
+def base_tables(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[_Table]]:
     """Return the tables that hold the balances of *accounts*; read only."""
     if kind == "sqlite":
         return [_Table(0, accounts.table.lower().removeprefix("main."))]
@@ -48,7 +97,7 @@ def base_tables(kind: Literal["sqlite", "postgres"], accounts: TableAccounts) ->
     return [_Table(*row) for row in rows]
 
 
-def owner_of(kind: Literal["sqlite", "postgres"], table: _Table) -> Generator[Step, Any, str | None]:
+def owner_of(kind: Kind, table: _Table) -> Generator[Step, Any, str | None]:
     """Return the prefix of the ledger that moves the balances in *table*, or None; read only, tables of version 2."""
     if kind == "sqlite":
         rows: Rows = yield Execute(f"SELECT prefix FROM {_CLAIMS} WHERE name = ?", (table.name,))  # noqa: S608
@@ -62,7 +111,7 @@ def owner_of(kind: Literal["sqlite", "postgres"], table: _Table) -> Generator[St
     return rows[0][0] if rows else None
 
 
-def claim(kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
+def claim(kind: Kind, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
     """
     Note that the ledger with *prefix* moves the balances of *accounts*.
 
@@ -80,11 +129,9 @@ def claim(kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccou
         yield from _check_owner(owner, table, prefix, accounts)
 
 
-def check_unclaimed(
-    kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccounts
-) -> Generator[Step, Any, None]:
+def check_unclaimed(kind: Kind, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
     """Raise SchemaError if another ledger moves the balances of *accounts*, and this one has no tables yet."""
-    if accounts.shared or not (yield from _exists(kind, _CLAIMS)) or (yield from _exists(kind, f"{prefix}meta")):
+    if accounts.shared or not (yield from has_table(kind, _CLAIMS)) or (yield from has_table(kind, f"{prefix}meta")):
         return
     for table in (yield from base_tables(kind, accounts)):
         owner = yield from owner_of(kind, table)
@@ -92,15 +139,7 @@ def check_unclaimed(
             raise _refused(owner, table, prefix)
 
 
-def _exists(kind: Literal["sqlite", "postgres"], table: str) -> Generator[Step, Any, bool]:
-    sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-    rows: Rows = yield Execute(sql if kind == "sqlite" else "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (table,))
-    return bool(rows)
-
-
-def claim_joined(
-    kind: Literal["sqlite", "postgres"], prefix: str, accounts: TableAccounts
-) -> Generator[Step, Any, None]:
+def claim_joined(kind: Kind, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
     """Do the same in a transaction of the caller's, without waiting for anybody."""
     for table in (yield from base_tables(kind, accounts)):
         owner = yield from owner_of(kind, table)
@@ -121,7 +160,7 @@ def claim_joined(
         yield from _check_owner(owner, table, prefix, accounts)
 
 
-def _may_insert(kind: Literal["sqlite", "postgres"]) -> Generator[Step, Any, bool]:
+def _may_insert(kind: Kind) -> Generator[Step, Any, bool]:
     """Return whether this user may claim; one who may only read moves nothing."""
     if kind == "sqlite":
         return True
@@ -132,25 +171,25 @@ def _may_insert(kind: Literal["sqlite", "postgres"]) -> Generator[Step, Any, boo
 def _check_owner(owner: str | None, table: _Table, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
     if owner in (None, prefix) or accounts.shared:
         return
-    told = _told(owner, table)
+    by = _moved_by(owner, table)
     shared: Rows = yield Execute(f"SELECT 1 FROM {prefix}meta WHERE name = 'balances_shared' AND value = 1", ())  # noqa: S608
     if shared:
         _LOG.warning(
             "%s, and by that with %s too: a call that comes through both moves money twice. If that is right, pass "
             "TableAccounts(shared=True).",
-            told,
+            by,
             prefix,
         )
         return
     raise _refused(owner, table, prefix)
 
 
-def _told(owner: str | None, table: _Table) -> str:
+def _moved_by(owner: str | None, table: _Table) -> str:
     return f"The balances in {table.name} are moved by the ledger with the table prefix {owner} already"
 
 
 def _refused(owner: str | None, table: _Table, prefix: str) -> SchemaError:
     return SchemaError(
-        f"{_told(owner, table)}, and this one has {prefix}: a call that comes through both would move money twice. "
+        f"{_moved_by(owner, table)}, and this one has {prefix}: a call that comes through both would move money twice. "
         "Pass that table_prefix; or TableAccounts(shared=True) if two services really share these balances."
     )

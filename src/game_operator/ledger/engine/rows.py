@@ -7,7 +7,7 @@ from typing import Any
 
 from game_operator.codes import BetState
 from game_operator.ledger.api import BetRecord, CallRecord
-from game_operator.ledger.engine.script import Execute
+from game_operator.ledger.engine.script import Execute, Kind
 from game_operator.ledger.rules.book import Anomaly, Changes
 
 #: PostgreSQL's clock in Unix milliseconds, one for all machines.
@@ -30,11 +30,18 @@ KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
 JSON_ROWS = "json_array_elements(CAST(CAST(? AS text) AS json)) AS item"
 
 
-def one_or_many(one: str, many: str, before: tuple[Any, ...], keys: Set[Any]) -> Execute:
-    """Return SQLite's look-up of *keys*: statement *one* for a single key, *many* with IN_LIST otherwise."""
-    if len(keys) == 1:
-        return Execute(one, (*before, *keys))
-    return Execute(many, (*before, json.dumps(list(keys))))
+class LookUp:
+    """A look-up of rows by any number of keys; *select* ends before the condition of the key."""
+
+    def __init__(self, kind: Kind, select: str) -> None:
+        self._one = f"{select}= ?" if kind == "sqlite" else ""
+        self._many = select + (IN_LIST if kind == "sqlite" else f"= ANY({KEYS})")
+
+    def of(self, keys: Set[Any], *before: Any) -> Execute:
+        """Return the statement for *keys*, after the parameters *before*; in SQLite a lone key has a quicker one."""
+        if self._one and len(keys) == 1:
+            return Execute(self._one, (*before, *keys))
+        return Execute(self._many, (*before, json.dumps(sorted(keys))))
 
 
 def json_columns(kinds: str) -> str:
@@ -46,14 +53,6 @@ def json_column(index: int, kind: str) -> str:
     """Return a column of JSON_ROWS: t a text, b a bigint, x bytes in hexadecimal."""
     text = f"(item ->> {index})"
     return {"t": text, "b": f"CAST({text} AS bigint)", "x": f"decode({text}, 'hex')"}[kind]
-
-
-def clocks_part(prefix: str) -> str:
-    """Return PostgreSQL's statement that keeps when accounts of the operator's own moved last."""
-    return (
-        f"INSERT INTO {prefix}clocks (account, at_millis) SELECT {json_columns('tb')} FROM {JSON_ROWS} "  # noqa: S608
-        "ORDER BY 1 ON CONFLICT (account) DO UPDATE SET at_millis = excluded.at_millis"
-    )
 
 
 BET_COLUMNS = ", ".join(BetRecord._fields)

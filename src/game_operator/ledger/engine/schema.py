@@ -3,10 +3,10 @@
 import re
 from collections.abc import Generator
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
 from game_operator.errors import ConfigurationError, SchemaError, shown
-from game_operator.ledger.engine.script import Execute, Rows, Step
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
 
 #: The version of the tables that this program reads and writes.
 VERSION = 2
@@ -98,11 +98,24 @@ def back(prefix: str) -> Generator[Step, Any, int]:
     return version - 1
 
 
-def has_newest_table(kind: Literal["sqlite", "postgres"], prefix: str) -> Generator[Step, Any, bool]:
-    """Return whether the tables that the latest migration adds are there; the way back leaves them."""
+def has_table(kind: Kind, name: str) -> Generator[Step, Any, bool]:
+    """Return whether there is a table called *name*."""
     sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-    rows: Rows = yield Execute(sql if kind == "sqlite" else "SELECT to_regclass(?)", (f"{prefix}sources",))
-    return bool(rows) and rows[0][0] is not None
+    rows: Rows = yield Execute(sql if kind == "sqlite" else "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (name,))
+    return bool(rows)
+
+
+def has_newest_table(kind: Kind, prefix: str) -> Generator[Step, Any, bool]:
+    """Return whether the tables that the latest migration adds are there; the way back leaves them."""
+    return (yield from has_table(kind, f"{prefix}sources"))
+
+
+def found_version(kind: Kind, prefix: str) -> Generator[Step, Any, int | None]:
+    """Return the version of the tables; None if there are none."""
+    if not (yield from has_table(kind, f"{prefix}meta")):
+        return None
+    rows: Rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = 'version'", ())  # noqa: S608 - a checked prefix
+    return int(rows[0][0]) if rows else None
 
 
 def stored_version(prefix: str) -> Generator[Step, Any, int]:

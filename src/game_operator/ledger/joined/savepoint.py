@@ -17,10 +17,11 @@ from game_operator.errors import (
     UnknownSourceError,
     shown,
 )
+from game_operator.ledger.accounts.balances import OwnBalances
 from game_operator.ledger.accounts.choice import AnyDialect, dialect_for
-from game_operator.ledger.accounts.claims import claim_joined
-from game_operator.ledger.accounts.location import mark_joined
+from game_operator.ledger.accounts.claims import claim_joined, mark_joined
 from game_operator.ledger.api import AccountsSpec, Outcome, TableAccounts, watched
+from game_operator.ledger.engine.dialects import PostgresDialect, SqliteDialect
 from game_operator.ledger.engine.rows import DURABLE
 from game_operator.ledger.engine.schema import VERSION, has_newest_table
 from game_operator.ledger.engine.script import (
@@ -45,10 +46,8 @@ from game_operator.ledger.joined.connections import (
     sqlstates,
 )
 from game_operator.ledger.postgres.commit_doubt import SHOW_WARNINGS
-from game_operator.ledger.postgres.dialect import PostgresDialect
 from game_operator.ledger.postgres.sequences import Identities
 from game_operator.ledger.rules.book import Item
-from game_operator.ledger.sqlite.store import SqliteDialect
 from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
 
 T = TypeVar("T")
@@ -226,7 +225,8 @@ class Joiner:
         """Keep a deposit or rollback of an unknown source, should the caller commit all the same."""
         anomaly = unknown_source(item.call, item.terms)
         if anomaly is not None:
-            yield from store_anomaly(anomaly, item.terms.source, SqliteDialect(self._prefix, self._clock_millis))
+            dialect = SqliteDialect(self._prefix, OwnBalances("sqlite", self._prefix), self._clock_millis)
+            yield from store_anomaly(anomaly, item.terms.source, dialect)
 
     def _attempt(self, item: Item, kind: Kind) -> Generator[Step, Any, Outcome]:
         dialect = yield from self._begun(kind)
@@ -271,7 +271,7 @@ class Joiner:
             if isinstance(known, PostgresDialect):
                 known.beside = f", {_SURE}"
             # Until it is known to be committed, the mark is left anew.
-            if self._accounts is None or (yield from mark_joined(self._prefix, kind)):
+            if self._accounts is None or (yield from mark_joined(kind, self._prefix)):
                 self._dialects[kind] = known
         return known
 

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import address_of, unreadable
-from game_operator.ledger.engine.schema import VERSION, check_version, ddl, no_check, tables_needed
+from game_operator.ledger.engine.rows import CLOCK
+from game_operator.ledger.engine.schema import VERSION, check_version, ddl, found_version, no_check, tables_needed
 from game_operator.ledger.engine.script import (
     SAVE,
     Execute,
@@ -26,7 +27,7 @@ from game_operator.ledger.engine.script import (
     drive_async,
     is_lent,
 )
-from game_operator.ledger.postgres.dialect import PostgresDialect
+from game_operator.ledger.postgres.express import Express
 from game_operator.ledger.postgres.sequences import Identities
 from game_operator.ledger.rules.book import Item
 
@@ -140,12 +141,7 @@ def _migration(
     # Who waits for a lock makes all others wait behind: we give up soon, and come again.
     yield Execute("SET LOCAL lock_timeout = '1s'", ())
     yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
-    found = yield Execute("SELECT to_regclass(?) IS NOT NULL", (f"{prefix}meta",))
-    stored = None
-    if found[0][0]:
-        rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = ?", ("version",))  # noqa: S608 - a checked prefix
-        stored = rows[0][0] if rows else None
-    version = check_version(stored, prefix)
+    version = check_version((yield from found_version("postgres", prefix)), prefix)
     if version != VERSION:
         if not migrate:
             raise tables_needed("postgres", prefix, version)
@@ -273,7 +269,7 @@ class PostgresStore(_Lender):
         pooler: bool | None = None,
         check: Callable[[], Generator[Step, Any, object]] = no_check,
     ) -> None:
-        self.dialect = PostgresDialect(prefix)
+        self._express = Express(prefix, CLOCK)
         self._identities, self._pooler = Identities(prefix), pooler
         self._url = _address(url)
         self._patience_seconds = patience_seconds
@@ -316,7 +312,7 @@ class PostgresStore(_Lender):
 
     def express(self, items: Sequence[Item]) -> dict[int, Outcome]:
         """Apply what the express lane can take of *items*; outcomes by index, committed."""
-        statement = self.dialect.express.statement(items)
+        statement = self._express.statement(items)
         if statement is None:
             return {}
         try:
@@ -331,7 +327,7 @@ class PostgresStore(_Lender):
             self._raise_if_in_doubt()
             return {}
         self._raise_if_in_doubt()
-        return self.dialect.express.outcomes(rows)
+        return self._express.outcomes(rows)
 
     def rest(self) -> None:
         """Close the connection until it is needed again."""
@@ -446,7 +442,7 @@ class AsyncPostgresStore(_Lender):
     """One connection of one event loop. Not for two tasks at a time: whoever uses it holds a lock."""
 
     def __init__(self, url: str, prefix: str, *, patience_seconds: float, pooler: bool | None = None) -> None:
-        self.dialect = PostgresDialect(prefix)
+        self._express = Express(prefix, CLOCK)
         self._identities, self._pooler = Identities(prefix), pooler
         self._url = _address(url)
         self._patience_seconds = patience_seconds
@@ -482,7 +478,7 @@ class AsyncPostgresStore(_Lender):
 
     async def express(self, items: Sequence[Item]) -> dict[int, Outcome]:
         """Apply what the express lane can take of *items*; outcomes by index, committed."""
-        statement = self.dialect.express.statement(items)
+        statement = self._express.statement(items)
         if statement is None:
             return {}
         try:
@@ -500,7 +496,7 @@ class AsyncPostgresStore(_Lender):
             self._raise_if_in_doubt()
             return {}
         self._raise_if_in_doubt()
-        return self.dialect.express.outcomes(rows)
+        return self._express.outcomes(rows)
 
     async def close(self) -> None:
         """Close the connection."""

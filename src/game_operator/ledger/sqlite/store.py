@@ -11,35 +11,21 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import uniform
 from threading import Event, RLock
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
-from game_operator.ledger.accounts.own import OwnSqliteAccounts
-from game_operator.ledger.api import Account, CallRecord, Outcome
+from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import IN_MEMORY
 from game_operator.ledger.engine.process_safety import notify_of_forks
-from game_operator.ledger.engine.rows import (
-    BET_COLUMNS,
-    CALL_COLUMNS,
-    CALL_ROW,
-    IN_LIST,
-    anomaly_rows,
-    bet_of,
-    bet_rows,
-    call_rows,
-    changed_bet_rows,
-    one_or_many,
-)
 from game_operator.ledger.engine.schema import (
-    OLDEST_WRITER,
     VERSION,
     check_version,
-    check_writer,
     ddl,
+    found_version,
     has_newest_table,
     no_check,
     tables_needed,
@@ -47,9 +33,7 @@ from game_operator.ledger.engine.schema import (
 from game_operator.ledger.engine.script import (
     RELEASE,
     SAVE,
-    ConflictError,
     Execute,
-    Loaded,
     Step,
     Together,
     answered,
@@ -57,8 +41,7 @@ from game_operator.ledger.engine.script import (
     drive,
     is_lent,
 )
-from game_operator.ledger.engine.sources import Sources
-from game_operator.ledger.rules.book import Changes, Item, Needs
+from game_operator.ledger.rules.book import Item
 
 T = TypeVar("T")
 
@@ -83,107 +66,6 @@ _NEVER_CLOSED: list[sqlite3.Connection] = []
 
 class BusyError(Exception):
     """Somebody else is writing, and we were told not to wait."""
-
-
-class SqliteAccounts(Protocol):
-    """How accounts are read and moved in SQLite: our own, or the operator's."""
-
-    @property
-    def unknown(self) -> str:
-        """What to do about an account that does not exist."""
-
-    @property
-    def key_parts(self) -> int:
-        """How many parts the key of an account has."""
-
-    def load(self, keys: Set[str]) -> Generator[Step, Any, list[Account]]:
-        """Return those of the accounts that exist; the write lock is ours."""
-
-    def store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
-        """Open and move accounts; ConflictError if one is not as it was."""
-
-    def balance(self, key: str) -> Generator[Step, Any, int | None]:
-        """Return a balance in cents, or None if there is no such account."""
-
-
-class SqliteDialect:
-    """How rows are loaded and stored in SQLite."""
-
-    def __init__(self, prefix: str, clock_millis: Callable[[], int], *, accounts: SqliteAccounts | None = None) -> None:
-        self._clock_millis = clock_millis
-        self.accounts = accounts or OwnSqliteAccounts(prefix)
-        self.key_parts = self.accounts.key_parts
-        self.sources = Sources("sqlite", prefix)
-        self._prefix = prefix
-        # S608: the prefix was checked; all else is a parameter.
-        bets = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id "  # noqa: S608
-        calls = f"SELECT {CALL_COLUMNS} FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id "  # noqa: S608
-        self._bet, self._bets = bets + "= ?", bets + IN_LIST
-        self._call, self._calls = calls + "= ?", calls + IN_LIST
-        # Within the statement, for one of its own would cost as much as the whole look-up of a bet.
-        may_write = f"NOT EXISTS ({OLDEST_WRITER.format(prefix=prefix)} AND value > {VERSION})"
-        self._insert_calls = _insert(prefix, "calls", CALL_ROW, f"SELECT {{}} WHERE {may_write}")
-        self._insert_bets = _insert(prefix, "bets", BET_COLUMNS)
-        self._update_bets = (
-            f"UPDATE {prefix}bets SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ? "  # noqa: S608
-            "WHERE source = ? AND bet_id = ? AND (state IN ('OPEN', 'SPENT') "
-            "OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND ? = 'CLOSED'))"
-        )
-        self._insert_postings = (
-            f"INSERT INTO {prefix}postings "  # noqa: S608
-            "(from_account, to_account, amount_cents, source, operation, tx_id, at_millis) VALUES (?, ?, ?, ?, ?, ?, ?)"
-        )
-        self._upsert_anomalies = (
-            f"INSERT INTO {prefix}anomalies (source, kind, code, operation, tx_id, bet_id, player_id, body, digest, "  # noqa: S608
-            "first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
-            "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = seen + 1, code = excluded.code, "
-            "last_at_millis = excluded.last_at_millis"
-        )
-
-    def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
-        """Read accounts, bets and calls; the write lock is ours."""
-        accounts = yield from self.accounts.load(needs.accounts)
-        bets = (yield one_or_many(self._bet, self._bets, (needs.source,), needs.bets)) if needs.bets else ()
-        calls: list[CallRecord] = []
-        for operation, tx_ids in _by_operation(needs.calls):
-            rows = yield one_or_many(self._call, self._calls, (needs.source, operation), tx_ids)
-            calls += [CallRecord(*row) for row in rows]
-        return Loaded(accounts, list(map(bet_of, bets)), calls, self._clock_millis())
-
-    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
-        """Write what changed; ConflictError if any of it is there already."""
-        if not changes.calls:
-            yield from check_writer(self._prefix)
-        elif (yield Execute(self._insert_calls, rows := call_rows(changes, source), many=True)) != len(rows):
-            yield from check_writer(self._prefix)
-            raise ConflictError
-        if changes.new_bets:
-            yield from _write(self._insert_bets, bet_rows(changes.new_bets.values(), source))
-        if changes.changed_bets:
-            yield from _write(self._update_bets, changed_bet_rows(changes.changed_bets.values(), source))
-        yield from self.accounts.store(changes, was)
-        if changes.postings:
-            yield from _write(self._insert_postings, changes.postings)
-        if changes.anomalies:
-            yield Execute(self._upsert_anomalies, anomaly_rows(changes.anomalies, source), many=True)
-
-
-def _insert(prefix: str, table: str, columns: str, row: str = "VALUES ({})") -> str:
-    values = row.format(", ".join("?" * len(columns.split(", "))))
-    return f"INSERT INTO {prefix}{table} ({columns}) {values} ON CONFLICT DO NOTHING"
-
-
-def _by_operation(calls: Iterable[tuple[str, str]]) -> Iterable[tuple[str, set[str]]]:
-    groups: dict[str, set[str]] = {}
-    for operation, tx_id in calls:
-        groups.setdefault(operation, set()).add(tx_id)
-    return groups.items()
-
-
-def _write(sql: str, rows: list[Any]) -> Generator[Step, Any, None]:
-    changed = yield Execute(sql, rows, many=True)
-    if changed != len(rows):
-        raise ConflictError
 
 
 def _make_private_file(path: str) -> None:
@@ -259,10 +141,8 @@ class SqliteStore:
         *,
         migrate: bool,
         patience_seconds: float,
-        clock_millis: Callable[[], int],
         check: Callable[[], Generator[Step, Any, object]] = no_check,
     ) -> None:
-        self.dialect = SqliteDialect(prefix, clock_millis)
         self._check = check
         self._path = path
         self._prefix = prefix
@@ -338,8 +218,11 @@ class SqliteStore:
         connection.execute("PRAGMA busy_timeout = 0")
 
     def _migrate(self, connection: sqlite3.Connection, migrate: bool, *, is_first: bool) -> None:
-        stored = self._stored_version(connection)
-        if not is_first and stored is not None and (stored > VERSION or self._has_newest_table(connection)):
+        def run(script: Generator[Step, Any, T]) -> T:
+            return drive(script, lambda step: _read(connection, step))
+
+        stored = run(found_version("sqlite", self._prefix))
+        if not is_first and stored is not None and (stored > VERSION or run(has_newest_table("sqlite", self._prefix))):
             # This process has been running since before a migration or the way back: whether it may, each write asks.
             return
         version = check_version(stored, self._prefix)
@@ -347,20 +230,9 @@ class SqliteStore:
             return
         if not migrate:
             raise tables_needed("sqlite", self._prefix, version)
-        drive(self._check(), lambda step: _read(connection, step))
+        run(self._check())
         for statement in statements_of(ddl("sqlite", self._prefix, after=version)):
             connection.execute(statement)
-
-    def _has_newest_table(self, connection: sqlite3.Connection) -> bool:
-        return drive(has_newest_table("sqlite", self._prefix), lambda step: _read(connection, step))
-
-    def _stored_version(self, connection: sqlite3.Connection) -> int | None:
-        name = f"{self._prefix}meta"
-        found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)).fetchone()
-        if not found:
-            return None
-        row = connection.execute(f"SELECT value FROM {name} WHERE name = 'version'").fetchone()  # noqa: S608 - a checked prefix
-        return None if row is None else int(row[0])
 
     def run(self, script: Callable[[], Generator[Step, Any, T]], *, wait: bool = True) -> T:
         """

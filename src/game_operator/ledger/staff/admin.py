@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from game_operator.ledger.accounts.location import is_marked
+from game_operator.ledger.accounts.claims import is_marked
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.schema import back

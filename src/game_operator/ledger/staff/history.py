@@ -4,7 +4,7 @@ from collections.abc import Generator
 from typing import Any, NamedTuple
 
 from game_operator.errors import AccountNotFoundError, shown
-from game_operator.ledger.accounts.location import is_marked
+from game_operator.ledger.accounts.claims import is_marked
 from game_operator.ledger.api import BetRecord, CallRecord
 from game_operator.ledger.engine.rows import BET_COLUMNS, CALL_COLUMNS, bet_of
 from game_operator.ledger.engine.script import Execute, Step

@@ -1,0 +1,181 @@
+"""The balances of our own ``accounts`` table, and those behind an object of the operator's."""
+
+import json
+from collections.abc import Generator, Mapping, Set
+from typing import Any, NoReturn
+
+from game_operator.errors import ConfigurationError, LedgerError, shown
+from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, Accounts, AsyncAccounts
+from game_operator.ledger.engine.rows import CLOCK, JSON_ROWS, KEYS, LookUp, json_column, json_columns
+from game_operator.ledger.engine.script import Execute, Kind, LockAccount, MoveAccount, Rows, Step, Together
+from game_operator.ledger.rules.book import Changes
+
+
+class PlainBalances:
+    """Balances that their statements move, with nothing to check afterwards."""
+
+    key_parts = 1
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.parts: dict[str, str] = {}
+
+    def stored(
+        self,
+        statements: tuple[Execute, ...],
+        changes: Changes,  # noqa: ARG002 - the Protocol's
+        was: Mapping[str, Account],  # noqa: ARG002
+    ) -> Generator[Step, Any, list[Any]]:
+        """Perform the *statements* and return the answers."""
+        answers = []
+        for each in statements:
+            answers.append((yield each))  # noqa: PERF401 - a comprehension cannot yield
+        return answers
+
+    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:  # noqa: ARG002 - the Protocol's
+        """Do nothing."""
+        yield from ()
+
+
+class OwnBalances(PlainBalances):
+    """The accounts of our own table; in PostgreSQL they are locked in sorted order."""
+
+    unknown = "Open it with open_account() first."
+
+    def __init__(self, kind: Kind, prefix: str) -> None:
+        super().__init__(kind)
+        table, columns = f"{prefix}accounts", "account, balance_cents, at_millis"
+        # S608: the prefix was checked; all else is a parameter.
+        self._balance = f"SELECT balance_cents FROM {table} WHERE account = ?"  # noqa: S608
+        self._look_up = LookUp(kind, f"SELECT {columns} FROM {table} WHERE account ")  # noqa: S608
+        self._lock = (
+            f"SELECT locked.account, locked.balance_cents, locked.at_millis, {CLOCK} FROM "  # noqa: S608
+            f"(SELECT {columns} FROM {table} WHERE account = ANY({KEYS}) ORDER BY account FOR UPDATE) AS locked"
+        )
+        insert = f"INSERT INTO {table} ({columns}) {{}} ON CONFLICT DO NOTHING"
+        update = f"UPDATE {table} SET balance_cents = {{}}, at_millis = {{}} {{}}WHERE account = {{}} "  # noqa: S608
+        update += "AND balance_cents = {}"
+        if kind == "sqlite":
+            self.parts["new_accounts"] = insert.format("VALUES (?, ?, ?)")
+            self.parts["accounts"] = update.format("?", "?", "", "?", "?")
+        else:
+            self.parts["new_accounts"] = insert.format(f"SELECT {json_columns('tbb')} FROM {JSON_ROWS}")  # noqa: S608
+            cents, at, account, was = (json_column(index, each) for index, each in enumerate("bbtb"))
+            self.parts["accounts"] = update.format(cents, at, f"FROM {JSON_ROWS} ", account, was)
+
+    def load(
+        self, keys: Set[str], others: tuple[Execute, ...]
+    ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
+        """Lock the accounts, then read *others*; return those that exist, the clock if it was read, and their rows."""
+        if self.kind == "sqlite":
+            rows, *rest = yield Together((self._look_up.of(keys), *others))
+            return [Account(*row) for row in rows], None, rest
+        rows, *rest = yield Together((Execute(self._lock, (json.dumps(sorted(keys)),)), *others))
+        return [Account(*row[:3]) for row in rows], max((row[3] for row in rows), default=None), rest
+
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, dict[str, list[Any]]]:
+        """Return the rows to write; one that is moved must hold what was loaded."""
+        yield from ()
+        return {
+            "new_accounts": list(changes.new_accounts.values()),
+            "accounts": [(cents, at, key, was[key].balance_cents) for key, cents, at in changes.accounts.values()],
+        }
+
+    def balance(self, key: str) -> Generator[Step, Any, int | None]:
+        """Return a balance in cents as it is committed, or None if there is no such account."""
+        rows: Rows = yield Execute(self._balance, (key,))
+        return rows[0][0] if rows else None
+
+
+class OperatorBalances(PlainBalances):
+    """Balances of the operator's; when each account moved last, they do not say, so the ledger keeps it."""
+
+    def __init__(self, kind: Kind, prefix: str) -> None:
+        super().__init__(kind)
+        # S608: the prefix was checked; all else is a parameter.
+        self.clocks = LookUp(kind, f"SELECT account, at_millis FROM {prefix}clocks WHERE account ")  # noqa: S608
+        rows = "VALUES (?, ?)"
+        if kind == "postgres":
+            rows = f"SELECT {json_columns('tb')} FROM {JSON_ROWS} ORDER BY 1"  # noqa: S608
+        self.parts["clocks"] = (
+            f"INSERT INTO {prefix}clocks (account, at_millis) {rows} "
+            "ON CONFLICT (account) DO UPDATE SET at_millis = excluded.at_millis"
+        )
+
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, dict[str, list[Any]]]:  # noqa: ARG002 - the Protocol's
+        """Return the rows to write."""
+        yield from ()
+        return {"clocks": [(key, at) for key, _, at in changes.accounts.values()]}
+
+
+class ObjectBalances(OperatorBalances):
+    """Balances behind an object: locked and moved by its methods, one call at a time."""
+
+    unknown = "Accounts.lock answered None."
+
+    def __init__(self, kind: Kind, prefix: str, accounts: Accounts | AsyncAccounts) -> None:
+        super().__init__(kind, prefix)
+        self._accounts = accounts
+
+    def load(
+        self, keys: Set[str], others: tuple[Execute, ...]
+    ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
+        """Lock the accounts in sorted order, then read *others*; return those that exist, the clock, and their rows."""
+        balances = {}
+        for key in sorted(keys):
+            cents = yield from self.balance(key)
+            if cents is not None:
+                balances[key] = cents
+        clock = () if self.kind == "sqlite" else (Execute(f"SELECT {CLOCK}", ()),)
+        rows, *rest = yield Together((self.clocks.of(balances.keys()), *clock, *others))
+        now_millis = rest.pop(0)[0][0] if clock else None
+        at_millis = {row[0]: row[1] for row in rows}
+        return [Account(key, cents, at_millis.get(key, 0)) for key, cents in balances.items()], now_millis, rest
+
+    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+        """Move the accounts."""
+        for key, cents, _ in changes.accounts.values():
+            before_cents = was[key].balance_cents
+            delta_cents = cents - before_cents
+            if not delta_cents:
+                continue
+            after_cents = _checked("move", key, (yield MoveAccount(self._accounts, key, delta_cents)))
+            if after_cents != cents:
+                raise LedgerError(
+                    f"Accounts.move answered {after_cents} cents for {shown(key)}, which held {before_cents} and was "
+                    f"moved by {delta_cents}. Nothing was kept: lock and move must speak of one and the same balance."
+                )
+
+    def balance(self, key: str) -> Generator[Step, Any, int | None]:
+        """Return a balance in cents, or None if there is no such account."""
+        cents = yield LockAccount(self._accounts, key)
+        return None if cents is None else _checked("lock", key, cents)
+
+
+def _checked(method: str, key: str, cents: object) -> int:
+    # bool is an int, and a float would be money lost.
+    if type(cents) is not int or abs(cents) > MAX_BALANCE_CENTS:
+        raise LedgerError(
+            f"Accounts.{method} answered {shown(cents)} for {shown(key)}; it must answer the balance as an int of cents"
+        )
+    return cents
+
+
+class Elsewhere:
+    """Stands for the operator's Accounts in a ledger that was opened without them: it locks and moves none."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def lock(self, _connection: object, _account: str) -> NoReturn:
+        """Raise ConfigurationError."""
+        raise ConfigurationError(
+            f"The balances of the ledger {self._prefix}* are in a table of the operator's own, and it was opened "
+            "without accounts=: no account of it can be opened, read or moved. Nothing was moved. Pass the accounts= "
+            "that your wallet passes; on the command line, --accounts-table and its companions to a command that has "
+            "them. Open and adjust accounts in the table itself."
+        )
+
+    def move(self, connection: object, account: str, _delta_cents: int) -> NoReturn:
+        """Raise ConfigurationError."""
+        self.lock(connection, account)

@@ -1,0 +1,294 @@
+"""
+Balances in a table of the operator's: in PostgreSQL one statement locks a batch's rows, and one moves them.
+
+SQLite keeps ``12.50`` in a NUMERIC column as a float. Decimals of at most 15 significant digits survive that there and
+back; a balance that has more, or would get more, is refused and never rounded.
+"""
+
+import contextlib
+import json
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from game_operator.errors import LedgerError, SchemaError, shown
+from game_operator.ledger.accounts.balances import OperatorBalances
+from game_operator.ledger.accounts.catalogue import TableLook, is_text_in_sqlite, look_at_table
+from game_operator.ledger.accounts.columns import (
+    KeyColumn,
+    balance_after,
+    cents_of,
+    check_kept,
+    check_one_row_each,
+    delta_of,
+    exact_account,
+    key_values,
+    moved_cents,
+    no_such_row,
+    unreadable,
+)
+from game_operator.ledger.api import Account, TableAccounts, Unit
+from game_operator.ledger.engine.rows import CLOCK, IN_LIST
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Step, Together
+from game_operator.ledger.rules.book import Changes
+
+_DIGITS = 15
+_LARGEST = 2**63 - 1
+_TYPES = {"text": "text", "uuid": "uuid", "integer": "bigint"}
+_UNSUPPORTED = "0A000"
+
+
+def table_balances(
+    kind: Kind, prefix: str, accounts: TableAccounts
+) -> Generator[Step, Any, "SqliteTableBalances | PostgresTableBalances"]:
+    """
+    Look at the columns of *accounts* and return what locks and moves its balances.
+
+    Raises:
+        SchemaError: There is no such table or column, the key is not unique or not compared bytewise, the balance is
+            not exact, or cannot hold its unit.
+    """
+    look = yield from look_at_table(kind, accounts)
+    if look.problems:
+        raise SchemaError(" ".join(look.problems))
+    return (SqliteTableBalances if kind == "sqlite" else PostgresTableBalances)(kind, prefix, accounts, look)
+
+
+class TableBalances(OperatorBalances):
+    """The accounts of a TableAccounts whose columns have been looked at."""
+
+    def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
+        super().__init__(kind, prefix)
+        self.unknown, self.key_parts = no_such_row(accounts), len(look.keys)
+        self._accounts, self._keys = accounts, look.keys
+        self._unit: Unit = accounts.unit or "cents"
+        self._names = [f'owned."{name}"' for name in accounts.keys]
+
+    def balance(self, key: str) -> Generator[Step, Any, int | None]:
+        """Return a balance in cents, rounded down, or None if there is no such row."""
+        balances = yield from self._read({key})
+        return cents_of(balances[key], self._unit) if key in balances else None
+
+    def _read(self, keys: Set[str]) -> Generator[Step, Any, dict[str, Decimal]]:
+        raise NotImplementedError
+
+    def _loaded(self, balances: Mapping[str, Decimal], clocks: Rows) -> list[Account]:
+        at_millis = {row[0]: row[1] for row in clocks}
+        return [exact_account(key, each, self._unit, at_millis.get(key, 0)) for key, each in balances.items()]
+
+
+class SqliteTableBalances(TableBalances):
+    """In SQLite, where the write lock of the file is ours."""
+
+    def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
+        super().__init__(kind, prefix, accounts, look)
+        assert look.balance is not None
+        self._as_text = is_text_in_sqlite(look.balance)
+        # A qualified name cannot be taken for a text, as SQLite does with "a name" that it does not find; a sign before
+        # the column keeps a converter for its declared type away; COLLATE keeps ids bytewise.
+        table, balance = accounts.quoted_table, f'owned."{accounts.balance}"'
+        matches = " AND ".join(f"{name} COLLATE BINARY = ?" for name in self._names)
+        # S608: the names were checked and are quoted; all else is a parameter.
+        select = f"SELECT +{self._names[0]}, +{balance} FROM {table} AS owned WHERE "  # noqa: S608
+        self._one, self._many = select + matches, f"{select}{self._names[0]} COLLATE BINARY {IN_LIST}"
+        update = f'UPDATE {table} AS owned SET "{accounts.balance}" = ? WHERE {matches}'  # noqa: S608
+        self.parts = {"balances": update, **self.parts}
+
+    def load(
+        self, keys: Set[str], others: tuple[Execute, ...]
+    ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
+        """Read the accounts, then *others*; return those that exist, no clock, and their rows."""
+        balances = yield from self._read(keys)
+        clocks, *rest = yield Together((self.clocks.of(balances.keys()), *others))
+        return self._loaded(balances, clocks), None, rest
+
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, dict[str, list[Any]]]:
+        """Return the rows to write: the balances as they are now, moved by what the batch moved."""
+        moved, written = moved_cents(changes, was), []
+        if moved:
+            # What may_bet moved in the caller's transaction is not overwritten, but found afterwards.
+            for key, balance in (yield from self._read(moved.keys())).items():
+                stored = self._stored(key, balance_after(balance, moved[key], self._unit))
+                written.append((stored, *(key_values(key, self._keys) or ())))
+        return {"balances": written, **(yield from super().rows(changes, was))}
+
+    def stored(
+        self, statements: tuple[Execute, ...], changes: Changes, was: Mapping[str, Account]
+    ) -> Generator[Step, Any, list[Any]]:
+        """
+        Perform the *statements* and read the balances again.
+
+        Raises:
+            LedgerError: A balance is not what it was moved to, because a trigger changes what is written.
+        """
+        answers = yield from super().stored(statements, changes, was)
+        if moved := moved_cents(changes, was):
+            check_kept(self._accounts, self._unit, moved, was, (yield from self._read(moved.keys())))
+        return answers
+
+    def _read(self, keys: Iterable[str]) -> Generator[Step, Any, dict[str, Decimal]]:
+        known = {key: values for key in keys if (values := key_values(key, self._keys)) is not None}
+        if self.key_parts == 1 and len(known) > 1:
+            rows: Rows = yield Execute(self._many, (json.dumps([values[0] for values in known.values()]),))
+            return {str(key): self._exact(key, balance) for key, balance in rows}
+        found = {}
+        for key, values in known.items():
+            for row in (yield Execute(self._one, values)):
+                found[key] = self._exact(key, row[1])
+        return found
+
+    def _exact(self, key: object, balance: object) -> Decimal:
+        """Return a balance as it was meant: the float nearest to 0.1 as 0.1."""
+        with contextlib.suppress(InvalidOperation, ValueError):
+            text = format(balance, f".{_DIGITS}g") if isinstance(balance, float) else str(balance)
+            if balance is not None and not (isinstance(balance, float) and float(text) != balance):
+                amount = Decimal(text)
+                cents_of(amount, self._unit)
+                return amount
+        raise unreadable(self._accounts, key, balance)
+
+    def _stored(self, key: str, balance: Decimal) -> str | int:
+        text = format(balance, "f")
+        if self._as_text:
+            return text
+        whole = balance == balance.to_integral_value()
+        if whole and abs(int(balance)) <= _LARGEST:
+            return int(balance)
+        if len(text.replace("-", "").replace(".", "").strip("0")) > _DIGITS:
+            raise LedgerError(
+                f"The account {shown(key)} would hold {text}, and a NUMERIC column of SQLite keeps {_DIGITS} digits "
+                "exactly. Nothing was moved: keep balances in whole cents or micros, or as TEXT."
+            )
+        return text
+
+
+class PostgresTableBalances(TableBalances):
+    """In PostgreSQL, locked in sorted order."""
+
+    def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
+        super().__init__(kind, prefix, accounts, look)
+        assert look.balance is not None
+        self._has_policies = look.has_policies
+        table, balance = accounts.quoted_table, f'owned."{accounts.balance}"'
+        account, rows = _rows_wanted(table, self._names, self._keys)
+        # S608: the names were checked and are quoted. Texts, whatever types the caller's connection makes of numbers.
+        self._balances = f"SELECT {account} AS account, CAST({balance} AS text) AS balance FROM {rows}"  # noqa: S608
+        # NO KEY: rows that refer to the player can be inserted meanwhile, and two callers that did so do not deadlock.
+        self._lock = (
+            f"SELECT locked.account, locked.balance, {CLOCK} FROM "  # noqa: S608
+            f"({self._balances} ORDER BY {', '.join(self._names)} FOR NO KEY UPDATE OF owned) AS locked"
+        )
+        number = "bigint" if look.balance.is_whole else "numeric"
+        self.parts = {
+            "balances": (
+                f'UPDATE {table} AS owned SET "{accounts.balance}" = '  # noqa: S608
+                f"{balance} + CAST(moved.cells ->> {len(self._names)} AS {number}) "
+                "FROM json_array_elements(CAST(CAST(? AS text) AS json)) AS moved (cells) "
+                f"WHERE {_matches('moved', self._names, self._keys)}"
+            ),
+            **self.parts,
+        }
+
+    def load(
+        self, keys: Set[str], others: tuple[Execute, ...]
+    ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
+        """Lock the rows in sorted order, then read *others*; return those that exist, the clock, and their rows."""
+        lock = Execute(self._lock, (self._json(keys),))
+        # A statement of its own, so that it sees what was committed before the lock was ours.
+        clocks = self.clocks.of(keys)
+        seen = (Execute(self._balances, (self._json(keys),)),) if self._has_policies else ()
+        rows, known, *rest = yield Together((lock, clocks, *seen, *others))
+        if seen:
+            self._check_none_is_hidden(rows, rest.pop(0))
+        return self._loaded(self._exact(rows), known), max((row[2] for row in rows), default=None), rest
+
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, dict[str, list[Any]]]:
+        """Return the rows to write: by what the batch moved each balance."""
+        moved = moved_cents(changes, was).items()
+        balances = [
+            (*(key_values(key, self._keys) or ()), format(delta_of(cents, self._unit), "f")) for key, cents in moved
+        ]
+        return {"balances": balances, **(yield from super().rows(changes, was))}
+
+    def stored(
+        self, statements: tuple[Execute, ...], changes: Changes, was: Mapping[str, Account]
+    ) -> Generator[Step, Any, list[Any]]:
+        """
+        Perform the *statements*, read the balances again, and return the answers.
+
+        Only a later statement sees what a trigger has made of the balances; in a pipeline it costs no round trip.
+
+        Raises:
+            LedgerError: A balance is not what it was moved to.
+        """
+        moved = moved_cents(changes, was)
+        if not moved:
+            return (yield from super().stored(statements, changes, was))
+        try:
+            *answers, now = yield Together((*statements, Execute(self._balances, (self._json(moved.keys()),))))
+        except Exception as failed:
+            if not _is_unsupported(failed):
+                raise
+            raise LedgerError(
+                f"{self._accounts.table} has a rule for UPDATE that PostgreSQL cannot apply to the ledger's statement. "
+                "Nothing was kept: drop the rule, or pass an Accounts object."
+            ) from failed
+        check_kept(self._accounts, self._unit, moved, was, self._exact(now))
+        return answers  # type: ignore[no-any-return]  # Drivers send rows back.
+
+    def _read(self, keys: Set[str]) -> Generator[Step, Any, dict[str, Decimal]]:
+        return self._exact((yield Execute(self._balances, (self._json(keys),))))
+
+    def _check_none_is_hidden(self, locked: Rows, seen: Rows) -> None:
+        """Raise LedgerError for a row that may be read and not updated: only what cannot be seen is unknown."""
+        hidden = {row[0] for row in seen} - {row[0] for row in locked}
+        if hidden:
+            raise LedgerError(
+                f"A row policy of {self._accounts.table} lets the ledger read the account {shown(min(hidden))} and not "
+                "update it. Nothing was kept: let the ledger's role do both, or neither."
+            )
+
+    def _json(self, keys: Set[str]) -> str:
+        """Return the accounts that can exist, each with the values of its key where that has several."""
+        known = ((key, key_values(key, self._keys)) for key in sorted(keys))
+        if self.key_parts == 1:
+            return json.dumps([key for key, values in known if values])
+        return json.dumps([(key, *values) for key, values in known if values])
+
+    def _exact(self, rows: Rows) -> dict[str, Decimal]:
+        """Return the balances in *rows*; raise LedgerError for one that cannot be read, or that two rows hold."""
+        check_one_row_each(self._accounts, [row[0] for row in rows])
+        exact = {}
+        for key, balance, *_ in rows:
+            try:
+                exact[key] = Decimal(balance or "NaN")
+                cents_of(exact[key], self._unit)
+            except (InvalidOperation, ValueError) as failed:
+                raise unreadable(self._accounts, key, balance) from failed
+        return exact
+
+
+def _matches(row: str, names: Sequence[str], keys: Sequence[KeyColumn], first: int = 0) -> str:
+    """Return that the columns *names* are what the JSON array *row* has from its cell *first* on."""
+    return " AND ".join(
+        f"{name} = CAST({row}.cells ->> {index} AS {_TYPES[key.kind]})"
+        for index, (name, key) in enumerate(zip(names, keys, strict=True), first)
+    )
+
+
+def _rows_wanted(table: str, names: Sequence[str], keys: Sequence[KeyColumn]) -> tuple[str, str]:
+    """Return what names the account of a row, and the rows of the accounts in one JSON text."""
+    texts = "(CAST(CAST(? AS text) AS jsonb)) AS wanted"
+    if len(names) == 1:
+        listed = (
+            f"SELECT CAST(wanted.account AS {_TYPES[keys[0].kind]}) FROM jsonb_array_elements_text{texts} (account)"  # noqa: S608
+        )
+        return f"CAST({names[0]} AS text)", f"{table} AS owned WHERE {names[0]} = ANY(ARRAY({listed}))"
+    matches = _matches("wanted", names, keys, first=1)
+    return "wanted.cells ->> 0", f"jsonb_array_elements{texts} (cells) JOIN {table} AS owned ON {matches}"
+
+
+def _is_unsupported(failed: Exception) -> bool:
+    """Return whether PostgreSQL does not support a statement, as driver, SQLAlchemy or Django wrapped it."""
+    errors = (failed, getattr(failed, "orig", None), failed.__cause__)
+    return any(getattr(error, "sqlstate", None) == _UNSUPPORTED for error in errors)
