@@ -179,6 +179,8 @@ class AccountNotFoundError(LedgerError):
 class AccountExistsError(LedgerError):
     """The account is open already."""
 
+    _remedy = "Use adjust() or `game-operator ledger adjust` to change its balance."
+
 
 class AdjustmentRefusedError(LedgerError):
     """The adjustment would take the balance below zero, or its reference belongs to another adjustment."""
@@ -240,7 +242,7 @@ class TransportError(GameOperatorError):
 class RequestNotSentError(TransportError):
     """No attempt left this machine (DNS, connect, TLS, connection pool): nothing happened at the service."""
 
-    _remedy = "The request never left: check base_url, DNS, firewall, proxy and TLS, then repeat the call."
+    _remedy = "The request never left: check the base URL, DNS, firewall, proxy and TLS, then repeat the call."
 
 
 class NoAnswerError(TransportError):
@@ -436,7 +438,7 @@ class UnexpectedResponseError(ApiError):
     ``str()`` shows the status, the content type and the first bytes.
     """
 
-    _remedy = "Check that base_url leads to the Operator API and that no proxy or login page answers in its place."
+    _remedy = "Check that the base URL leads to the Operator API and that no proxy or login page answers in its place."
 
     def _answer_shown(self) -> str:
         content_type = self.headers.get("content-type")

@@ -347,7 +347,11 @@ def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value:
-        raise ConfigurationError(f"{name} is empty. A session token names its operator, player and game instance.")
+        raise ConfigurationError(
+            f"The {name.replace('_', ' ')} is empty.",
+            setting=name,
+            remedy="A session token names its operator, player and game instance.",
+        )
     return value
 
 

@@ -154,7 +154,9 @@ def certify(
             _check_address(address, moves_money=moves_money)
     if supplies and supplies.second_url is not None and str(supplies.second_url).rstrip("/") == url.rstrip("/"):
         raise ConfigurationError(
-            f"second_url {shown(url)} is the wallet's own address. Pass another process of it, on the same database."
+            f"{shown(url)} is the wallet's own address.",
+            setting="second_url",
+            remedy="Pass another process of it, on the same database.",
         )
     commission = _Commission(
         signer=signer,

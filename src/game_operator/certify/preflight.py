@@ -75,8 +75,10 @@ def check_second(hear: Callable[[Request], Heard], writer: BodyWriter, purse: Pu
     if purse.cents is not None and heard.balance_cents != purse.cents:
         told = "no balance" if heard.balance_cents is None else amount_from_cents(heard.balance_cents)
         raise ConfigurationError(
-            f"The second process (second_url) tells {told} of the player {shown(purse.player_id)}, and the first "
-            f"{amount_from_cents(purse.cents)}. Pass another process of the same wallet, on the same database."
+            f"The second process reports {told} for the player {shown(purse.player_id)}, and the first "
+            f"{amount_from_cents(purse.cents)}.",
+            setting="second_url",
+            remedy="Pass another process of the same wallet, on the same database.",
         )
 
 

@@ -7,7 +7,6 @@ from enum import IntEnum
 
 from game_operator.cli.output import say, write_document
 from game_operator.cli.stopping import on_signals
-from game_operator.cli.wording import told
 from game_operator.errors import (
     ApiError,
     ConfigurationError,
@@ -39,6 +38,29 @@ _ATTRIBUTES = (
     "last_unanswered",
     "trace",
 )
+
+
+#: The options for the settings that errors blame.
+_OPTIONS = {
+    "base_url": "--base-url",
+    "operator_id": "--operator-id",
+    "player_id": "--player",
+    "instance_id": "--instance",
+    "deadline": "--deadline",
+    "port": "--port",
+    "table_prefix": "--table-prefix",
+    "second_url": "--second-url",
+    "elsewhere": "--elsewhere",
+}
+#: What to do about a setting that most commands have no option for.
+_REMEDIES = {"allow_insecure_http": "Use https: this command speaks plain http to this machine alone."}
+
+
+def told(error: GameOperatorError) -> str:
+    """Return what *error* says, with the option to change in front."""
+    setting = error.setting or ""
+    option = f"{_OPTIONS[setting]}: " if setting in _OPTIONS else ""
+    return f"{option}{error.what} {_REMEDIES.get(setting, error.remedy)}".rstrip()
 
 
 class ExitCode(IntEnum):

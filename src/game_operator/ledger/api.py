@@ -18,6 +18,7 @@ from game_operator.profile import Profile
 
 #: What a BIGINT holds. A credit beyond it moves nothing.
 MAX_BALANCE_CENTS = 2**63 - 1
+OPEN_FIRST = "Open it with open_account() or `game-operator ledger open` first."
 
 
 class Account(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import AccountNotFoundError, LedgerError, shown
-from game_operator.ledger.api import DEFAULT_TERMS, Account, BetRecord, Outcome, Terms
+from game_operator.ledger.api import DEFAULT_TERMS, OPEN_FIRST, Account, BetRecord, Outcome, Terms
 from game_operator.ledger.engine.process_safety import Transactions
 from game_operator.ledger.engine.script import Loaded, Step, answered, apply_items, drive
 from game_operator.ledger.engine.sources import check_source_name, refusal
@@ -135,7 +135,7 @@ class MemoryLedger:
         with self._lock:
             account = self._tables.accounts.get(player_id)
         if account is None:
-            raise AccountNotFoundError(f"There is no account {shown(player_id)}. Open it with open_account() first.")
+            raise AccountNotFoundError(f"There is no account {shown(player_id)}.", remedy=OPEN_FIRST)
         return Cents(account.balance_cents)
 
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:

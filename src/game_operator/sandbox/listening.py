@@ -25,7 +25,9 @@ def loopback(host: str) -> str:
 def tcp_port(port: int) -> int:
     """Return *port*; raise ConfigurationError if it is none."""
     if not 0 <= port <= _LARGEST_PORT:
-        raise ConfigurationError(f"port {port} is invalid. Pass 1 to {_LARGEST_PORT}, or port=0 to take a free one.")
+        raise ConfigurationError(
+            f"Port {port} is invalid.", setting="port", remedy=f"Pass 1 to {_LARGEST_PORT}, or 0 to take a free one."
+        )
     return port
 
 
@@ -44,7 +46,7 @@ def listening_socket(host: str, port: int, *, allow_remote: bool) -> socket.sock
             ) from failed
         raise ConfigurationError(
             f"The sandbox cannot listen on port {port} of {shown(host)}: {failed.strerror or failed}. "
-            "Stop what uses the port, or pass port=0 to take a free one."
+            "Stop what uses the port, or pass port 0 to take a free one."
         ) from failed
     # asyncio sets this on the connections of listeners it made itself, and not on those of this one. Without it every
     # answer but the first few would wait 40 ms for the client to acknowledge the headers.

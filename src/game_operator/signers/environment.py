@@ -68,12 +68,16 @@ def operator_id_problem(text: object) -> Exception | None:
     if "-----BEGIN" in text or len(text) > _LONGEST_OPERATOR_ID:
         # On one line, with line breaks written as \n, a key would pass for an id and travel in each request.
         return ConfigurationError(
-            f"operator_id has {len(text)} characters and looks like a key, which is not shown. Pass the id that the "
-            f"provider gave you, of at most {_LONGEST_OPERATOR_ID} characters, and the key as private_key."
+            f"The operator id has {len(text)} characters and looks like a key, which is not shown.",
+            setting="operator_id",
+            remedy=f"Pass the id that the provider gave you, of at most {_LONGEST_OPERATOR_ID} characters, and the key "
+            "as private_key.",
         )
     if not _OPERATOR_ID.match(text):
         return ConfigurationError(
-            f"operator_id {shown(text)} cannot be used. It must be printable ASCII without a colon (the signed string "
-            "<operator_id>:<bet_id> would be ambiguous) and without spaces around it."
+            f"The operator id {shown(text)} cannot be used.",
+            setting="operator_id",
+            remedy="It must be printable ASCII without a colon (the signed string <operator_id>:<bet_id> would be "
+            "ambiguous) and without spaces around it.",
         )
     return None

@@ -187,7 +187,7 @@ def _signer(source: object, passphrase: object) -> Signer | AsyncSigner | _Probl
         key = SigningKeyError(f"{name} {pem}") if isinstance(pem, str) else _private_key(name, pem, passphrase or None)
         return LocalSigner(key) if isinstance(key, RSAPrivateKey) else key
     if passphrase:
-        return SigningKeyError("A passphrase was given with a key that is loaded already. Leave passphrase= out.")
+        return SigningKeyError("A passphrase was given with a key that is loaded already. Leave the passphrase out.")
     if isinstance(source, RSAPrivateKey):
         return _too_short(source, "The private key") or LocalSigner(source)
     if hasattr(source, "public_bytes") or hasattr(source, "private_bytes"):
@@ -238,10 +238,10 @@ def _decrypted(block: bytes, passphrase: str | bytes | None) -> object:
     if block.startswith(b"-----BEGIN OPENSSH"):
         return "is in the format of OpenSSH. Convert a copy of it with `ssh-keygen -p -m PKCS8 -f COPY`."
     if encrypted and passphrase is None:
-        return "is encrypted. Pass its passphrase= (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) as well."
+        return "is encrypted. Pass its passphrase (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) as well."
     if passphrase is not None and not encrypted:
         return (
-            "is not encrypted, but a passphrase was given. Leave passphrase= (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) "
+            "is not encrypted, but a passphrase was given. Leave the passphrase (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) "
             "out, or encrypt the key with `openssl pkcs8 -topk8 -in KEY -out NEW`."
         )
     try:

@@ -103,7 +103,7 @@ def from_environment(make: Callable[[], _C]) -> _C:
         problem = "a proxy has no readable address"
     raise ConfigurationError(
         f"No connection can be set up ({problem}). Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and "
-        "SSL_CERT_DIR, or pass trust_env=False to do without them."
+        "SSL_CERT_DIR; unset them, or pass trust_env=False, to do without them."
     )
 
 
@@ -345,10 +345,8 @@ def _parsed(library: HttpLibrary, base_url: str) -> Any:
     try:
         return library.module.URL(base_url)
     except library.module.InvalidURL:
-        problem = (
-            f"base_url {shown(base_url)} has a host that no machine can have. Pass one like https://api.example.com."
-        )
-    raise ConfigurationError(problem)
+        problem = f"The base URL {shown(base_url)} has a host that no machine can have."
+    raise ConfigurationError(problem, setting="base_url", remedy="Pass one like https://api.example.com.")
 
 
 def _beside(names: tuple[bytes, ...], yours: HeaderPairs) -> HeaderPairs:

@@ -62,24 +62,34 @@ def base_url_of(
 def _base_url_or_problem(text: object, allow_insecure_http: bool, name: str, example: str) -> str | Exception:
     if not isinstance(text, str):
         return TypeError(f"{name} must be a str, not {type(text).__name__}")
+    named = "The base URL" if name == "base_url" else name
     parts = _split(text)
     if parts.username is not None or parts.password is not None:
-        return ConfigurationError(f"{name} carries a user name or password. Remove it: calls are signed instead.")
+        return ConfigurationError(
+            f"{named} carries a user name or password.", setting=name, remedy="Remove it: calls are signed instead."
+        )
     if parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
-        return ConfigurationError(f"{name} {shown(text)} is not a valid address. Pass one like {example}.")
+        return ConfigurationError(
+            f"{named} {shown(text)} is not a valid address.", setting=name, remedy=f"Pass one like {example}."
+        )
     if not text.isascii() or not set("?# ").isdisjoint(text):
         return ConfigurationError(
-            f"{name} {shown(text)} carries a query, a fragment, a space or letters beyond ASCII. "
-            "Pass the address alone."
+            f"{named} {shown(text)} carries a query, a fragment, a space or letters beyond ASCII.",
+            setting=name,
+            remedy="Pass the address alone.",
         )
     if text.rstrip("/").endswith("/api/v0.2"):
         return ConfigurationError(
-            f"{name} {shown(text)} ends in /api/v0.2, which every path begins with. Leave it out."
+            f"{named} {shown(text)} ends in /api/v0.2, which every path begins with.",
+            setting=name,
+            remedy="Leave it out.",
         )
     if parts.scheme == "http" and not allow_insecure_http and not is_loopback(parts.hostname or ""):
         return ConfigurationError(
-            f"{name} {shown(text)} is plain http to another machine: anyone on the way could read and replay signed "
-            "requests. Use https, or pass allow_insecure_http=True if the way is private."
+            f"{named} {shown(text)} is plain http to another machine: anyone on the way could read and replay signed "
+            "requests.",
+            setting="allow_insecure_http",
+            remedy="Use https, or pass allow_insecure_http=True if the way is private.",
         )
     # Schemes are told apart by comparing text from here on, and HTTPS:// is the same as https://.
     return parts.scheme + text[len(parts.scheme) :].rstrip("/")
@@ -105,5 +115,7 @@ def checked_seconds(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__} {shown(value)}")
     if not 0 < value <= LONGEST_SECONDS:
-        raise ConfigurationError(f"{name} is {shown(value)}, but must be a positive number of seconds up to a million.")
+        raise ConfigurationError(
+            f"The {name} is {shown(value)}, but must be a positive number of seconds up to a million.", setting=name
+        )
     return float(value)

@@ -4,8 +4,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from game_operator.cli.database import check_file, opened
+from game_operator.cli.errors import told
 from game_operator.cli.output import say
-from game_operator.cli.wording import told
 from game_operator.errors import ConfigurationError, LedgerError
 
 if TYPE_CHECKING:

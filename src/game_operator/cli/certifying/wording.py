@@ -1,6 +1,5 @@
 """What a certification tells in words of a program, in those of the command line: options, where arguments stand."""
 
-from types import MappingProxyType
 from typing import Final
 
 from game_operator.certify.engine.supplies import needs_told
@@ -24,19 +23,6 @@ _OPTIONS: Final = {
     "batches": "--profile FILE with deposit_batch = true",
 } | {name: f"--hook {name}=COMMAND" for name in HOOKS}
 
-#: How messages begin, and phrases in them that no value can be.
-_BEGINNINGS: Final = MappingProxyType({"second_url ": "--second-url ", "elsewhere ": "--elsewhere "})
-_ENDINGS: Final = MappingProxyType(
-    {
-        "or pass allow_insecure_http=True if the way is private.": (
-            "or pass --allow-insecure-http if the way is private."
-        ),
-        "Pass moves_money=True (--moves-money) if that is what you want.": (
-            "Pass --moves-money if that is what you want."
-        ),
-    }
-)
-_SECOND: Final = "The second process (second_url) "
 #: What OpenSSL calls an answer that is no TLS.
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "wrong version number", "record layer failure", "RECORD_LAYER_FAILURE")
 
@@ -47,18 +33,11 @@ def by_options(missing: tuple[str, ...]) -> str:
     return needs_told(missing) + (f": pass {' '.join(options)}" if options else "")
 
 
-def in_options(wrong: ConfigurationError) -> ConfigurationError | None:
-    """Return *wrong* with the names of options; None if it has no names of arguments."""
-    text = str(wrong)
-    for theirs, ours in _BEGINNINGS.items():
-        if text.startswith(theirs):
-            return ConfigurationError(ours + text.removeprefix(theirs))
-    for theirs, ours in _ENDINGS.items():
-        if text.endswith(theirs):
-            return ConfigurationError(text.removesuffix(theirs) + ours)
-    if text.startswith(_SECOND):
-        return ConfigurationError(f"The second process (--second-url) {text.removeprefix(_SECOND)}")
-    return None
+def in_options(wrong: ConfigurationError) -> ConfigurationError:
+    """Return *wrong* with the option of this command, which few others have."""
+    if wrong.setting != "allow_insecure_http":
+        return wrong
+    return ConfigurationError(wrong.what, remedy="Use https, or pass --allow-insecure-http if the way is private.")
 
 
 def without_tls(failed: RequestNotSentError) -> RequestNotSentError | None:

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import httpx
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
+from game_operator.cli.errors import told
 from game_operator.cli.keys import fingerprint, public_path
 from game_operator.cli.options import PASSPHRASE, settings
-from game_operator.cli.wording import for_command_line, told
 from game_operator.client.base import call_settings
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
@@ -235,7 +235,7 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
     except ConfigurationError as wrong:
         return Check(name, "problem", told(wrong), "Mend the environment of this process.")
     except TransportError as failed:
-        return Check(name, "unreachable", failed.reason, for_command_line(failed.remedy))
+        return Check(name, "unreachable", failed.reason, failed.remedy)
     except ApiError as refused:
         return _refused(name, refused, patient)
     if not games:
@@ -255,7 +255,7 @@ def _instances() -> Check:
 
 def _refused(name: str, refused: ApiError, patient: _Patient) -> Check:
     if not isinstance(refused, AuthenticationError) or patient.public_key is None:
-        return Check(name, "problem", refused.what, for_command_line(refused.remedy))
+        return Check(name, "problem", refused.what, refused.remedy)
     todo = (
         f"Ask the provider whether operator {patient.operator_id} is active and has the public key with SHA-256 "
         f"{fingerprint(patient.public_key)} on file."

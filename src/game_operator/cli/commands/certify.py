@@ -277,7 +277,7 @@ def _in_our_words() -> "Iterator[None]":
     try:
         yield
     except ConfigurationError as wrong:
-        raise in_options(wrong) or wrong from None
+        raise in_options(wrong) from None
     except RequestNotSentError as failed:
         raise without_tls(failed) or failed from None
 

@@ -13,7 +13,7 @@ import typer
 
 from game_operator.cli.commands.profile import read_profile
 from game_operator.cli.database import BalancesOptions, TablesMissingError
-from game_operator.cli.errors import ExitCode
+from game_operator.cli.errors import ExitCode, told
 from game_operator.cli.ledger_options import (
     AnomalyFilters,
     ChosenAnomalies,
@@ -37,7 +37,6 @@ from game_operator.cli.reports.ledger import (
     tell_books,
     tell_retries,
 )
-from game_operator.cli.wording import told
 from game_operator.errors import (
     AccountNotFoundError,
     ConfigurationError,

@@ -5,7 +5,7 @@ from collections.abc import Generator, Mapping, Set
 from typing import Any, NoReturn
 
 from game_operator.errors import ConfigurationError, LedgerError, shown
-from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, Accounts, AsyncAccounts
+from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, Accounts, AsyncAccounts
 from game_operator.ledger.engine.rows import CLOCK, JSON_ROWS, KEYS, LookUp, json_column, json_columns
 from game_operator.ledger.engine.script import Execute, Kind, LockAccount, MoveAccount, Rows, Step, Together
 from game_operator.ledger.rules.book import Changes
@@ -40,7 +40,7 @@ class PlainBalances:
 class OwnBalances(PlainBalances):
     """The accounts of our own table; in PostgreSQL they are locked in sorted order."""
 
-    unknown = "Open it with open_account() first."
+    unknown = OPEN_FIRST
 
     def __init__(self, kind: Kind, prefix: str) -> None:
         super().__init__(kind)

@@ -191,5 +191,6 @@ def _moved_by(owner: str | None, table: _Table) -> str:
 def _refused(owner: str | None, table: _Table, prefix: str) -> SchemaError:
     return SchemaError(
         f"{_moved_by(owner, table)}, and this one has {prefix}: a call that comes through both would move money twice. "
-        "Pass that table_prefix; or TableAccounts(shared=True) if two services really share these balances."
+        "Pass that table_prefix (--table-prefix); or TableAccounts(shared=True) (--accounts-shared) if two services "
+        "really share these balances."
     )

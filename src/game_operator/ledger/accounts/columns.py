@@ -169,7 +169,7 @@ def not_unique(accounts: TableAccounts, indexes: Iterable[Collection[str]], advi
     )
     return (
         f"{problem}, and a unique index of the table has more columns. If an account is a row of that index, name all "
-        f"its columns: key=({columns})"
+        f"its columns as its key: {columns}"
     )
 
 
@@ -185,21 +185,25 @@ def unit_problem(accounts: TableAccounts, declared: str, scale: int | None) -> s
     unit, fitting = accounts.unit, _fitting(scale)
     if unit in fitting:
         return None
-    fits = " or ".join(f'unit="{each}"' for each in fitting)
+    fits = " or ".join(f'"{each}"' for each in fitting)
     column = f"The balance {accounts.table}.{accounts.balance} is {declared}"
-    advice = f"What fits is {fits}." if fits else "No unit fits: keep whole cents or micros, or units with 2 decimals."
+    advice = (
+        f"What fits is the unit {fits}."
+        if fits
+        else "No unit fits: keep whole cents or micros, or units with 2 decimals."
+    )
     if unit is None:
         return f"{column}: say what it counts. {advice}"
     why = "no cents fit in whole units" if unit == "units" else f"{unit} have no decimals"
-    return f'{column}, which keeps {scale} decimals, and unit="{unit}" was passed: {why}. {advice}'
+    return f'{column}, which keeps {scale} decimals, and the unit "{unit}" was passed: {why}. {advice}'
 
 
 def decimals_problem(accounts: TableAccounts, declared: str, balance: object) -> str:
     """Return why the unit of *accounts* does not fit a column in which *balance* was found."""
     return (
         f"The balance {accounts.table}.{accounts.balance} is {declared}, and one of its first {SAMPLE_ROWS} rows holds "
-        f'{shown(balance)}, while unit="{accounts.unit}" was passed, which has no decimals. What fits is '
-        'unit="units"; if the decimals are zeros and the amounts are not units, update the rows to whole numbers.'
+        f'{shown(balance)}, while the unit "{accounts.unit}" was passed, which has no decimals. What fits is '
+        'the unit "units"; if the decimals are zeros and the amounts are not units, update the rows to whole numbers.'
     )
 
 

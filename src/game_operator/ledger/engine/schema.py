@@ -21,7 +21,9 @@ def check_prefix(prefix: str) -> str:
     """Return *prefix* if a table's name can begin with it; raise ConfigurationError if not."""
     if not _PREFIX.fullmatch(prefix):
         raise ConfigurationError(
-            f"table_prefix must be 1 to 31 of a-z, 0-9 and _, and not begin with a digit, not {shown(prefix)}"
+            f"The table prefix {shown(prefix)} is invalid.",
+            setting="table_prefix",
+            remedy="Pass 1 to 31 of a-z, 0-9 and _ that do not begin with a digit.",
         )
     return prefix
 

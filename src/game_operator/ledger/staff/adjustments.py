@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from game_operator.errors import AccountExistsError, AccountNotFoundError, AdjustmentRefusedError, LedgerError, shown
-from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, CallRecord
+from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, CallRecord
 from game_operator.ledger.engine.schema import check_writer
 from game_operator.ledger.engine.script import Dialect, Execute, Step
 from game_operator.ledger.rules.book import Changes, Needs, posting
@@ -63,7 +63,7 @@ def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Generato
         raise ValueError(f"an account cannot be opened with {opening}: it must be from 0.00 to {_MOST}")
     loaded = yield from dialect.load(Needs("", accounts={key}))
     if any(account.key == key for account in loaded.accounts):
-        raise AccountExistsError(f"The account {shown(key)} is open already. Use adjust() to change its balance.")
+        raise AccountExistsError(f"The account {shown(key)} is open already.")
     account = Account(key, cents, loaded.clock_millis)
     changes = _changes(account, "open", key, "OPEN", cents)
     changes.new_accounts[key] = account
@@ -85,7 +85,7 @@ def adjustment(player_id: str, amount: Decimal, reference: str, dialect: Dialect
     loaded = yield from dialect.load(Needs("", calls={("adjust", reference)}, accounts={key}))
     account = next((each for each in loaded.accounts if each.key == key), None)
     if account is None:
-        raise AccountNotFoundError(f"There is no account {shown(key)}. Open it with open_account() first.")
+        raise AccountNotFoundError(f"There is no account {shown(key)}.", remedy=OPEN_FIRST)
     known = next(iter(loaded.calls), None)
     if known is not None:
         return Adjustment(_repeated(known, key, cents, reference, account), applied=False)
@@ -108,7 +108,7 @@ def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Generator[Ste
     loaded = yield from dialect.load(Needs("", accounts={key}))
     account = next((each for each in loaded.accounts if each.key == key), None)
     if account is None:
-        raise AccountNotFoundError(f"There is no account {shown(key)}.")
+        raise AccountNotFoundError(f"There is no account {shown(key)}.", remedy=OPEN_FIRST)
     now_millis = loaded.clock_millis
     if account.at_millis <= now_millis:
         raise LedgerError(

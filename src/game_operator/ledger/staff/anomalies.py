@@ -173,7 +173,10 @@ class Anomalies:
         fits = 0 < anomaly_id < 1 << 63
         rows = (yield Execute(f"{self._select}id = ?", (anomaly_id,))) if fits else ()
         if not rows:
-            raise RetryRefusedError(f"There is no anomaly {anomaly_id}. List them with anomalies().")
+            raise RetryRefusedError(
+                f"There is no anomaly {anomaly_id}.",
+                remedy="List them with anomalies() or `game-operator ledger anomalies`.",
+            )
         return record_of(rows[0])
 
     def to_retry(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Generator[Step, Any, Item]:
@@ -231,7 +234,7 @@ def retried(record: AnomalyRecord, terms: Terms, *, accept_foreign: bool) -> Ite
     except MalformedCallError as malformed:
         raise RetryRefusedError(
             f"The anomaly {record.id} cannot be retried: its body cannot be read ({malformed}). Read it yourself, move "
-            "what is owed with adjust(), and mark it with resolve()."
+            "what is owed with adjust(), and mark it with resolve() (`game-operator ledger adjust` and `resolve`)."
         ) from malformed
     return Item(call, replace(terms, source=record.source))
 
@@ -241,13 +244,17 @@ def _problem(record: AnomalyRecord, *, accept_foreign: bool) -> str:
         return "it is resolved. What its call did stands in the bet's history."
     if record.operation == "withdraw":
         return (
-            "a withdraw would debit now for a bet that was refused then. Leave it refused, and mark it with resolve()."
+            "a withdraw would debit now for a bet that was refused then. Leave it refused, and mark it "
+            "with resolve() or `game-operator ledger resolve`."
         )
     if record.operation not in _RETRIED:
-        return f"a {record.operation} is no single deposit or rollback. Look at its body, and mark it with resolve()."
+        return (
+            f"a {record.operation} is not a single deposit or rollback. Look at its body, and mark it with resolve() "
+            "or `game-operator ledger resolve`."
+        )
     if record.kind == "foreign_instance" and not accept_foreign:
         return (
             "it names a game instance that is not yours, and crediting it would pay for another operator. If the "
-            "instance is yours after all, repeat with accept_foreign=True."
+            "instance is yours after all, repeat with accept_foreign=True (--accept-foreign)."
         )
     return ""

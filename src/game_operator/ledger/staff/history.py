@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from game_operator.errors import AccountNotFoundError, shown
 from game_operator.ledger.accounts.claims import is_marked
-from game_operator.ledger.api import BetRecord, CallRecord
+from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord
 from game_operator.ledger.engine.rows import BET_COLUMNS, CALL_COLUMNS, bet_of
 from game_operator.ledger.engine.script import Execute, Step
 from game_operator.ledger.staff.anomalies import AnomalyRecord, record_of
@@ -100,10 +100,10 @@ class Histories:
         """Return the history of an account; raise AccountNotFoundError if there is none."""
         rows = yield Execute(self._sql["account"], (account, account))
         if not rows:
-            advice = "Open it with open_account() first."
+            advice = OPEN_FIRST
             if (yield from is_marked(self._prefix)):
                 advice = "Balances are in a table of the operator's own, and no call has moved that account yet."
-            raise AccountNotFoundError(f"There is no account {shown(account)}. {advice}")
+            raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
         movements = yield Execute(self._sql["movements_of_account"], (account, account, most))
         bets = yield Execute(self._sql["open_bets"], (account, most))
         latest = tuple(Movement(*row) for row in reversed(movements))

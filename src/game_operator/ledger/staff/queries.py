@@ -33,7 +33,7 @@ def balance_of(account: str, accounts: _Accounts) -> Generator[Step, Any, Cents]
     """Return a balance in cents; raise AccountNotFoundError if there is none."""
     cents = yield from accounts.balance(account)
     if cents is None:
-        raise AccountNotFoundError(f"There is no account {shown(account)}. {accounts.unknown}")
+        raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=accounts.unknown)
     return Cents(cents)
 
 

@@ -198,8 +198,9 @@ def _check_ours(address: str | None) -> None:
             bound.bind((address, 0))
     except (ValueError, OSError) as failed:
         raise ConfigurationError(
-            f"elsewhere {shown(address)} is not an address of this machine ({failed}). Pass one that calls can come "
-            "from, such as 127.0.0.2."
+            f"{shown(address)} is not an address of this machine ({failed}).",
+            setting="elsewhere",
+            remedy="Pass one that calls can come from, such as 127.0.0.2.",
         ) from None
 
 

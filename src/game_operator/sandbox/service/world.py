@@ -103,7 +103,9 @@ class SandboxWorld:
         """
         if not _fits_a_header(operator_id) or ":" in operator_id:
             raise ConfigurationError(
-                f"operator_id {shown(operator_id)} cannot be used. Pass printable ASCII without a colon."
+                f"The operator id {shown(operator_id)} cannot be used.",
+                setting="operator_id",
+                remedy="Pass printable ASCII without a colon.",
             )
         with self._lock:
             self._accounts[operator_id] = OperatorAccount(operator_id, public_key, active)
