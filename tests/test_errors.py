@@ -282,7 +282,7 @@ def test_every_error_says_what_to_do(error: GameOperatorError) -> None:
     [
         pytest.param(
             RequestNotSentError("ConnectError: refused", attempts=3, elapsed_seconds=1.234),
-            ["ConnectError: refused (3 attempts, 1.23 s).", "never left", "base_url", "repeat"],
+            ["ConnectError: refused (3 attempts, 1.23 s).", "never left", "base URL", "repeat"],
             id="not sent",
         ),
         pytest.param(
@@ -349,7 +349,7 @@ def test_every_error_says_what_to_do(error: GameOperatorError) -> None:
                 headers={"content-type": "text/html"},
                 attempts=1,
             ),
-            ["HTTP 200", "content type 'text/html'", "body begins b'<html>login'", "base_url"],
+            ["HTTP 200", "content type 'text/html'", "body begins b'<html>login'", "base URL"],
             id="unexpected",
         ),
         pytest.param(

@@ -243,9 +243,9 @@ def test_claims_nested_beyond_reason_are_refused(tokens: SessionTokenBuilder) ->
         pytest.param({"name": "\ud800"}, SessionTokenError, "surrogates", id="name: a lone surrogate"),
         pytest.param({"timestamp": 1.5}, TypeError, "timestamp must be of type int, not float", id="timestamp: float"),
         pytest.param({"timestamp": True}, TypeError, "timestamp must be of type int, not bool", id="timestamp: bool"),
-        pytest.param({"player_id": ""}, ConfigurationError, "player_id is empty", id="player_id: empty"),
+        pytest.param({"player_id": ""}, ConfigurationError, "player id is empty", id="player_id: empty"),
         pytest.param({"player_id": 7}, TypeError, "player_id must be a str, not int", id="player_id: int"),
-        pytest.param({"instance_id": ""}, ConfigurationError, "instance_id is empty", id="instance_id: empty"),
+        pytest.param({"instance_id": ""}, ConfigurationError, "instance id is empty", id="instance_id: empty"),
         pytest.param({"instance_id": None}, TypeError, "instance_id must be a str", id="instance_id: None"),
         pytest.param({"player_id": "\udc00"}, SessionTokenError, "surrogates", id="player_id: a lone surrogate"),
     ],
@@ -291,9 +291,9 @@ def test_any_other_lifetime_is_refused(lifetime: Any, error: type[Exception], pr
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        pytest.param({"operator_id": ""}, ConfigurationError, "operator_id is empty", id="no operator"),
+        pytest.param({"operator_id": ""}, ConfigurationError, "operator id is empty", id="no operator"),
         pytest.param({"operator_id": 7}, TypeError, "operator_id must be a str", id="an operator that is no text"),
-        pytest.param({"key_id": ""}, ConfigurationError, "key_id is empty", id="an empty key id"),
+        pytest.param({"key_id": ""}, ConfigurationError, "key id is empty", id="an empty key id"),
         pytest.param({"key_id": 7}, TypeError, "key_id must be a str", id="a key id that is no text"),
         pytest.param({"private_key": b"nonsense"}, SigningKeyError, "no PEM", id="no key"),
         pytest.param({"passphrase": "p"}, SigningKeyError, "passphrase", id="a passphrase too many"),
@@ -674,7 +674,7 @@ def test_what_is_no_text_is_a_type_error(token: Any, tokens: SessionTokenBuilder
 def test_the_instance_has_to_be_named(tokens: SessionTokenBuilder) -> None:
     """There is no reading a token for whatever instance it names (spec §5)."""
     token = tokens.build(player_id="p1", instance_id="i1")
-    with pytest.raises(ConfigurationError, match="instance_id is empty"):
+    with pytest.raises(ConfigurationError, match="instance id is empty"):
         tokens.decode(token, instance_id="")
     with pytest.raises(TypeError, match="instance_id must be a str"):
         tokens.decode(token, instance_id=None)  # type: ignore[arg-type] # what is tested

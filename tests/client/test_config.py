@@ -129,7 +129,7 @@ def test_an_operator_id_is_taken(kind: Any, operator_id: str, private_key: RSAPr
 )
 def test_an_operator_id_is_refused(kind: Any, operator_id: str, private_key: RSAPrivateKey) -> None:
     """A colon would make the signed string ambiguous; the rest no header carries (spec §5, docs/decisions/0006)."""
-    with pytest.raises(ConfigurationError, match=r"operator_id .* cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"operator id .* cannot be used"):
         _made(kind, private_key, operator_id=operator_id)
 
 

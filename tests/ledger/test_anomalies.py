@@ -165,7 +165,7 @@ def test_a_retry_reads_by_the_profile(database_url: str) -> None:
         pytest.param("withdraw", "second_withdraw", encode_call(withdraw()), "would debit now", id="a withdraw"),
         pytest.param("deposit", "unreadable", b"{", "cannot be read", id="no JSON"),
         pytest.param("rollback", "unreadable", b"{}", "player_id", id="no player"),
-        pytest.param("deposit-batch", "unreadable", b"[{}]", "no single deposit", id="a batch"),
+        pytest.param("deposit-batch", "unreadable", b"[{}]", "not a single deposit", id="a batch"),
         pytest.param("deposit", "foreign_instance", encode_call(claim()), "another operator", id="not ours"),
     ],
 )

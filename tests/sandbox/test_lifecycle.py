@@ -233,7 +233,7 @@ def test_a_used_port_is_an_error_that_says_what_to_do(public_key: RSAPublicKey) 
         port = port_of(first)
         threads = threading.active_count()
         second = Sandbox(operator_public_key=public_key, port=port)
-        with pytest.raises(ConfigurationError, match=rf"port {port} .* port=0"), second:
+        with pytest.raises(ConfigurationError, match=rf"port {port} .* port 0"), second:
             pass
         assert threading.active_count() == threads
     with second:
@@ -243,7 +243,7 @@ def test_a_used_port_is_an_error_that_says_what_to_do(public_key: RSAPublicKey) 
 @pytest.mark.parametrize("port", [-1, 65_536])
 def test_a_port_that_is_none_is_an_error(public_key: RSAPublicKey, port: int) -> None:
     """Ports go from 0 to 65535."""
-    with pytest.raises(ConfigurationError, match="port=0"):
+    with pytest.raises(ConfigurationError, match="0 to take a free one"):
         Sandbox(operator_public_key=public_key, port=port)
 
 

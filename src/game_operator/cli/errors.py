@@ -53,7 +53,10 @@ _OPTIONS = {
     "elsewhere": "--elsewhere",
 }
 #: What to do about a setting that most commands have no option for.
-_REMEDIES = {"allow_insecure_http": "Use https: this command speaks plain http to this machine alone."}
+_REMEDIES = {
+    "allow_insecure_http": "Use https: this command speaks plain http to this machine alone.",
+    "trust_env": "Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or unset them.",
+}
 
 
 def told(error: GameOperatorError) -> str:

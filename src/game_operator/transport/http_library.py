@@ -102,8 +102,10 @@ def from_environment(make: Callable[[], _C]) -> _C:
     except (httpx.InvalidURL, ValueError):
         problem = "a proxy has no readable address"
     raise ConfigurationError(
-        f"No connection can be set up ({problem}). Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and "
-        "SSL_CERT_DIR; unset them, or pass trust_env=False, to do without them."
+        f"No connection can be set up ({problem}).",
+        setting="trust_env",
+        remedy="Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or pass "
+        "trust_env=False to do without them.",
     )
 
 
