@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from game_operator.cli.certifying.stop import Stop
+from game_operator.cli.commands.certify import Stop
 
 
 def test_the_first_signal_only_asks(capsys: pytest.CaptureFixture[str]) -> None:

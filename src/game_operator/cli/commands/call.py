@@ -59,7 +59,7 @@ def call(
     The reports of `certify` have such a line for each call. It moves money as the service's own call does. Exit code 0
     for SUCCESS, 1 for any other answer.
     """
-    from game_operator.cli.certifying.settings import headers_of, key_in, trusting
+    from game_operator.cli.certifying.options import headers_of, key_in, trusting
     from game_operator.provider.caller import WebhookCaller
 
     assumed = read_profile(profile)
