@@ -1,11 +1,42 @@
 """Runs every code block of the README and the docs: Python as it stands, and our own commands in a shell."""
 
-from tests.support import seeds
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.support import lanes, seeds
 from tests.support.documents import DOCUMENTS
 
 pytest_collect_file = DOCUMENTS.pytest()
-pytest_addoption = seeds.add_option
-pytest_configure = seeds.take_option
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--seed`` and ``--fast``."""
+    seeds.add_option(parser)
+    lanes.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take both."""
+    seeds.take_option(config)
+    lanes.configure(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave modules out of ``--fast`` that are marked as a whole."""
+    return lanes.is_left_out(collection_path, config) or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests out of ``--fast`` that are marked."""
+    lanes.keep_the_fast(config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Watch a test with its fixtures."""
+    with lanes.watched():
+        return (yield)
 
 
 def pytest_report_header() -> str:

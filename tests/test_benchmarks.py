@@ -38,6 +38,7 @@ def _only_what_is_new_is_collected() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.mark.outside
 def test_every_benchmark_without_a_database_runs() -> None:
     """Once each, beside its peer, against the service of the benchmarks; the findings come out as JSON."""
     found = {finding["what"]: finding["bar"] for finding in _quick(*(name for name in SUITES if name not in RATES))}
@@ -53,6 +54,7 @@ def test_every_benchmark_without_a_database_runs() -> None:
     }
 
 
+@pytest.mark.outside
 def test_two_checkouts_are_compared_in_turns() -> None:
     """This checkout with itself: a row for each contender, and none for its peers."""
     command = [sys.executable, "-m", "benchmarks.before_after", str(ROOT), "tokens", "--rounds", "1"]
@@ -63,6 +65,7 @@ def test_two_checkouts_are_compared_in_turns() -> None:
     assert all(float(row[1].strip("*")) > 0 for row in rows)
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -78,6 +81,7 @@ def test_a_comparison_with_nothing_is_refused(arguments: list[str], told: str) -
     assert told in done.stderr
 
 
+@pytest.mark.outside
 def test_the_benchmark_of_the_dealer_runs() -> None:
     """Beside the goal, a loop by hand, and signing alone."""
     found = {(finding["what"], finding["peer"]): finding["at_least"] for finding in _quick("dealer")}
@@ -89,6 +93,7 @@ def test_the_benchmark_of_the_dealer_runs() -> None:
     }
 
 
+@pytest.mark.outside
 @pytest.mark.timeout(180)
 def test_every_benchmark_in_a_database_runs() -> None:
     """Small: each beside the peers that are there, on both databases, with as many withdraws stored as answered."""

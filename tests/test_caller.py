@@ -35,6 +35,8 @@ from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, a
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.servers import asgi_server
 
+pytestmark = pytest.mark.outside
+
 SUCCESS = b'{"type":"SUCCESS","balance":95.00,"timestamp":1700000000000}'
 WITHDRAW = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500, instance_id="i1", game="aviator")
 _TIMEOUT = 0.2

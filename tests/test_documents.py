@@ -50,6 +50,7 @@ def test_links_lead_to_files(document: Path) -> None:
     assert [anchor for target, anchor in links if anchor and anchor not in _anchors(target)] == []
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, id=str(page.relative_to(ROOT))) for page in _DOCUMENTS if page.is_relative_to(ROOT / "docs")],
@@ -125,6 +126,7 @@ def test_the_readmes_own_wallet_answers_calls_in_parallel(
         assert casino.execute("SELECT bets FROM players").fetchall() == [(17,)]
 
 
+@pytest.mark.outside
 def test_the_readmes_ready_wallet_is_served_as_it_is_pasted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.outside
+
 _FOLDER = Path(__file__).parent.parent / "examples"
 _EXAMPLES = sorted(_FOLDER.glob("*.py"))
 _HEADING = "\n# Prints:\n"

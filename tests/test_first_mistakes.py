@@ -115,6 +115,7 @@ except ImportError as missing:
 """
 
 
+@pytest.mark.outside
 def test_the_test_tools_without_pytest() -> None:
     """What needs pytest names the extra; what does not need it is there."""
     done = subprocess.run(

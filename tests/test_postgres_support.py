@@ -16,6 +16,8 @@ import pytest
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_binaries import BINARIES_VARIABLE, binary_folders, find_binaries
 
+pytestmark = pytest.mark.outside
+
 ROOT = Path(__file__).resolve().parent.parent
 NEWEST = next(folder / "postgres" for folder in binary_folders() if folder.parent.name == "pginstall18")
 OTHER_VERSIONS = [

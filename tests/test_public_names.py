@@ -177,6 +177,7 @@ def test_version_is_the_distribution_s() -> None:
     assert game_operator.__version__ == metadata.version("game-operator")
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
@@ -229,11 +230,13 @@ def test_what_an_import_loads(statement: str, absent: str) -> None:
     assert _loaded_after(statement) & set(absent.split()) == set()
 
 
+@pytest.mark.outside
 def test_the_client_adds_no_rich() -> None:
     """Httpx loads rich for its own command line where that is installed; the client has no part in it."""
     assert "rich" not in _loaded_after("from game_operator import OperatorClient") - _loaded_after("import httpx")
 
 
+@pytest.mark.outside
 def test_the_probe_sees_what_is_loaded() -> None:
     """The check above would notice: the client does load httpx, pydantic and cryptography."""
     assert {"httpx", "pydantic", "cryptography"} <= _loaded_after("from game_operator import OperatorClient")
@@ -257,6 +260,7 @@ def test_a_module_that_moved_still_imports_and_says_where_it_went(former: str, h
     assert all(getattr(module, name) is getattr(import_module(home), name) for name in module.__all__)
 
 
+@pytest.mark.outside
 def test_a_control_room_asked_for_by_true_still_works_and_says_what_to_pass() -> None:
     """``control_room=True`` means the control room, as it did before the class could be passed."""
     with pytest.warns(DeprecationWarning, match="from game_operator.control_room import ControlRoom"):
@@ -265,6 +269,7 @@ def test_a_control_room_asked_for_by_true_still_works_and_says_what_to_pass() ->
         assert "<html" in httpx.get(f"{sandbox.base_url}/", trust_env=False).text
 
 
+@pytest.mark.outside
 def test_the_scenarios_can_be_asked_for_again_and_again() -> None:
     """The package of the scenarios never takes the place of the function of the same name."""
     program = "from game_operator import certify; certify.scenarios(); assert certify.scenarios()"

@@ -444,6 +444,7 @@ def test_bars_are_coloured_by_the_marks(sample_ms: float, kind: str) -> None:
     assert all(0 <= float(x) <= 440 for x in re.findall(r' x1?="([^"]*)"', chart))
 
 
+@pytest.mark.outside
 def test_without_the_extra_the_error_names_it() -> None:
     """Nothing else needs the package: the module can be imported without it."""
     program = (

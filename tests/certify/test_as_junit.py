@@ -164,6 +164,7 @@ def test_a_full_run_is_not_much_to_read() -> None:
     assert len(junit(large_report())) < 30_000
 
 
+@pytest.mark.outside
 def test_without_the_extra_the_error_names_it() -> None:
     """Nothing else needs the package: the module can be imported without it."""
     program = (

@@ -29,6 +29,8 @@ from tests.certify.serving import certified_at, turning
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.seeds import random_of
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

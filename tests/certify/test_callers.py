@@ -207,6 +207,7 @@ class TakesTheFirstSignature(PlainWallet):
         return next((value for name, value in headers if name.lower() == self.signature_header), None)
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("kind", "outcome"),
     [
@@ -249,6 +250,7 @@ def allowing() -> AsgiApp:
     return asgi_app(WebhookReceiver(authenticator=authenticator), Wallet(ledger))
 
 
+@pytest.mark.outside
 def test_an_address_that_may_not_call(allowing: AsgiApp) -> None:
     """It is refused, whatever it says of itself."""
     with asgi_server(allowing) as port:
@@ -257,6 +259,7 @@ def test_an_address_that_may_not_call(allowing: AsgiApp) -> None:
     assert [each.reply.code for each in verdict.exchanges[:2] if each.reply] == ["INVALID_SIGNATURE"] * 2
 
 
+@pytest.mark.outside
 def test_an_address_that_says_it_may(allowing: AsgiApp) -> None:
     """A wallet that believes a header of anybody's keeps nobody out."""
     with asgi_server(_TrustingProxies(allowing)) as port:

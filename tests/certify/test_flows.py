@@ -13,6 +13,8 @@ from tests.certify.ours import certified_ours
 from tests.certify.wrong_wallets import flows
 from tests.support.ledgers import InMemory
 
+pytestmark = pytest.mark.slow
+
 LOST, BROKEN = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN
 
 

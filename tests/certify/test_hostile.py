@@ -47,6 +47,7 @@ def test_the_wallet_by_hand_passes() -> None:
     assert report.calls < 250
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -325,6 +326,7 @@ class AnswersToGet(PlainWallet):
         return super().handle("POST", *request)
 
 
+@pytest.mark.outside
 def test_odd_requests() -> None:
     """The wallet by hand survives them all; who falls silent half way gets no answer, and harms nobody."""
     wallet = opened()
@@ -338,6 +340,7 @@ def test_odd_requests() -> None:
     assert told["that breaks off half way"].startswith("no answer")
 
 
+@pytest.mark.outside
 def test_a_method_that_is_not_asked_for() -> None:
     """A balance that is told by GET may be kept by whatever is on the way: advice."""
     wallet = opened(AnswersToGet)
@@ -351,6 +354,7 @@ def test_a_method_that_is_not_asked_for() -> None:
     ]
 
 
+@pytest.mark.outside
 def test_a_silent_caller_that_holds_the_only_worker() -> None:
     """Whoever serves one caller at a time keeps all others waiting: advice, and no more."""
     wallet = opened()

@@ -13,6 +13,8 @@ from tests.certify.ours import certified_ours
 from tests.certify.wrong_wallets import money
 from tests.support.ledgers import InMemory
 
+pytestmark = pytest.mark.slow
+
 LOST, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
 
 

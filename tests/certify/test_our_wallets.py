@@ -17,6 +17,8 @@ from tests.certify.example_wallets import ALONE, EXAMPLES, ON_POSTGRES, WITH_LIM
 from tests.certify.ours import certified_ours
 from tests.support.ledgers import KINDS, AnyLedger, AsyncInDatabase, InDatabase, InMemory
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 #: What no caller of a wallet in process can supply.
 _NEEDS_A_NETWORK = {"wire", "elsewhere", "nonce"}

@@ -36,6 +36,8 @@ from tests.certify.serving import answering, certified_at, served, turning
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.leaks import everything_told
 
+pytestmark = pytest.mark.outside
+
 _TOKEN = "Bearer opensesame"
 _RIGHT = answer(response_bytes(200, b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'))
 

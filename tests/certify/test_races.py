@@ -16,6 +16,8 @@ from tests.certify.ours import certified_ours
 from tests.certify.wrong_wallets import races
 from tests.support.ledgers import InDatabase, InMemory
 
+pytestmark = pytest.mark.slow
+
 LOST, DOUBLED, BROKEN = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN
 
 

@@ -24,6 +24,7 @@ def test_the_wallet_by_hand_passes() -> None:
     assert report.calls < 210
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "not_tried"),
     [

@@ -12,6 +12,8 @@ from tests.certify.reports import URL, failing_report, hostile_report
 from tests.support.browser import chromium, visiting
 from tests.support.servers import wsgi_server
 
+pytestmark = pytest.mark.outside
+
 #: Opens whatever folds.
 OPEN_ALL = "for (const each of document.querySelectorAll('details')) each.open = true"
 

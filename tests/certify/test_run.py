@@ -486,6 +486,7 @@ def test_what_cannot_be_certified_is_told_before(wallet: PlainWallet, players: t
         )
 
 
+@pytest.mark.slow
 def test_ten_units_are_enough(wallet: PlainWallet) -> None:
     """Scenarios scale to what there is."""
     for player_id in ("lean-1", "lean-2"):
@@ -502,6 +503,7 @@ def test_ten_units_are_enough(wallet: PlainWallet) -> None:
     assert wallet.balance_cents("lean-1") == wallet.balance_cents("lean-2") == 1_000
 
 
+@pytest.mark.slow
 def test_a_run_can_be_made_twice(wallet: PlainWallet) -> None:
     """Ids are fresh in each run, and balances are as before."""
     for _ in range(2):
@@ -545,6 +547,7 @@ class LimitsBetsInItsOwnWord(LimitsBets):
     word = "MAX_BET"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [LimitsBets, LimitsBetsInItsOwnWord])
 def test_a_wallet_that_limits_bets_passes(kind: type[LimitsBets]) -> None:
     """What asks for more is skipped, with the reason; balances are brought back in pieces."""

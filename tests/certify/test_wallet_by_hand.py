@@ -594,6 +594,7 @@ def test_the_documents_tables_are_the_wallets() -> None:
     assert columns(_block("sql")) < columns(SCHEMA)
 
 
+@pytest.mark.outside
 def test_the_documents_commands_verify(tmp_path: Path, public_pem: bytes, sign: Sign) -> None:
     """As pasted into a shell: the call's own bytes are verified, and others are not."""
     (tmp_path / "service.pub.pem").write_bytes(public_pem)
@@ -640,6 +641,7 @@ def _raw_exchange(port: int, request: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
+@pytest.mark.outside
 def test_over_http(service: Service, capfd: pytest.CaptureFixture[str]) -> None:
     """A hang-up within a body moves nothing, garbage is refused, and of twenty bets at once all are counted."""
     body = encoded(withdraw())
@@ -662,6 +664,7 @@ def test_over_http(service: Service, capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.outside
 def test_a_connection_is_kept(service: Service) -> None:
     """Also after a body that is too long, which is read past; a GET and a HEAD are answered in form."""
     with _served(service.wallet) as port, closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
@@ -795,6 +798,7 @@ def test_both_wallets_give_the_same_answers(public_key: RSAPublicKey, sign: Sign
         pair.agree()
 
 
+@pytest.mark.outside
 def test_it_is_served_for_a_certification(private_key: RSAPrivateKey, public_pem: bytes, tmp_path: Path) -> None:
     """By one command, as docs/own-wallet.md has it: it passes all that two players can show, and Ctrl-C ends it."""
     (tmp_path / "service.pub.pem").write_bytes(public_pem)

@@ -15,6 +15,8 @@ from tests.certify.harness import certified, hold_caught
 from tests.certify.wrong_wallets.registry import WRONG_WALLETS, WrongWallet
 from tests.support.wrong_wallet_table import PAGE, is_row, rows
 
+pytestmark = pytest.mark.slow
+
 #: What cannot be tried in process, or with nothing that anybody could supply.
 UNTRIED = {"E08", "E10", "F10"}
 

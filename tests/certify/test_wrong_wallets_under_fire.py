@@ -8,6 +8,8 @@ from tests.certify.harness import hold_caught
 from tests.certify.wrong_wallets.registry import WrongWallet
 from tests.support.wrong_wallet_table import WRONG_WALLETS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("wrong", [each for each in WRONG_WALLETS.values() if each.must[0] not in "ABCG"], ids=str)
 def test_a_wrong_wallet_fails(wrong: WrongWallet, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def wallet(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey,
 # --- what is told -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.outside
 def test_a_right_wallet_passes(run: Run, wallet: Served, service_pem: Path) -> None:
     """Exit code 0; how many passed, by group, what was not tried and how to try it, and that no money is gone."""
     told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A02,A09,B01")
@@ -80,6 +81,7 @@ def test_a_right_wallet_passes(run: Run, wallet: Served, service_pem: Path) -> N
     assert lines[0].endswith("; 1 scenario was not tried.")
 
 
+@pytest.mark.outside
 def test_a_wrong_wallet_is_understood_on_the_first_screen(
     run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_wrong_wallet_is_understood_on_the_first_screen(
     assert "Pass --html report.html" in told.out
 
 
+@pytest.mark.outside
 def test_lines_fit_a_narrow_terminal(
     run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +128,7 @@ def test_nothing_tried_is_no_pass(run: Run, wallet: Served, service_pem: Path) -
 _HOSTILE = "\x1b[2J\x1b[31mPWNED\x07\u202e[bold red]x[/]"
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     "body",
     [
@@ -164,6 +168,7 @@ def test_skipping_leaves_out(run: Run, wallet: Served, service_pem: Path) -> Non
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.outside
 def test_files_are_private_and_hold_no_secret(
     run: Run, tmp_path: Path, private_key: RSAPrivateKey, private_pem: bytes, service_pem: Path
 ) -> None:
@@ -207,6 +212,7 @@ def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_p
 # --- what cannot be done ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -333,6 +339,7 @@ def test_a_wallet_with_another_key_is_2(run: Run, wallet: Served, tmp_path: Path
     assert told.code == 2
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_a_wallet_that_is_not_there_is_3(run: Run, nobody: str, service_pem: Path, as_json: bool) -> None:
     """Nothing was sent."""
@@ -344,6 +351,7 @@ def test_a_wallet_that_is_not_there_is_3(run: Run, nobody: str, service_pem: Pat
         assert "Nothing was sent" in told.err
 
 
+@pytest.mark.outside
 def test_an_authority_of_ones_own(run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """With --ca a certificate that nobody else trusts is; without, the wallet is out of reach."""
     authority = trustme.CA()
@@ -408,6 +416,7 @@ def test_a_profile_counts_in_a_plan(run: Run, tmp_path: Path) -> None:
 # --- hooks ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.outside
 def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pem: Path, blocked: Path) -> None:
     """Players are blocked, let in again and opened by commands; nothing of it is left."""
     opening = f"open_account={sys.executable} -m game_operator.cli ledger open {{player}} {{amount}} --database"
@@ -421,6 +430,7 @@ def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pe
     assert list(blocked.iterdir()) == []
 
 
+@pytest.mark.outside
 def test_a_hook_that_fails_is_no_pass(run: Run, wallet: Served, service_pem: Path) -> None:
     """Its scenario is skipped, with the exit code and the last line that the command wrote; the run ends with 1."""
     hooks = ("--hook", "block=sh -c 'echo {player} is unknown here >&2; exit 7'", "--hook", "unblock=true {player}")
@@ -452,6 +462,7 @@ def _started(*args: object, **options: Any) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([*COMMAND, "certify", *map(str, args)], env=clean_environment({}), **settings)
 
 
+@pytest.mark.outside
 def test_progress_is_shown_on_a_terminal_alone(wallet: Served, service_pem: Path) -> None:
     """On stderr: the last verdict and how many there are; stdout has the report and nothing else."""
     ours, theirs = pty.openpty()
@@ -468,6 +479,7 @@ def test_progress_is_shown_on_a_terminal_alone(wallet: Served, service_pem: Path
     assert b"\x1b" not in out
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
 def test_a_run_that_is_stopped_puts_money_back(
     tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path, number: signal.Signals
@@ -496,6 +508,7 @@ def test_a_run_that_is_stopped_puts_money_back(
     assert report.read_text().count("the run was stopped") == 2
 
 
+@pytest.mark.outside
 def test_a_second_ctrl_c_leaves_at_once(service_pem: Path) -> None:
     """Whatever the wallet takes for its answer; money may have moved, so the ids that tell are named."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -13,6 +13,8 @@ from game_operator.certify.engine.supplies import Supplies
 from game_operator.cli.certifying.hooks import HOOKS, hooks_of
 from game_operator.errors import ConfigurationError
 
+pytestmark = pytest.mark.outside
+
 
 def _writing(path: Path, *words: str) -> str:
     """Return a command that writes its arguments to *path*, a line each."""

@@ -26,6 +26,8 @@ from tests.certify.reports import (
     unjudged,
 )
 
+pytestmark = pytest.mark.slow
+
 Told = Callable[[Report], str]
 
 

@@ -19,6 +19,8 @@ from game_operator.sandbox import Sandbox
 from tests.cli.support import Run, Told, command, started, stopped
 from tests.sandbox.web.support import play, post
 
+pytestmark = pytest.mark.outside
+
 
 def is_running(pid: int) -> bool:
     """Return whether the process *pid* is there, and not just waiting to be buried."""

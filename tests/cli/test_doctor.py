@@ -15,6 +15,8 @@ from game_operator.sandbox import Sandbox
 from tests.cli.support import CannedService, Reply, Run, command
 from tests.support.wire import game, wire
 
+pytestmark = pytest.mark.outside
+
 
 def checks(document: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Return the checks by name, having held that every finding says what to do."""

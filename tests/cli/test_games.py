@@ -8,6 +8,8 @@ from game_operator.sandbox import Sandbox
 from tests.cli.support import CannedService, Reply, Run
 from tests.support.wire import bet_config, game, game_instance, hole, wire
 
+pytestmark = pytest.mark.outside
+
 CATALOGUE = {
     "games": [
         game(

@@ -15,6 +15,7 @@ PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
 BUILD = ("token", "build", "--instance=i", "--player=p", "--operator-id=acme")
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("name", [("games",), BUILD, ("doctor",)], ids=" ".join)
 def test_a_key_comes_through_a_pipe(settings: dict[str, str], key_file: Path, name: tuple[str, ...]) -> None:
     """`--private-key <(cat operator.pem)`: it is read once (spec §5)."""
@@ -56,6 +57,7 @@ def test_a_pipe_that_nobody_writes_is_empty(run: Run, tmp_path: Path, monkeypatc
     assert "is empty" in told.err
 
 
+@pytest.mark.outside
 def test_a_passphrase_that_is_no_utf_8(tmp_path: Path) -> None:
     """The bytes of the environment protect the key, and open it again."""
     key = tmp_path / "operator.pem"
@@ -92,6 +94,7 @@ def test_a_host_that_no_machine_can_have_is_a_finding(run: Run, settings: dict[s
     assert "✗ base URL" in run("doctor", "--base-url", "https://999.1.1.1").out
 
 
+@pytest.mark.outside
 def test_no_proxy_leads_back_to_this_machine(
     run: Run, settings: dict[str, str], nobody: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

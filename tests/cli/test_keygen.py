@@ -40,6 +40,7 @@ def fingerprint_by_openssl(public: Path) -> str:
     return sha256(der.stdout).hexdigest()
 
 
+@pytest.mark.outside
 def test_a_pair_is_made_that_works(run: Run, here: Path) -> None:
     """The private key signs, the public one is its half, and the fingerprint is what openssl makes of it (spec §5)."""
     told = run("keygen")
@@ -52,6 +53,7 @@ def test_a_pair_is_made_that_works(run: Run, here: Path) -> None:
     assert private.read_text().splitlines()[1] not in told.out
 
 
+@pytest.mark.outside
 def test_json_tells_the_same(run: Run, here: Path) -> None:
     document = run("keygen", "other/../mine.pem", "--json").document
     public = here / "mine.pub.pem"
@@ -140,6 +142,7 @@ def test_a_directory_that_is_not_there_is_2(run: Run) -> None:
     assert "No such file or directory" in told.err
 
 
+@pytest.mark.outside
 def test_a_full_disk_leaves_nothing_behind(here: Path) -> None:
     """Half a private key is worse than none."""
     program = "import sys; from game_operator.cli import main; sys.exit(main(['keygen', '--json']))"
@@ -163,6 +166,7 @@ def test_a_public_key_that_cannot_be_written_takes_the_private_one_back(run: Run
     assert [path.name for path in here.iterdir()] == ["other"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bits", "code"), [(2047, 2), (2048, 0), (3072, 0), (8193, 2)])
 def test_the_length_of_a_key_has_limits(run: Run, here: Path, bits: int, code: int) -> None:
     """Under 2048 bits it can be broken (assumed); over 8192 it takes minutes."""
@@ -280,6 +284,7 @@ def at_a_terminal(args: list[str], typed: list[str], **environ: str) -> tuple[in
     return code, shown
 
 
+@pytest.mark.outside
 def test_at_a_terminal_the_passphrase_is_asked_for_and_not_shown(here: Path, settings: dict[str, str]) -> None:
     """Twice when the key is made, once when it is used, and never echoed."""
     code, shown = at_a_terminal(["keygen", "--encrypt"], ["planted secret", "planted secret"])
@@ -307,6 +312,7 @@ def test_an_encrypted_key_without_passphrase_and_terminal_is_2(
     assert f"operator.pem is encrypted. Set {PASSPHRASE}" in told.err
 
 
+@pytest.mark.outside
 def test_as_a_process_of_its_own(here: Path) -> None:
     """The installed command does what the function does."""
     told = command("keygen", str(here / "own.pem"), "--json")

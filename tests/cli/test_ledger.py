@@ -386,6 +386,7 @@ def test_passwords_are_never_printed(run: Run, monkeypatch: pytest.MonkeyPatch, 
 QUICK = {**(SqlLedger.__init__.__kwdefaults__ or {}), "patience_seconds": 0.05}
 
 
+@pytest.mark.outside
 def test_in_a_process_of_its_own(tmp_path: Path) -> None:
     """The command as it is installed."""
     url = f"sqlite:///{tmp_path / 'wallet.db'}"

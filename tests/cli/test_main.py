@@ -109,6 +109,7 @@ def test_wrong_usage_is_2(run: Run, args: tuple[str, ...], problem: str) -> None
         assert problem in error["message"]
 
 
+@pytest.mark.outside
 def test_json_after_a_double_dash_is_an_argument(run: Run, settings: dict[str, str]) -> None:
     """`--` ends the options: a bet may be called --json."""
     told = run("bet", "--", "--json")
@@ -154,6 +155,7 @@ def test_a_key_that_cannot_sign_is_2(
     assert (error["type"], error["exit_code"]) == ("SigningKeyError", 2)
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("args", CALLS)
 def test_a_service_that_is_not_there_is_3(
     run: Run, settings: dict[str, str], nobody: str, args: tuple[str, ...]
@@ -167,6 +169,7 @@ def test_a_service_that_is_not_there_is_3(
     assert error["elapsed_seconds"] < 2
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("args", CALLS[1::2])
 @pytest.mark.parametrize(
     ("status", "kind"),
@@ -186,6 +189,7 @@ def test_a_service_that_says_no_is_1(
     assert error["service_message"] == "no" or status == 404
 
 
+@pytest.mark.outside
 def test_a_wait_that_the_service_asks_for_is_told(run: Run, settings: dict[str, str]) -> None:
     """A 429 is not in the specification; a program needs to know when to come back."""
     with CannedService([Reply(429, b"{}", retry_after="3600")]) as service:
@@ -207,6 +211,7 @@ def test_a_proxy_setting_that_cannot_be_used_is_2(
     assert run("games", "--base-url", "https://127.0.0.1:1", "--json").error["exit_code"] == 2
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("missing", ["typer", "rich"])
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_without_the_extra_one_sentence_says_what_to_install(missing: str, as_json: bool) -> None:
@@ -222,6 +227,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(missing: str, as_js
     assert not as_json or json.loads(told)["error"]["exit_code"] == 2
 
 
+@pytest.mark.outside
 def test_help_loads_nothing_heavy() -> None:
     """`game-operator --help` costs typer and rich, not httpx, pydantic, cryptography or a web server."""
     heavy = ("httpx", "pydantic", "cryptography", "jwt", "starlette", "uvicorn", "anyio")
@@ -233,6 +239,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.outside
 def test_a_stream_that_cannot_encode_shows_escapes(settings: dict[str, str]) -> None:
     """A log file in ASCII gets an escape, not a UnicodeEncodeError."""
     body = wire({"games": [game(name="日本 Crash")]})
@@ -243,6 +250,7 @@ def test_a_stream_that_cannot_encode_shows_escapes(settings: dict[str, str]) -> 
     assert r"\u65e5\u672c" in told.out
 
 
+@pytest.mark.outside
 def test_a_reader_that_leaves_early_is_no_failure_worth_a_traceback(settings: dict[str, str]) -> None:
     """`game-operator games | head -1` ends quietly, and as well as the call did."""
     body = wire({"games": [game(id=f"game-{number}") for number in range(3000)]})
@@ -260,6 +268,7 @@ def test_a_reader_that_leaves_early_is_no_failure_worth_a_traceback(settings: di
                 assert process.wait(30) == 0
 
 
+@pytest.mark.outside
 def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> None:
     """130, as a shell has it; with --json still one document."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -324,6 +333,7 @@ def test_advice_names_options_and_not_arguments(
     assert advice in run(name, "--private-key", key, *options, "--json").out
 
 
+@pytest.mark.outside
 def test_advice_about_the_way_names_the_option(run: Run, settings: dict[str, str], nobody: str) -> None:
     """Where nobody answers, and where a login page does."""
     assert "check the base URL, DNS" in run("games", "--base-url", nobody, "--deadline", "0.15").err
@@ -332,6 +342,7 @@ def test_advice_about_the_way_names_the_option(run: Run, settings: dict[str, str
         assert "Check that the base URL leads" in run("doctor", "--base-url", service.base_url).out
 
 
+@pytest.mark.outside
 def test_a_port_that_is_taken_is_told_with_the_option(run: Run) -> None:
     """Nothing of `port=0`."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -256,6 +256,7 @@ def test_what_is_refused(run: Run, database: str, args: tuple[str, ...], problem
 # --- certify --clean-up ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.outside
 def test_a_run_resolves_what_it_left_and_nothing_else(
     run: Run, tmp_path: Path, private_key: RSAPrivateKey, private_pem: bytes
 ) -> None:
@@ -278,6 +279,7 @@ def test_a_run_resolves_what_it_left_and_nothing_else(
     assert [(record.kind, record.bet_id) for record in left] == [("early_deposit", "real-1"), ("unreadable", None)]
 
 
+@pytest.mark.outside
 def test_a_ledger_that_is_not_there_is_told_before_anything_is_sent(
     run: Run, tmp_path: Path, private_key: RSAPrivateKey
 ) -> None:

@@ -9,6 +9,8 @@ from game_operator.cli.output import show_rows, visible, write_document
 from tests.cli.support import CannedService, Reply, Run
 from tests.support.wire import bet, bet_config, game, game_instance, granted, hole, round_of, wire
 
+pytestmark = pytest.mark.outside
+
 #: Each could do harm: markup, a link, an emoji code, a terminal's commands, a line of its own, reversed reading.
 HOSTILE = "[red]x[/red] [link=http://evil]y :smile: \x1b[31mz\x1b]0;t\x07 \x9b2J\r\n\x7f‮txt"
 HARMLESS = r"[red]x[/red] [link=http://evil]y :smile: \x1b[31mz\x1b]0;t\x07 \x9b2J\r\n\x7f\u202etxt"

@@ -11,6 +11,8 @@ from game_operator.sandbox import Sandbox
 from tests.cli.support import COMMAND, CannedService, Reply, Run, Told, clean_environment
 from tests.support.wire import bet, granted, wire
 
+pytestmark = pytest.mark.outside
+
 GRANT = ("grant", "--instance=i", "--player=p", "--count=1", "--wager-cents=1", "--expire-millis=1", "--reference=r")
 TOKEN = ("token", "build", "--instance=i", "--player=p")
 AS_TEXT_AND_JSON = pytest.mark.parametrize("more", [(), ("--json",)], ids=["text", "json"])

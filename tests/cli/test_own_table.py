@@ -68,6 +68,7 @@ BET = WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500)
 WIN = DepositCall(player_id="ann", bet_id="b1", amount_cents=1250)
 
 
+@pytest.mark.outside
 def test_it_is_served(database: str, keys: KeyFiles) -> None:
     """Calls move the operator's rows, and no account of the ledger's own comes to be."""
     args = ("--port", "0", "--json", "--database", database, "--service-key", str(keys.public), *_OPTIONS)
@@ -209,6 +210,7 @@ def wallet(database: str, keys: KeyFiles) -> Iterator[str]:
             process.communicate()
 
 
+@pytest.mark.outside
 def test_a_storm_is_audited(
     run: Run,
     wallet: str,

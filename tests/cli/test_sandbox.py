@@ -19,6 +19,8 @@ from game_operator import OperatorClient
 from game_operator.cli.keys import write_pair
 from tests.cli.support import COMMAND, Run, Told, clean_environment, command, mode_of, started, stopped
 
+pytestmark = pytest.mark.outside
+
 
 @contextmanager
 def served(*args: str, **environ: str) -> "Iterator[tuple[dict[str, Any], subprocess.Popen[str]]]":

@@ -20,6 +20,8 @@ from game_operator.sandbox import Sandbox
 from tests.cli.support import command, mode_of, started, stopped
 from tests.support.leaks import everything_told
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def served(*args: str) -> "Iterator[tuple[dict[str, Any], subprocess.Popen[str]]]":

@@ -12,6 +12,8 @@ from game_operator.sandbox import Sandbox
 from game_operator.signers import load_signer
 from tests.cli.support import CannedService, Reply, Run
 
+pytestmark = pytest.mark.slow
+
 PASSPHRASE = "planted-passphrase"
 GRANT = ("grant", "--instance=i", "--player=p", "--count=1", "--wager-cents=1", "--expire-millis=1", "--reference=r")
 COMMANDS = (

@@ -94,6 +94,7 @@ def told(delivery: Delivery) -> tuple[int, str | None, Decimal | None]:
     return delivery.status, delivery.reply.code, delivery.reply.balance
 
 
+@pytest.mark.outside
 def test_the_four_webhooks_on_either_database(database: str, keys: KeyFiles, private_key: RSAPrivateKey) -> None:
     """Signed calls move money, each once; a stranger's is refused and logged with the reason (spec §3, §4.1)."""
     calls: list[tuple[WebhookCall, str | None, str]] = [
@@ -127,6 +128,7 @@ def test_the_four_webhooks_on_either_database(database: str, keys: KeyFiles, pri
         }
 
 
+@pytest.mark.outside
 def test_every_option_reaches_the_wallet(tmp_path: Path, sqlite_url: str, keys: KeyFiles) -> None:
     """Keys, a prefix, a profile, instances, a source, an allow-list (docs/decisions/0011, 0013; scenario E10)."""
     next_keys = write_pair(tmp_path / "next.pem", bits=2048)
@@ -166,6 +168,7 @@ def test_every_option_reaches_the_wallet(tmp_path: Path, sqlite_url: str, keys: 
         assert list(ledger.bets()) == []
 
 
+@pytest.mark.outside
 def test_unsigned_calls_on_this_machine_and_a_loud_warning(sqlite_url: str, private_key: RSAPrivateKey) -> None:
     """For work on one's own machine; --access-log has a line for the call. Hidden, for the demo: it ends with stdin."""
     options = ("--insecure-accept-unsigned", "--access-log", "--stop-with-stdin", "--database", sqlite_url)
@@ -188,6 +191,7 @@ def test_unsigned_calls_on_this_machine_and_a_loud_warning(sqlite_url: str, priv
     assert '"POST /player-balance HTTP/1.1" 200' in err
 
 
+@pytest.mark.outside
 def test_what_people_see_and_never_a_password(postgres_url: str, keys: KeyFiles) -> None:
     """Where it answers and where its ledger is; the database's address comes from the environment, with a password."""
     address = postgres_url.replace("postgresql:///", f"postgresql://postgres:{PASSWORD}@/")
@@ -204,6 +208,7 @@ def test_what_people_see_and_never_a_password(postgres_url: str, keys: KeyFiles)
     assert PASSWORD not in "".join(said)
 
 
+@pytest.mark.outside
 def test_a_call_under_way_is_answered_before_it_stops(tmp_path: Path, sqlite_url: str, keys: KeyFiles) -> None:
     """A withdraw that waits for the database when the signal comes is applied and answered; then the process ends."""
     opened(sqlite_url, p1="100.00")
@@ -225,6 +230,7 @@ def test_a_call_under_way_is_answered_before_it_stops(tmp_path: Path, sqlite_url
         assert ledger.balance("p1") == 9_500
 
 
+@pytest.mark.outside
 def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) -> None:
     """What was answered is in the ledger; what was not is settled by its repeat (spec §3)."""
     opened(database, p1="1000.00")
@@ -260,6 +266,7 @@ def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) ->
         assert ledger.balance("p1") == 100_000 - len({*answered, *doubtful})
 
 
+@pytest.mark.outside
 def test_several_processes_serve_one_database(sqlite_url: str, keys: KeyFiles) -> None:
     """The same call at two processes at once is one debit (scenario D06)."""
     opened(sqlite_url, p1="100.00")
@@ -278,6 +285,7 @@ def test_several_processes_serve_one_database(sqlite_url: str, keys: KeyFiles) -
         assert ledger.balance("p1") == 8_000
 
 
+@pytest.mark.outside
 def test_a_port_that_is_taken_is_2(run: Run, sqlite_url: str, keys: KeyFiles, tmp_path: Path) -> None:
     """A sentence, no traceback, and no database made."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -307,6 +315,7 @@ def test_missing_tables_are_made_or_told(run: Run, database: str, tmp_path: Path
         assert ledger.open_account("p1", Decimal("1.00")) == 100
 
 
+@pytest.mark.outside
 def test_a_file_without_tables_is_told_too(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
     """Of tables with another prefix."""
     opened(sqlite_url)
@@ -317,6 +326,7 @@ def test_a_file_without_tables_is_told_too(run: Run, sqlite_url: str, keys: KeyF
     assert "CREATE TABLE zz_meta" in refused.out
 
 
+@pytest.mark.outside
 def test_another_table_prefix_is_another_ledger(sqlite_url: str, keys: KeyFiles) -> None:
     """As the ledger's commands have it."""
     with SqlLedger(sqlite_url, table_prefix="mine_") as ledger:
@@ -326,6 +336,7 @@ def test_another_table_prefix_is_another_ledger(sqlite_url: str, keys: KeyFiles)
         assert told(service.send(BALANCE)) == (200, None, Decimal(7))
 
 
+@pytest.mark.outside
 def test_balances_in_the_operators_own_table_cannot_be_served(run: Run, database: str, keys: KeyFiles) -> None:
     """Told at the start, and not by an error for each call."""
     run_sql(database, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
@@ -395,6 +406,7 @@ def _pem(key: Any) -> bytes:
     return pem
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
     [

@@ -30,6 +30,8 @@ from tests.support.haproxy import haproxy, needs_haproxy
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes
 from tests.support.webhooks import AsyncHandler
 
+pytestmark = pytest.mark.outside
+
 BODY = b'{"player_id":"p1"}'
 HALF_HEADERS = b"POST /withdraw HTTP/1.1\r\nHost: x\r\n"
 HALF_BODY = HALF_HEADERS + b"Content-Length: 100\r\n\r\n{"

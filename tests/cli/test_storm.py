@@ -116,6 +116,7 @@ def after_notice(err: str) -> str:
     return re.sub(r"\AThe ledger knows no source yet: .*\n", "", err)
 
 
+@pytest.mark.outside
 @pytest.mark.timeout(300)
 def test_two_thousand_bets_with_all_faults(
     wallet: WalletProcess, service_pem: Path, database: str, record_property: Figures
@@ -134,6 +135,7 @@ def test_a_hundred_thousand_bets_with_all_faults(
     record_property("figures", _agreed(wallet, service_pem, database, bets=100_000, players=1_000, seconds=2_350))
 
 
+@pytest.mark.outside
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("retries", ["none", "three", "ten", "exponential"])
 def test_a_wallet_that_is_killed_in_mid_storm(
@@ -224,6 +226,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 _SMALL = ("--bets", 60, "--players", 10, "--seed", 5, "--concurrency", 4)
 
 
+@pytest.mark.outside
 def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """Figures, a histogram and the verdict; no progress where there is no terminal."""
     with served(own_folder, private_key) as (url, app):
@@ -240,6 +243,7 @@ def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivat
     assert list(own_folder.glob("*.trace")) == []
 
 
+@pytest.mark.outside
 def test_a_wrong_wallet_is_told_and_replayed(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -278,6 +282,7 @@ def test_a_wrong_wallet_is_told_and_replayed(
     assert "empty database" in twice.err
 
 
+@pytest.mark.outside
 def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """By replies and balances alone: a right wallet passes, a wrong one does not, and its document says so."""
     file = own_folder / "players.txt"
@@ -299,6 +304,7 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
     assert first["history"]
 
 
+@pytest.mark.outside
 def test_expected_differences_are_named(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -314,6 +320,7 @@ def test_expected_differences_are_named(
     assert list(own_folder.glob("*.trace")) == []
 
 
+@pytest.mark.outside
 def test_everything_refused_is_no_pass(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -326,6 +333,7 @@ def test_everything_refused_is_no_pass(
     assert re.search(r"^refused +PLAYER_BLOCKED \d+$", told.out, re.MULTILINE)
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("source", "code"), [pytest.param("live", 0, id="the wallet's"), pytest.param("", 1, id="another")]
 )
@@ -350,6 +358,7 @@ def test_a_ledger_in_which_all_bets_are_missing(
     assert all(difference["history"] for difference in document["differences"])
 
 
+@pytest.mark.outside
 def test_players_without_money(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """Nothing was tried, and why."""
     file = own_folder / "players.txt"
@@ -379,6 +388,7 @@ def _storm_of_instances(
         )
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("instances", "code", "hinted"),
     [
@@ -403,6 +413,7 @@ def test_a_wallet_that_is_set_to_its_own_instances(
     assert bool(re.search(r"nothing was tried: INVALID_REQUEST \d+\. A wallet", told.out)) is (code == 1)
 
 
+@pytest.mark.outside
 def test_the_same_seed_twice_on_one_ledger(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -414,6 +425,7 @@ def test_the_same_seed_twice_on_one_ledger(
             time.sleep(0.002)  # Ids are made of seed and time.
 
 
+@pytest.mark.outside
 def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """On stderr, where that is one; stdout is the document alone."""
     person, terminal = pty.openpty()
@@ -441,6 +453,7 @@ def _read(person: int) -> bytes:
         return b""
 
 
+@pytest.mark.outside
 def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """Ends it with 130 and a sentence."""
     with served(own_folder, private_key) as (url, app):
@@ -458,6 +471,7 @@ def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path)
     assert "Interrupted" in told.err
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("faults", "never"),
     [
@@ -538,6 +552,7 @@ def untouched(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateK
         yield wallet
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(("changes", "sentence"), USAGE)
 def test_what_cannot_be_played(
     changes: dict[str, str],
@@ -570,6 +585,7 @@ def test_what_cannot_be_played(
         assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
 
 
+@pytest.mark.outside
 def test_a_wallet_that_is_not_there(
     run: Run, nobody: str, own_folder: Path, service_pem: Path, sqlite_url: str
 ) -> None:
@@ -584,6 +600,7 @@ def test_a_wallet_that_is_not_there(
         assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("prefix", [pytest.param("/other", id="wrong"), pytest.param("", id="none")])
 def test_another_prefix_than_the_wallets(
     prefix: str, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
@@ -599,6 +616,7 @@ def test_another_prefix_than_the_wallets(
         assert run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL).code == 0
 
 
+@pytest.mark.outside
 def test_another_ledger_than_the_wallets(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path, sqlite_url: str
 ) -> None:
@@ -609,6 +627,7 @@ def test_another_ledger_than_the_wallets(
     assert "Pass the ledger that this wallet serves from" in told.err
 
 
+@pytest.mark.outside
 def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: RSAPrivateKey) -> None:
     """The wallet takes everything for forged, and the storm says so before it begins."""
     key = own_folder / "other.pem"
@@ -619,6 +638,7 @@ def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: R
     assert "takes our calls for forged" in told.err
 
 
+@pytest.mark.outside
 def test_another_key_than_the_wallets_where_codes_are_few(
     run: Run, own_folder: Path, private_key: RSAPrivateKey
 ) -> None:
@@ -665,6 +685,7 @@ BAD = [
 ]
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("right", [pytest.param(0, id="from the start"), pytest.param(40, id="in the middle")])
 @pytest.mark.parametrize(("status", "body", "sentence"), BAD)
 def test_a_wallet_that_goes_bad(
@@ -699,6 +720,7 @@ def test_a_wallet_that_goes_bad(
     assert after_notice(told.err).count("\n") == 1
 
 
+@pytest.mark.outside
 @pytest.mark.timeout(120)
 def test_a_wallet_that_goes_away_and_stays_away(
     run: Run,
@@ -771,6 +793,7 @@ def _stormed_to_death(run: Run, folder: Path, key: Path, *options: object) -> To
             wallet.kill()
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("concurrency", [1, 16])
 def test_a_wallet_that_dies_leaves_what_to_look_for(
     concurrency: int, run: Run, own_folder: Path, service_pem: Path, monkeypatch: pytest.MonkeyPatch
@@ -792,6 +815,7 @@ def test_a_wallet_that_dies_leaves_what_to_look_for(
     assert killer[2] in posts[int(killer[0])]["body"]
 
 
+@pytest.mark.outside
 def test_a_wallet_that_dies_is_told_to_programs(
     run: Run, own_folder: Path, service_pem: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -816,6 +840,7 @@ class _RaisesInWithdraw(RightWallet):
         raise ValueError("a bug")
 
 
+@pytest.mark.outside
 def test_a_wallet_that_fails_in_every_withdraw(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -884,6 +909,7 @@ def test_a_trace_that_ends_in_the_middle_of_a_line(run: Run, own_folder: Path, s
     assert "line 2 is none of a storm's trace" in told.err
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     "name",
     [
@@ -931,6 +957,7 @@ def test_the_page_names_all_there_is(run: Run) -> None:
     assert set(re.findall(r"`(--[a-z-]+)", options)) == helped
 
 
+@pytest.mark.outside
 def test_the_page_is_played_as_it_stands(run: Run, own_folder: Path) -> None:
     """Its commands, the wallet on a port that is free; what is printed has the lines that the page shows."""
     commands = [shlex.split(line[2:]) for line in _PAGE.splitlines() if line.startswith("$ game-operator ")]
@@ -955,6 +982,7 @@ def test_the_page_is_played_as_it_stands(run: Run, own_folder: Path) -> None:
     assert told.out.endswith("Service and wallet agree on all 100 bets and 2 claims.\n")
 
 
+@pytest.mark.outside
 def test_the_bug_on_the_page_is_found_as_it_is_shown(own_folder: Path) -> None:
     """The wallet of the page, stormed: all that is shown of the bug is printed, but for the ids of a run."""
     program = "\n".join(re.findall(r"```python\n(.*?)```", _PAGE, flags=re.DOTALL))
@@ -975,6 +1003,7 @@ def _without_run_ids(text: str) -> str:
 # --- what must not be lost --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.outside
 def test_a_replay_writes_beside_the_trace_that_it_reads(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -1011,6 +1040,7 @@ def test_faults_of_the_operator_api_are_none_of_a_storms(
     assert "a storm makes none" in told.err
 
 
+@pytest.mark.outside
 def test_a_replay_needs_the_balances_that_the_trace_begins_with(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:

@@ -26,6 +26,8 @@ from tests.support.hostile_server import Connection, HostileServer, Script, know
 from tests.support.proxy import forward
 from tests.support.wire import grant_request
 
+pytestmark = pytest.mark.outside
+
 Call = Callable[[], Coroutine[Any, Any, Any]]
 
 

@@ -329,6 +329,7 @@ def test_arguments_go_before_the_environment(
     assert repr(client) == f"{kind.__name__}(base_url='https://y.example', operator_id='acme')"
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
 def test_copies_share_connections_that_stay_the_originals(flavour: str, private_key: RSAPrivateKey) -> None:
     """with_options opens nothing of its own; closing a copy closes nothing (docs/decisions/0004)."""
@@ -344,6 +345,7 @@ def test_copies_share_connections_that_stay_the_originals(flavour: str, private_
         assert server.wait_until_closed()
 
 
+@pytest.mark.outside
 def test_closing(private_key: RSAPrivateKey) -> None:
     """It is final for a client and its copies, may be repeated, and is not for a copy to do (docs/decisions/0004)."""
     with HostileServer(_FOUND) as server:
@@ -362,6 +364,7 @@ def test_closing(private_key: RSAPrivateKey) -> None:
         assert len(server.connections) == 1
 
 
+@pytest.mark.outside
 @KINDS
 def test_making_a_client_opens_nothing(kind: Any, private_key: RSAPrivateKey) -> None:
     """The first call connects, and no sooner (docs/decisions/0004)."""

@@ -17,6 +17,8 @@ from game_operator.errors import ConfigurationError
 from game_operator.models import OpenBet
 from tests.support.hostile_server import HostileServer, knows_every_bet
 
+pytestmark = pytest.mark.outside
+
 Runner = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
 
 

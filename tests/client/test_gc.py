@@ -186,6 +186,7 @@ print(code, gc.get_threshold())
 """
 
 
+@pytest.mark.outside
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_forked_meanwhile_has_it_put_back() -> None:
     """The thread that would do so does not exist in the child (docs/decisions/0004)."""
@@ -224,6 +225,7 @@ def test_only_a_large_answer_is_worth_it(result: Any, relaxed: bool) -> None:
     assert gc.get_threshold() == _MINE
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
 def test_a_large_catalogue_leaves_the_collector_as_it_was(flavour: str, private_key: RSAPrivateKey) -> None:
     """Read or refused, through either client (spec §4.2)."""

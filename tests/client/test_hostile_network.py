@@ -38,6 +38,8 @@ from tests.support.hostile_server import (
 )
 from tests.support.wire import bet, grant_request, granted, wire
 
+pytestmark = pytest.mark.outside
+
 _FOUND = response_bytes(200, wire(bet()))
 _GRANTED = response_bytes(200, wire(granted()))
 _TIMEOUT = 0.2

@@ -27,6 +27,8 @@ from tests.support.hostile_server import Connection, HostileServer, knows_every_
 from tests.support.proxy import NAMED_BY_PROXY, forward, refuse
 from tests.support.wire import grant_request
 
+pytestmark = pytest.mark.outside
+
 _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 # The client over aiohttp is the user's own, and knows its proxies by itself.

@@ -20,6 +20,8 @@ from game_operator.transport import connection_reuse as _reuse
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import grant_request, granted, wire
 
+pytestmark = pytest.mark.outside
+
 _GRANTED = response_bytes(200, wire(granted()))
 _REFUSED = response_bytes(400, wire({"success": False, "message": "None such", "error_code": "INSTANCE_NOT_FOUND"}))
 

@@ -14,6 +14,8 @@ from game_operator.protocol.http import HttpResponse
 from game_operator.transport.misbehaving import Roughness, post_roughly
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 
+pytestmark = pytest.mark.outside
+
 BODY = b'{"player_id":"p1"}'
 HEADERS = [(b"Content-Type", b"application/json"), (b"signature", b"abc")]
 OK = response_bytes(200, b'{"type":"ERROR","code":"X"}')

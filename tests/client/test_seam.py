@@ -124,6 +124,7 @@ def test_both_libraries_end_alike(
     assert type(_ending(library, flavour, handler, _grant, private_key)) is grant
 
 
+@pytest.mark.outside
 @LIBRARIES
 def test_both_libraries_speak_http_alike(library: ModuleType, flavour: str, private_key: RSAPrivateKey) -> None:
     """Over a real connection: the same bytes, sent again on a new one when the first is lost (spec §4.2, §5)."""
@@ -481,6 +482,7 @@ def test_your_closed_client_is_noticed(library: ModuleType, flavour: str, privat
     anyio.run(use_it, backend=flavour)
 
 
+@pytest.mark.outside
 def test_a_credential_of_yours_that_cannot_be_sent_is_not_shown(private_key: RSAPrivateKey) -> None:
     """h11 quotes the header value it refuses; we do not (docs/decisions/0004)."""
     with (
@@ -576,6 +578,7 @@ def test_a_watcher_sees_each_attempt_and_changes_nothing(
     assert cast("Any", made).model_extra == {"echo": "[signature removed]"}
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("yours", [False, True], ids=["our connections", "your client"])
 def test_a_grant_in_doubt_stays_in_doubt_when_its_client_is_closed(yours: bool, private_key: RSAPrivateKey) -> None:
     """At shutdown another thread may close the client between two attempts (docs/decisions/0004)."""

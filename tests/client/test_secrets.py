@@ -150,6 +150,7 @@ _SERVICES = [
 ]
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("flavour", ["sync", "asyncio"])
 @pytest.mark.parametrize("service", _SERVICES)
 def test_no_error_of_a_call_gives_a_secret_away(
@@ -230,6 +231,7 @@ def _echoing_half(connection: Connection) -> None:
     connection.stopping.wait(5)
 
 
+@pytest.mark.outside
 def test_an_echo_is_in_no_frame_of_an_interrupted_answer(private_key: RSAPrivateKey) -> None:
     """A time limit strikes while the body is read: error trackers show what our frames hold (spec §5)."""
 
@@ -297,6 +299,7 @@ def test_a_proxy_that_cannot_be_read_is_not_shown(
     assert _PASSPHRASE not in told
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_no_log_gives_a_secret_away(
     flavour: str, encrypted_pem: bytes, secrets: dict[str, str], caplog: pytest.LogCaptureFixture
@@ -407,6 +410,7 @@ def test_a_short_key_is_refused_without_showing_it() -> None:
     assert _leaks(everything_told(raised.value), {"d": str(numbers.d), "p": str(numbers.p)}) == []
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
 def test_a_broken_signer_gives_no_secret_of_ours_away(
     flavour: str, private_key: RSAPrivateKey, secrets: dict[str, str]

@@ -16,6 +16,8 @@ from tests.support.flavours import run
 from tests.support.hostile_server import HostileServer, answer, response_bytes
 from tests.support.wire import bet, grant_request, wire
 
+pytestmark = pytest.mark.outside
+
 _FOUND = answer(response_bytes(200, wire(bet())))
 
 

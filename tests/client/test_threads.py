@@ -18,6 +18,8 @@ from game_operator.transport.own_connections import DirectClient
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, wire
 
+pytestmark = pytest.mark.outside
+
 _THREADS = 16
 _FOUND = response_bytes(200, wire(bet()))
 

@@ -18,6 +18,8 @@ from game_operator.ledger.engine.script import drive
 from tests.support.calls import withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 
+pytestmark = pytest.mark.outside
+
 TABLE = TableAccounts(table="players", key="id", balance="balance")
 OWNED = r"are moved by the ledger with the table prefix game_operator_ already.*Pass that table_prefix"
 

@@ -12,6 +12,8 @@ from game_operator.ledger.staff import admin
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 
+pytestmark = pytest.mark.outside
+
 DAY = 86_400_000
 QUARTER = timedelta(days=90)
 NOW = 1_795_000_000_000

@@ -449,6 +449,7 @@ RUNS = {
 }
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("database", "runner"),
     [

@@ -15,6 +15,8 @@ from game_operator.ledger.postgres.sessions import Prepared
 from game_operator.ledger.rules.book import Item
 from game_operator.webhooks import BalanceCall, DepositCall, WithdrawCall
 
+pytestmark = pytest.mark.outside
+
 
 def _withdraw(bet_id: str, game: str | None = None) -> WithdrawCall:
     return WithdrawCall(player_id="player-1", bet_id=bet_id, amount_cents=100, game=game, body=bet_id.encode())

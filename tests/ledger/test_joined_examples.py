@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.outside
+
 _FOLDER = Path(__file__).parents[2] / "examples"
 _EXAMPLES = sorted(_FOLDER.glob("own_transaction_*.py"))
 

@@ -19,6 +19,8 @@ from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 
+pytestmark = pytest.mark.slow
+
 PLAYERS = TableAccounts(table="players", key="id", balance="balance", unit="units")
 
 Run = Callable[[str], list[Any]]

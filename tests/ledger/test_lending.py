@@ -16,6 +16,8 @@ from game_operator.ledger.api import Outcome, Terms
 from game_operator.money import Cents
 from tests.support.calls import deposit, withdraw
 
+pytestmark = pytest.mark.outside
+
 Misuse = Callable[[Any], None]  # Any: a connection of either database.
 
 

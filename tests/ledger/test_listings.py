@@ -25,6 +25,8 @@ from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run
 
+pytestmark = pytest.mark.outside
+
 _MEGABYTE = 1024 * 1024
 
 

@@ -22,6 +22,8 @@ from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.wallet_model import WalletModel, is_final
 
+pytestmark = pytest.mark.slow
+
 LONGEST = 6
 OPENING = {"p1": 1_000, "p2": 1_000}
 

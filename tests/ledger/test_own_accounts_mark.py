@@ -18,6 +18,8 @@ from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 
+pytestmark = pytest.mark.outside
+
 Run = Callable[..., list[tuple[Any, ...]]]
 
 TABLE = TableAccounts(table="players", key="id", balance="balance")

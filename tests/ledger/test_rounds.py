@@ -52,6 +52,7 @@ def settled(bet: ClosedBet | RolledBackBet) -> BetRecord:
     return record
 
 
+@pytest.mark.outside
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("state", ["CLOSED", "LOST", "ROLLED_BACK"])
 def test_a_record_leads_to_its_round(sandbox: Sandbox, client: OperatorClient, state: str) -> None:

@@ -49,6 +49,7 @@ def test_made_on_opening_and_found_again(database_url: str) -> None:
             assert ledger.balance("p1") == 100
 
 
+@pytest.mark.outside
 def test_not_made_without_leave(database_url: str) -> None:
     """The statements are in the error; whoever runs them has the very tables."""
     with pytest.raises(SchemaError) as refused:
@@ -97,6 +98,7 @@ with SqlLedger(sys.argv[1], patience_seconds=30) as ledger:
 """
 
 
+@pytest.mark.outside
 def test_processes_that_open_at_once(database_url: str) -> None:
     """One makes the tables, the others find them."""
     processes = [

@@ -23,6 +23,8 @@ from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.ledgers import AnyLedger, InDatabase, InMemory
 from tests.support.wallet_model import WalletModel, is_final
 
+pytestmark = pytest.mark.slow
+
 BETS = st.sampled_from(["b1", "b2", "b3"])
 PLAYERS = st.sampled_from(["p1", "p1", "p1", "p2", "late"])
 #: Mostly what the service would send, sometimes another bet's.

@@ -24,6 +24,8 @@ from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 from tests.support.version_1 import old_tables, old_withdraw
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.mark.parametrize("held", [[], [""], ["live", "test"]], ids=["none", "the default", "two"])
 def test_a_migration_registers_what_it_finds(database_url: str, held: list[str]) -> None:

@@ -10,6 +10,8 @@ from game_operator.protocol.http import HeaderPairs, HttpRequest
 from game_operator.protocol.printable import curl_line
 from tests.support.shell import needs_curl, run_in_shell
 
+pytestmark = pytest.mark.outside
+
 #: What a header may hold and no terminal may be given: all below the blank but NUL and line ends, and DEL.
 LOW = bytes(byte for byte in [*range(1, 32), 127] if byte not in b"\r\n")
 

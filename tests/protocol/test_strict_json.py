@@ -244,6 +244,7 @@ def _seconds(body: bytes) -> float:
         gc.enable()
 
 
+@pytest.mark.outside
 def test_bounds_do_not_depend_on_settings_of_python() -> None:
     """A process that lifted the limit of digits, and one at the end of its stack, refuse the same."""
     program = """

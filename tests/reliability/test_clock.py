@@ -15,6 +15,8 @@ from tests.support.crowds import in_threads, open_accounts, processes
 from tests.support.seeds import random_of
 from tests.support.traffic import Log, Traffic, answer_of, deliver, openings, shares
 
+pytestmark = pytest.mark.slow
+
 START_MILLIS = 1_800_000_000_000
 TEN_MINUTES = 600_000
 

@@ -18,6 +18,8 @@ from tests.support.books import execute
 from tests.support.calls import withdraw
 from tests.support.crowds import open_accounts
 
+pytestmark = pytest.mark.outside
+
 #: What SQLite calls FULL.
 _FULL = 2
 

@@ -89,6 +89,7 @@ WAYS = [pytest.param(Terms(), id="express"), pytest.param(Terms(within=_within),
 ENDS = ["pg_cancel_backend", "pg_terminate_backend"]
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("terms", WAYS)
 def test_a_cancelled_wait_for_the_standby(lonely: PostgresServer, terms: Terms, end: str) -> None:
@@ -114,6 +115,7 @@ def test_a_cancelled_wait_of_tasks(lonely: PostgresServer, end: str, *, express:
     _in_doubt(lonely.url, lambda call: asyncio.run(apply(call)), end)
 
 
+@pytest.mark.outside
 def test_a_cancelled_wait_behind_a_pooler(lonely: PostgresServer) -> None:
     """PgBouncer passes the warning on."""
     with PgBouncer(lonely) as bouncer, SqlLedger(bouncer.url(lonely.url)) as ledger:
@@ -260,6 +262,7 @@ def test_a_warning_of_the_operators_trigger_is_logged(postgres_url: str, caplog:
     assert "look here" in caplog.text
 
 
+@pytest.mark.outside
 def test_a_former_primary_is_refused() -> None:
     """A process that has seen a standby take over does not go back to what runs again on the old timeline."""
     with PostgresServer() as server:

@@ -24,6 +24,8 @@ from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.traffic import Log, Traffic, deliver, deliver_async, openings, shares
 
+pytestmark = pytest.mark.outside
+
 PLAYERS = [f"p{number}" for number in range(6)]
 HUNDRED = Decimal(100)
 OURS = re.compile(r"game_operator_[0-9a-f]{16}_[0-9a-f]{16}")

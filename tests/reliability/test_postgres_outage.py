@@ -25,6 +25,8 @@ from tests.support.postgres import PostgresServer
 from tests.support.seeds import random_of
 from tests.support.traffic import Answer, Log, Traffic, deliver, deliver_async, openings, shares
 
+pytestmark = pytest.mark.outside
+
 PLAYERS = [f"p{number}" for number in range(6)]
 PATIENCE_SECONDS = 0.5
 #: What a loaded machine may add to any wait.

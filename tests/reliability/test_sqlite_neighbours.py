@@ -13,6 +13,8 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from tests.support.calls import withdraw
 from tests.support.crowds import open_accounts
 
+pytestmark = pytest.mark.slow
+
 #: As a disk that takes its time, in each transaction.
 SLOW = Terms(within=lambda *_: time.sleep(0.1))
 

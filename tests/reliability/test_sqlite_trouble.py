@@ -21,6 +21,8 @@ from tests.support.calls import deposit, rollback, withdraw
 from tests.support.crowds import Child, open_accounts
 from tests.support.leftovers import assert_idle, nothing_grows
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_SECONDS = 0.3
 #: A machine under load sleeps longer than it was told.
 SLACK_SECONDS = 10.0

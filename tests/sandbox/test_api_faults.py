@@ -65,6 +65,7 @@ def patient(client: OperatorClient) -> OperatorClient:
     return client.with_options(retries=3, deadline=20.0)
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(
     ("fault", "raised"),
@@ -174,6 +175,7 @@ def test_two_that_wait_for_the_same_call(own_sandbox: Sandbox, client: OperatorC
     assert client.fetch_games()
 
 
+@pytest.mark.outside
 def test_faults_follow_the_seed(private_key: RSAPrivateKey) -> None:
     """At a rate they strike the same calls of every run, and about as many as it says."""
 
@@ -203,6 +205,7 @@ def test_faults_of_webhooks_do_not_strike_the_api(own_sandbox: Sandbox, client: 
     assert {exchange.fault for exchange in own_sandbox.live.recent()} == {""}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

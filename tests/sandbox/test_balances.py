@@ -213,6 +213,7 @@ class Wallet:
         return (moves_cents if number in self.seen else 0), self.balance_cents
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     moves=st.lists(st.integers(-400, 400), min_size=1, max_size=12),

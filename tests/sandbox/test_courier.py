@@ -24,6 +24,8 @@ from tests.support.calls import deposit, withdraw
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.servers import asgi_server
 
+pytestmark = pytest.mark.outside
+
 PATIENCE_SECONDS = 20.0
 
 

@@ -27,6 +27,7 @@ def open_bet(bet_id: str, *, at_millis: int) -> OpenBet:
     )
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("state", "kind"),
     [
@@ -81,6 +82,7 @@ def test_an_unknown_bet_is_not_found(ask: Asker, bet_id: str) -> None:
     assert ask.fetch_bet(bet_id) == BetNotFound()
 
 
+@pytest.mark.outside
 def test_another_operators_bet_is_not_found(
     own_sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey, clock: StoppedClock
 ) -> None:
@@ -92,6 +94,7 @@ def test_another_operators_bet_is_not_found(
     assert Asker("sync", own_sandbox, private_key).fetch_bet("theirs") == BetNotFound()
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("age_millis", "status"),
     [
@@ -109,6 +112,7 @@ def test_a_bet_is_kept_for_90_days(
     assert own_http.fetch_bet("ageing").json()["status"] == status
 
 
+@pytest.mark.outside
 def test_a_bet_changes_its_state(own_sandbox: Sandbox, own_http: SignedHttp, clock: StoppedClock) -> None:
     """An open bet settles, and the next look-up says so (spec §3)."""
     bet = open_bet("settling", at_millis=clock())

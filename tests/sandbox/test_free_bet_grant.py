@@ -36,6 +36,7 @@ def refused(code: str) -> tuple[int, dict[str, object]]:
     return 400, {"success": False, "message": MESSAGES[code], "error_code": code}
 
 
+@pytest.mark.outside
 def test_free_bets_are_granted(ask: Asker, sandbox: Sandbox) -> None:
     """The answer says so and names the grant, which the service then has, as asked (spec §2.2, §2.3, §4.2)."""
     asked = terms(sandbox.instance_id)
@@ -151,6 +152,7 @@ def test_of_sixteen_that_race_one_is_granted(http: SignedHttp, sandbox: Sandbox)
     assert [answer for answer in answers if answer[0] == 400] == [refused("DUPLICATE_REFERENCE_ID")] * 15
 
 
+@pytest.mark.outside
 def test_another_operators_instance_does_not_exist(
     own_sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey
 ) -> None:

@@ -23,6 +23,8 @@ from game_operator.sandbox.service.state import House
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock
 from tests.support.calls import deposit, withdraw
 
+pytestmark = pytest.mark.slow
+
 INSTANCE = "0123456789abcdef01234567"
 
 

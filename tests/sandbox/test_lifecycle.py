@@ -26,6 +26,8 @@ from game_operator.signers.keys import PublicKeySource
 from tests.sandbox.support import terms
 from tests.support.signed_http import GRANT
 
+pytestmark = pytest.mark.outside
+
 
 def port_of(sandbox: Sandbox) -> int:
     """Return the port that *sandbox* listens on."""

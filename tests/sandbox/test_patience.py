@@ -13,6 +13,8 @@ from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.storm.timeline import PatientCourier
 
+pytestmark = pytest.mark.slow
+
 CALL = WithdrawCall(player_id="p", bet_id="b", amount_cents=1)
 SILENCE = Answer(None, None, "it hung up")
 USE = Answer(Reply(balance_cents=Cents(1)), 200)

@@ -317,6 +317,7 @@ def test_amounts_stay_below_what_a_call_may_move() -> None:
     assert 0 < max(claim.won_cents for claim in claims_of(items)) <= MAX_AMOUNT_CENTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("played", [CRASH, KENO, ROULETTE, SLOTS], ids=lambda played: str(played.genre))
 def test_a_long_plan_returns_the_rtp(played: GameInfo) -> None:
     """What closed bets won differs from the rtp of their wagers by less than four standard deviations (spec §2.5)."""

@@ -16,6 +16,8 @@ from game_operator.sandbox.dealing.dealt import Order
 from game_operator.webhooks import success
 from tests.sandbox.dealing import bet, faults, round_of
 
+pytestmark = pytest.mark.slow
+
 DONE: Reply = success(balance_cents=100)
 
 

@@ -18,6 +18,8 @@ from game_operator.sandbox import Sandbox, SandboxWorld
 from tests.sandbox.support import NOW_MILLIS, StoppedClock
 from tests.support.signed_http import BET, GAMES, GRANT, ROUND, signature
 
+pytestmark = pytest.mark.slow
+
 ANYTHING = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 PATHS = st.sampled_from([GAMES, BET, ROUND, GRANT, BET + "a%2Fb", BET + "%FF", "/", ""])

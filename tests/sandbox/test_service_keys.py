@@ -175,6 +175,7 @@ def test_no_key_is_told(keys: ServiceKeys, private_pem: bytes) -> None:
             leak(keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "raised"),
     [

@@ -28,6 +28,7 @@ def stormed(wallet: type[ForgetsUnderLoad], key: RSAPrivateKey) -> StormReport:
         return Storm(url, ServiceKeys(key), PlayersBooks(url, key), head, concurrency=8).run()
 
 
+@pytest.mark.outside
 def test_a_bet_without_money(private_key: RSAPrivateKey) -> None:
     """A06: a withdraw that is accepted leaves nobody below zero."""
     report = stormed(ChecksNoFunds, private_key)
@@ -35,6 +36,7 @@ def test_a_bet_without_money(private_key: RSAPrivateKey) -> None:
     assert all("below zero" in one.wallet for one in report.differences)
 
 
+@pytest.mark.outside
 def test_a_bet_refused_with_money(private_key: RSAPrivateKey) -> None:
     """INSUFFICIENT_BALANCE is told with a balance that covers the wager."""
     report = stormed(RefusesWithMoney, private_key)
@@ -42,6 +44,7 @@ def test_a_bet_refused_with_money(private_key: RSAPrivateKey) -> None:
     assert all("refused with INSUFFICIENT_BALANCE, and the balance told is" in one.wallet for one in report.differences)
 
 
+@pytest.mark.outside
 def test_a_right_wallet_refuses_the_poor(private_key: RSAPrivateKey) -> None:
     """Their twin refuses some as well, and is not blamed, whatever overlaps."""
     report = stormed(ForgetsUnderLoad, private_key)

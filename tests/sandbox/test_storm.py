@@ -53,6 +53,8 @@ from tests.sandbox.wrong_wallets import (
 )
 from tests.support.servers import asgi_server
 
+pytestmark = pytest.mark.slow
+
 #: No call of a player overlaps another's repeats: then a wrong balance is narrowed down to the bets it went wrong with.
 NOTHING_LOST = "duplicate=0.1,early-rollback=0.5,other-content=0.1"
 _SUSPECT = re.compile(r"(?:wrong since| or) (?:bet|claim) (\S+)")

@@ -34,6 +34,8 @@ from tests.signers.conftest import Keys
 from tests.support.kms import SECRET_ACCESS_KEY, SESSION_TOKEN, LocalKms, local_kms
 from tests.support.leaks import everything_told
 
+pytestmark = pytest.mark.outside
+
 RAW, DIGEST = "RAW", "DIGEST"
 
 

@@ -86,6 +86,7 @@ def twin(game_operator_keys: ThrowAwayKeys) -> InProcessSandbox:
     return InProcessSandbox(seed=7, clock=lambda: NOW_MILLIS, keys=game_operator_keys)
 
 
+@pytest.mark.outside
 def test_clients_see_what_they_would_see_over_http(twin: InProcessSandbox, game_operator_keys: ThrowAwayKeys) -> None:
     """The same answers, by the same bytes there and back, signatures included (spec §4.2, §5)."""
     with _over_http(game_operator_keys) as sandbox:
@@ -105,6 +106,7 @@ def _kept(headers: tuple[tuple[bytes, bytes], ...]) -> set[tuple[bytes, bytes]]:
     return {(name, value) for name, value in headers if name not in {b"host", b"connection"}}
 
 
+@pytest.mark.outside
 def test_answers_have_the_headers_they_have_over_http(
     twin: InProcessSandbox, game_operator_keys: ThrowAwayKeys
 ) -> None:
@@ -216,6 +218,7 @@ def test_a_round_is_played(
     assert (found.round_id, found.bets) == (played.round_id, (bet,))
 
 
+@pytest.mark.outside
 def test_a_round_is_what_it_would_be_over_http(
     twin: InProcessSandbox, ledger: MemoryLedger, game_operator_keys: ThrowAwayKeys
 ) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.outside
+
 pytest_plugins = ["pytester"]
 
 _PAGE = Path(__file__).parents[2] / "docs" / "testing.md"

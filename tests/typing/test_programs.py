@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.outside
+
 HERE = Path(__file__).parent
 REFUSED = HERE / "refused_program.py"
 CACHE = HERE.parents[1] / ".mypy_cache" / "programs"

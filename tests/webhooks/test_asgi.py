@@ -62,6 +62,7 @@ def _told(reply: tuple[int, dict[str, str], bytes]) -> tuple[int, str | None]:
     return status, read_reply(body).code
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("path", GENUINE)
 def test_a_genuine_call_is_answered(path: str, served: tuple[int, AsyncHandler], private_key: RSAPrivateKey) -> None:
     """HTTP 200 with the reply of spec §2.1, below the prefix."""
@@ -261,6 +262,7 @@ def test_many_callers_at_once(served: tuple[int, AsyncHandler], private_key: RSA
     assert told == [(200, None)] * 100
 
 
+@pytest.mark.outside
 def test_a_sync_handler_is_served_too(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
     """In threads; and at its end the server stops, with no thread in its way."""
     handler = Handler()
@@ -271,6 +273,7 @@ def test_a_sync_handler_is_served_too(public_key: RSAPublicKey, private_key: RSA
     assert len(handler.calls) == 4
 
 
+@pytest.mark.outside
 def test_a_forged_forwarded_header_changes_no_address(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
     """E10: as served here (``--no-proxy-headers``), the peer is who connected."""
     receiver = WebhookReceiver(authenticator=IpAllowList(["192.0.2.7"]))

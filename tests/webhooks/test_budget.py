@@ -21,6 +21,8 @@ from game_operator.webhooks import HandledCall, HttpReply, Reply, RsaSignature, 
 from game_operator.webhooks.budget import Begun
 from tests.support.webhooks import DEPOSIT, WITHDRAW, AsyncHandler, Handler, code_of, encoded, signed
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 
 _BUDGET = 0.2

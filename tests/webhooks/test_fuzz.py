@@ -15,6 +15,8 @@ from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import AcceptUnsigned, HttpReply, RsaSignature, WebhookReceiver
 from tests.support.webhooks import DEPOSIT, GENUINE, AsyncHandler, Handler, encoded, signature_of
 
+pytestmark = pytest.mark.slow
+
 _SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 _PATHS = [*GENUINE, "/deposit-batch", "/deposit/batch"]
 _PROFILE = Profile(deposit_batch=True)

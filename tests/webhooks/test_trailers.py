@@ -14,6 +14,8 @@ from tests.support.haproxy import haproxy, needs_haproxy
 from tests.support.servers import asgi_server, reply_to, request_bytes
 from tests.support.webhooks import BALANCE, AsyncHandler, encoded, signature_of
 
+pytestmark = pytest.mark.outside
+
 _BODY = encoded(BALANCE)
 _LISTED, _STRANGER = "198.51.100.7", "203.0.113.9"
 

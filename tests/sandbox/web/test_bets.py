@@ -33,6 +33,7 @@ def answer(html: Html) -> object:
     return found
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("state", "told"),
     [
@@ -180,6 +181,7 @@ async def broken(_request: Request) -> Response:
     return Response("oops", 500)
 
 
+@pytest.mark.outside
 def test_a_bet_that_the_wallet_has_not_confirmed(public_key: RSAPublicKey) -> None:
     """The service cancels what it gave up; that the wager was given back, nobody has said (spec §3, §4.1)."""
     with (
@@ -199,6 +201,7 @@ def test_a_bet_that_the_wallet_has_not_confirmed(public_key: RSAPublicKey) -> No
     assert "given back" not in html.text
 
 
+@pytest.mark.outside
 def test_bets_may_be_called_anything(public_key: RSAPublicKey) -> None:
     """Players, ids and games of bets are text; bets older than 90 days are not listed (spec §8)."""
     clock = StoppedClock(NOW_MILLIS)

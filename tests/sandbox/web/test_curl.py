@@ -1,11 +1,14 @@
 """The copyable curl line of a call's page, run by a real shell; what a line can carry: tests/protocol/test_curl.py."""
 
 import httpx
+import pytest
 
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from tests.sandbox.web.support import Html, play
 from tests.support.shell import needs_curl, run_in_shell
+
+pytestmark = pytest.mark.outside
 
 
 @needs_curl

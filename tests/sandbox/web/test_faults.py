@@ -24,6 +24,7 @@ def sound_again(sandbox: Sandbox) -> Iterator[None]:
     sandbox.house.retries = retries
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("info", FAULTS, ids=lambda info: info.name)
 def test_each_fault_is_on_the_page(http: httpx.Client, info: object) -> None:
     """By its title, its name and its sentence, with a field for its share and one for a call."""
@@ -143,6 +144,7 @@ def test_every_preset_can_be_chosen(http: httpx.Client) -> None:
         )
 
 
+@pytest.mark.outside
 def test_a_fault_switched_on_and_its_effect_seen(sandbox: Sandbox, browser: Browser) -> None:
     """The reply to the next call is lost: it is delivered again, and Live shows both (spec §6)."""
     with visiting(browser, sandbox.base_url) as room, visiting(browser, sandbox.base_url) as live:

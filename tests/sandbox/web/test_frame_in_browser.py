@@ -15,6 +15,8 @@ from game_operator.sandbox import Sandbox
 from tests.sandbox.web.support import EVIL, PATHS
 from tests.support.browser import chromium, visiting
 
+pytestmark = pytest.mark.outside
+
 #: The lobby with one game alone, which is quicker to draw.
 ONE_GAME = "/?genre=Crash"
 NARROW = {"width": 400, "height": 800}

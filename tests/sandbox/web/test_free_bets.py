@@ -36,6 +36,7 @@ def terms(sandbox: Sandbox, **fields: str) -> dict[str, str]:
     return filled_in | fields
 
 
+@pytest.mark.outside
 def test_a_grant(sandbox: Sandbox, http: httpx.Client) -> None:
     """What the form says is what is granted, in cents and milliseconds (spec §2.2)."""
     fields = terms(sandbox)
@@ -184,6 +185,7 @@ def test_free_bets_that_are_not_there(http: httpx.Client) -> None:
     assert EVIL not in refused.text
 
 
+@pytest.mark.outside
 def test_free_bets_expire(public_key: RSAPublicKey) -> None:
     """From granted to expired, at the very millisecond; there is no button then."""
     clock = StoppedClock(NOW_MILLIS)
@@ -202,6 +204,7 @@ def test_free_bets_expire(public_key: RSAPublicKey) -> None:
     assert seen == [(True, False, True), (False, True, False)]
 
 
+@pytest.mark.outside
 def test_without_a_wallet_nothing_is_claimed(public_key: RSAPublicKey) -> None:
     """The page says what is missing."""
     with (
@@ -223,6 +226,7 @@ def test_what_is_off_is_marked(sandbox: Sandbox, http: httpx.Client) -> None:
             assert option.endswith(")") == (not each.active or game.status != "ACTIVE"), option
 
 
+@pytest.mark.outside
 def test_granted_and_claimed_in_the_browser(sandbox: Sandbox, browser: Browser) -> None:
     """A mistake is said beside its field; then it is granted, played and claimed."""
     with visiting(browser, sandbox.base_url, expected=("status of 422",)) as room:

@@ -29,6 +29,7 @@ def answered(status: int | None, body: bytes, direction: str = "webhook") -> Exc
     )
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(
     ("exchange", "hint"),
     [

@@ -26,6 +26,8 @@ from tests.sandbox.web.support import PATHS, form_token, page, post
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
+pytestmark = pytest.mark.outside
+
 PEM = re.compile(r"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----\n")
 
 

@@ -190,6 +190,7 @@ def test_a_mark_that_this_run_did_not_give_begins_anew(sandbox: Sandbox, http: h
     assert numbers(data) == list(range(newest, max(newest - 100, 0), -1))
 
 
+@pytest.mark.outside
 def test_a_page_of_an_earlier_run_is_told_what_is_new(public_key: RSAPublicKey) -> None:
     """Its marks are beyond all numbers of the new run, or, worse, are not."""
     marks: list[str] = []
@@ -210,6 +211,7 @@ def test_a_page_of_an_earlier_run_is_told_what_is_new(public_key: RSAPublicKey) 
     assert marks[0] != marks[1]
 
 
+@pytest.mark.outside
 def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
     """An open page does not keep the sandbox from stopping, nor for a moment."""
     with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
@@ -225,6 +227,7 @@ def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
     client.close()
 
 
+@pytest.mark.outside
 def test_a_reader_that_takes_nothing_is_hung_up_on(public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that stands still does not fill our memory for ever."""
     monkeypatch.setattr(streams, "_PATIENCE_SECONDS", 0.2)
@@ -325,6 +328,7 @@ def test_what_cannot_be_delivered_again(sandbox: Sandbox, http: httpx.Client) ->
     assert post(http, "/live/999999999/again").status_code == 404
 
 
+@pytest.mark.outside
 def test_a_delivery_to_nobody_is_said(public_key: RSAPublicKey) -> None:
     """The wallet is gone: a sentence on the call's page."""
     with (

@@ -8,6 +8,8 @@ from playwright.sync_api import Browser, Route, expect
 from game_operator.sandbox import Sandbox
 from tests.support.browser import visiting
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.mark.parametrize("name", ["hx-sse.min.js", "room.js"])
 def test_a_late_script_misses_nothing(sandbox: Sandbox, browser: Browser, name: str) -> None:

@@ -1,0 +1,75 @@
+"""
+Which tests are quick and alone: ``make test-fast`` runs those that neither start a process, a server or a browser nor
+take long.
+
+A test is outside that lane by its mark, ``outside`` or ``slow``, by a fixture of ``_OUTSIDE``, or by a parameter that
+names PostgreSQL. In the lane an audit hook refuses what the marks have missed.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+__all__ = ["add_option", "configure", "is_left_out", "keep_the_fast", "watched"]
+
+#: Fixtures that start something.
+_OUTSIDE: Final = frozenset({"postgres", "postgres_url"})
+_MARKS: Final = ("outside", "slow", "torture")
+#: Audit events of the standard library (https://docs.python.org/3/library/audit_events.html).
+_REFUSED: Final = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "socket.bind", "subprocess.Popen"})
+
+
+_is_running = [False]
+
+
+def add_option(parser: pytest.Parser) -> None:
+    """Add ``--fast``."""
+    parser.addoption("--fast", action="store_true", help="only tests that start nothing and take no time")
+
+
+def configure(config: pytest.Config) -> None:
+    """Refuse processes and servers in the lane."""
+    if config.getoption("--fast"):
+        sys.addaudithook(_refuse)
+
+
+def is_left_out(path: Path, config: pytest.Config) -> bool:
+    """Return whether a module's marks leave it out as a whole, which saves importing it."""
+    if not config.getoption("--fast") or path.suffix != ".py" or not path.name.startswith("test_"):
+        return False
+    text = path.read_text()
+    return any(f"\npytestmark = pytest.mark.{mark}\n" in text for mark in _MARKS)
+
+
+def keep_the_fast(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what is not in the lane."""
+    if not config.getoption("--fast"):
+        return
+    left_out = [item for item in items if not _is_fast(item)]
+    items[:] = [item for item in items if _is_fast(item)]
+    config.hook.pytest_deselected(items=left_out)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Refuse processes and servers meanwhile, in the lane."""
+    _is_running[0] = True
+    try:
+        yield
+    finally:
+        _is_running[0] = False
+
+
+def _is_fast(item: pytest.Item) -> bool:
+    fixtures = getattr(item, "fixturenames", ())
+    marked = any(item.get_closest_marker(mark) for mark in _MARKS)
+    return not marked and _OUTSIDE.isdisjoint(fixtures) and "postgres" not in item.name
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    if _is_running[0] and event in _REFUSED:
+        raise RuntimeError(f"{event} in a test that is not marked: add @pytest.mark.outside")
