@@ -12,7 +12,7 @@ from game_operator.profile import Profile
 
 if TYPE_CHECKING:
     from game_operator.ledger.async_sql import AsyncSqlLedger
-    from game_operator.ledger.joined.transaction import AsyncTransaction, Confirm, Transaction
+    from game_operator.ledger.joined_block import AsyncTransaction, Confirm, Transaction
     from game_operator.ledger.sql import SqlLedger
 
 __all__ = ["AsyncJoinedWallet", "AsyncWallet", "JoinedWallet", "Wallet"]
@@ -192,7 +192,7 @@ class JoinedWallet(_Handler):
         account_of: AccountOf | None = None,
         confirm: "Confirm" = "first",
     ) -> None:
-        from game_operator.ledger.joined.transaction import JoinedBlock
+        from game_operator.ledger.joined_block import JoinedBlock
 
         self.ledger = ledger
         self.terms = _terms(profile, source, may_bet, account_of)
@@ -230,7 +230,7 @@ class AsyncJoinedWallet(_AsyncHandler):
         account_of: AccountOf | None = None,
         confirm: "Confirm" = "first",
     ) -> None:
-        from game_operator.ledger.joined.transaction import AsyncJoinedBlock
+        from game_operator.ledger.joined_block import AsyncJoinedBlock
 
         self.ledger = ledger
         self.terms = _terms(profile, source, may_bet, account_of)

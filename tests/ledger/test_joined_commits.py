@@ -22,9 +22,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Outcome, SqlLedger, TableAccounts, Terms
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Outcome, SqlLedger, TableAccounts, Terms, joined_block
 from game_operator.ledger.engine.address import path_of
-from game_operator.ledger.joined import transaction as joined_block
 from game_operator.profile import Profile
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
 from game_operator.webhooks import AcceptUnsigned, KeepsAnomalies, WebhookReceiver
@@ -278,7 +277,7 @@ def test_a_commit_that_is_seen_a_little_later_is_found(
             if len(naps) == 2:
                 connection.commit()
 
-        monkeypatch.setattr("game_operator.ledger.joined.transaction.time.sleep", nap)
+        monkeypatch.setattr("game_operator.ledger.joined_block.time.sleep", nap)
         assert JoinedWallet(ledger, late).withdraw(withdraw()).balance_cents == 500
     assert len(naps) == 2
 

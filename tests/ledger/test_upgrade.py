@@ -240,10 +240,10 @@ def test_a_program_that_connects_again_goes_on(sqlite_url: str) -> None:
     with SqlLedger(sqlite_url) as ledger:
         ledger.open_account("p1", Decimal(100))
         run(sqlite_url, "UPDATE {p}meta SET value = ? WHERE name = 'version'", VERSION + 1)
-        ledger._store._discard()  # type: ignore[union-attr]  # It is an SQLite store.
+        ledger._store._discard()
         assert ledger.apply(withdraw("b1")).applied
         run(sqlite_url, "UPDATE {p}meta SET value = ? WHERE name = 'oldest_writer'", VERSION + 1)
-        ledger._store._discard()  # type: ignore[union-attr]
+        ledger._store._discard()
         with pytest.raises(SchemaError, match="may not write any more"):
             ledger.apply(withdraw("b2"))
     with pytest.raises(SchemaError, match="upgrade this one"):

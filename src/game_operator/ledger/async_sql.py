@@ -4,42 +4,30 @@ import asyncio
 import contextlib
 import contextvars
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import (
-    AnyDialect,
-    check_accounts,
-    check_accounts_first,
     check_own,
-    has_own_accounts,
     most_calls,
-    opened_dialect,
 )
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
-from game_operator.ledger.engine.address import check_psycopg, checked_url, is_postgres, path_of, unknown_database
-from game_operator.ledger.engine.commit_queue import AsyncCommitQueue, merged
-from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
-from game_operator.ledger.engine.schema import check_prefix
-from game_operator.ledger.engine.script import ConflictError, Dialect, Kind, Result, Step, apply_items
+from game_operator.ledger.engine.address import check_psycopg, checked_url, is_postgres
+from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
+from game_operator.ledger.engine.script import Result, Step, awaited
 from game_operator.ledger.engine.sources import check_source_name, refusal
-from game_operator.ledger.joined.savepoint import Joiner
 from game_operator.ledger.rules.book import Item
-from game_operator.ledger.sqlite.store import BusyError, SqliteStore
+from game_operator.ledger.sql import LedgerBase
+from game_operator.ledger.sqlite.store import AsyncSqliteStore
 from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.ledger.staff.admin import AsyncSqlAdmin
-from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
-from game_operator.ledger.staff.queries import Queries, balance_of
+from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source
+from game_operator.ledger.staff.queries import balance_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
-
-if TYPE_CHECKING:
-    from game_operator.ledger.postgres.store import AsyncPostgresStore
-
 
 T = TypeVar("T")
 
@@ -48,64 +36,7 @@ _PAGE = 1_000
 _INHERITED: list[object] = []
 
 
-class _Store(Protocol):
-    async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T: ...
-
-    async def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T: ...
-
-    async def express(self, items: Sequence[Item]) -> Mapping[int, Outcome]: ...
-
-    async def close(self) -> None: ...
-
-
-class _SqliteOnLoop:
-    """
-    An SQLite store of an event loop.
-
-    A small commit is a fraction of a millisecond, less than handing it to a thread and back; so it is done on the loop.
-    A large one, and waiting for another process to finish writing, is left to a thread of our own, for those of the
-    loop may all be taken by handlers that wait for us.
-    """
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-        self._thread = ThreadPoolExecutor(1, "game-operator-sqlite")
-
-    async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        try:
-            return await self._store.run_async(script, self._in_thread)
-        except BusyError:
-            return await self._in_thread(lambda: self._store.run(script))
-
-    async def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        return self._store.read(script)
-
-    async def express(self, items: Sequence[Item]) -> Mapping[int, Outcome]:
-        return self._store.express(items)
-
-    async def close(self) -> None:
-        self._store.close()
-        self._thread.shutdown(wait=False)
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        """
-        Run *work* in our thread, to its end even if we are cancelled.
-
-        Until then the connection is the thread's, and whoever holds our lock must not give it up.
-        """
-        done = asyncio.get_running_loop().run_in_executor(self._thread, contextvars.copy_context().run, work)
-        try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError:
-            while not done.done():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait([done])
-            if not done.cancelled():
-                done.exception()  # Looked at: nobody else will.
-            raise
-
-
-class AsyncSqlLedger(AsyncSqlAdmin):
+class AsyncSqlLedger(LedgerBase, AsyncSqlAdmin):
     """
     SqlLedger for asyncio: the same names and arguments, awaited.
 
@@ -115,6 +46,8 @@ class AsyncSqlLedger(AsyncSqlAdmin):
     Raises:
         ConfigurationError: The prefix cannot be used, or the database is PostgreSQL and psycopg is not installed.
     """
+
+    _awaits = True
 
     def __init__(
         self,
@@ -127,30 +60,16 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         pooler: bool | None = None,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        prefix = check_prefix(table_prefix)
-        self._url, self._prefix, self._migrate = checked_url(url), prefix, migrate
-        self._patience_seconds, self._clock_millis = patience_seconds, never_back(clock_millis)
-        check_accounts(accounts)
+        self._url = checked_url(url)
         if is_postgres(url):
             check_psycopg()
-        self._accounts = accounts
-        self._joiner = Joiner(prefix, accounts, self._clock_millis, pooler=pooler)
-        self._pooler = pooler
-        self._store: _Store | None = None
         self._closed = False
-        self._fitting: AnyDialect | None = None
         self._expected: set[str] = set()
-        self._queries = Queries(prefix)
-        self._transactions = Transactions()
-        self._make_queue()
-        notify_of_forks(self)
+        self._keep(accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis)
 
     def _make_queue(self) -> None:
         self._mutex = asyncio.Lock()
         self._queue = AsyncCommitQueue(self._apply_all, most=most_calls(self._accounts))
-
-    def before_fork(self) -> None:
-        """Do nothing: our stores come to rest by themselves."""
 
     def after_fork(self, *, in_child: bool) -> None:
         """In the child, begin anew: the parent's connection and its event loop are the parent's."""
@@ -158,7 +77,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
             if self._store is not None:
                 _INHERITED.append(self._store)  # Never closed by us, nor by a collection of garbage.
             self._store = None
-            self._make_queue()
+        super().after_fork(in_child=in_child)
 
     async def __aenter__(self) -> "AsyncSqlLedger":
         self._closed = False
@@ -203,7 +122,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         """
         if connection is not None:
             try:
-                return await self._joiner.apply_async(Item(call, terms), connection)
+                return await awaited(self._joiner.apply(Item(call, terms), connection))
             except UnknownSourceError:
                 await self._keep_unknown(call, terms)
                 raise
@@ -218,17 +137,27 @@ class AsyncSqlLedger(AsyncSqlAdmin):
         if anomaly is None or not is_postgres(self._url) or self._mutex.locked():
             return
         with contextlib.suppress(LedgerError):
-            await self._write(lambda dialect: store_anomaly(anomaly, terms.source, dialect))
+            await self._write(lambda: store_anomaly(anomaly, terms.source, self._fit))
+
+    async def keep_anomaly(
+        self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None
+    ) -> None:
+        """Keep a genuine call that was refused, as ``SqlLedger.keep_anomaly`` does."""
+        if connection is not None:
+            script = partial(keep_anomaly, operation, kind, body, source)
+            await awaited(self._joiner.run(script, connection))
+        else:
+            await self._write(lambda: keep_anomaly(operation, kind, body, source, self._fit))
 
     async def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
         """Open an account, as ``SqlLedger.open_account`` does."""
         check_own(self._accounts, "open_account")
-        return await self._write(lambda dialect: open_account(player_id, opening, dialect))
+        return await self._write(lambda: open_account(player_id, opening, self._fit))
 
     async def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
         """Move money from outside games, as ``SqlLedger.adjust`` does."""
         check_own(self._accounts, "adjust")
-        return await self._write(lambda dialect: adjust(player_id, amount, reference, dialect))
+        return await self._write(lambda: adjust(player_id, amount, reference, self._fit))
 
     async def balance(self, player_id: str | tuple[str, ...]) -> Cents:
         """Return the balance in cents, as ``SqlLedger.balance`` does."""
@@ -242,7 +171,7 @@ class AsyncSqlLedger(AsyncSqlAdmin):
     async def add_source(self, name: str) -> None:
         """Take calls of a further source, as ``SqlLedger.add_source`` does."""
         check_source_name(name)
-        await self._write(lambda dialect: self._fit.sources.add(name, dialect))
+        await self._write(lambda: self._fit.sources.add(name, self._fit))
         self._fit.sources.known.add(name)
 
     def check_source(self, source: str) -> None:
@@ -282,83 +211,28 @@ class AsyncSqlLedger(AsyncSqlAdmin):
                 after = page[-1]
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
-        done: Mapping[int, Outcome] = {}
-        if self._accounts is None:
-            async with self._mutex:
-                store = await self._opened()
-                is_known = self._fit.sources.knows(items[0].terms.source)
-                done = await store.express(items) if is_known and has_own_accounts(self._fit) else {}
-        rest = [item for index, item in enumerate(items) if index not in done]
-        others = await self._write(lambda dialect: apply_items(rest, dialect)) if rest else []
-        return merged(len(items), done, others)
+        async with self._mutex:
+            await self._opened()
+            return await awaited(self._applied(items))
 
-    async def _write(self, script: Callable[[Dialect], Generator[Step, Any, T]]) -> T:
+    async def _write(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         self._transactions.check()
         async with self._mutex:
-            store = await self._opened()
-            for _ in range(_MOST_CONFLICTS):
-                try:
-                    with self._transactions.entered():
-                        return await store.run(lambda: script(self._fit))
-                except ConflictError:
-                    continue
-        raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
+            await self._opened()
+            return await awaited(self._written(script))
 
     async def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         self._transactions.check()
         async with self._mutex:
-            store = await self._opened()
+            await self._opened()
             with self._transactions.entered():
-                return await store.read(script)
+                return await self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
 
-    @property
-    def _fit(self) -> AnyDialect:
-        """The dialect for the accounts we were given; the store is open."""
-        assert self._fitting is not None
-        return self._fitting
-
-    async def _opened(self) -> _Store:
+    async def _opened(self) -> None:
         if self._closed:
             raise LedgerUnavailableError("The ledger is closed. Repeat the call with one that is open.")
         if self._store is None:
-            store = await self._open()
-            try:
-                self._fitting = await self._fitted(store)
-            except BaseException:  # A cancelled task, too, leaves no connection behind.
-                await store.close()
-                raise
-            self._store = store
-        return self._store
+            await awaited(self._open())
 
-    async def _fitted(self, store: _Store) -> AnyDialect:
-        kind: Kind = "sqlite" if isinstance(store, _SqliteOnLoop) else "postgres"
-        return await store.run(lambda: opened_dialect(kind, self._prefix, self._accounts, self._clock_millis))
-
-    async def _open(self) -> _Store:
-        if self._url.startswith("sqlite:///"):
-            store = await asyncio.to_thread(
-                SqliteStore,
-                path_of(self._url),
-                self._prefix,
-                migrate=self._migrate,
-                patience_seconds=self._patience_seconds,
-                check=partial(check_accounts_first, "sqlite", self._prefix, self._accounts),
-            )
-            return _SqliteOnLoop(store)
-        if is_postgres(self._url):
-            return await self._open_postgres()
-        raise unknown_database(self._url)
-
-    async def _open_postgres(self) -> "AsyncPostgresStore":
-        from game_operator.ledger.postgres.store import AsyncPostgresStore, migration
-
-        store = AsyncPostgresStore(
-            self._url, self._prefix, patience_seconds=self._patience_seconds, pooler=self._pooler
-        )
-        check = partial(check_accounts_first, "postgres", self._prefix, self._accounts)
-        try:
-            await store.run(lambda: migration(self._prefix, self._migrate, check))
-        except BaseException:  # A cancelled task, too, leaves no connection behind.
-            await store.close()
-            raise
-        return store
+    async def _open_sqlite(self) -> AsyncSqliteStore:
+        return AsyncSqliteStore(await asyncio.to_thread(super()._open_sqlite))

@@ -2,21 +2,21 @@
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, UnknownSourceError, shown
+from game_operator.ledger.accounts.balances import OwnBalances
 from game_operator.ledger.accounts.choice import (
     AnyDialect,
     check_accounts,
     check_accounts_first,
     check_own,
-    has_own_accounts,
     most_calls,
     opened_dialect,
 )
@@ -31,10 +31,21 @@ from game_operator.ledger.engine.address import (
     sqlite_file_in_django,
     unknown_database,
 )
-from game_operator.ledger.engine.commit_queue import CommitQueue, merged, waited_too_long
+from game_operator.ledger.engine.commit_queue import CommitQueue, waited_too_long
 from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
 from game_operator.ledger.engine.schema import check_prefix, ddl, found_version
-from game_operator.ledger.engine.script import ConflictError, Dialect, Execute, Kind, Result, Rows, Step, apply_items
+from game_operator.ledger.engine.script import (
+    ConflictError,
+    Dialect,
+    Execute,
+    Kind,
+    Result,
+    Rows,
+    Step,
+    Work,
+    apply_items,
+    at_once,
+)
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.joined.connections import sqlstates
 from game_operator.ledger.joined.savepoint import Joiner
@@ -42,13 +53,10 @@ from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite.store import SqliteStore, statements_of
 from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.ledger.staff.admin import SqlAdmin
-from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
+from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source
 from game_operator.ledger.staff.queries import Queries, balance_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
-
-if TYPE_CHECKING:
-    from game_operator.ledger.postgres.store import PostgresStore
 
 T = TypeVar("T")
 
@@ -57,7 +65,112 @@ _UNDEFINED_TABLE = "42P01"
 _PAGE = 1_000
 
 
-class SqlLedger(SqlAdmin):
+class LedgerBase:
+    """What the ledgers for threads and for asyncio share."""
+
+    _url: str
+    #: Whether the calls of the store are awaited.
+    _awaits: ClassVar[bool]
+    _store: Any = None  # Any: a store for threads, or one for asyncio.
+    _fitting: AnyDialect | None = None
+
+    def _keep(
+        self,
+        accounts: AccountsSpec,
+        migrate: bool,
+        table_prefix: str,
+        patience_seconds: float,
+        pooler: bool | None,
+        clock_millis: Callable[[], int],
+    ) -> None:
+        self._prefix = prefix = check_prefix(table_prefix)
+        check_accounts(accounts)
+        self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
+        self._clock_millis, self._pooler = never_back(clock_millis), pooler
+        self._joiner = Joiner(prefix, accounts, self._clock_millis, awaits=self._awaits, pooler=pooler)
+        self._queries = Queries(prefix)
+        self._transactions = Transactions()
+        self._make_queue()
+        notify_of_forks(self)
+
+    def _make_queue(self) -> None:
+        raise NotImplementedError
+
+    def before_fork(self) -> None:
+        """Do nothing: our stores come to rest by themselves."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """In the child, begin anew: whoever held our locks is not there."""
+        if in_child:
+            self._make_queue()
+
+    def _open_sqlite(self) -> Any:
+        """Open the store of an SQLite file."""
+        return SqliteStore(
+            path_of(self._url),
+            self._prefix,
+            migrate=self._migrate,
+            patience_seconds=self._patience_seconds,
+            check=partial(check_accounts_first, "sqlite", self._prefix, self._accounts),
+        )
+
+    def _open(self) -> Work[None]:
+        """Connect, make or migrate the tables, and look at the accounts."""
+        kind: Kind = "postgres" if is_postgres(self._url) else "sqlite"
+        if self._url.startswith("sqlite:///"):
+            store = yield self._open_sqlite()
+        elif kind == "postgres":
+            from game_operator.ledger.postgres.store import AsyncPostgresStore, PostgresStore
+
+            make = AsyncPostgresStore if self._awaits else PostgresStore
+            store = make(self._url, self._prefix, patience_seconds=self._patience_seconds, pooler=self._pooler)
+        else:
+            raise unknown_database(self._url)
+        try:
+            if kind == "postgres":
+                from game_operator.ledger.postgres.store import migration
+
+                check = partial(check_accounts_first, kind, self._prefix, self._accounts)
+                yield store.run(lambda: migration(self._prefix, self._migrate, check))
+            script = partial(opened_dialect, kind, self._prefix, self._accounts, self._clock_millis)
+            self._fitting = yield store.run(script)
+        except BaseException:  # A cancelled task, too, leaves no connection behind.
+            yield store.close()
+            raise
+        self._store = store
+
+    @property
+    def _fit(self) -> AnyDialect:
+        """The dialect for the accounts we were given; the store is open."""
+        assert self._fitting is not None
+        return self._fitting
+
+    @property
+    def _dialect(self) -> Dialect:
+        return self._fit
+
+    def _applied(self, items: Sequence[Item]) -> Work[list[Result]]:
+        """Apply *items* of one source: by the express statement what it takes, and the rest the long way."""
+        done: Mapping[int, Outcome] = {}
+        has_express = self._fit.kind == "postgres" and isinstance(self._fit.accounts, OwnBalances)
+        if has_express and self._fit.sources.knows(items[0].terms.source):
+            done = yield self._store.express(items)
+        rest = [item for index, item in enumerate(items) if index not in done]
+        others = iter((yield from self._written(lambda: apply_items(rest, self._fit))) if rest else ())
+        return [done[index] if index in done else next(others) for index in range(len(items))]
+
+    def _written(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
+        """Run *script* in a transaction; the connection is ours."""
+        with self._transactions.entered():
+            for _ in range(_MOST_CONFLICTS):
+                try:
+                    return (yield self._store.run(script))  # type: ignore[no-any-return]  # What the script returns.
+                except ConflictError:
+                    continue
+        raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
+
+
+class SqlLedger(LedgerBase, SqlAdmin):
     """
     A Ledger in SQLite (``sqlite:///wallet.db``) or PostgreSQL (``postgresql://…``, extra ``postgres``).
 
@@ -81,6 +194,8 @@ class SqlLedger(SqlAdmin):
         LedgerUnavailableError: The database cannot be reached.
     """
 
+    _awaits = False
+
     def __init__(
         self,
         url: str,
@@ -94,7 +209,7 @@ class SqlLedger(SqlAdmin):
     ) -> None:
         self._url = checked_url(url)
         self._keep(accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis)
-        self._open()
+        at_once(self._open())
 
     @classmethod
     def from_django(
@@ -119,62 +234,14 @@ class SqlLedger(SqlAdmin):
         Raises:
             ConfigurationError: Django's settings cannot be used, have no such database, or one of another kind.
         """
-        return _DjangoLedger(
-            alias,
-            accounts=accounts,
-            migrate=migrate,
-            table_prefix=table_prefix,
-            patience_seconds=patience_seconds,
-            pooler=pooler,
-            clock_millis=clock_millis,
-        )
-
-    def _keep(
-        self,
-        accounts: AccountsSpec,
-        migrate: bool,
-        table_prefix: str,
-        patience_seconds: float,
-        pooler: bool | None,
-        clock_millis: Callable[[], int],
-    ) -> None:
-        self._prefix = prefix = check_prefix(table_prefix)
-        check_accounts(accounts)
-        self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
-        self._clock_millis, self._pooler = never_back(clock_millis), pooler
-        self._joiner = Joiner(prefix, accounts, self._clock_millis, pooler=pooler)
-        self._queries = Queries(prefix)
-        self._transactions = Transactions()
-        # PostgreSQL ends a transaction in which nothing happens after six times our patience.
-        self._longest_seconds = max(30.0, 8 * patience_seconds)
-        self._make_queue()
-        notify_of_forks(self)
-
-    def _open(self) -> None:
-        """Connect, make or migrate the tables, and look at the accounts."""
-        self._store = _store(
-            self._url,
-            self._prefix,
-            self._accounts,
-            self._migrate,
-            self._patience_seconds,
-            self._pooler,
-        )
-        self._fit = self._fitted(self._prefix, self._clock_millis)
+        return _DjangoLedger(alias, accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis)
 
     def _make_queue(self) -> None:
         self._mutex = RLock()
-        self._queue = CommitQueue(
-            self._apply_all, most=most_calls(self._accounts), longest_seconds=self._longest_seconds
-        )
-
-    def before_fork(self) -> None:
-        """Do nothing: our stores come to rest by themselves."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        """In the child, begin anew: whoever held our locks is not there."""
-        if in_child:
-            self._make_queue()
+        # PostgreSQL ends a transaction in which nothing happens after six times our patience.
+        self._longest_seconds = max(30.0, 8 * self._patience_seconds)
+        most = most_calls(self._accounts)
+        self._queue = CommitQueue(self._apply_all, most=most, longest_seconds=self._longest_seconds)
 
     def __enter__(self) -> "SqlLedger":
         return self
@@ -208,7 +275,7 @@ class SqlLedger(SqlAdmin):
         """
         if connection is not None:
             try:
-                return self._joiner.apply(Item(call, terms), connection)
+                return at_once(self._joiner.apply(Item(call, terms), connection))
             except UnknownSourceError:
                 self._keep_unknown(call, terms)
                 raise
@@ -226,6 +293,17 @@ class SqlLedger(SqlAdmin):
                 self._write(lambda: store_anomaly(anomaly, terms.source, self._fit))
         finally:
             self._mutex.release()
+
+    def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None) -> None:
+        """
+        Keep a genuine call that was refused before it was a call; the same body again is counted.
+
+        With *connection* it is kept in the transaction that you have opened on it, as ``apply`` does.
+        """
+        if connection is not None:
+            at_once(self._joiner.run(partial(keep_anomaly, operation, kind, body, source), connection))
+        else:
+            self._write(lambda: keep_anomaly(operation, kind, body, source, self._fit))
 
     def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
         """
@@ -308,24 +386,7 @@ class SqlLedger(SqlAdmin):
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():
-            is_known = self._fit.sources.knows(items[0].terms.source)
-            done = self._store.express(items) if is_known and has_own_accounts(self._fit) else {}
-            rest = [item for index, item in enumerate(items) if index not in done]
-            others = self._write(lambda: apply_items(rest, self._fit)) if rest else []
-        return merged(len(items), done, others)
-
-    @property
-    def _dialect(self) -> Dialect:
-        return self._fit
-
-    def _fitted(self, prefix: str, clock_millis: Callable[[], int]) -> AnyDialect:
-        """Return the dialect for the accounts we were given."""
-        kind: Kind = "sqlite" if isinstance(self._store, SqliteStore) else "postgres"
-        try:
-            return self._store.run(lambda: opened_dialect(kind, prefix, self._accounts, clock_millis))
-        except BaseException:
-            self._store.close()
-            raise
+            return at_once(self._applied(items))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -340,39 +401,24 @@ class SqlLedger(SqlAdmin):
 
     def _write(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
         self._transactions.check()
-        with self._alone(), self._transactions.entered():
-            for _ in range(_MOST_CONFLICTS):
-                try:
-                    return self._store.run(script)
-                except ConflictError:
-                    continue
-        raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
+        with self._alone():
+            return at_once(self._written(script))
 
     def _read(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
         self._transactions.check()
         with self._alone(), self._transactions.entered():
-            return self._store.read(script)
+            return self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
 
 
 class _DjangoLedger(SqlLedger):
     """A SqlLedger in a database of Django's, with a connection for each piece of work."""
 
-    def __init__(
-        self,
-        alias: str,
-        *,
-        accounts: AccountsSpec,
-        migrate: bool,
-        table_prefix: str,
-        patience_seconds: float,
-        pooler: bool | None,
-        clock_millis: Callable[[], int],
-    ) -> None:
+    def __init__(self, alias: str, *options: Any) -> None:
         self._alias = alias
         self._database: object = None
         self._is_closed = False
-        self._keep(accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis)
-        self._joiner.make_tables = self._make_tables if migrate else None
+        self._keep(*options)
+        self._joiner.make_tables = self._make_tables if self._migrate else None
         if kind_in_django(alias) == "postgres":
             check_psycopg()
 
@@ -425,7 +471,7 @@ class _DjangoLedger(SqlLedger):
         if self._database is not None and self._database != self._database_now():
             self._forget()
         if self._database is None:
-            self._open()
+            at_once(self._open())
             self._database = self._database_now()
 
     def _database_now(self) -> object:
@@ -470,33 +516,3 @@ def _is_file(open_file: str, expected: Path | None) -> bool:
     if expected is None or not open_file:
         return expected is None and not open_file
     return Path(open_file).resolve() == expected.resolve()
-
-
-def _store(
-    url: str,
-    prefix: str,
-    accounts: AccountsSpec,
-    migrate: bool,
-    patience_seconds: float,
-    pooler: bool | None,
-) -> "SqliteStore | PostgresStore":
-    if url.startswith("sqlite:///"):
-        return SqliteStore(
-            path_of(url),
-            prefix,
-            migrate=migrate,
-            patience_seconds=patience_seconds,
-            check=partial(check_accounts_first, "sqlite", prefix, accounts),
-        )
-    if is_postgres(url):
-        from game_operator.ledger.postgres.store import PostgresStore
-
-        return PostgresStore(
-            url,
-            prefix,
-            migrate=migrate,
-            patience_seconds=patience_seconds,
-            pooler=pooler,
-            check=partial(check_accounts_first, "postgres", prefix, accounts),
-        )
-    raise unknown_database(url)

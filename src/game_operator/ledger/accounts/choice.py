@@ -39,11 +39,6 @@ def check_own(accounts: AccountsSpec, doing: str) -> None:
     )
 
 
-def has_own_accounts(dialect: AnyDialect) -> bool:
-    """Return whether balances are in our own table."""
-    return isinstance(dialect.accounts, OwnBalances)
-
-
 def opened_dialect(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
 ) -> Generator[Step, Any, AnyDialect]:

@@ -6,13 +6,13 @@ A lone call goes straight through. In a batch each call succeeds or fails alone.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.script import Result
+from game_operator.ledger.engine.script import Result, Work, at_once, awaited
 from game_operator.ledger.rules.book import Item
 
 _MOST = 64
@@ -34,12 +34,38 @@ class _Ticket:
         self.turn.acquire()
 
 
-class CommitQueue:
+class _Queue:
+    """What the queues for threads and for tasks share: a batch, and each call by itself if it fails."""
+
+    def __init__(self, run: Callable[[Sequence[Item]], Any], *, most: int = _MOST) -> None:
+        self._run = run
+        self._most = most
+
+    def _outcomes(self, items: list[Item]) -> Work[list[Result]]:
+        try:
+            return (yield self._run(items))  # type: ignore[no-any-return]  # What the ledger returns.
+        except LedgerUnavailableError:
+            raise
+        except Exception:
+            if len(items) == 1:
+                raise
+        # One of them fails the others: each by itself, then.
+        results: list[Result] = []
+        for item in items:
+            try:
+                results += yield self._run([item])
+            except LedgerUnavailableError:  # For the others too.
+                raise
+            except Exception as raised:  # It is this call's own result.
+                results.append(raised)
+        return results
+
+
+class CommitQueue(_Queue):
     """Lets one caller at a time commit, for itself and for those who wait."""
 
     def __init__(self, run: Run, *, most: int = _MOST, longest_seconds: float = -1) -> None:
-        self._run = run
-        self._most = most
+        super().__init__(run, most=most)
         self._longest_seconds = longest_seconds
         self._lock = Lock()
         self._waiting: deque[_Ticket] = deque()
@@ -92,7 +118,7 @@ class CommitQueue:
 
     def _results(self, batch: list[_Ticket], behind: list[_Ticket]) -> Sequence[Result]:
         try:
-            return self._outcomes([each.item for each in batch])
+            return at_once(self._outcomes([each.item for each in batch]))
         except LedgerUnavailableError as unavailable:
             # Whoever waited all the while would only wait as long again.
             batch += self._without(behind)
@@ -127,31 +153,6 @@ class CommitQueue:
                 heir.leads = True
                 heir.turn.release()
 
-    def _outcomes(self, items: list[Item]) -> list[Result]:
-        try:
-            return self._run(items)
-        except LedgerUnavailableError:
-            raise
-        except Exception:
-            if len(items) == 1:
-                raise
-        # One of them fails the others: each by itself, then.
-        return list(map(self._alone, items))
-
-    def _alone(self, item: Item) -> Result:
-        try:
-            return self._run([item])[0]
-        except LedgerUnavailableError:  # For the others too.
-            raise
-        except Exception as raised:  # It is this call's own result.
-            return raised
-
-
-def merged(count: int, done: Mapping[int, Outcome], others: Sequence[Result]) -> list[Result]:
-    """Return the results of *count* items in order: those done by index, the rest from *others* in order."""
-    rest = iter(others)
-    return [done[index] if index in done else next(rest) for index in range(count)]
-
 
 def waited_too_long() -> LedgerUnavailableError:
     """Return the error for who waits for a transaction that does not end."""
@@ -174,12 +175,11 @@ def _share(first: Item, other: Item, room: int) -> bool:
     return first.terms.source == other.terms.source
 
 
-class AsyncCommitQueue:
+class AsyncCommitQueue(_Queue):
     """The same for tasks of one event loop: what arrives during a commit is committed together."""
 
     def __init__(self, run: AsyncRun, *, most: int = _MOST) -> None:
-        self._run = run
-        self._most = most
+        super().__init__(run, most=most)
         self._waiting: deque[_Waiting] = deque()
         self._worker: asyncio.Task[None] | None = None
 
@@ -224,7 +224,7 @@ class AsyncCommitQueue:
 
     async def _results(self, batch: list[_Waiting], behind: list[_Waiting]) -> Sequence[Result]:
         try:
-            return await self._outcomes([item for item, _ in batch])
+            return await awaited(self._outcomes([item for item, _ in batch]))
         except LedgerUnavailableError as unavailable:
             # Whoever waited all the while would only wait as long again.
             batch += behind
@@ -244,24 +244,6 @@ class AsyncCommitQueue:
             if not future.done():
                 batch.append((item, future))
         return batch
-
-    async def _outcomes(self, items: list[Item]) -> list[Result]:
-        try:
-            return await self._run(items)
-        except LedgerUnavailableError:
-            raise
-        except Exception:
-            if len(items) == 1:
-                raise
-        return [await self._alone(item) for item in items]
-
-    async def _alone(self, item: Item) -> Result:
-        try:
-            return (await self._run([item]))[0]
-        except LedgerUnavailableError:  # For the others too.
-            raise
-        except Exception as raised:  # It is this call's own result.
-            return raised
 
 
 def _all_gone(batch: Sequence[_Waiting]) -> bool:

@@ -7,7 +7,7 @@ sent what came of them, and returns the result. A driver performs the steps and 
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
@@ -18,6 +18,9 @@ from game_operator.models.webhooks import MovingCall, WebhookCall, WithdrawCall
 T = TypeVar("T")
 #: The kinds of database.
 Kind: TypeAlias = Literal["sqlite", "postgres"]
+#: Work that is written once for threads and for asyncio. It yields what each call of a driver has returned, which
+#: ``at_once`` sends back as it is, and ``awaited`` once it was awaited.
+Work: TypeAlias = Generator[Any, Any, T]
 #: What a driver sends back for a statement.
 Rows: TypeAlias = Sequence[Sequence[Any]]
 Result: TypeAlias = Outcome | Exception
@@ -152,10 +155,9 @@ def answered(step: Step, connection: Any) -> Any:
     return answer
 
 
-async def awaited_answer(step: Step, connection: Any) -> Any:
-    """Return what the operator's own code answers to *step*, awaited if it is to be."""
-    answer = _asked(step, connection)
-    return await answer if inspect.isawaitable(answer) else answer
+def answering(step: Step, connection: Any, *, awaits: bool) -> Work[Any]:
+    """Return what the operator's own code answers to *step*, awaited if it is to be and may be."""
+    return (yield _asked(step, connection)) if awaits else answered(step, connection)
 
 
 def _asked(step: Step, connection: Any) -> Any:
@@ -171,9 +173,6 @@ def _asked(step: Step, connection: Any) -> Any:
         case MoveAccount(accounts, key, delta_cents):
             return accounts.move(connection, key, delta_cents)
     raise AssertionError(f"{type(step).__name__} is not for the operator")
-
-
-Script: TypeAlias = Generator[Step, Any, Any]
 
 
 def apply_items(items: Sequence[Item], dialect: Dialect) -> Generator[Step, Any, list[Result]]:
@@ -313,16 +312,41 @@ def drive(script: Generator[Step, Any, T], perform: Callable[[Step], Any]) -> T:
         return done.value  # type: ignore[no-any-return]  # It is what the script returns.
 
 
-async def drive_async(script: Generator[Step, Any, T], perform: Callable[[Step], Awaitable[Any]]) -> T:
-    """Run *script* as ``drive`` does, each step awaited."""
+def driven(script: Generator[Step, Any, T], perform: Callable[[Step], Work[Any]]) -> Work[T]:
+    """Run *script* as ``drive`` does, where to perform a step is work."""
     try:
         step = next(script)
         while True:
             try:
-                answer = await perform(step)
+                answer = yield from perform(step)
             except Exception as raised:  # It is the script that knows whether one item fails, or all.
                 step = script.throw(raised)
             else:
                 step = script.send(answer)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]  # It is what the script returns.
+
+
+def at_once(work: Work[T]) -> T:
+    """Do *work* whose calls block."""
+    try:
+        answer = next(work)
+        while True:
+            answer = work.send(answer)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # It is what the work returns.
+
+
+async def awaited(work: Work[T]) -> T:
+    """Do *work* whose calls are awaited; it is also thrown what cancels it."""
+    try:
+        called = next(work)
+        while True:
+            try:
+                answer = await called if inspect.isawaitable(called) else called
+            except BaseException as raised:
+                called = work.throw(raised)
+            else:
+                called = work.send(answer)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # It is what the work returns.

@@ -31,20 +31,12 @@ from game_operator.ledger.engine.script import (
     Rows,
     Step,
     Together,
-    answered,
+    Work,
+    answering,
     apply_items,
-    awaited_answer,
-    drive,
-    drive_async,
+    driven,
 )
-from game_operator.ledger.joined.connections import (
-    AsyncCaller,
-    Caller,
-    async_caller_of,
-    caller_of,
-    failure_of,
-    sqlstates,
-)
+from game_operator.ledger.joined.connections import Caller, caller_of, failure_of, sqlstates
 from game_operator.ledger.postgres.commit_doubt import SHOW_WARNINGS
 from game_operator.ledger.postgres.sequences import Identities
 from game_operator.ledger.rules.book import Item
@@ -109,24 +101,10 @@ class Held(NamedTuple):
     outcome: Outcome
     caller: Caller
 
-    def release(self) -> None:
+    def release(self) -> Work[None]:
         """Give up the savepoint; raise LedgerError if the transaction has failed or ended since."""
         try:
-            self.caller.execute(*_HOLD.release[:2])
-        except Exception as failed:
-            _raise_broken(failed)
-
-
-class AsyncHeld(NamedTuple):
-    """The same in a transaction of asyncio."""
-
-    outcome: Outcome
-    caller: AsyncCaller
-
-    async def release(self) -> None:
-        """Give up the savepoint; raise LedgerError if the transaction has failed or ended since."""
-        try:
-            await self.caller.execute(*_HOLD.release[:2])
+            yield from self.caller.execute(*_HOLD.release[:2])
         except Exception as failed:
             _raise_broken(failed)
 
@@ -144,8 +122,15 @@ class Joiner:
     """
 
     def __init__(
-        self, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int], *, pooler: bool | None = None
+        self,
+        prefix: str,
+        accounts: AccountsSpec,
+        clock_millis: Callable[[], int],
+        *,
+        awaits: bool,
+        pooler: bool | None = None,
     ) -> None:
+        self._awaits = awaits
         self._prefix, self._accounts, self._clock_millis = prefix, accounts, clock_millis
         if pooler is not None and not isinstance(pooler, bool):  # "false", from an environment, is true.
             raise TypeError(f"pooler must be True, False or None, not {type(pooler).__name__} {shown(pooler)}")
@@ -153,58 +138,34 @@ class Joiner:
         self._dialects: dict[Kind, AnyDialect] = {}
         self.make_tables: Callable[[Kind], Generator[Step, Any, None]] | None = None
 
-    def apply(self, item: Item, connection: Any) -> Outcome:
+    def apply(self, item: Item, connection: Any) -> Work[Outcome]:
         """Apply *item* with *connection*, whose transaction is open."""
-        caller = caller_of(connection)
-        return _watched(self._run(caller, lambda kind: self._attempt(item, kind), _APPLY, item), caller)
+        caller = yield from caller_of(connection, awaits=self._awaits)
+        outcome = yield from self._run(caller, lambda kind: self._attempt(item, kind), _APPLY, item)
+        has_failed = failure_of(caller)
+        return outcome if has_failed is None else watched(outcome, has_failed)
 
-    async def apply_async(self, item: Item, connection: Any) -> Outcome:
-        """Apply *item* with *connection* of asyncio, whose transaction is open."""
-        caller = await async_caller_of(connection)
-        return _watched(await self._run_async(caller, lambda kind: self._attempt(item, kind), _APPLY, item), caller)
-
-    def hold(self, item: Item, connection: Any) -> Held:
+    def hold(self, item: Item, connection: Any) -> Work[Held]:
         """Apply *item* as ``apply`` does, and hold its savepoint until it is released."""
-        caller = caller_of(connection)
-        return Held(self._run(caller, lambda kind: self._attempt(item, kind), _HOLD), caller)
+        caller = yield from caller_of(connection, awaits=self._awaits)
+        return Held((yield from self._run(caller, lambda kind: self._attempt(item, kind), _HOLD)), caller)
 
-    async def hold_async(self, item: Item, connection: Any) -> AsyncHeld:
-        """Apply *item* as ``apply_async`` does, and hold its savepoint until it is released."""
-        caller = await async_caller_of(connection)
-        return AsyncHeld(await self._run_async(caller, lambda kind: self._attempt(item, kind), _HOLD), caller)
-
-    def run(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], connection: Any) -> T:
+    def run(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], connection: Any) -> Work[T]:
         """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
-        return self._run(caller_of(connection), lambda kind: self._stored(script, kind), _APPLY)
+        caller = yield from caller_of(connection, awaits=self._awaits)
+        return (yield from self._run(caller, lambda kind: self._stored(script, kind), _APPLY))
 
-    async def run_async(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], connection: Any) -> T:
-        """Run a script as ``run`` does, in the open transaction of a *connection* of asyncio."""
-        caller = await async_caller_of(connection)
-        return await self._run_async(caller, lambda kind: self._stored(script, kind), _APPLY)
-
-    def _run(self, caller: Caller, attempt: Attempt[T], point: _Savepoint, item: Item | None = None) -> T:
-        caller.enter(self._pooler)
-        try:
-            return drive(self._joined(attempt, caller.kind, point, item), lambda step: self._perform(caller, step))
-        except Exception:  # The script was told, and has undone what it did.
-            raise
-        except BaseException:  # Ctrl-C in the middle; the script was not told.
-            with contextlib.suppress(Exception):
-                caller.execute(*point.back[:2])
-            raise
-
-    async def _run_async(
-        self, caller: AsyncCaller, attempt: Attempt[T], point: _Savepoint, item: Item | None = None
-    ) -> T:
-        await caller.enter(self._pooler)
+    def _run(self, caller: Caller, attempt: Attempt[T], point: _Savepoint, item: Item | None = None) -> Work[T]:
+        yield from caller.enter(self._pooler)
         try:
             script = self._joined(attempt, caller.kind, point, item)
-            return await drive_async(script, lambda step: self._perform_async(caller, step))
-        except Exception:  # The script was told, and has undone what it did.
+            return (yield from driven(script, lambda step: self._perform(caller, step)))
+        except Exception:  # The script has seen it, and has undone what it did.
             raise
-        except BaseException:  # Cancelled in the middle; the script was not told.
-            with contextlib.suppress(Exception), anyio.move_on_after(_ROLLBACK_SECONDS, shield=True):
-                await caller.execute(*point.back[:2])
+        except BaseException:  # Ctrl-C, or cancelled in the middle: the script has not seen it.
+            seconds = anyio.move_on_after(_ROLLBACK_SECONDS, shield=True) if self._awaits else contextlib.nullcontext()
+            with contextlib.suppress(Exception), seconds:
+                yield from caller.execute(*point.back[:2])
             raise
 
     def _joined(self, attempt: Attempt[T], kind: Kind, point: _Savepoint, item: Item | None) -> Generator[Step, Any, T]:
@@ -275,33 +236,25 @@ class Joiner:
                 self._dialects[kind] = known
         return known
 
-    def _perform(self, caller: Caller, step: Step) -> Any:
+    def _perform(self, caller: Caller, step: Step) -> Work[Any]:
         try:
             match step:
                 case Execute(sql, parameters, True):
-                    return sum(caller.execute(sql, row)[1] for row in parameters)
+                    changed = 0
+                    for row in parameters:
+                        changed += (yield from caller.execute(sql, row))[1]
+                    return changed
                 case Execute(sql, parameters):
-                    return caller.execute(sql, parameters)[0]
+                    return (yield from caller.execute(sql, parameters))[0]
                 case Together(statements):
-                    return [caller.execute(each.sql, each.parameters)[0] for each in statements]
+                    answers = []
+                    for each in statements:
+                        answers.append((yield from caller.execute(each.sql, each.parameters))[0])  # noqa: PERF401 - a comprehension cannot yield
+                    return answers
         except Exception as failed:
             self._raise_translated(failed)
             raise
-        return answered(step, caller.original)
-
-    async def _perform_async(self, caller: AsyncCaller, step: Step) -> Any:
-        try:
-            match step:
-                case Execute(sql, parameters, True):
-                    return sum([(await caller.execute(sql, row))[1] for row in parameters])
-                case Execute(sql, parameters):
-                    return (await caller.execute(sql, parameters))[0]
-                case Together(statements):
-                    return [(await caller.execute(each.sql, each.parameters))[0] for each in statements]
-        except Exception as failed:
-            self._raise_translated(failed)
-            raise
-        return await awaited_answer(step, caller.original)
+        return (yield from answering(step, caller.original, awaits=self._awaits))
 
     def _raise_translated(self, failed: Exception) -> None:
         """Raise what only we can explain; everything else is the caller's, unchanged."""
@@ -356,11 +309,6 @@ def _saved(script: Generator[Step, Any, T], point: _Savepoint) -> Generator[Step
     if point is not _HOLD:
         yield point.release
     return result
-
-
-def _watched(outcome: Outcome, caller: Caller | AsyncCaller) -> Outcome:
-    has_failed = failure_of(caller)
-    return outcome if has_failed is None else watched(outcome, has_failed)
 
 
 def _check_synchronous() -> Generator[Step, Any, None]:

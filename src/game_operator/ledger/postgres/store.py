@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import lru_cache
 from random import uniform
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger.api import Outcome
@@ -20,11 +20,12 @@ from game_operator.ledger.engine.script import (
     Execute,
     Step,
     Together,
-    answered,
-    awaited_answer,
+    Work,
+    answering,
+    at_once,
+    awaited,
     broken_by,
-    drive,
-    drive_async,
+    driven,
     is_lent,
 )
 from game_operator.ledger.postgres.express import Express
@@ -194,17 +195,6 @@ def _unavailable(failed: BaseException, *, opened: bool) -> LedgerUnavailableErr
     return LedgerUnavailableError(f"The ledger's PostgreSQL cannot be used: {reason}.{doubt}")
 
 
-def _theirs(
-    raised: psycopg.Error, connection: "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]"
-) -> BaseException | None:
-    """Return *raised* by the operator's code if it is no failure of our connection: some other database, say."""
-    return raised if connection.info.transaction_status is TransactionStatus.INTRANS else None
-
-
-#: Pipelines of a parent that was in the middle of a transaction when we were forked; collected, they would be left.
-_LEFT_TO_PARENTS: list[ExitStack] = []
-
-
 class _Patience:
     """How long to go on trying, and how long to wait in between."""
 
@@ -222,13 +212,36 @@ class _Patience:
         return nap
 
 
-class _Lender:
-    """What both stores know of their connection, and of lending it."""
+class _Store:
+    """
+    One connection, for one thread or task at a time: whoever uses it holds a lock.
 
+    What it does is written as work, which the two kinds of store perform.
+    """
+
+    #: Whether the calls of the connection are awaited.
+    _awaits: ClassVar[bool]
     #: The latest connection's; None until we were first connected.
     _session: Session | None = None
     #: What the operator's code raised while the connection was well: not a reason to try again.
     _theirs: BaseException | None = None
+
+    def __init__(self, url: str, prefix: str, *, patience_seconds: float, pooler: bool | None = None) -> None:
+        self._express = Express(prefix, CLOCK)
+        self._identities, self._pooler = Identities(prefix), pooler
+        self._url = _address(url)
+        self._patience_seconds = patience_seconds
+        self._connection: Any = None  # Any: one of two kinds, as all that is made of it.
+        self._cursor: Any = None
+        self._prepared: Prepared | None = None
+        self._pipeline: Any = AsyncExitStack() if self._awaits else ExitStack()
+
+    def _entered(self, pipeline: Any, manager: Any) -> Any:
+        return pipeline.enter_async_context(manager) if self._awaits else pipeline.enter_context(manager)
+
+    def _left(self, pipeline: Any, raised: BaseException | None) -> Any:
+        leave = pipeline.__aexit__ if self._awaits else pipeline.__exit__
+        return leave(type(raised) if raised else None, raised, raised and raised.__traceback__)
 
     @property
     def _current(self) -> Session:
@@ -236,7 +249,149 @@ class _Lender:
         assert self._session is not None
         return self._session
 
-    def _pipelined(self, connection: Any) -> Any:  # Any: a connection, and its context manager, sync or async
+    def _run(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
+        """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
+        patience = _Patience(self._patience_seconds, opened=self._session is not None)
+        while True:
+            try:
+                return (yield from self._attempt(script))
+            except _AGAIN as failed:
+                self._raise_if_theirs(failed)
+                nap = patience.nap_after(failed)
+            except _GONE as failed:
+                self._raise_if_theirs(failed)
+                yield from self._drop()
+                self._raise_if_in_doubt()
+                nap = patience.nap_after(failed)
+            except psycopg.errors.UniqueViolation as failed:
+                self._raise_if_theirs(failed)
+                table = self._identities.table_of(failed)
+                if table is None:
+                    raise
+                yield from self._advance(table)
+                nap = patience.nap_after(failed)
+            sleep: Callable[[float], Any] = asyncio.sleep if self._awaits else time.sleep
+            yield sleep(nap)
+
+    def _express_done(self, items: Sequence[Item]) -> Work[dict[int, Outcome]]:
+        """Apply what the express statement can take of *items*; return outcomes by index, committed."""
+        statement = self._express.statement(items)
+        if statement is None:
+            return {}
+        try:
+            connection = yield from self._connected()
+            if self._prepared is None:
+                return {}
+            rows = yield connection.wait(self._prepared.execution(statement))
+        except asyncio.CancelledError:
+            yield from self._drop()
+            raise
+        except _NOT_EXPRESS:
+            return {}
+        except _GONE:  # Whether it was committed, the long way finds out.
+            yield from self._drop()
+            self._raise_if_in_doubt()
+            return {}
+        self._raise_if_in_doubt()
+        return self._express.outcomes(rows)
+
+    def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
+        connection = yield from self._connected()
+        pipeline = self._pipeline
+        try:
+            try:
+                yield self._entered(pipeline, self._pipelined(connection))
+                for statement in self._current.begin:
+                    yield connection.execute(statement)
+                result = yield from driven(script(), self._perform)
+                yield connection.execute("COMMIT")
+            except BaseException as raised:
+                yield self._left(pipeline, raised)
+                raise
+            yield self._left(pipeline, None)
+        except asyncio.CancelledError:
+            # In the middle of an exchange the connection's state is unknown; the server rolls back when it goes.
+            yield from self._drop()
+            raise
+        except BaseException:
+            yield from self._roll_back(connection)
+            raise
+        self._raise_if_in_doubt()
+        return result
+
+    def _connected(self) -> Work[Any]:
+        if self._connection is None or self._connection.closed:
+            parameters = _parameters(self._url, self._patience_seconds)
+            kind: Any = psycopg.AsyncConnection if self._awaits else psycopg.Connection
+            connection = yield kind.connect(self._url, autocommit=True, **parameters)
+            try:
+                greeting = greeted(connection, self._patience_seconds, self._identities, pooler=self._pooler)
+                self._session = yield from driven(greeting, lambda step: _unprepared(step, connection))
+            except BaseException:  # A task that is cancelled here must not leave a session behind.
+                yield connection.close()
+                raise
+            self._connection, self._cursor = connection, connection.cursor()
+            self._prepared = None if self._session.pooled else Prepared(connection.pgconn)
+        return self._connection
+
+    def _advance(self, table: str) -> Work[None]:
+        """Advance the sequences, because a new id in *table* was taken already."""
+        advance = self._identities.advanced(failed_table=table)
+        try:
+            connection = yield from self._connected()
+            yield from driven(advance, lambda step: _unprepared(step, connection))
+        except asyncio.CancelledError:
+            yield from self._drop()
+            raise
+        except _GONE:
+            yield from self._drop()
+
+    def _perform(self, step: Step) -> Work[Any]:
+        connection = self._connection
+        match step:
+            case Execute(sql, parameters, True):
+                for row in parameters:
+                    yield connection.execute(for_psycopg(sql), row)
+                return len(parameters)
+            case Execute(sql, parameters):
+                return (yield from _rows((yield self._cursor.execute(for_psycopg(sql), parameters or None))))
+            case Together(statements):
+                cursors = []
+                for each in statements:
+                    cursors.append((yield connection.execute(for_psycopg(each.sql), each.parameters or None)))  # noqa: PERF401 - a comprehension cannot yield
+                rows = []
+                for cursor in cursors:
+                    rows.append((yield from _rows(cursor)))  # noqa: PERF401
+                return rows
+        return (yield from (self._lent(step, connection) if is_lent(step) else self._asked(step, connection)))
+
+    def _lent(self, step: Step, connection: Any) -> Work[Any]:
+        yield connection.execute(SAVE)
+        # Behind a pooler each server connection may have its own.
+        path = (yield from _rows((yield connection.execute(SEARCH_PATH))))[0][0] if self._current.pooled else None
+        # In a pipeline the operator's own statements would tell neither how many rows they met, nor what failed.
+        yield self._left(self._pipeline, None)
+        try:
+            answer = yield from self._asked(step, connection)
+        finally:
+            connection.row_factory = tuple_row
+            connection.cursor_factory = psycopg.AsyncCursor if self._awaits else psycopg.Cursor
+        try:
+            yield connection.execute(self._current.taken_back(path), prepare=False)
+        except _BROKEN as failed:
+            raise broken_by(step) from failed
+        yield self._entered(self._pipeline, self._pipelined(connection))
+        return answer
+
+    def _asked(self, step: Step, connection: Any) -> Work[Any]:
+        try:
+            return (yield from answering(step, connection, awaits=self._awaits))
+        except psycopg.Error as raised:
+            # While our connection is well, it is a failure of something else: of another database, say.
+            self._theirs = raised if connection.info.transaction_status is TransactionStatus.INTRANS else None
+            raise
+
+    def _pipelined(self, connection: Any) -> Any:
         """
         Return a pipeline of *connection*, which spares round trips; behind a pooler, nothing.
 
@@ -255,106 +410,57 @@ class _Lender:
         if failed is theirs:
             raise failed
 
+    def _roll_back(self, connection: Any) -> Work[None]:
+        try:
+            if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
+                yield connection.execute("ROLLBACK")
+            if not connection.closed:  # What was seen before says nothing of the next commit.
+                self._current.doubt.reason = None
+        except psycopg.Error:
+            yield from self._drop()
 
-class PostgresStore(_Lender):
-    """One connection. Not for two threads at a time: whoever uses it holds a lock."""
+    def _drop(self) -> Work[None]:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                yield connection.close()
 
-    def __init__(
-        self,
-        url: str,
-        prefix: str,
-        *,
-        migrate: bool,
-        patience_seconds: float,
-        pooler: bool | None = None,
-        check: Callable[[], Generator[Step, Any, object]] = no_check,
-    ) -> None:
-        self._express = Express(prefix, CLOCK)
-        self._identities, self._pooler = Identities(prefix), pooler
-        self._url = _address(url)
-        self._patience_seconds = patience_seconds
+
+#: Pipelines of a parent that was in the middle of a transaction when we were forked; collected, they would be left.
+_LEFT_TO_PARENTS: list[ExitStack] = []
+
+
+class PostgresStore(_Store):
+    """One connection for threads. It is opened again after a fork, and the parent's is left alone."""
+
+    _awaits = False
+
+    def __init__(self, url: str, prefix: str, *, patience_seconds: float, pooler: bool | None = None) -> None:
+        super().__init__(url, prefix, patience_seconds=patience_seconds, pooler=pooler)
         self._pid = os.getpid()
         self._closed = False
-        self._connection: psycopg.Connection[Any] | None = None
-        self._cursor: psycopg.Cursor[Any] | None = None
-        self._prepared: Prepared | None = None
-        self._pipeline = ExitStack()
-        try:
-            self.run(lambda: migration(prefix, migrate, check))
-        except BaseException:
-            self._drop()
-            raise
 
     def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
-        patience = _Patience(self._patience_seconds, opened=self._session is not None)
-        while True:
-            try:
-                return self._attempt(script)
-            except _AGAIN as failed:
-                self._raise_if_theirs(failed)
-                nap = patience.nap_after(failed)
-            except _GONE as failed:
-                self._raise_if_theirs(failed)
-                self._drop()
-                self._raise_if_in_doubt()
-                nap = patience.nap_after(failed)
-            except psycopg.errors.UniqueViolation as failed:
-                self._raise_if_theirs(failed)
-                table = self._identities.table_of(failed)
-                if table is None:
-                    raise
-                self._advance(table)
-                nap = patience.nap_after(failed)
-            time.sleep(nap)
+        return at_once(self._run(script))
 
     read = run
 
     def express(self, items: Sequence[Item]) -> dict[int, Outcome]:
-        """Apply what the express lane can take of *items*; outcomes by index, committed."""
-        statement = self._express.statement(items)
-        if statement is None:
-            return {}
-        try:
-            connection = self._mine()
-            if self._prepared is None:
-                return {}
-            rows = connection.wait(self._prepared.execution(statement))
-        except _NOT_EXPRESS:
-            return {}
-        except _GONE:  # Whether it was committed, the long way finds out.
-            self._drop()
-            self._raise_if_in_doubt()
-            return {}
-        self._raise_if_in_doubt()
-        return self._express.outcomes(rows)
+        """Apply what the express statement can take of *items*; return outcomes by index, committed."""
+        return at_once(self._express_done(items))
 
     def rest(self) -> None:
         """Close the connection until it is needed again."""
         if self._pid == os.getpid():
-            self._drop()
+            at_once(self._drop())
 
     def close(self) -> None:
         """Close the connection."""
         self._closed = True
         self.rest()
 
-    def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        connection = self._mine()
-        try:
-            with self._pipeline:
-                self._pipeline.enter_context(self._pipelined(connection))
-                for statement in self._current.begin:
-                    connection.execute(statement)
-                result = drive(script(), self._perform)
-                connection.execute("COMMIT")
-        except BaseException:
-            self._roll_back(connection)
-            raise
-        self._raise_if_in_doubt()
-        return result
-
-    def _mine(self) -> "psycopg.Connection[Any]":
+    def _connected(self) -> Work[Any]:
         if self._closed:
             raise LedgerUnavailableError("The ledger is closed. Open another, or close it later.")
         if self._pid != os.getpid():
@@ -362,273 +468,39 @@ class PostgresStore(_Lender):
             # so does a pipeline that another of its threads was in: to leave it would wait for the server's answer.
             _LEFT_TO_PARENTS.append(self._pipeline)
             self._pid, self._connection, self._pipeline = os.getpid(), None, ExitStack()
-        if self._connection is None or self._connection.closed:
-            connection = psycopg.connect(self._url, autocommit=True, **_parameters(self._url, self._patience_seconds))
-            try:
-                greeting = greeted(connection, self._patience_seconds, self._identities, pooler=self._pooler)
-                self._session = drive(greeting, lambda step: _unprepared(step, connection))
-            except BaseException:
-                connection.close()
-                raise
-            self._connection, self._cursor = connection, connection.cursor()
-            self._prepared = None if self._session.pooled else Prepared(connection.pgconn)
-        return self._connection
-
-    def _advance(self, table: str) -> None:
-        """Advance the sequences, because a new id in *table* was taken already."""
-        try:
-            connection = self._mine()
-            drive(self._identities.advanced(failed_table=table), lambda step: _unprepared(step, connection))
-        except _GONE:
-            self._drop()
-
-    def _perform(self, step: Step) -> Any:
-        connection = self._connection
-        assert connection is not None
-        match step:
-            case Execute(sql, parameters, True):
-                for row in parameters:
-                    connection.execute(for_psycopg(sql), row)
-                return len(parameters)
-            case Execute(sql, parameters):
-                assert self._cursor is not None
-                return _rows(self._cursor.execute(for_psycopg(sql), parameters or None))
-            case Together(statements):
-                cursors = [connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements]
-                return [_rows(cursor) for cursor in cursors]
-        return self._lent(step, connection) if is_lent(step) else self._asked(step, connection)
-
-    def _lent(self, step: Step, connection: "psycopg.Connection[Any]") -> Any:
-        connection.execute(SAVE)
-        # Behind a pooler each server connection may have its own.
-        path = _rows(connection.execute(SEARCH_PATH))[0][0] if self._current.pooled else None
-        # In a pipeline the operator's own statements would tell neither how many rows they met, nor what failed.
-        self._pipeline.close()
-        try:
-            answer = self._asked(step, connection)
-        finally:
-            connection.row_factory, connection.cursor_factory = tuple_row, psycopg.Cursor
-        try:
-            connection.execute(self._current.taken_back(path), prepare=False)
-        except _BROKEN as failed:
-            raise broken_by(step) from failed
-        self._pipeline.enter_context(self._pipelined(connection))
-        return answer
-
-    def _asked(self, step: Step, connection: "psycopg.Connection[Any]") -> Any:
-        try:
-            return answered(step, connection)
-        except psycopg.Error as raised:
-            self._theirs = _theirs(raised, connection)
-            raise
-
-    def _roll_back(self, connection: "psycopg.Connection[Any]") -> None:
-        try:
-            if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
-                connection.execute("ROLLBACK")
-            if not connection.closed:  # What was seen before says nothing of the next commit.
-                self._current.doubt.reason = None
-        except psycopg.Error:
-            self._drop()
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                connection.close()
+        return (yield from super()._connected())
 
 
-class AsyncPostgresStore(_Lender):
-    """One connection of one event loop. Not for two tasks at a time: whoever uses it holds a lock."""
+class AsyncPostgresStore(_Store):
+    """One connection of one event loop."""
 
-    def __init__(self, url: str, prefix: str, *, patience_seconds: float, pooler: bool | None = None) -> None:
-        self._express = Express(prefix, CLOCK)
-        self._identities, self._pooler = Identities(prefix), pooler
-        self._url = _address(url)
-        self._patience_seconds = patience_seconds
-        self._connection: psycopg.AsyncConnection[Any] | None = None
-        self._cursor: psycopg.AsyncCursor[Any] | None = None
-        self._prepared: Prepared | None = None
-        self._pipeline = AsyncExitStack()
+    _awaits = True
 
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
-        patience = _Patience(self._patience_seconds, opened=self._session is not None)
-        while True:
-            try:
-                return await self._attempt(script)
-            except _AGAIN as failed:
-                self._raise_if_theirs(failed)
-                nap = patience.nap_after(failed)
-            except _GONE as failed:
-                self._raise_if_theirs(failed)
-                await self._drop()
-                self._raise_if_in_doubt()
-                nap = patience.nap_after(failed)
-            except psycopg.errors.UniqueViolation as failed:
-                self._raise_if_theirs(failed)
-                table = self._identities.table_of(failed)
-                if table is None:
-                    raise
-                await self._advance(table)
-                nap = patience.nap_after(failed)
-            await asyncio.sleep(nap)
+        """Run *script* as ``PostgresStore.run`` does."""
+        return await awaited(self._run(script))
 
     read = run
 
     async def express(self, items: Sequence[Item]) -> dict[int, Outcome]:
-        """Apply what the express lane can take of *items*; outcomes by index, committed."""
-        statement = self._express.statement(items)
-        if statement is None:
-            return {}
-        try:
-            connection = await self._connected()
-            if self._prepared is None:
-                return {}
-            rows = await connection.wait(self._prepared.execution(statement))
-        except asyncio.CancelledError:
-            await self._drop()
-            raise
-        except _NOT_EXPRESS:
-            return {}
-        except _GONE:  # Whether it was committed, the long way finds out.
-            await self._drop()
-            self._raise_if_in_doubt()
-            return {}
-        self._raise_if_in_doubt()
-        return self._express.outcomes(rows)
+        """Apply what the express statement can take of *items*; return outcomes by index, committed."""
+        return await awaited(self._express_done(items))
 
     async def close(self) -> None:
         """Close the connection."""
-        await self._drop()
-
-    async def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        connection = await self._connected()
-        try:
-            async with self._pipeline:
-                await self._pipeline.enter_async_context(self._pipelined(connection))
-                for statement in self._current.begin:
-                    await connection.execute(statement)
-                result = await drive_async(script(), self._perform)
-                await connection.execute("COMMIT")
-        except asyncio.CancelledError:
-            # In the middle of an exchange the connection's state is unknown; the server rolls back when it goes.
-            await self._drop()
-            raise
-        except BaseException:
-            await self._roll_back(connection)
-            raise
-        self._raise_if_in_doubt()
-        return result
-
-    async def _connected(self) -> "psycopg.AsyncConnection[Any]":
-        if self._connection is None or self._connection.closed:
-            parameters = _parameters(self._url, self._patience_seconds)
-            connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, **parameters)
-            try:
-                greeting = greeted(connection, self._patience_seconds, self._identities, pooler=self._pooler)
-                self._session = await drive_async(greeting, lambda step: _unprepared_async(step, connection))
-            except BaseException:  # A task that is cancelled here must not leave a session behind.
-                await connection.close()
-                raise
-            self._connection, self._cursor = connection, connection.cursor()
-            self._prepared = None if self._session.pooled else Prepared(connection.pgconn)
-        return self._connection
-
-    async def _advance(self, table: str) -> None:
-        """Advance the sequences, because a new id in *table* was taken already."""
-        advance = self._identities.advanced(failed_table=table)
-        try:
-            connection = await self._connected()
-            await drive_async(advance, lambda step: _unprepared_async(step, connection))
-        except asyncio.CancelledError:
-            await self._drop()
-            raise
-        except _GONE:
-            await self._drop()
-
-    async def _perform(self, step: Step) -> Any:
-        connection = self._connection
-        assert connection is not None
-        match step:
-            case Execute(sql, parameters, True):
-                for row in parameters:
-                    await connection.execute(for_psycopg(sql), row)
-                return len(parameters)
-            case Execute(sql, parameters):
-                assert self._cursor is not None
-                return await _rows_async(await self._cursor.execute(for_psycopg(sql), parameters or None))
-            case Together(statements):
-                cursors = [
-                    await connection.execute(for_psycopg(each.sql), each.parameters or None) for each in statements
-                ]
-                return [await _rows_async(cursor) for cursor in cursors]
-        return await (self._lent(step, connection) if is_lent(step) else self._asked(step, connection))
-
-    async def _lent(self, step: Step, connection: "psycopg.AsyncConnection[Any]") -> Any:
-        await connection.execute(SAVE)
-        # Behind a pooler each server connection may have its own.
-        path = (await _rows_async(await connection.execute(SEARCH_PATH)))[0][0] if self._current.pooled else None
-        # In a pipeline the operator's own statements would tell neither how many rows they met, nor what failed.
-        await self._pipeline.aclose()
-        try:
-            answer = await self._asked(step, connection)
-        finally:
-            connection.row_factory, connection.cursor_factory = tuple_row, psycopg.AsyncCursor
-        try:
-            await connection.execute(self._current.taken_back(path), prepare=False)
-        except _BROKEN as failed:
-            raise broken_by(step) from failed
-        await self._pipeline.enter_async_context(self._pipelined(connection))
-        return answer
-
-    async def _asked(self, step: Step, connection: "psycopg.AsyncConnection[Any]") -> Any:
-        try:
-            return await awaited_answer(step, connection)
-        except psycopg.Error as raised:
-            self._theirs = _theirs(raised, connection)
-            raise
-
-    async def _roll_back(self, connection: "psycopg.AsyncConnection[Any]") -> None:
-        try:
-            if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
-                await connection.execute("ROLLBACK")
-            if not connection.closed:  # What was seen before says nothing of the next commit.
-                self._current.doubt.reason = None
-        except psycopg.Error:
-            await self._drop()
-
-    async def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                await connection.close()
+        await awaited(self._drop())
 
 
-def _unprepared(step: Step, connection: "psycopg.Connection[Any]") -> list[Any]:
+def _unprepared(step: Step, connection: Any) -> Work[list[Any]]:
     """Execute one statement by itself, committed."""
     assert isinstance(step, Execute)
-    return _rows(connection.execute(for_psycopg(step.sql), step.parameters or None, prepare=False))
+    cursor = yield connection.execute(for_psycopg(step.sql), step.parameters or None, prepare=False)
+    return (yield from _rows(cursor))
 
 
-async def _unprepared_async(step: Step, connection: "psycopg.AsyncConnection[Any]") -> list[Any]:
-    """Execute one statement by itself, committed."""
-    assert isinstance(step, Execute)
-    return await _rows_async(await connection.execute(for_psycopg(step.sql), step.parameters or None, prepare=False))
-
-
-async def _rows_async(cursor: "psycopg.AsyncCursor[Any]") -> list[Any]:
+def _rows(cursor: Any) -> Work[list[Any]]:
     try:
-        return await cursor.fetchall()
-    except psycopg.ProgrammingError as failed:
-        if type(failed) is not psycopg.ProgrammingError:  # The server's own refusals have classes of their own.
-            raise
-        return []  # A statement without rows; in a pipeline nothing tells so before.
-
-
-def _rows(cursor: "psycopg.Cursor[Any]") -> list[Any]:
-    try:
-        return cursor.fetchall()
+        return (yield cursor.fetchall())  # type: ignore[no-any-return]  # A list of rows.
     except psycopg.ProgrammingError as failed:
         if type(failed) is not psycopg.ProgrammingError:  # The server's own refusals have classes of their own.
             raise

@@ -7,18 +7,20 @@ stands still until COMMIT, the clock included.
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import uniform
 from threading import Event, RLock
 from typing import Any, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
-from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import IN_MEMORY
 from game_operator.ledger.engine.process_safety import notify_of_forks
 from game_operator.ledger.engine.schema import (
@@ -41,7 +43,6 @@ from game_operator.ledger.engine.script import (
     drive,
     is_lent,
 )
-from game_operator.ledger.rules.book import Item
 
 T = TypeVar("T")
 
@@ -111,15 +112,6 @@ class _Patience:
         time.sleep(uniform(self._nap / 2, self._nap))  # noqa: S311 - spreads the waiters, hides nothing
         self._nap = min(self._nap * 1.5, _LONGEST_NAP)
         return True
-
-
-def _read(connection: sqlite3.Connection, step: Step) -> Any:
-    match step:
-        case Execute(sql, parameters):
-            return connection.execute(sql, parameters).fetchall()
-        case Together(statements):
-            return [_read(connection, each) for each in statements]
-    raise AssertionError(f"{type(step).__name__} is not for a check")
 
 
 #: Runs a function in a thread, to its end.
@@ -219,7 +211,7 @@ class SqliteStore:
 
     def _migrate(self, connection: sqlite3.Connection, migrate: bool, *, is_first: bool) -> None:
         def run(script: Generator[Step, Any, T]) -> T:
-            return drive(script, lambda step: _read(connection, step))
+            return drive(script, partial(self._perform, connection))
 
         stored = run(found_version("sqlite", self._prefix))
         if not is_first and stored is not None and (stored > VERSION or run(has_newest_table("sqlite", self._prefix))):
@@ -245,7 +237,7 @@ class SqliteStore:
         if courtesy := self._courtesy():
             time.sleep(courtesy)
         with self._busy, self._transaction(wait) as connection:
-            result = drive(script(), self._perform)
+            result = drive(script(), partial(self._perform, connection))
             connection.execute("COMMIT")
             return result
 
@@ -264,7 +256,7 @@ class SqliteStore:
             await asyncio.sleep(courtesy)
         with self._busy, self._transaction(wait=False) as connection:
             before = connection.total_changes
-            result = drive(script(), self._perform)
+            result = drive(script(), partial(self._perform, connection))
             if connection.total_changes - before < _MANY_ROWS:
                 connection.execute("COMMIT")
                 return result
@@ -326,13 +318,9 @@ class SqliteStore:
             connection = self._mine()
             connection.execute("BEGIN")
             try:
-                return drive(script(), self._perform)
+                return drive(script(), partial(self._perform, connection))
             finally:
                 self._roll_back(connection)
-
-    def express(self, _items: Sequence[Item]) -> Mapping[int, Outcome]:
-        """Return nothing: here the long way has no round trips to save."""
-        return {}
 
     def rest(self) -> None:
         """Close the connection until it is needed again."""
@@ -395,16 +383,14 @@ class SqliteStore:
                     self._raise_translated(failed)
                     raise
 
-    def _perform(self, step: Step) -> Any:
-        connection = self._connection
-        assert connection is not None
+    def _perform(self, connection: sqlite3.Connection, step: Step) -> Any:
         match step:
             case Execute(sql, parameters, many):
                 if many:
                     return connection.executemany(sql, parameters).rowcount
                 return connection.execute(sql, parameters).fetchall()
             case Together(statements):
-                return [self._perform(statement) for statement in statements]
+                return [self._perform(connection, statement) for statement in statements]
         return self._lent(step, connection) if is_lent(step) else answered(step, connection)
 
     def _lent(self, step: Step, connection: sqlite3.Connection) -> Any:
@@ -444,6 +430,53 @@ class SqliteStore:
             f"The ledger in {shown(self._path)} cannot be used: {failed}. Nothing of this call was kept; "
             "check the disk, its permissions, and what else holds the file."
         ) from failed
+
+
+class AsyncSqliteStore:
+    """
+    An SQLite store of an event loop.
+
+    A small commit is a fraction of a millisecond, less than handing it to a thread and back; so it is done on the loop.
+    A large one, and waiting for another process to finish writing, is left to a thread of our own, for those of the
+    loop may all be taken by handlers that wait for us.
+    """
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self._thread = ThreadPoolExecutor(1, "game-operator-sqlite")
+
+    async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        """Run *script* in one transaction."""
+        try:
+            return await self._store.run_async(script, self._in_thread)
+        except BusyError:
+            return await self._in_thread(lambda: self._store.run(script))
+
+    async def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        """Run a *script* that only reads, from one snapshot."""
+        return self._store.read(script)
+
+    async def close(self) -> None:
+        """Close the connection and the thread."""
+        self._store.close()
+        self._thread.shutdown(wait=False)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """
+        Run *work* in our thread, to its end even if we are cancelled.
+
+        Until then the connection is the thread's, and whoever holds our lock must not give it up.
+        """
+        done = asyncio.get_running_loop().run_in_executor(self._thread, contextvars.copy_context().run, work)
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            while not done.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([done])
+            if not done.cancelled():
+                done.exception()  # Looked at: nobody else will.
+            raise
 
 
 def statements_of(text: str) -> Iterable[str]:

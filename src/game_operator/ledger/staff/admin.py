@@ -16,9 +16,8 @@ from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.schema import back
 from game_operator.ledger.engine.script import Dialect, Step
 from game_operator.ledger.engine.sources import SourceDetails, source_details
-from game_operator.ledger.joined.savepoint import Joiner
 from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjustment, correct_time
-from game_operator.ledger.staff.anomalies import Anomalies, AnomalyRecord, Wanted, keep_anomaly
+from game_operator.ledger.staff.anomalies import Anomalies, AnomalyRecord, Wanted
 from game_operator.ledger.staff.history import AccountHistory, BetHistory, Histories, bets_before
 from game_operator.ledger.staff.listings import Listing, has_own_snapshot, survey
 from game_operator.ledger.staff.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
@@ -74,7 +73,6 @@ class SqlAdmin(ABC):
 
     _url: str
     _prefix: str
-    _joiner: Joiner
     _accounts: AccountsSpec
 
     @abstractmethod
@@ -110,17 +108,6 @@ class SqlAdmin(ABC):
         self._read(_nothing)  # The ledger must be open, and outside its own transactions.
         with closing(Listing(self._url)) as listing:
             yield listing.read
-
-    def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None) -> None:
-        """
-        Keep a genuine call that was refused before it was a call; the same body again is counted.
-
-        With *connection* it is kept in the transaction that you have opened on it, as ``apply`` does.
-        """
-        if connection is not None:
-            self._joiner.run(lambda dialect: keep_anomaly(operation, kind, body, source, dialect), connection)
-        else:
-            self._write(lambda: keep_anomaly(operation, kind, body, source, self._dialect))
 
     def anomalies(
         self,
@@ -244,19 +231,23 @@ class AsyncSqlAdmin(ABC):
 
     _url: str
     _prefix: str
-    _joiner: Joiner
     _accounts: AccountsSpec
 
     @abstractmethod
     async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
         """Apply *call*; the ledger itself says how."""
 
+    @property
+    @abstractmethod
+    def _dialect(self) -> Dialect:
+        """How statements are written for this database."""
+
     @abstractmethod
     async def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run a script that changes nothing."""
 
     @abstractmethod
-    async def _write(self, script: Callable[[Dialect], Generator[Step, Any, T]]) -> T:
+    async def _write(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run a script in a transaction of its own."""
 
     @property
@@ -282,16 +273,6 @@ class AsyncSqlAdmin(ABC):
                 return await asyncio.to_thread(listing.read, script)
 
             yield read
-
-    async def keep_anomaly(
-        self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None
-    ) -> None:
-        """Keep a genuine call that was refused, as ``SqlLedger.keep_anomaly`` does."""
-
-        def script(dialect: Dialect) -> Generator[Step, Any, None]:
-            return keep_anomaly(operation, kind, body, source, dialect)
-
-        await (self._write(script) if connection is None else self._joiner.run_async(script, connection))
 
     async def anomalies(
         self,
@@ -326,7 +307,7 @@ class AsyncSqlAdmin(ABC):
     async def resolve(self, anomaly_id: int) -> None:
         """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
         await self._read(lambda: self._tables.anomalies.one(anomaly_id))
-        await self._write(lambda dialect: self._tables.anomalies.resolve([anomaly_id], dialect))
+        await self._write(lambda: self._tables.anomalies.resolve([anomaly_id], self._dialect))
 
     async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet, as ``SqlLedger.history`` does."""
@@ -343,15 +324,15 @@ class AsyncSqlAdmin(ABC):
 
     async def correct_time(self, player_id: str) -> TimeCorrection:
         """Bring the time of an account back, as ``SqlLedger.correct_time`` does."""
-        return await self._write(lambda dialect: correct_time(player_id, self._prefix, dialect))
+        return await self._write(lambda: correct_time(player_id, self._prefix, self._dialect))
 
     async def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
         """Drop old details, as ``SqlLedger.prune`` does."""
         age, run = age_millis(older_than), self._tables.prune()
-        for work in await self._write(lambda dialect: run.begin(age, now_millis, dialect)):
+        for work in await self._write(lambda: run.begin(age, now_millis, self._dialect)):
             position = work.start
             while position is not None:
-                dropped, position = await self._write(lambda _: work.batch(position))  # noqa: B023 - run at once
+                dropped, position = await self._write(lambda: work.batch(position))  # noqa: B023 - run at once
                 run.count(work, dropped)
                 await asyncio.sleep(PAUSE_SECONDS)
         return run.report
