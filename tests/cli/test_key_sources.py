@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.cli import streams as _stream
+from game_operator.cli import options as _options
 from game_operator.signers import load_signer
 from tests.cli.support import COMMAND, Run, clean_environment, command
 
@@ -47,7 +47,7 @@ def test_what_is_wrong_with_a_piped_key_names_the_pipe(run: Run, content: bytes,
 
 def test_a_pipe_that_nobody_writes_is_empty(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given some time, and not for ever."""
-    monkeypatch.setattr(_stream, "_WRITER_SECONDS", 0.2)
+    monkeypatch.setattr(_options, "_WRITER_SECONDS", 0.2)
     fifo = tmp_path / "key"
     os.mkfifo(fifo)
     begun = time.monotonic()

@@ -15,29 +15,19 @@ from game_operator.cli.commands.call import call
 from game_operator.cli.commands.certify import certify
 from game_operator.cli.commands.demo import demo
 from game_operator.cli.commands.doctor import doctor
-from game_operator.cli.commands.games import games
-from game_operator.cli.commands.grant import LONG_NAMES, grant
 from game_operator.cli.commands.keygen import keygen
 from game_operator.cli.commands.ledger import ledgers
-from game_operator.cli.commands.lookups import bet, round_
+from game_operator.cli.commands.operator_api import LONG_NAMES, bet, games, grant, round_
 from game_operator.cli.commands.profile import profiles
 from game_operator.cli.commands.sandbox import sandbox
 from game_operator.cli.commands.serve import serve
 from game_operator.cli.commands.session_token import tokens
 from game_operator.cli.commands.storm import storm
-from game_operator.cli.errors import (
-    ExitCode,
-    GrantInterruptedError,
-    StoppedError,
-    tell,
-    tell_interrupted_grant,
-    tell_usage,
-)
+from game_operator.cli.errors import ExitCode, StoppedError, tell, tell_failure
+from game_operator.cli.options import with_option_groups
 from game_operator.cli.output import say
-from game_operator.cli.streams import lasting_streams
+from game_operator.cli.process import lasting_streams
 from game_operator.errors import GameOperatorError
-
-__all__ = ["app", "run"]
 
 _NAME = "game-operator"
 
@@ -77,7 +67,9 @@ def game_operator(
 
 app.callback(help=_unwrapped(game_operator))(game_operator)
 for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify):
-    app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
+    app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(
+        with_option_groups(command)
+    )
 app.add_typer(tokens, name="token")
 app.add_typer(profiles, name="profile")
 app.add_typer(ledgers, name="ledger")
@@ -108,16 +100,16 @@ def _outcome(args: list[str]) -> int:
         code = _command().main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
     except GameOperatorError as error:
         return tell(error, as_json=as_json)
-    except GrantInterruptedError as doubt:
-        return tell_interrupted_grant(doubt, as_json=as_json)
     except StoppedError as stopped:
-        return stopped.code
+        if not stopped.message:
+            return stopped.code
+        return tell_failure(stopped.message, "", stopped.code, as_json=as_json, name="Interrupted", facts=stopped.facts)
     except typer.TyperException as misused:
-        return tell_usage(misused.format_message(), _advice(misused), as_json=as_json)
+        return tell_failure(misused.format_message(), _advice(misused), ExitCode.USAGE, as_json=as_json)
     except typer.Abort:
         code = ExitCode.INTERRUPTED
     if code == ExitCode.INTERRUPTED:
-        return tell_usage("Interrupted.", "Nothing more was done.", as_json=as_json, code=ExitCode.INTERRUPTED)
+        return tell_failure("Interrupted.", "Nothing more was done.", code, as_json=as_json, name="Interrupted")
     return int(code or 0) if args else ExitCode.USAGE
 
 

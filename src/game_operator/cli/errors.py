@@ -1,12 +1,13 @@
 """From an error to an exit code, and to what people and programs are told about it."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
+from types import MappingProxyType
 
 from game_operator.cli.output import say, write_document
-from game_operator.cli.stopping import on_signals
+from game_operator.cli.process import on_signals
 from game_operator.errors import (
     ApiError,
     ConfigurationError,
@@ -16,9 +17,6 @@ from game_operator.errors import (
     SchemaError,
     TransportError,
 )
-
-__all__ = ["ExitCode", "GrantInterruptedError", "StoppedError", "exit_code_of", "grant_in_doubt", "tell"]
-__all__ += ["tell_interrupted_grant", "tell_usage"]
 
 #: What a program branches on, of whichever error has it.
 _ATTRIBUTES = (
@@ -80,32 +78,17 @@ class ExitCode(IntEnum):
 
 class StoppedError(Exception):
     """
-    A command was stopped by a signal, and has told all there is to say.
+    A signal stopped a command.
 
     Attributes:
         code: The exit code, 128 and the signal's number.
+        message: What to say about it; "" if the command has said all.
+        facts: What a program branches on.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, message: str = "", **facts: object) -> None:
         super().__init__(number)
-        self.code = 128 + number
-
-
-class GrantInterruptedError(Exception):
-    """
-    A grant was stopped by Ctrl-C or SIGTERM: the service may have made it.
-
-    Attributes:
-        reference_id: The operator's id of the grant (spec §2.2).
-        instance_id: Where it was to be made.
-    """
-
-    def __init__(self, reference_id: str, instance_id: str) -> None:
-        self.reference_id, self.instance_id = reference_id, instance_id
-        super().__init__(
-            "Interrupted. Whether the free bets were granted is unknown: run the very same command again "
-            f"(reference id {reference_id!r})."
-        )
+        self.code, self.message, self.facts = 128 + number, message, facts
 
 
 @contextmanager
@@ -116,60 +99,57 @@ def grant_in_doubt(reference_id: str, instance_id: str) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
-            raise GrantInterruptedError(reference_id, instance_id) from None
+            raise StoppedError(
+                signal.SIGINT,
+                "Interrupted. Whether the free bets were granted is unknown: run the very same command again "
+                f"(reference id {reference_id!r}).",
+                reference_id=reference_id,
+                instance_id=instance_id,
+            ) from None
 
 
-def exit_code_of(error: GameOperatorError) -> ExitCode:
-    """Return the exit code for *error*."""
-    if isinstance(error, ConfigurationError):
-        return ExitCode.USAGE
-    out_of_reach = isinstance(error, TransportError | LedgerUnavailableError)
-    return ExitCode.UNREACHABLE if out_of_reach else ExitCode.SAID_NO
-
-
-def tell(error: GameOperatorError, *, as_json: bool) -> ExitCode:
+def tell(error: GameOperatorError, *, as_json: bool) -> int:
     """Tell about *error*, and return the exit code."""
-    code = exit_code_of(error)
-    if not as_json:
-        _say_error(error)
-        if isinstance(error, OutcomeUnknownError):
-            say("Here that means: run this very command once more, unchanged.", error=True)
-        return code
+    if isinstance(error, ConfigurationError):
+        code = ExitCode.USAGE
+    else:
+        out_of_reach = isinstance(error, TransportError | LedgerUnavailableError)
+        code = ExitCode.UNREACHABLE if out_of_reach else ExitCode.SAID_NO
     facts: dict[str, object] = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
     if isinstance(error, ApiError):
         facts["service_message"] = error.message
     # A class of ours that nobody can import goes by the name that it is caught as.
     name = next(kind.__name__ for kind in type(error).__mro__ if not kind.__name__.startswith("_"))
-    _document(name, told(error), code, facts)
-    return code
+    advice = "Here that means: run this very command once more, unchanged."
+    return tell_failure(
+        told(error),
+        advice if isinstance(error, OutcomeUnknownError) else "",
+        code,
+        as_json=as_json,
+        name=name,
+        facts=facts,
+        # Statements to run, which are ours, stand in lines; anything else is one line, whatever it quotes.
+        keep_lines=isinstance(error, SchemaError),
+    )
 
 
-def _say_error(error: GameOperatorError) -> None:
-    text = f"Error: {told(error)}"
-    # Statements to run, which are ours, stand in lines; anything else is one line, whatever it quotes.
-    for line in text.splitlines() if isinstance(error, SchemaError) else [text]:
-        say(line, style="red", error=True)
-
-
-def tell_usage(problem: str, advice: str, *, as_json: bool, code: ExitCode = ExitCode.USAGE) -> ExitCode:
-    """Tell about a command line that cannot be carried out, and return the exit code."""
+def tell_failure(
+    message: str,
+    advice: str,
+    code: int,
+    *,
+    as_json: bool,
+    name: str = "UsageError",
+    facts: Mapping[str, object] = MappingProxyType({}),
+    keep_lines: bool = False,
+) -> int:
+    """Tell about a command that failed, as *name* in a document, and return the exit code."""
     if as_json:
-        _document("Interrupted" if code is ExitCode.INTERRUPTED else "UsageError", problem, code, {})
-    else:
-        say(f"Error: {problem}", style="red", error=True)
+        write_document({"error": {"type": name, "message": message, "exit_code": int(code), **facts}})
+        return code
+    text = f"Error: {message}"
+    for line in text.splitlines() if keep_lines else [text]:
+        say(line, style="red", error=True)
+    if advice:
         say(advice, error=True)
     return code
-
-
-def tell_interrupted_grant(stopped: GrantInterruptedError, *, as_json: bool) -> ExitCode:
-    """Tell about a grant that may have been made, and return the exit code."""
-    if as_json:
-        facts: dict[str, object] = {"reference_id": stopped.reference_id, "instance_id": stopped.instance_id}
-        _document("Interrupted", str(stopped), ExitCode.INTERRUPTED, facts)
-    else:
-        say(f"Error: {stopped}", style="red", error=True)
-    return ExitCode.INTERRUPTED
-
-
-def _document(kind: str, message: str, code: ExitCode, facts: dict[str, object]) -> None:
-    write_document({"error": {"type": kind, "message": message, "exit_code": int(code), **facts}})

@@ -1,9 +1,11 @@
 """The options that commands share, and the client or signer settings they make up together with the environment."""
 
 import os
+import select
+import stat
 import sys
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -11,38 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from game_operator.cli.streams import is_stream, read_stream
 from game_operator.errors import ConfigurationError, SigningKeyError, shown
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
-
-__all__ = ["AsJson", "BaseUrl", "Deadline", "InstanceId", "OperatorId", "PrivateKeyFile", "connect", "environment"]
-__all__ += ["PASSPHRASE", "is_encrypted", "settings", "token_settings", "with_option_groups"]
+    from game_operator.signers import AsyncSigner, Signer
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 _LARGEST_KEY = 65_536
+_WRITER_SECONDS = 5.0
 _SERVICE = "The service and who you are"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option(help="Where the service lives; else GAME_OPERATOR_BASE_URL.", rich_help_panel=_SERVICE),
-]
-OperatorId = Annotated[
-    str | None,
-    typer.Option(help="The id the provider gave you; else GAME_OPERATOR_ID.", rich_help_panel=_SERVICE),
-]
-PrivateKeyFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--private-key",
-        help="Your key's PEM file; else GAME_OPERATOR_PRIVATE_KEY_FILE or GAME_OPERATOR_PRIVATE_KEY. "
-        f"{PASSPHRASE} opens an encrypted one.",
-        rich_help_panel=_SERVICE,
-    ),
-]
 Deadline = Annotated[
     float, typer.Option(help="Seconds for the whole call, repeats included.", rich_help_panel=_SERVICE)
 ]
@@ -85,17 +68,62 @@ def with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_groups
 
 
-def environment(base_url: str | None, operator_id: str | None, private_key: Path | None) -> dict[str, str]:
-    """Return the environment as it would be if the options given had been set in it."""
-    environ = dict(os.environ)
-    if base_url is not None:
-        environ["GAME_OPERATOR_BASE_URL"] = base_url
-    if operator_id is not None:
-        environ["GAME_OPERATOR_ID"] = operator_id
-    if private_key is not None:
-        environ.pop("GAME_OPERATOR_PRIVATE_KEY", None)
-        environ["GAME_OPERATOR_PRIVATE_KEY_FILE"] = str(private_key)
-    return environ
+@dataclass(frozen=True, kw_only=True)
+class OperatorOptions:
+    """Who the operator is; else by the environment."""
+
+    operator_id: Annotated[
+        str | None, typer.Option(help="The id the provider gave you; else GAME_OPERATOR_ID.", rich_help_panel=_SERVICE)
+    ] = None
+    private_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--private-key",
+            help="Your key's PEM file; else GAME_OPERATOR_PRIVATE_KEY_FILE or GAME_OPERATOR_PRIVATE_KEY. "
+            f"{PASSPHRASE} opens an encrypted one.",
+            rich_help_panel=_SERVICE,
+        ),
+    ] = None
+
+    def environment(self, base_url: str | None) -> dict[str, str]:
+        """Return the environment as it would be if the options given had been set in it."""
+        environ = dict(os.environ)
+        if base_url is not None:
+            environ["GAME_OPERATOR_BASE_URL"] = base_url
+        if self.operator_id is not None:
+            environ["GAME_OPERATOR_ID"] = self.operator_id
+        if self.private_key is not None:
+            environ.pop("GAME_OPERATOR_PRIVATE_KEY", None)
+            environ["GAME_OPERATOR_PRIVATE_KEY_FILE"] = str(self.private_key)
+        return environ
+
+    def token_settings(self) -> dict[str, Any]:
+        """Return operator_id, private_key and passphrase: a session token needs no address."""
+        found = settings(self.environment("unused"))
+        del found["base_url"]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions(OperatorOptions):
+    """Where the service is too, and how long a call may take."""
+
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="Where the service lives; else GAME_OPERATOR_BASE_URL.", rich_help_panel=_SERVICE),
+    ] = None
+    deadline: Deadline = 30.0
+
+    def client(self) -> "OperatorClient":
+        """
+        Return a client set up by options and environment.
+
+        Raises:
+            ConfigurationError: A setting is missing or cannot work.
+        """
+        from game_operator.client.sync import OperatorClient
+
+        return OperatorClient(**settings(self.environment(self.base_url)), deadline=self.deadline)
 
 
 def settings(environ: dict[str, str]) -> dict[str, Any]:
@@ -112,44 +140,14 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
     except ConfigurationError as missing:
         problem = str(missing)
     else:
-        if isinstance(found["private_key"], Path) and is_stream(found["private_key"]):
-            return found | _read_once(found["private_key"], found["passphrase"])
-        found["passphrase"] = found["passphrase"] or _passphrase_for(found["private_key"])
+        key = found["private_key"]
+        if isinstance(key, Path) and is_pipe(key):
+            return found | {"private_key": _signer_from_pipe(key, found["passphrase"]), "passphrase": None}
+        if not found["passphrase"] and is_encrypted(key):
+            name = str(key) if isinstance(key, Path) else "GAME_OPERATOR_PRIVATE_KEY"
+            found["passphrase"] = _typed_passphrase(name)
         return found
     raise ConfigurationError(f"{problem} The options are --base-url, --operator-id and --private-key.")
-
-
-def token_settings(operator_id: str | None, private_key: Path | None) -> dict[str, Any]:
-    """
-    Return operator_id, private_key and passphrase: a session token needs no address.
-
-    Raises:
-        ConfigurationError: A setting is missing; the message names it.
-    """
-    found = settings(environment("unused", operator_id, private_key))
-    del found["base_url"]
-    return found
-
-
-def connect(
-    base_url: str | None, operator_id: str | None, private_key: Path | None, deadline: float
-) -> "OperatorClient":
-    """
-    Return a client set up by options and environment.
-
-    Raises:
-        ConfigurationError: A setting is missing or cannot work.
-    """
-    from game_operator.client.sync import OperatorClient
-
-    return OperatorClient(**settings(environment(base_url, operator_id, private_key)), deadline=deadline)
-
-
-def _passphrase_for(private_key: str | Path) -> str | None:
-    """Return the passphrase of an encrypted key, as typed by the person at the terminal."""
-    if not is_encrypted(private_key):
-        return None
-    return _typed_passphrase(str(private_key) if isinstance(private_key, Path) else "GAME_OPERATOR_PRIVATE_KEY")
 
 
 def _typed_passphrase(name: str) -> str:
@@ -159,21 +157,46 @@ def _typed_passphrase(name: str) -> str:
     return typed
 
 
-def _read_once(path: Path, passphrase: str | None) -> dict[str, Any]:
-    """Return the signer for the key that comes through *path*, a pipe, which cannot be read again."""
+def _signer_from_pipe(path: Path, passphrase: str | None) -> "Signer | AsyncSigner":
+    """Return the signer for the key that comes through *path*, which cannot be read again."""
     from game_operator.signers.keys import load_signer
 
-    pem = read_stream(path, _LARGEST_KEY + 1)
+    pem = _read_pipe(path)
     try:
         if passphrase is None and b"ENCRYPTED" in pem:
             passphrase = _typed_passphrase(str(path))
-        return {"private_key": load_signer(pem, passphrase), "passphrase": None}
+        return load_signer(pem, passphrase)
     except SigningKeyError as wrong:
         problem = str(wrong).replace("The PEM passed as private_key", shown(str(path)))
     finally:
         # Error trackers show the locals of every frame that an error passes.
         del pem, passphrase
     raise SigningKeyError(problem)
+
+
+def _read_pipe(path: Path) -> bytes:
+    """Return what comes through a pipe; b"" if nobody writes to it for five seconds, or it cannot be read."""
+    data = b""
+    try:
+        pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(pipe, "rb", buffering=0) as file:
+            while len(data) <= _LARGEST_KEY and select.select([pipe], [], [], _WRITER_SECONDS)[0]:
+                piece = file.read(_LARGEST_KEY)
+                if not piece:
+                    break
+                data += piece
+    except OSError:
+        return b""
+    return data
+
+
+def is_pipe(path: Path) -> bool:
+    """Return whether *path* is a readable pipe or device, which returns what it holds once."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)) and os.access(path, os.R_OK) and hasattr(os, "O_NONBLOCK")
 
 
 def is_encrypted(private_key: str | Path) -> bool:

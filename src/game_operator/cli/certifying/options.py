@@ -14,9 +14,8 @@ import typer
 
 from game_operator.cli.database import PREFIX
 from game_operator.cli.files import write_privately
-from game_operator.cli.options import PASSPHRASE, is_encrypted
+from game_operator.cli.options import PASSPHRASE, is_encrypted, is_pipe
 from game_operator.cli.output import say
-from game_operator.cli.streams import is_stream
 from game_operator.errors import ConfigurationError, SigningKeyError, shown
 
 if TYPE_CHECKING:
@@ -251,7 +250,7 @@ def key_in(file: Path) -> "LocalSigner":
     """Return the private key in *file*, read once; an encrypted one is opened by the environment's passphrase."""
     from game_operator.signers.keys import LocalSigner, load_signer
 
-    passphrase = os.environ.get(PASSPHRASE) if not is_stream(file) and is_encrypted(file) else None
+    passphrase = os.environ.get(PASSPHRASE) if not is_pipe(file) and is_encrypted(file) else None
     try:
         key = load_signer(file, passphrase)
     except SigningKeyError as wrong:

@@ -22,7 +22,7 @@ from game_operator.cli.database import check_file, opened
 from game_operator.cli.errors import ExitCode, StoppedError, told
 from game_operator.cli.options import AsJson, with_option_groups
 from game_operator.cli.output import error_console, say, visible, write_document
-from game_operator.cli.stopping import STOP_SIGNALS, on_signals
+from game_operator.cli.process import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError, LedgerError, RequestNotSentError
 
 if TYPE_CHECKING:

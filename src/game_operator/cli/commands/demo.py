@@ -19,8 +19,7 @@ import typer
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson
 from game_operator.cli.output import say, show_details, waiting, write_document
-from game_operator.cli.stopping import STOP_SIGNALS, on_signals
-from game_operator.cli.streams import lost_output
+from game_operator.cli.process import STOP_SIGNALS, lost_output, on_signals
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """``game-operator doctor``: what is wrong with the set-up, and what to do about each finding."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,22 +9,12 @@ import typer
 
 from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, TablePrefix, address_of
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import (
-    AsJson,
-    BaseUrl,
-    Deadline,
-    OperatorId,
-    PrivateKeyFile,
-    environment,
-    with_option_groups,
-)
+from game_operator.cli.options import AsJson, Deadline, ServiceOptions
 from game_operator.cli.output import say, waiting, write_document
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from game_operator.cli.checks.setup import Check
-
-__all__ = ["doctor"]
 
 _LOOK = {
     "ok": ("✓", "green"),
@@ -35,16 +25,19 @@ _LOOK = {
 }
 
 
-@with_option_groups
+@dataclass(frozen=True, kw_only=True)
+class _DoctorsServiceOptions(ServiceOptions):
+    """The same, with less time for a call."""
+
+    deadline: Deadline = 10.0
+
+
 def doctor(
     *,
     public_key: Annotated[
         Path | None, typer.Option(help="The public key you registered; else the .pub.pem beside the private key.")
     ] = None,
-    base_url: BaseUrl = None,
-    operator_id: OperatorId = None,
-    private_key: PrivateKeyFile = None,
-    deadline: Deadline = 10.0,
+    service: _DoctorsServiceOptions,
     upgrade: Annotated[
         bool,
         typer.Option("--upgrade", help="Examine a ledger instead: what would this version refuse? It only reads."),
@@ -73,8 +66,8 @@ def doctor(
         from game_operator.cli.checks.setup import examination
         from game_operator.transport.settings import checked_seconds
 
-        checked_seconds("deadline", deadline)
-        checks = examination(environment(base_url, operator_id, private_key), public_key, deadline)
+        checked_seconds("deadline", service.deadline)
+        checks = examination(service.environment(service.base_url), public_key, service.deadline)
     return _report(checks, as_json=as_json)
 
 

@@ -13,8 +13,7 @@ from game_operator.cli.commands.profile import read_profile
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson
 from game_operator.cli.output import say, show_details, write_document
-from game_operator.cli.stopping import STOP_SIGNALS, on_signals, when_stdin_ends
-from game_operator.cli.streams import lost_output
+from game_operator.cli.process import STOP_SIGNALS, lost_output, on_signals, when_stdin_ends
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from game_operator.cli.options import AsJson, InstanceId, OperatorId, PrivateKeyFile, token_settings
+from game_operator.cli.options import AsJson, InstanceId, OperatorOptions, with_option_groups
 from game_operator.cli.output import say, show_details, write_document
-
-__all__ = ["tokens"]
 
 tokens = typer.Typer(
     help="Build and read session tokens. What is in them is assumed: the specification does not show it."
@@ -28,7 +26,9 @@ def _amount(text: str) -> Decimal:
 
 
 @tokens.command()
+@with_option_groups
 def build(
+    *,
     instance_id: InstanceId,
     player_id: Annotated[str, typer.Option("--player", "--player-id", help="Whom the token is for.")],
     balance: Annotated[
@@ -40,14 +40,13 @@ def build(
         str | None,
         typer.Option(metavar="TEMPLATE", help="Print the launch address instead: TEMPLATE with its {token} replaced."),
     ] = None,
-    operator_id: OperatorId = None,
-    private_key: PrivateKeyFile = None,
+    operator: OperatorOptions,
     as_json: AsJson = False,
 ) -> None:
     """Build a session token for a player, or with --launch the address that opens the game with it."""
     from game_operator.tokens import SessionTokenBuilder, launch_url
 
-    builder = SessionTokenBuilder(**token_settings(operator_id, private_key), lifetime=_lifetime(minutes))
+    builder = SessionTokenBuilder(**operator.token_settings(), lifetime=_lifetime(minutes))
     token = builder.build(player_id=player_id, instance_id=instance_id, balance=balance, name=name)
     address = None if launch is None else launch_url(launch, token)
     if as_json:
@@ -57,18 +56,19 @@ def build(
 
 
 @tokens.command()
+@with_option_groups
 def decode(
+    *,
     token: Annotated[str, typer.Argument(help="The token; - reads it from standard input.")],
     instance_id: InstanceId,
-    operator_id: OperatorId = None,
-    private_key: PrivateKeyFile = None,
+    operator: OperatorOptions,
     as_json: AsJson = False,
 ) -> None:
     """Show what a token says, once its signature, issuer, audience and times are proved."""
     from game_operator.tokens import SessionTokenBuilder
 
     text = _from_stdin() if token == "-" else token  # noqa: S105 - a dash, not a token
-    claims = SessionTokenBuilder(**token_settings(operator_id, private_key)).decode(text, instance_id=instance_id)
+    claims = SessionTokenBuilder(**operator.token_settings()).decode(text, instance_id=instance_id)
     facts = {
         "operator_id": claims.operator_id,
         "player_id": claims.player_id,

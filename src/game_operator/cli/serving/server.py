@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.cli.stopping import STOP_SIGNALS, on_signals, when_stdin_ends
+from game_operator.cli.process import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.errors import AccountNotFoundError, ConfigurationError, shown
 from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.async_sql import AsyncSqlLedger

@@ -1,24 +1,23 @@
 """
-Streams: those a command can write to whatever has become of them, and pipes that are read once.
+What a command has to do with its process: streams, signals, and the end of stdin.
 
 What a command did is decided by the service. That nobody reads its result, or that the disk is full, must not make it
-look undone: a script would grant again. So a lost stream raises nothing; it is remembered, and told by the exit code.
+look undone: a script would grant again. So a lost stream raises nothing; the exit code reports it.
 """
 
 import errno
 import io
 import os
-import select
-import stat
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from types import FrameType
 from typing import Any, TextIO, cast
 
-__all__ = ["Outlet", "is_stream", "lasting_streams", "lost_output", "read_stream"]
-
-_WRITER_SECONDS = 5.0
+#: Ctrl-C, and what a supervisor sends.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Outlet:
@@ -87,30 +86,24 @@ def lost_output() -> OSError | None:
     return getattr(sys.stdout, "lost", None)
 
 
-def is_stream(path: Path) -> bool:
-    """Return whether *path* is a readable pipe or device, which gives what it holds once."""
+@contextmanager
+def on_signals(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Let *handler* take signals, and whoever took them before take them again afterwards."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):
-        return False
-    return (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)) and os.access(path, os.R_OK) and hasattr(os, "O_NONBLOCK")
-
-
-def read_stream(path: Path, limit: int) -> bytes:
-    """Return up to *limit* bytes of the pipe *path*; b"" if nobody writes to it for five seconds, or it is closed."""
-    data = b""
-    try:
-        pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
-        return data
-    try:
-        while len(data) < limit and select.select([pipe], [], [], _WRITER_SECONDS)[0]:
-            piece = os.read(pipe, limit - len(data))
-            if not piece:
-                break
-            data += piece
-    except OSError:
-        return b""
+        yield
     finally:
-        os.close(pipe)
-    return data
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def when_stdin_ends(stop: Callable[[], object]) -> None:
+    """Call *stop*, in a thread, once the other end of stdin is closed, as it is however its holder ends."""
+
+    def wait() -> None:
+        # Not sys.stdin.read(): a thread inside it holds a lock that the interpreter needs to end.
+        while os.read(0, 1024):
+            pass
+        stop()
+
+    threading.Thread(target=wait, daemon=True).start()

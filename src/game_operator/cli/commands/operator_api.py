@@ -1,0 +1,207 @@
+"""The calls of the Operator API as commands: games, bet, round and grant (spec §2, §4.2, §8)."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from game_operator.cli.errors import grant_in_doubt
+from game_operator.cli.options import AsJson, InstanceId, ServiceOptions
+from game_operator.cli.output import say, show_details, show_rows, waiting, write_document
+
+if TYPE_CHECKING:
+    from game_operator.models import ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet, RoundFound
+
+    AnyPlacedBet = OpenBet | ClosedBet | RolledBackBet
+
+_HEADINGS = ("Game", "Genre", "Status", "RTP %", "Instance", "Active", "Wager", "Highest win")
+_NOT_FOUND = "NOT_FOUND: there is no such {0}, or it is older than 90 days."
+#: The fields of spec §2.2 whose names would not fit into the help, and the options that stand for them.
+LONG_NAMES = {"wager-amount-cents": "wager-cents", "expire-duration-millis": "expire-millis"}
+
+
+def games(
+    *,
+    genre: Annotated[str | None, typer.Option(help="Only games of this genre, such as Crash.")] = None,
+    status: Annotated[str | None, typer.Option(help="Only games in this status, such as ACTIVE.")] = None,
+    currency: Annotated[str | None, typer.Option(help="Only instances in this currency, such as EUR.")] = None,
+    active: Annotated[bool, typer.Option("--active", help="Only active instances.")] = False,
+    service: ServiceOptions,
+    as_json: AsJson = False,
+) -> None:
+    """List your games with their instances and betting limits."""
+    with service.client() as client, waiting("Asking for the games …"):
+        found = client.fetch_games()
+    kept = list(_filtered(found, genre, status, currency, active=active))
+    if as_json:
+        write_document({"games": [game.model_dump() for game in kept]})
+        return
+    if genre is not None and found and not any(_is(game.genre, genre) for game in found):
+        say(f"no game has genre {genre}; there are {', '.join(sorted({game.genre for game in found}))}")
+    if kept:
+        title = "Games; limits in currency units"
+        show_rows(title, _HEADINGS, _rows(kept), numbers={"RTP %", "Wager", "Highest win"})
+    say(f"{len(kept)} of {len(found)} games, {sum(len(game.instances) for game in kept)} instances")
+
+
+def _filtered(
+    found: "Iterable[GameInfo]", genre: str | None, status: str | None, currency: str | None, *, active: bool
+) -> "Iterator[GameInfo]":
+    for game in found:
+        if not (_is(game.genre, genre) and _is(game.status, status)):
+            continue
+        instances = tuple(
+            instance
+            for instance in game.instances
+            if _is(instance.bet_config.currency, currency) and (instance.active or not active)
+        )
+        # A game without instances is listed, but not as an answer to a question about instances.
+        if instances or (currency is None and not active):
+            yield game.model_copy(update={"instances": instances})
+
+
+def _is(value: str, wanted: str | None) -> bool:
+    return wanted is None or value.casefold() == wanted.casefold()
+
+
+def _rows(found: "Iterable[GameInfo]") -> Iterator[tuple[str, ...]]:
+    for game in found:
+        rtp = "–" if game.rtp is None else format(game.rtp, "f")
+        about: tuple[str, ...] = (game.name, game.genre, game.status, rtp)
+        for instance in game.instances or (None,):
+            yield about + _of_instance(instance)
+            about = ("",) * len(about)
+
+
+def _of_instance(instance: "GameInstance | None") -> tuple[str, ...]:
+    if instance is None:
+        return ("", "", "", "")
+    limits = instance.bet_config
+    wager = f"{limits.min_wager:f} – {limits.max_wager:f} {limits.currency}"
+    return (instance.id, "yes" if instance.active else "no", wager, f"{limits.max_win:f} {limits.currency}")
+
+
+def bet(
+    *,
+    bet_id: Annotated[str, typer.Argument(metavar="ID", help="The bet's id; after -- if it begins with a dash.")],
+    service: ServiceOptions,
+    as_json: AsJson = False,
+) -> None:
+    """Look up one bet: OPEN, CLOSED, ROLLED_BACK or NOT_FOUND. All four are answers: the exit code is 0."""
+    with service.client() as client, waiting("Looking up the bet …"):
+        found = client.fetch_bet(bet_id)
+    if as_json:
+        write_document(found.model_dump())
+    elif found.status == "NOT_FOUND":
+        say(_NOT_FOUND.format("bet"))
+    else:
+        won = [("won", f"{found.won_amount} ({found.won} cents)")] if found.status == "CLOSED" else []
+        show_details(
+            [
+                ("status", found.status),
+                ("bet", found.reference_id),
+                ("player", found.player_id),
+                ("round", found.round_id),
+                ("instance", found.instance_id),
+                ("game", found.game),
+                ("wager", f"{found.wager_amount} ({found.wager} cents)"),
+                *won,
+                ("placed at", found.placed_at.isoformat(sep=" ", timespec="milliseconds")),
+            ]
+        )
+
+
+def round_(
+    *,
+    instance_id: InstanceId,
+    round_id: Annotated[str | None, typer.Option("--id", "--round-id", help="The round's id.")] = None,
+    round_no: Annotated[int | None, typer.Option("--no", "--round-no", help="The number shown to players.")] = None,
+    service: ServiceOptions,
+    as_json: AsJson = False,
+) -> None:
+    """
+    Look up a round with all its bets, by --id or by --no; given both, the service uses the id.
+
+    NOT_FOUND is an answer: the exit code is 0.
+    """
+    if round_id is None and round_no is None:
+        raise typer.BadParameter("Pass --id or --no: which round of the instance?")
+    with service.client() as client, waiting("Looking up the round …"):
+        found = client.fetch_round_bets(instance_id=instance_id, round_id=round_id, round_no=round_no)
+    if as_json:
+        write_document(found.model_dump())
+    elif found.status == "NOT_FOUND":
+        say(_NOT_FOUND.format("round of this instance"))
+    else:
+        _show_round(found)
+
+
+def _show_round(found: "RoundFound") -> None:
+    numbers = [("round", found.round_id), ("number", found.round_no)]
+    show_details([*numbers, ("instance", found.instance_id), ("game", found.game)])
+    if not found.bets:
+        say("The round has no bets.")
+        return
+    headings = ("Bet", "Player", "Status", "Wager", "Won", "Placed at (UTC)")
+    rows = (_row(placed) for placed in found.bets)
+    show_rows("Bets; amounts in currency units", headings, rows, numbers={"Wager", "Won"})
+
+
+def _row(placed: "AnyPlacedBet") -> tuple[object, ...]:
+    won = placed.won_amount if placed.status == "CLOSED" else "–"
+    when = placed.placed_at.strftime("%Y-%m-%d %H:%M:%S")
+    return (placed.reference_id, placed.player_id, placed.status, placed.wager_amount, won, when)
+
+
+def grant(
+    *,
+    instance_id: InstanceId,
+    player_id: Annotated[str, typer.Option("--player", "--player-id", help="Who gets them; 1 to 100 characters.")],
+    count: Annotated[int, typer.Option(help="How many free bets; 1 to 50.")],
+    wager_amount_cents: Annotated[
+        int,
+        typer.Option(
+            "--wager-cents", help="What each is worth, in cents; 1 to 1000000. --wager-amount-cents is the same."
+        ),
+    ],
+    expire_duration_millis: Annotated[
+        int,
+        typer.Option(
+            "--expire-millis",
+            help="How long they last, in milliseconds; up to 30 days. --expire-duration-millis is the same.",
+        ),
+    ],
+    reference_id: Annotated[
+        str,
+        typer.Option(
+            "--reference",
+            "--reference-id",
+            help="Your own id of this grant, unique for the instance; 1 to 100 characters.",
+        ),
+    ],
+    service: ServiceOptions,
+    as_json: AsJson = False,
+) -> None:
+    """
+    Grant free bets to a player.
+
+    Should the outcome stay unknown (exit code 3), run the very same command again: the reference id keeps the service
+    from granting twice, and DUPLICATE_REFERENCE_ID then says that the grant was made.
+    """
+    connected = service.client()
+    # An answer that nobody gets to read is in doubt too.
+    with grant_in_doubt(reference_id, instance_id):
+        with connected as client, waiting("Granting the free bets …"):
+            accepted = client.grant_free_bet(
+                player_id=player_id,
+                instance_id=instance_id,
+                count=count,
+                wager_amount_cents=wager_amount_cents,
+                expire_duration_millis=expire_duration_millis,
+                reference_id=reference_id,
+            )
+        if as_json:
+            write_document(accepted.model_dump())
+            return
+        facts = [("granted", f"{count} free bets of {wager_amount_cents} cents for {player_id}")]
+        show_details([*facts, ("free bet", accepted.free_bet_id), ("the service says", accepted.message)])
