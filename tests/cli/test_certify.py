@@ -231,7 +231,7 @@ def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_p
             "Pass --moves-money if that is what you want.",
             id="another machine",
         ),
-        pytest.param(("URL", "KEY", *_WHO, "--second-url", "URL"), "--second-url 'http://127", id="the first twice"),
+        pytest.param(("URL", "KEY", *_WHO, "--second-url", "URL"), "--second-url: 'http://127", id="the first twice"),
         pytest.param(("URL", "KEY", *_WHO, "--elsewhere", "10.99.99.99"), "--elsewhere: '10.99", id="nobody's address"),
         pytest.param(
             ("http://wallet.example", "KEY", *_WHO, "--moves-money"),

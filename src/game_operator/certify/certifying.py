@@ -295,8 +295,9 @@ def _check_address(url: str, *, moves_money: bool) -> None:
         raise ConfigurationError(f"{shown(url)} is not a valid address. Pass one like http://127.0.0.1:8000/wallet.")
     if not is_loopback(host) and not moves_money:
         raise ConfigurationError(
-            f"{shown(host)} is another machine, and a certification moves its players' money. Pass moves_money=True "
-            "(--moves-money) if that is what you want."
+            f"{shown(host)} is another machine, and a certification moves its players' money.",
+            setting="moves_money",
+            remedy="Pass moves_money=True if that is what you want.",
         )
 
 

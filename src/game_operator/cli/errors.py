@@ -50,8 +50,9 @@ _OPTIONS = {
     "second_url": "--second-url",
     "elsewhere": "--elsewhere",
 }
-#: What to do about a setting that most commands have no option for.
+#: What to do about a setting at the command line.
 _REMEDIES = {
+    "moves_money": "Pass --moves-money if that is what you want.",
     "allow_insecure_http": "Use https: this command speaks plain http to this machine alone.",
     "trust_env": "Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or unset them.",
 }

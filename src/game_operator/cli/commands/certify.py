@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _LEDGER = "Pass the ledger that the wallet serves from as --clean-up."
 
+#: What OpenSSL calls an answer that is not TLS.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+
 
 @with_option_groups
 def certify(
@@ -54,7 +57,7 @@ def certify(
     wanted, unwanted, supplies = played.wanted, played.unwanted, supplied.supplies()
     assumed = read_profile(played.profile)
     if played.plan:
-        from game_operator.cli.certifying.plan import tell_plan
+        from game_operator.cli.reports.certify import tell_plan
 
         tell_plan(wanted, unwanted, supplies, assumed, as_json=as_json)
         return ExitCode.FINE
@@ -104,14 +107,20 @@ def certify(
 @contextmanager
 def _in_our_words() -> "Iterator[None]":
     """Let an error name the options of this command, where others have none or their own."""
-    from game_operator.cli.certifying.wording import in_options, without_tls
-
     try:
         yield
     except ConfigurationError as wrong:
-        raise in_options(wrong) from None
+        if wrong.setting != "allow_insecure_http":
+            raise
+        remedy = "Use https, or pass --allow-insecure-http if the way is private."
+        raise ConfigurationError(wrong.what, remedy=remedy) from None
     except RequestNotSentError as failed:
-        raise without_tls(failed) or failed from None
+        if not any(words in failed.reason.upper().replace(" ", "_") for words in _NO_TLS):
+            raise
+        remedy = "Nothing was sent: that port speaks plain http, and no TLS. Pass http:// for https://."
+        raise RequestNotSentError(
+            failed.reason, elapsed_seconds=failed.elapsed_seconds, setting="url", remedy=remedy
+        ) from None
 
 
 @contextmanager

@@ -1,23 +1,27 @@
 """
-What came of a certification, for people at a terminal.
+What a certification would play, and what came of it, for people at a terminal.
 
-Its first screen is for somebody who has never seen this project: which money is at risk, and what to change first.
+A report's first screen is for somebody who has never seen this project: which money is at risk, and what to change.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from game_operator.certify.catalogue import in_playing_order, selected
+from game_operator.certify.engine.scenario import Scenario
+from game_operator.certify.engine.supplies import Supplies, at_hand, missing_told, needs_told
 from game_operator.certify.report.report import Cause, Latency, Moved, Report
 from game_operator.certify.report.summary import Group, Summary, by_reason
-from game_operator.certify.report.verdicts import Exchange, Verdict
-from game_operator.cli.certifying.wording import GROUNDS_TOLD, by_options
-from game_operator.cli.output import say, show_rows
+from game_operator.certify.report.verdicts import GROUPS, Exchange, Verdict
+from game_operator.cli.certifying.hooks import HOOKS
+from game_operator.cli.output import say, show_rows, write_document
 from game_operator.cli.prose import tell
+from game_operator.profile import Profile
 from game_operator.provider.histogram import MARKS_MS
 from game_operator.provider.text import money
-
-__all__ = ["tell_report"]
 
 #: On the first screen, so that it is one: lines of a sentence, and mistakes that have a line of their own.
 _LINES: Final = 3
@@ -30,11 +34,74 @@ _FEW, _MANY = 3, 12
 _BODY: Final = 400
 _BALANCE: Final = "/player-balance"
 _PERCENTS: Final = (50, 95, 99)
+#: Where what a scenario rests on can be read, for somebody who has only what is printed.
+_GROUNDS: Final = (
+    "spec: a section of the provider's specification. decision: a note in docs/decisions of game-operator, on what the "
+    "specification leaves open; it is assumed, so ask your provider."
+)
+_OPTIONS: Final = {
+    "second_url": "--second-url URL",
+    "old_key": "--old-key FILE",
+    "retired_key": "--retired-key FILE",
+    "elsewhere": "--elsewhere ADDRESS",
+    "foreign_instance_id": "--foreign-instance ID",
+    "random_operations": "--random-operations N",
+    "batches": "--profile FILE with deposit_batch = true",
+} | {name: f"--hook {name}=COMMAND" for name in HOOKS}
 _FILES: Final = {
     "--html": "{file}: every exchange as a page, each with a line that sends it again.",
     "--json-file": "{file}: the same for programs.",
     "--junit": "{file}: the same for a CI system.",
 }
+
+
+def _by_options(missing: tuple[str, ...]) -> str:
+    """Return what a scenario needs that has not got *missing*, with the options that supply it."""
+    options = [_OPTIONS[name] for name in missing if name in _OPTIONS]
+    return needs_told(missing) + (f": pass {' '.join(options)}" if options else "")
+
+
+def tell_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, profile: Profile, *, as_json: bool) -> None:
+    """Print the chosen scenarios by stage and group, and which of them could not be tried."""
+    chosen = in_playing_order(selected(only, skip))
+    there = at_hand(supplies, profile, on_wire=True)
+    missing = {each.id: tuple(name for name in each.needs if name not in there) for each in chosen}
+    not_tried = sum(map(bool, missing.values()))
+    counts = {"scenarios": len(chosen), "played": len(chosen) - not_tried, "not_tried": not_tried}
+    weights = Counter(str(each.weight) for each in sorted(chosen, key=lambda each: each.weight.rank))
+    if as_json:
+        planned = [_planned(each, missing[each.id]) for each in chosen]
+        write_document({"counts": {**counts, "weights": weights}, "scenarios": planned})
+        return
+    for stage, staged in groupby(chosen, key=lambda each: each.stage):
+        say(f"{stage.capitalize()}:", style="bold")
+        for group, grouped in groupby(staged, key=lambda each: each.group):
+            say(f"  {group} {GROUPS[group]}")
+            for each in grouped:
+                _tell_planned(each, missing[each.id])
+    tell(
+        f"{len(chosen)} scenario{'' if len(chosen) == 1 else 's'}: {counts['played']} can be played, {not_tried} "
+        f"cannot. What a failure costs: {', '.join(f'{count} {weight}' for weight, count in weights.items())}. "
+        "Nothing was sent."
+    )
+    tell(_GROUNDS, style="dim")
+    tell("A few learn only from the wallet's answers that they cannot be tried on it; they are then skipped as well.")
+
+
+def _tell_planned(scenario: Scenario, missing: tuple[str, ...]) -> None:
+    indent = " " * 9
+    about = f"{scenario.title} ({scenario.weight}; {', '.join(scenario.rests_on)})"
+    tell(about, first=f"    {scenario.id}  ", indent=indent)
+    if missing:
+        tell(f"not tried: {_by_options(missing)}", indent=indent, first=indent, style="yellow")
+    elif scenario.needs:
+        tell(f"with {', '.join(scenario.needs)}", indent=indent, first=indent, style="dim")
+
+
+def _planned(scenario: Scenario, missing: tuple[str, ...]) -> dict[str, object]:
+    names = ("id", "group", "stage", "title", "weight", "rests_on", "means", "mend", "needs")
+    reason = missing_told(missing) if missing else ""
+    return {name: getattr(scenario, name) for name in names} | {"missing": missing, "reason": reason}
 
 
 def tell_report(report: Report, files: Mapping[str, Path]) -> None:
@@ -47,7 +114,7 @@ def tell_report(report: Report, files: Mapping[str, Path]) -> None:
     _tell_groups(summary.groups)
     _tell_failures(report, summary.causes)
     if report.failures:
-        tell(GROUNDS_TOLD, style="dim")
+        tell(_GROUNDS, style="dim")
     _tell_advice(report.advice)
     _tell_skipped(report.skipped)
     _tell_figures(report)
@@ -209,7 +276,7 @@ def _tell_skipped(verdicts: Iterable[Verdict]) -> None:
     say("Not tried:", style="bold")
     for reason, skipped in reasons.items():
         missing = skipped[0].missing
-        told = by_options(missing) if missing else reason
+        told = _by_options(missing) if missing else reason
         tell(f"{_ids(skipped, _MANY)}: {told}", first="  ", indent="      ", most=_LINES)
 
 
