@@ -21,7 +21,7 @@ from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, certify
 from game_operator.certify.engine.endings import Allowance
-from game_operator.certify.engine.run import Purse, Run
+from game_operator.certify.engine.run import KnownBalance, Run
 from game_operator.certify.report.as_json import document
 from game_operator.certify.scenarios import d_races
 from game_operator.errors import ConfigurationError, RequestNotSentError, SigningKeyError
@@ -426,7 +426,7 @@ def test_what_holds_keys_shows_none(private_pem: bytes) -> None:
         carrier,
         keyring,
         profile=Profile(),
-        purses=(Purse(PLAYER), Purse(OTHER)),
+        players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
         supplies=supplies,
         run_id="certify-secrets",
         instance_id=INSTANCE,

@@ -13,7 +13,7 @@ from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.certify.engine import run as run_module
 from game_operator.certify.engine.endings import Allowance, Found, NotTried
-from game_operator.certify.engine.run import Purse, Run
+from game_operator.certify.engine.run import KnownBalance, Run
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.report.verdicts import Verdict
@@ -42,7 +42,7 @@ def run_on(
         InProcessCarrier(wallet),
         Keyring("signature", service_signer()),
         profile=Profile(),
-        purses=(Purse(PLAYER), Purse(OTHER)),
+        players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
         supplies=supplies or Supplies(),
         run_id="certify-run",
         instance_id=INSTANCE,
@@ -117,8 +117,8 @@ def test_what_shows_that_a_balance_is_off(wallet: PlainWallet, at_once: bool, ti
     ("found", "weight"),
     [
         pytest.param(Found("wrong"), Weight.MONEY_DOUBLED, id="the scenario's weight"),
-        pytest.param(Found("wrong", Weight.CONTRACT_BROKEN), Weight.CONTRACT_BROKEN, id="a weight of its own"),
-        pytest.param(Found("wrong", Weight.ADVICE), Weight.ADVICE, id="advice"),
+        pytest.param(Found("wrong", weight=Weight.CONTRACT_BROKEN), Weight.CONTRACT_BROKEN, id="a weight of its own"),
+        pytest.param(Found("wrong", weight=Weight.ADVICE), Weight.ADVICE, id="advice"),
     ],
 )
 def test_what_is_found_has_a_weight(wallet: PlainWallet, found: Found, weight: Weight) -> None:
@@ -137,14 +137,14 @@ def test_the_heaviest_note_decides(wallet: PlainWallet) -> None:
     """Notes do not end a scenario, and the heaviest of them is the reason, with the exchange that it is about."""
 
     def play(at: Stage) -> Judging:
-        heard = yield from at.hear(BalanceCall(player_id=at.player.id), "first")
+        heard = yield from at.ask(BalanceCall(player_id=at.player.id), "first")
         at.advise("could be better", heard)
-        heard = yield from at.hear(BalanceCall(player_id=at.player.id), "second")
+        heard = yield from at.ask(BalanceCall(player_id=at.player.id), "second")
         at.note("is wrong", Weight.CONTRACT_BROKEN, "", heard)
 
     verdict = played(wallet, play)
-    assert [note.reason for note in verdict.notes] == ["is wrong", "could be better"]
-    assert (verdict.weight, verdict.reason) == (Weight.CONTRACT_BROKEN, "is wrong")
+    assert [note.reason for note in verdict.notes] == ["second: is wrong", "first: could be better"]
+    assert (verdict.weight, verdict.reason) == (Weight.CONTRACT_BROKEN, "second: is wrong")
     assert verdict.decisive is not None
     assert verdict.decisive.title == "second"
 
@@ -286,7 +286,7 @@ def test_a_silent_wallet_is_given_up(wallet: PlainWallet) -> None:
         return answering(path, headers, body)
 
     def play(at: Stage) -> Judging:
-        yield from at.hear(BalanceCall(player_id=at.player.id), "a balance check")
+        yield from at.ask(BalanceCall(player_id=at.player.id), "a balance check")
 
     run = run_on(deliver)
     assert run.play(scenario(play)).outcome is Outcome.PASSED
@@ -307,7 +307,7 @@ def test_a_run_that_is_stopped_looks_for_no_wallet_that_is_gone(wallet: PlainWal
         raise TimeoutError("hung up")
 
     def play(at: Stage) -> Judging:
-        yield from at.hear(BalanceCall(player_id=at.player.id), "a balance check")
+        yield from at.ask(BalanceCall(player_id=at.player.id), "a balance check")
 
     stopping = Event()
     run = run_on(deliver, stopping=stopping)
@@ -379,7 +379,7 @@ def test_a_mistake_that_has_words_lends_them(wallet: PlainWallet) -> None:
 
     def play(at: Stage) -> Judging:
         yield from ()
-        raise Found("no answer came", Weight.CONTRACT_BROKEN, "no answer")
+        raise Found("no answer came", weight=Weight.CONTRACT_BROKEN, cause="no answer")
 
     verdict = played(wallet, play)
     assert "does not know what became of the call" in verdict.means
@@ -391,7 +391,7 @@ def test_a_run_has_an_end(wallet: PlainWallet) -> None:
 
     def play(at: Stage) -> Judging:
         while True:
-            yield from at.hear(BalanceCall(player_id=at.player.id), "a balance check")
+            yield from at.ask(BalanceCall(player_id=at.player.id), "a balance check")
 
     run, began = run_on(delivered_to(wallet), seconds=0.2), time.monotonic()
     verdict = run.play(scenario(play))
@@ -406,7 +406,7 @@ def test_of_many_exchanges_the_first_and_the_last_are_kept(wallet: PlainWallet) 
 
     def play(at: Stage) -> Judging:
         for number in range(300):
-            heard = yield from at.hear(BalanceCall(player_id=at.player.id), f"number {number}")
+            heard = yield from at.ask(BalanceCall(player_id=at.player.id), f"number {number}")
             if number in (10, 100, 299):
                 at.note(f"note {number}", Weight.CONTRACT_BROKEN, "", heard)
 
@@ -461,7 +461,7 @@ def test_a_carrier_never_raises_for_what_a_wallet_does() -> None:
     def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         raise KeyError("player")
 
-    verdict = run_on(deliver).play(scenario(lambda at: at.holds()))
+    verdict = run_on(deliver).play(scenario(lambda at: at.check_balances()))
     assert verdict.reason == f"the balance of {PLAYER}: the wallet raised KeyError: 'player'"
 
 
@@ -524,7 +524,7 @@ def test_money_is_brought_back_whatever_the_time(wallet: PlainWallet) -> None:
     def play(at: Stage) -> Judging:
         yield from at.accepts(at.bet(cents=at.player.due_cents).withdraw(), "all", moves=-at.player.due_cents)
         while True:
-            yield from at.hear(BalanceCall(player_id=at.other.id), "a balance check")
+            yield from at.ask(BalanceCall(player_id=at.other.id), "a balance check")
 
     before = wallet.balance_cents(PLAYER)
     verdict = run_on(delivered_to(wallet), seconds=0.2).play(scenario(play))
@@ -635,7 +635,7 @@ def raising(error: BaseException) -> Any:
 )
 def test_whatever_a_wallet_in_process_does_is_an_answer(answer: Callable[[], Any], told: str) -> None:
     """A function that returns something else, or raises anything, ends in a verdict."""
-    verdict = run_on(lambda path, headers, body: answer()).play(scenario(lambda at: at.holds()))
+    verdict = run_on(lambda path, headers, body: answer()).play(scenario(lambda at: at.check_balances()))
     assert verdict.outcome is Outcome.FAILED
     assert told in verdict.reason
 
@@ -684,7 +684,7 @@ def test_a_wallet_that_is_away_is_looked_for_again(
 
     made = run_on(answering)
     made._carrier = OverWire(deliver)
-    check = scenario(lambda at: at.holds())
+    check = scenario(lambda at: at.check_balances())
     state["away"] = True
     assert [made.play(check).outcome for _ in range(3)] == [Outcome.FAILED] * 3
     state["away"] = back_after > 1

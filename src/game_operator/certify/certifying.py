@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from game_operator._version import __version__
 from game_operator.certify.catalogue import in_playing_order, scenarios, selected
 from game_operator.certify.engine.endings import Allowance
-from game_operator.certify.engine.run import Purse, Run
+from game_operator.certify.engine.run import KnownBalance, Run
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.preflight import check_second, check_wallet
@@ -56,7 +56,7 @@ class _Commission:
     """What is to be certified, by whatever way it is reached."""
 
     signer: LocalSigner
-    purses: tuple[Purse, Purse]
+    players: tuple[KnownBalance, KnownBalance]
     profile: Profile
     chosen: tuple[Scenario, ...]
     supplies: Supplies
@@ -77,7 +77,7 @@ class _Commission:
             carrier,
             Keyring(header, self.signer, old=supplies.old_key, retired=supplies.retired_key),
             profile=self.profile,
-            purses=self.purses,
+            players=self.players,
             supplies=supplies,
             run_id=self.run_id or f"certify-{secrets.token_hex(4)}",
             instance_id=self.instance_id,
@@ -160,7 +160,7 @@ def certify(
         )
     commission = _Commission(
         signer=signer,
-        purses=(Purse(player_id), Purse(other_player_id)),
+        players=(KnownBalance(player_id), KnownBalance(other_player_id)),
         profile=profile or Profile(),
         chosen=selected(only, skip),
         supplies=supplies or Supplies(),
@@ -215,7 +215,7 @@ def certify_in_process(
         del signing_key
     commission = _Commission(
         signer=signer,
-        purses=(Purse(player_id), Purse(other_player_id)),
+        players=(KnownBalance(player_id), KnownBalance(other_player_id)),
         profile=profile or Profile(),
         chosen=selected(only, skip),
         supplies=supplies or Supplies(),
@@ -233,10 +233,10 @@ def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
     try:
         _check_writable(commission.profile)
         run = commission.run(carrier)
-        check_wallet(run.hear, BodyWriter(commission.profile), commission.purses, url)
+        check_wallet(run.hear, BodyWriter(commission.profile), commission.players, url)
         if any("second_url" in each.needs for each in commission.chosen) and commission.supplies.second_url is not None:
-            check_second(run.hear, BodyWriter(commission.profile), commission.purses[0])
-        before = [purse.cents for purse in commission.purses]
+            check_second(run.hear, BodyWriter(commission.profile), commission.players[0])
+        before = [player.cents for player in commission.players]
         verdicts, stages = _played(run, commission.chosen, commission.on_verdict)
         after = run.balances()
         if after != before and None not in after:
@@ -251,7 +251,7 @@ def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
         causes=causes_of(ordered, {each.id: each.explains for each in scenarios()}),
         latency=run.latency(stages.get(_LOAD, 0.0)),
         moved=tuple(
-            Moved(purse.player_id, *cents) for purse, *cents in zip(commission.purses, before, after, strict=True)
+            Moved(player.player_id, *cents) for player, *cents in zip(commission.players, before, after, strict=True)
         ),
         began_millis=began_millis,
         seconds=time.monotonic() - began,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from game_operator.certify.engine.run import Purse
+from game_operator.certify.engine.run import KnownBalance
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS
 from game_operator.certify.report.mistakes import TURNING_AWAY
 from game_operator.codes import WebhookErrorCode
@@ -34,7 +34,9 @@ _REMEDIES: Final[Mapping[str, str]] = {
 _UNREACHABLE: Final = "Nothing was sent: check address, DNS, firewall and TLS, and that the wallet runs."
 
 
-def check_wallet(hear: Callable[[Request], Heard], writer: BodyWriter, purses: tuple[Purse, Purse], url: str) -> None:
+def check_wallet(
+    hear: Callable[[Request], Heard], writer: BodyWriter, players: tuple[KnownBalance, KnownBalance], url: str
+) -> None:
     """
     Read both balances; a wallet that answers in no form at all is left to the scenarios.
 
@@ -42,23 +44,23 @@ def check_wallet(hear: Callable[[Request], Heard], writer: BodyWriter, purses: t
         RequestNotSentError: Nobody can reach the wallet.
         ConfigurationError: Address, key or players cannot work.
     """
-    if purses[0].player_id == purses[1].player_id:
+    if players[0].player_id == players[1].player_id:
         raise ConfigurationError("player_id and other_player_id are the same. Pass two players, each with money.")
-    for purse in purses:
-        problem = problem_of_id(purse.player_id, LONGEST_ID)
+    for player in players:
+        problem = problem_of_id(player.player_id, LONGEST_ID)
         if problem:
-            raise ConfigurationError(f"The player_id {shown(purse.player_id)} is none: it {problem}.")
-    for purse in purses:
-        call = BalanceCall(player_id=purse.player_id)
-        heard = hear(Request(f"the balance of {purse.player_id}", "/player-balance", writer.encoded(call)))
+            raise ConfigurationError(f"The player_id {shown(player.player_id)} is none: it {problem}.")
+    for player in players:
+        call = BalanceCall(player_id=player.player_id)
+        heard = hear(Request(f"the balance of {player.player_id}", "/player-balance", writer.encoded(call)))
         if heard.unreachable:
             raise RequestNotSentError(
                 heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out, remedy=_UNREACHABLE
             )
-        _check_answer(heard, purse, url)
+        _check_answer(heard, player, url)
 
 
-def check_second(hear: Callable[[Request], Heard], writer: BodyWriter, purse: Purse) -> None:
+def check_second(hear: Callable[[Request], Heard], writer: BodyWriter, player: KnownBalance) -> None:
     """
     Hold that the second process of the wallet is one: it has the same player, with the same balance.
 
@@ -66,23 +68,23 @@ def check_second(hear: Callable[[Request], Heard], writer: BodyWriter, purse: Pu
         RequestNotSentError: Nobody can reach it.
         ConfigurationError: It is another wallet, or none.
     """
-    body = writer.encoded(BalanceCall(player_id=purse.player_id))
+    body = writer.encoded(BalanceCall(player_id=player.player_id))
     heard = hear(Request("the balance, of the second process", "/player-balance", body, at="second"))
     if heard.unreachable:
         raise RequestNotSentError(
             heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out, remedy=_UNREACHABLE
         )
-    if purse.cents is not None and heard.balance_cents != purse.cents:
+    if player.cents is not None and heard.balance_cents != player.cents:
         told = "no balance" if heard.balance_cents is None else amount_from_cents(heard.balance_cents)
         raise ConfigurationError(
-            f"The second process reports {told} for the player {shown(purse.player_id)}, and the first "
-            f"{amount_from_cents(purse.cents)}.",
+            f"The second process reports {told} for the player {shown(player.player_id)}, and the first "
+            f"{amount_from_cents(player.cents)}.",
             setting="second_url",
             remedy="Pass another process of the same wallet, on the same database.",
         )
 
 
-def _check_answer(heard: Heard, purse: Purse, url: str) -> None:
+def _check_answer(heard: Heard, player: KnownBalance, url: str) -> None:
     if heard.status in (404, 405) and not heard.succeeded:
         where = f"{shown(url)} is" if url else "This is"
         raise ConfigurationError(
@@ -100,7 +102,7 @@ def _check_answer(heard: Heard, purse: Purse, url: str) -> None:
         return
     if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND:
         raise ConfigurationError(
-            f"The wallet knows no player {shown(purse.player_id)}. Open an account with some money, or pass the id of "
+            f"The wallet knows no player {shown(player.player_id)}. Open an account with some money, or pass the id of "
             "a test player."
         )
     if heard.code is not None:
@@ -109,15 +111,15 @@ def _check_answer(heard: Heard, purse: Purse, url: str) -> None:
     cents = heard.balance_cents or 0
     if cents < _LEAST_CENTS:
         raise ConfigurationError(
-            f"The player {shown(purse.player_id)} has {amount_from_cents(cents)}. Give both players at least "
+            f"The player {shown(player.player_id)} has {amount_from_cents(cents)}. Give both players at least "
             f"{amount_from_cents(_LEAST_CENTS)}: the scenarios move it, and put it back."
         )
     if cents > _MOST_CENTS:
         raise ConfigurationError(
-            f"The player {shown(purse.player_id)} has {amount_from_cents(cents)}. Give both players at most "
+            f"The player {shown(player.player_id)} has {amount_from_cents(cents)}. Give both players at most "
             f"{amount_from_cents(_MOST_CENTS)}: the scenarios move all of it and more, and an amount has an end."
         )
-    purse.cents = cents
+    player.cents = cents
 
 
 def _shown_body(body: bytes) -> str:

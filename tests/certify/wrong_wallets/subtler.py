@@ -8,7 +8,7 @@ from typing import Any
 from wallet_by_hand import SUCCESS, Bet, Call, Case, PlainWallet, Reply
 
 _WINDOW_SECONDS = 0.05
-_PATIENCE_SECONDS = 1.0
+_MOST_SILENT_SECONDS = 1.0
 
 
 class PaysDeclined(PlainWallet):
@@ -206,7 +206,7 @@ class GivesWayToBoth(PlainWallet):
             return super()._carry_out(call)
         barrier = self._meeting.setdefault(call.bet_id, threading.Barrier(2))
         try:
-            barrier.wait(_PATIENCE_SECONDS)
+            barrier.wait(_MOST_SILENT_SECONDS)
         except threading.BrokenBarrierError:
             return super()._carry_out(call)
         return Reply("BET_ALREADY_CLOSED")

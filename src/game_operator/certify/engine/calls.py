@@ -1,16 +1,13 @@
 """What a scenario makes its calls of: two players, fresh ids, bets, claims, and the requests that carry them."""
 
-from typing import Final
+from typing import Any, Final
 
 from game_operator.certify.engine.endings import NotTried
-from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import DepositCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.bets import Bet, Player
 from game_operator.provider.requests import Request, Seal
-
-__all__ = ["CallMaker"]
 
 _MOST_UNIT_CENTS: Final = 500
 
@@ -107,11 +104,15 @@ class CallMaker:
             game="certify",
         )
 
+    def jackpots(self, cents: int | None = None, **settings: Any) -> list[DepositCall]:  # Any: as for ``claim``.
+        """Return a jackpot of *cents*, or of a unit; none if the profile has no jackpots."""
+        cents = self.unit_cents if cents is None else cents
+        return [self.claim(cents, "JACKPOT", **settings)] if "JACKPOT" in self.claim_types else []
+
     def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
         """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""
         return Request(title, f"/{call.operation}", self.writer.encoded(call), seal or Seal())
 
-    def early_code(self, code: str = WebhookErrorCode.BET_NOT_FOUND) -> str:
-        """Return what a deposit is answered whose withdraw may be on the way: *code*, or what the profile has."""
-        is_default = self.profile.early_deposit_code == WebhookErrorCode.BET_NOT_FOUND
-        return code if is_default else self.profile.early_deposit_code
+    def balance_request(self, title: str, player: Player | None = None, *, seal: Seal | None = None) -> Request:
+        """Return a request for the balance of *player*, or of the first."""
+        return self.request(BalanceCall(player_id=(player or self.player).id), title, seal=seal)

@@ -7,17 +7,35 @@ from threading import Event
 
 from game_operator.certify.report.mistakes import OUT_OF_TIME
 from game_operator.certify.report.verdicts import Weight
+from game_operator.provider.requests import Heard
 
 
 class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing goes wrong in the certifier
-    """Ends a scenario: something is wrong with the wallet. *weight* is None for the scenario's own."""
+    """
+    Ends a scenario: something is wrong with the wallet.
 
-    def __init__(self, reason: str, weight: Weight | None = None, cause: str = "", place: int | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    Args:
+        reason: What is wrong.
+        heard: The answer that shows it; its request's title stands before the reason.
+        weight: What it costs; None for what the scenario says.
+        cause: The words of a mistake that shows in many scenarios.
+        place: Which of the scenario's exchanges shows it, if the reason names none.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        heard: Heard | None = None,
+        *,
+        weight: Weight | None = None,
+        cause: str = "",
+        place: int | None = None,
+    ) -> None:
+        self.reason = reason if heard is None else f"{heard.request.title}: {reason}"
+        super().__init__(self.reason)
         self.weight = weight
         self.cause = cause
-        self.place = place
+        self.place = place if heard is None else heard.place
 
 
 class NotTried(Exception):  # noqa: N818 - see above
@@ -65,7 +83,9 @@ class Allowance:
         if self.is_stopping:
             raise Stopped(f"{cut}: the run was stopped")
         if time.monotonic() > self._until:
-            raise Found(f"{cut}: the run's {self._seconds:g} s were used up", Weight.CONTRACT_BROKEN, OUT_OF_TIME)
+            raise Found(
+                f"{cut}: the run's {self._seconds:g} s were used up", weight=Weight.CONTRACT_BROKEN, cause=OUT_OF_TIME
+            )
 
     @contextmanager
     def grace(self, seconds: float) -> Iterator[None]:

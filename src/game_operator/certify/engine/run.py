@@ -7,16 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from game_operator.certify.engine.endings import Allowance, Found, NotTried, Stopped
-from game_operator.certify.engine.judging import ended, judged, lacking, left_undone, not_tried, noted
 from game_operator.certify.engine.putting_back import put_back
-from game_operator.certify.engine.record import Record
-from game_operator.certify.engine.scenario import STAGES, Scenario
-from game_operator.certify.engine.stage import Judging, Stage, units
-from game_operator.certify.engine.supplies import Supplies, at_hand
-from game_operator.certify.engine.wallet_actions import Levers
+from game_operator.certify.engine.scenario import (
+    STAGES,
+    Record,
+    Scenario,
+    ended,
+    judged,
+    lacking,
+    left_undone,
+    not_tried,
+    noted,
+)
+from game_operator.certify.engine.stage import Stage, units
+from game_operator.certify.engine.supplies import Supplies, WalletActions, at_hand
+from game_operator.certify.report.again import signer_of, without_signatures
 from game_operator.certify.report.mistakes import NO_ANSWER
 from game_operator.certify.report.report import Latency
-from game_operator.certify.report.signatures import signer_of, without_signatures
 from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, Reply
@@ -36,19 +43,17 @@ _KEPT_BYTES: Final = 65_536
 #: And of an answer, of which a reply has some hundred.
 _KEPT_ANSWER_BYTES: Final = 4_096
 #: After so many scenarios without an answer in a row, the wallet is taken to be gone.
-_PATIENCE: Final = 3
+_MOST_SILENT: Final = 3
 #: But first it is looked for again, after so long.
 _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0)
 #: To bring balances back, whatever time is left.
 _GRACE_SECONDS: Final = 10.0
 #: With less a player cannot pay for twenty bets.
 _LEAST_CENTS: Final = 20
-#: What balances are brought back by, when all scenarios are over.
-_PUTTING_BACK: Final = Scenario("end", "", Weight.ADVICE, (), "", "", put_back)
 
 
 @dataclass(slots=True)
-class Purse:
+class KnownBalance:
     """A player, and the balance that is known from the last scenario; None if it must be asked for."""
 
     player_id: str
@@ -63,7 +68,7 @@ class Run:
         carrier: Brings requests to the wallet.
         keyring: Seals them.
         profile: What is assumed of the wallet.
-        purses: Both players.
+        players: Both players.
         supplies: What more can be done to the wallet.
         run_id: What all ids begin with.
         instance_id: The instance that is played.
@@ -78,7 +83,7 @@ class Run:
         keyring: Keyring,
         *,
         profile: Profile,
-        purses: tuple[Purse, Purse],
+        players: tuple[KnownBalance, KnownBalance],
         supplies: Supplies,
         run_id: str,
         instance_id: str | None,
@@ -89,9 +94,9 @@ class Run:
         self._carrier = carrier
         self._keyring = keyring
         self._profile = profile
-        self._purses = purses
+        self._players = players
         self._supplies = supplies
-        self._levers = Levers(supplies)
+        self._actions = WalletActions(supplies)
         self._supplied = at_hand(supplies, profile, on_wire=carrier.on_wire)
         self.run_id = run_id
         self._instance_id = instance_id
@@ -129,13 +134,13 @@ class Run:
         """Return both balances in cents, None where one cannot be read."""
         writer = BodyWriter(self._profile)
         told: list[int | None] = []
-        for purse in self._purses:
-            body = writer.encoded(BalanceCall(player_id=purse.player_id))
-            heard = self.hear(Request(f"the balance of {purse.player_id}", "/player-balance", body))
+        for player in self._players:
+            body = writer.encoded(BalanceCall(player_id=player.player_id))
+            heard = self.hear(Request(f"the balance of {player.player_id}", "/player-balance", body))
             told.append(heard.balance_cents if heard.succeeded else None)
-            if heard.timed_out:  # Who gave no answer just now is not waited for again.
+            if heard.timed_out:  # One timeout is enough: the other player's balance would time out too.
                 break
-        return told + [None] * (len(self._purses) - len(told))
+        return told + [None] * (len(self._players) - len(told))
 
     def latency(self, seconds: float) -> Latency | None:
         """Return how long the answers of the load phase took, which lasted *seconds*; None if there was none."""
@@ -152,9 +157,10 @@ class Run:
             stage = self._staged(scenario)
             notes = stage.notes
             try:
-                self._drive(_whole(stage, scenario))
+                self._drive(scenario.play(stage))
+                self._drive(stage.check_balances())
             finally:
-                stuck = self._levers.let_go()
+                stuck = self._actions.undo()
         except NotTried as why:
             broken_off = why
         except Found as found:
@@ -167,14 +173,14 @@ class Run:
 
     def _after(self, stage: Stage | None, verdict: Verdict) -> Verdict:
         """Put balances back, and remember them if they are known."""
-        for purse in self._purses:
-            purse.cents = None
+        for known in self._players:
+            known.cents = None
         if stage is None:
             self._silent = self._silent + 1 if any(note.cause == NO_ANSWER for note in verdict.notes) else 0
             return verdict
         if verdict.outcome is Outcome.PASSED and not (stage.player.drifted_cents or stage.other.drifted_cents):
-            for purse, player in zip(self._purses, (stage.player, stage.other), strict=True):
-                purse.cents = player.due_cents
+            for known, player in zip(self._players, (stage.player, stage.other), strict=True):
+                known.cents = player.due_cents
             self._silent = 0
             return verdict
         self._record = Record()
@@ -187,7 +193,7 @@ class Run:
     def put_back(self, before: list[int | None]) -> None:
         """Bring both balances to what they were *before* the run, if that is known and the wallet lets us."""
         self._record = Record()
-        stage = self._stage(_PUTTING_BACK)
+        stage = self._stage("end")
         if None in before:
             return
         for player, cents in zip((stage.player, stage.other), before, strict=True):
@@ -200,48 +206,45 @@ class Run:
             self._drive(put_back(stage))
 
     def _staged(self, scenario: Scenario) -> Stage:
-        stage = self._stage(scenario)
-        for purse, player in zip(self._purses, (stage.player, stage.other), strict=True):
-            if purse.cents is None:
+        stage = self._stage(scenario.id)
+        for known, player in zip(self._players, (stage.player, stage.other), strict=True):
+            if known.cents is None:
                 player.opening_cents = player.due_cents = self._drive(stage.balance_of(player))
             if player.opening_cents < _LEAST_CENTS:
                 told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
                 raise NotTried(f"{told}, and that is too little to bet")
         return stage
 
-    def _stage(self, scenario: Scenario) -> Stage:
-        opened = [Player(purse.player_id, purse.cents or 0, purse.cents or 0) for purse in self._purses]
+    def _stage(self, name: str) -> Stage:
+        opened = [Player(known.player_id, known.cents or 0, known.cents or 0) for known in self._players]
         return Stage(
             player=opened[0],
             other=opened[1],
             profile=self._profile,
-            prefix=f"{self.run_id}-{scenario.id}",
+            prefix=f"{self.run_id}-{name}",
             instance_id=self._instance_id,
             supplied=self._supplied,
             values=self._supplies.values(),
         )
 
     def _is_gone(self) -> bool:
-        """Return whether the wallet gives no answer any more; one that restarts is given a few seconds, once.
-
-        Whoever stops the run is not kept waiting for the answer.
-        """
-        for seconds in _PAUSES_SECONDS if self._silent == _PATIENCE and self._carrier.on_wire else ():
+        """Return whether the wallet no longer answers; one that restarts is given a few seconds, once."""
+        for seconds in _PAUSES_SECONDS if self._silent == _MOST_SILENT and self._carrier.on_wire else ():
             if self._allowance.is_stopping:
                 break
             time.sleep(seconds)
             if any(cents is not None for cents in self.balances()):
                 self._silent = 0
                 return False
-        if self._silent >= _PATIENCE:
-            self._silent = _PATIENCE + 1
-        return self._silent >= _PATIENCE and not self._allowance.is_stopping
+        if self._silent >= _MOST_SILENT:
+            self._silent = _MOST_SILENT + 1
+        return self._silent >= _MOST_SILENT and not self._allowance.is_stopping
 
     def _check_playable(self) -> None:
         """Hold that one more scenario can be begun."""
         if self._is_gone():
-            told = f"not begun: the wallet gave no answer in the last {_PATIENCE} scenarios"
-            raise Found(told, Weight.CONTRACT_BROKEN, NO_ANSWER)
+            told = f"not begun: the wallet gave no answer in the last {_MOST_SILENT} scenarios"
+            raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
         self._allowance.check("not begun")
 
     def _drive(self, play: Generator[Step, list[Heard], T]) -> T:
@@ -259,7 +262,7 @@ class Run:
 
     def _performed(self, step: Step) -> list[Heard]:
         if isinstance(step, Act):
-            self._levers.pull(step)
+            self._actions.do(step)
             return []
         return self._heard(step.requests)
 
@@ -314,11 +317,6 @@ class Run:
             carried.timed_out,
             carried.unreachable,
         )
-
-
-def _whole(stage: Stage, scenario: Scenario) -> Judging:
-    yield from scenario.play(stage)
-    yield from stage.holds()
 
 
 def _read(answer: HttpResponse | None, problem: str) -> tuple[Reply | None, str]:

@@ -1,11 +1,16 @@
-"""A scenario: what is tried, what it rests on, what a failure costs and how to fix it."""
+"""A scenario: what is tried, what it rests on, what a failure costs; and the verdict of one that was played."""
 
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from game_operator.certify.engine.endings import Found, NotTried, Stopped, Undone
 from game_operator.certify.engine.stage import Judging, Stage
-from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.engine.supplies import missing_told
+from game_operator.certify.report.mistakes import mistake_of
+from game_operator.certify.report.report import ALL
+from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
 
 #: In this order.
 STAGES: Final = ("in turn", "at once", "hostile", "load")
@@ -44,3 +49,105 @@ class Scenario:
     def group(self) -> str:
         """The letter of its group."""
         return self.id[0]
+
+
+#: So many are kept from its beginning and from its end.
+_FIRST, _LAST = 40, 120
+
+
+@dataclass(slots=True)
+class Record:
+    """Keeps the first exchanges and the last ones, each with its place among all of them."""
+
+    seen: int = 0
+    first: list[tuple[int, Exchange]] = field(default_factory=list)
+    last: deque[tuple[int, Exchange]] = field(default_factory=lambda: deque(maxlen=_LAST))
+
+    def keep(self, exchange: Exchange) -> int:
+        """Keep *exchange* and return its place."""
+        place, self.seen = self.seen, self.seen + 1
+        (self.first if place < _FIRST else self.last).append((place, exchange))
+        return place
+
+    def kept(self) -> list[tuple[int, Exchange]]:
+        """Return what is kept, in order."""
+        return [*self.first, *self.last]
+
+
+def noted(found: Found, scenario: Scenario) -> Note:
+    """Return what was found in *scenario* as a note."""
+    return Note(found.reason, found.weight or scenario.weight, found.cause, found.place)
+
+
+def ended(scenario: Scenario, notes: list[Note], record: Record, broken_off: NotTried | None) -> Verdict:
+    """Return the verdict of a scenario that found *notes*, and was *broken_off* if that is not None."""
+    if broken_off is None:
+        return judged(scenario, notes, record)
+    is_cut = isinstance(broken_off, Stopped | Undone)
+    # Advice is no verdict on what was cut short; a failure is one.
+    if not notes or (is_cut and all(note.weight is Weight.ADVICE for note in notes)):
+        return not_tried(scenario, broken_off, record)
+    return replace(judged(scenario, notes, record), is_stopped=isinstance(broken_off, Stopped))
+
+
+def lacking(scenario: Scenario, missing: tuple[str, ...]) -> Verdict:
+    """Return the verdict of a scenario that needs what is *missing*."""
+    return replace(_verdict(scenario, Outcome.SKIPPED, missing_told(missing)), missing=missing)
+
+
+def not_tried(scenario: Scenario, why: NotTried, record: Record | None = None) -> Verdict:
+    """Return the verdict of a scenario that says nothing of the wallet."""
+    verdict = _verdict(scenario, Outcome.SKIPPED, str(why), record)
+    return replace(verdict, is_undone=isinstance(why, Undone), is_stopped=isinstance(why, Stopped))
+
+
+def judged(scenario: Scenario, notes: list[Note], record: Record) -> Verdict:
+    """Return the verdict of a scenario that was tried: it passed if there are no *notes*."""
+    if not notes:
+        return _verdict(scenario, Outcome.PASSED, "", record)
+    at = {place: index for index, (place, _) in enumerate(record.kept())}
+    placed = [replace(note, exchange=None if note.exchange is None else at.get(note.exchange)) for note in notes]
+    placed.sort(key=lambda note: note.weight.rank)
+    folded = _folded(placed)
+    verdict = _verdict(scenario, Outcome.FAILED, folded[0].reason, record)
+    return _in_words(replace(verdict, weight=folded[0].weight, notes=tuple(folded)), scenario)
+
+
+def left_undone(verdict: Verdict, stuck: list[str]) -> Verdict:
+    """Return *verdict* with what was done to the wallet and is so still."""
+    news = [each for each in stuck if each not in verdict.reason]
+    reason = "; ".join(filter(None, (verdict.reason, *news)))
+    return replace(verdict, reason=reason, is_undone=verdict.outcome is Outcome.SKIPPED)
+
+
+def _verdict(scenario: Scenario, outcome: Outcome, reason: str, record: Record | None = None) -> Verdict:
+    return Verdict(
+        id=scenario.id,
+        title=scenario.title,
+        weight=scenario.weight,
+        outcome=outcome,
+        reason=reason,
+        exchanges=tuple(exchange for _, exchange in record.kept()) if record else (),
+        rests_on=scenario.rests_on,
+        means=scenario.means,
+        mend=scenario.mend,
+    )
+
+
+def _in_words(verdict: Verdict, scenario: Scenario) -> Verdict:
+    """Return *verdict* with the words of its heaviest mistake, if that has words whatever scenario it shows in."""
+    mistake = mistake_of(verdict.notes[0].cause)
+    if mistake is None or (mistake.only_in_the_plainest and ALL not in scenario.explains):
+        return verdict
+    return replace(verdict, means=mistake.means, mend=mistake.mend)
+
+
+def _folded(notes: list[Note]) -> list[Note]:
+    """Return *notes*, one for each cause and weight: a hundred calls at once can all go wrong alike."""
+    alike: dict[tuple[str, Weight], list[Note]] = {}
+    for note in notes:
+        alike.setdefault((note.cause or note.reason, note.weight), []).append(note)
+    return [
+        replace(first, reason=f"{first.reason} (and {len(more)} more like it)") if more else first
+        for first, *more in alike.values()
+    ]

@@ -1,11 +1,12 @@
 """
 The stage of one scenario: ways to ask and to judge.
 
-Everything that asks is a generator, used by ``yield from``: it yields steps and is given what was heard, so that no
+Everything that asks is a generator, used by ``yield from``: it yields steps and receives their answers, so that no
 scenario knows how its calls travel.
 """
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from game_operator.certify.engine.calls import CallMaker
@@ -27,19 +28,19 @@ from game_operator.certify.report.mistakes import (
     WRONG_BALANCE,
 )
 from game_operator.certify.report.verdicts import Note, Weight
-from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import BalanceCall, WebhookCall
+from game_operator.codes import WebhookErrorCode as Code
+from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
-from game_operator.provider.bets import Player
+from game_operator.provider.bets import Bet, Player
 from game_operator.provider.delivery import Finality, finality
-from game_operator.provider.requests import Act, Heard, Request, Send, Step
-
-__all__ = ["MOST_BALANCE_CENTS", "Asking", "Judging", "Stage", "units"]
+from game_operator.provider.requests import Act, Heard, Manner, Request, Send, Step
 
 #: A part of a scenario that ends with one answer.
 Asking: TypeAlias = Generator[Step, list[Heard], Heard]
+#: And one with several.
+AskingMany: TypeAlias = Generator[Step, list[Heard], list[Heard]]
 #: A part of a scenario that ends with nothing to say.
 Judging: TypeAlias = Generator[Step, list[Heard], None]
 
@@ -51,12 +52,13 @@ _BALANCE: Final = "/player-balance"
 _WITHDRAW: Final = "/withdraw"
 #: What a refusal says of the wallet as a whole, by path and code.
 _CAUSES: Final = {
-    ("", WebhookErrorCode.SYSTEM_ERROR.value): FAILS,
-    ("/withdraw", WebhookErrorCode.INVALID_REQUEST.value): UNREADABLE,
+    ("", Code.SYSTEM_ERROR.value): FAILS,
+    ("/withdraw", Code.INVALID_REQUEST.value): UNREADABLE,
 }
-_FUNDS: Final = WebhookErrorCode.INSUFFICIENT_BALANCE.value
-_LIMIT: Final = WebhookErrorCode.LIMIT_EXCEEDED.value
-_KNOWN: Final = frozenset(code.value for code in WebhookErrorCode)
+_KNOWN: Final = frozenset(code.value for code in Code)
+_MOST_REPEATS: Final = 4
+_COMES_AGAIN: Final = (Finality.REPEAT, Finality.UNKNOWN)
+_MANY_ROLLBACKS: Final = "one of many rollbacks at once"
 
 
 def units(cents: int) -> str:
@@ -70,7 +72,7 @@ class Stage(CallMaker):
 
     Attributes:
         player, other, profile, writer, instance_id: As for ``CallMaker``.
-        supplied: The names of what whoever certifies supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
+        supplied: The names of what the user supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
         values: What was supplied that is a value, such as the number of random operations, by its name.
         notes: What is wrong and did not end the scenario.
     """
@@ -94,23 +96,36 @@ class Stage(CallMaker):
         self._moved: Heard | None = None
         self._balance: Heard | None = None
 
-    # Asking. Nothing is judged by these two.
+    # Asking. None of these judges an answer.
 
     def send(self, request: Request) -> Asking:
-        """Send one request, and return what was heard."""
+        """Send one request, and return its answer."""
         (heard,) = yield Send((request,))
         if request.path != _BALANCE:
             self._moved = heard
         return heard
 
-    def together(self, requests: Sequence[Request]) -> Generator[Step, list[Heard], list[Heard]]:
-        """Send *requests* all at once, and return what was heard of each, in their order."""
+    def together(self, requests: Sequence[Request]) -> AskingMany:
+        """Send *requests* all at once, and return their answers in order."""
         self._moved = None
         return (yield Send(tuple(requests)))
 
     def act(self, what: str, *arguments: object) -> Judging:
-        """Let whoever certifies do *what*, one of ``Supplies``."""
+        """Do *what* to the wallet, one of ``Supplies``."""
         yield Act(what, arguments)
+
+    def during(self, begin: str, end: str, requests: Sequence[Request], *arguments: object) -> AskingMany:
+        """
+        Send *requests* one by one between the acts *begin* and *end*, and return their answers in order.
+
+        A finding ends a scenario, so nothing is judged before the wallet is as it was.
+        """
+        yield from self.act(begin, *arguments)
+        heard = []
+        for request in requests:
+            heard.append((yield from self.send(request)))  # noqa: PERF401 - it yields
+        yield from self.act(end, *arguments)
+        return heard
 
     def stored_cents(self, player: Player) -> int:
         """Return a player's balance as the operator's own table has it (``Supplies.stored_cents``)."""
@@ -120,38 +135,23 @@ class Stage(CallMaker):
             return int(ask(player.id))
         except NotTried:
             raise
-        except Exception as failed:  # What whoever certifies wrote may raise anything.
+        except Exception as failed:  # The user's own code may raise anything.
             raise Undone(f"stored_cents could not be asked: {type(failed).__name__}: {failed}") from failed
 
-    # Judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
+    # Asking and judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
 
-    def hear(self, what: WebhookCall | Request, title: str = "") -> Asking:
+    def ask(self, what: WebhookCall | Request, title: str = "") -> Asking:
         """Send *what*, and hold that a reply of spec §2.1 came, with HTTP status 200 (spec §4.1)."""
         heard = yield from self.send(what if isinstance(what, Request) else self.request(what, title))
         self.check_reply(heard)
         return heard
-
-    def check_reply(self, heard: Heard, *, status: int = 200) -> None:
-        """Hold that *heard* is a reply of spec §2.1; note another HTTP status than *status* (spec §4.1)."""
-        title = heard.request.title
-        if not heard.status:
-            raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, NO_ANSWER, heard.place)
-        if heard.reply is None:
-            told = f"{title}: answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}{_advised(heard)}"
-            raise Found(told, Weight.CONTRACT_BROKEN, _cause_of(heard), heard.place)
-        if heard.status != status:
-            kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
-            told = f"{title}: answered {kind} with HTTP {heard.status}, and it must be {status}"
-            # What the specification says of all answers cannot be wrong, whatever a profile says of some.
-            weight = Weight.ADVICE if heard.status == _ALWAYS else Weight.CONTRACT_BROKEN
-            self.note(told, weight, f"{STATUS} {heard.status}", heard)
 
     def accepts(
         self,
         what: WebhookCall | Request,
         title: str = "",
         *,
-        moves: int = 0,
+        moves: int | None = None,
         player: Player | None = None,
         unless_limited: bool = False,
     ) -> Asking:
@@ -161,35 +161,23 @@ class Stage(CallMaker):
         Args:
             what: A call, or a request.
             title: What a report calls it.
-            moves: What becomes of the balance: below 0 for a debit.
+            moves: What becomes of the balance, below 0 for a debit; None for what the call says, 0 for a request.
             player: Whose; the player that the call names, or the first.
             unless_limited: Whether the wallet may refuse for a limit of its own: then this scenario is not tried.
         """
-        heard = yield from self.hear(what, title)
+        heard = yield from self.ask(what, title)
         if self.is_limited(heard, asked=unless_limited):
             raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}")
+        moves = _moved_by(what) if moves is None else moves
         yield from self.check_moved(heard, player or self._player_of(what), moves)
         return heard
 
-    def is_limited(self, heard: Heard, *, asked: bool) -> bool:
-        """Return whether a limit of the wallet's own refused a withdraw: by a word of its own, where one is likely."""
-        if heard.code is None or heard.request.path != _WITHDRAW:
-            return False
-        own = heard.code not in _KNOWN or heard.code == fold_code(_LIMIT, self.profile)
-        return heard.code == _LIMIT or (asked and own)
-
-    def check_moved(self, heard: Heard, player: Player, moves: int) -> Judging:
-        """Hold that it is a SUCCESS, and tells the balance that is due once *moves* cents have moved."""
-        self.check_success(heard)
-        player.due_cents += moves
-        yield from self.check_told(heard, player)
-
-    def check_success(self, heard: Heard) -> None:
-        """Hold that it is a SUCCESS."""
-        if not heard.succeeded:
-            told = f"{heard.request.title}: refused with {heard.code}, and SUCCESS was due"
-            cause = _CAUSES.get((heard.request.path, str(heard.code))) or _CAUSES.get(("", str(heard.code)), "")
-            raise Found(told, cause=cause, place=heard.place)
+    def placed(self, *bets: Bet, title: str = "a withdraw") -> Generator[Step, list[Heard], Bet]:
+        """Place *bets*, or a new one, and return the first."""
+        bets = bets or (self.bet(),)
+        for bet in bets:
+            yield from self.accepts(bet.withdraw(), title)
+        return bets[0]
 
     def again(self, what: WebhookCall | Request, first: Heard, title: str, *, player: Player | None = None) -> Asking:
         """
@@ -197,15 +185,13 @@ class Stage(CallMaker):
 
         It tells the balance of now, or word for word what it told first (docs/decisions/0012).
         """
-        heard = yield from self.hear(what, title)
+        heard = yield from self.ask(what, title)
         if heard.succeeded != first.succeeded:
-            told = f"{heard.request.title}: answered {_said(heard)}, and at first it was {_said(first)}"
-            raise Found(told, place=heard.place)
+            raise Found(f"answered {_said(heard)}, and at first it was {_said(first)}", heard)
         if heard.code != first.code:
-            self.note(f"{heard.request.title}: {heard.code}, and at first {first.code}", Weight.ADVICE, "", heard)
-        who = player or self._player_of(what)
+            self.advise(f"{heard.code}, and at first {first.code}", heard)
         if heard.reply is not None and heard.reply != first.reply:
-            yield from self.check_told(heard, who)
+            yield from self.check_balance(heard, player or self._player_of(what))
         return heard
 
     def refuses(
@@ -241,39 +227,114 @@ class Stage(CallMaker):
             yield from self._accepted_wrongly(heard, who, code, sound=success_is_sound)
             return heard
         self.check_code(heard, code, final_is_sound=final_is_sound)
-        if heard.balance_cents is not None:
-            yield from self.check_told(heard, who)
+        yield from self.check_balance(heard, who)
         return heard
+
+    def answered(self, requests: Sequence[Request]) -> AskingMany:
+        """
+        Send *requests* all at once, hold that each is answered by a reply, and return the answers in order.
+
+        What was answered SYSTEM_ERROR is sent again, as the service would; that it was needed is advice.
+        """
+        heard = yield from self.together(requests)
+        failed = 0
+        for place, each in enumerate(heard):
+            self.check_reply(each)
+            if each.code == Code.SYSTEM_ERROR:
+                failed += 1
+                heard[place] = yield from self.insisted(each.request)
+        if failed:
+            told = f"{failed} of {len(requests)} calls at once were answered SYSTEM_ERROR, and had to be sent again"
+            self.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
+        return heard
+
+    def insisted(self, request: Request) -> Asking:
+        """Send *request* again, whole, a few times at most, until an answer is final; hold that it is a reply."""
+        again = replace(request, title=f"{request.title}, again", manner=Manner.WHOLE)
+        for _ in range(_MOST_REPEATS):
+            heard = yield from self.send(again)
+            if not is_unanswered(heard):
+                break
+        self.check_reply(heard)
+        return heard
+
+    def refunded(self, bets: Sequence[Bet]) -> Judging:
+        """Roll *bets* back, all at once, and hold that each is refunded."""
+        heard = yield from self.answered([self.request(bet.rollback(), _MANY_ROLLBACKS) for bet in bets])
+        for bet, each in zip(bets, heard, strict=True):
+            self.check_success(each)
+            bet.player.due_cents += bet.wager_cents
+
+    # Judging an answer.
+
+    def check_reply(self, heard: Heard, *, status: int = 200) -> None:
+        """Hold that *heard* is a reply of spec §2.1; note another HTTP status than *status* (spec §4.1)."""
+        if not heard.status:
+            raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
+        if heard.reply is None:
+            told = f"answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}{_advised(heard)}"
+            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=_cause_of(heard))
+        if heard.status != status:
+            kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
+            # What the specification says of all answers cannot be wrong, whatever a profile says of some.
+            weight = Weight.ADVICE if heard.status == _ALWAYS else Weight.CONTRACT_BROKEN
+            told = f"answered {kind} with HTTP {heard.status}, and it must be {status}"
+            self.note(told, weight, f"{STATUS} {heard.status}", heard)
+
+    def is_limited(self, heard: Heard, *, asked: bool) -> bool:
+        """Return whether a limit of the wallet's own refused a withdraw: by a word of its own, where one is likely."""
+        if heard.code is None or heard.request.path != _WITHDRAW:
+            return False
+        own = heard.code not in _KNOWN or heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
+        return heard.code == Code.LIMIT_EXCEEDED or (asked and own)
+
+    def check_moved(self, heard: Heard, player: Player, moves: int) -> Judging:
+        """Hold that it is a SUCCESS, and tells the balance that is due once *moves* cents have moved."""
+        self.check_success(heard)
+        player.due_cents += moves
+        yield from self.check_balance(heard, player)
+
+    def check_success(self, heard: Heard, weight: Weight | None = None) -> None:
+        """Hold that it is a SUCCESS; otherwise it costs *weight*, or what the scenario says."""
+        if not heard.succeeded:
+            cause = _CAUSES.get((heard.request.path, str(heard.code))) or _CAUSES.get(("", str(heard.code)), "")
+            raise Found(f"refused with {heard.code}, and SUCCESS was due", heard, weight=weight, cause=cause)
+
+    def check_refused(self, heard: Heard, code: str, weight: Weight | None = None) -> None:
+        """Hold that it is a refusal that says what *code* says; a SUCCESS costs *weight*, or what the scenario says."""
+        if heard.succeeded:
+            raise Found(f"answered SUCCESS, and {code} was due", heard, weight=weight)
+        self.check_code(heard, code)
 
     def check_code(self, heard: Heard, code: str, *, final_is_sound: bool = False) -> None:
         """Hold that the code of a refusal lets the service conclude what *code* would."""
         assert heard.code is not None
         operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
-        if heard.code == due or (due == _FUNDS and heard.code == _LIMIT):  # A limit may be asked before the funds.
-            return
-        told = f"{heard.request.title}: refused with {heard.code}, and {due} is assumed"
+        if heard.code == due or (due == Code.INSUFFICIENT_BALANCE and heard.code == Code.LIMIT_EXCEEDED):
+            return  # A limit may be asked before the funds.
+        told = f"refused with {heard.code}, and {due} is assumed"
         early_code = self.profile.early_deposit_code
         due_is, is_ = (finality(operation, each, early_code=early_code) for each in (due, heard.code))
         if due_is is not Finality.FINAL and is_ is Finality.FINAL:
-            told += "; the service takes this for final and never sends it again"
             # Of a bet that is never placed nobody loses anything.
             harmless = final_is_sound or heard.request.path == _WITHDRAW
-            self.note(told, Weight.ADVICE if harmless else Weight.MONEY_LOST, "", heard)
+            weight = Weight.ADVICE if harmless else Weight.MONEY_LOST
+            self.note(f"{told}; the service takes this for final and never sends it again", weight, "", heard)
         elif due_is is Finality.FINAL and is_ is not Finality.FINAL:
             self.note(f"{told}; the service may send it again for hours", Weight.ADVICE, OTHER_CODES, heard)
         else:
             self.note(told, Weight.ADVICE, OTHER_CODES, heard)
 
-    def check_told(self, heard: Heard, player: Player) -> Judging:
-        """Hold that the balance that *heard* tells is the one that is due; if not, find out which of the two is off."""
+    def check_balance(self, heard: Heard, player: Player) -> Judging:
+        """Hold that the balance in *heard*, if any, is the one that is due; if not, find out which is wrong."""
         told = heard.balance_cents
         if told is None or told == player.due_cents:
             return
-        yield from self.holds(player, after=heard)
-        reason = f"{heard.request.title}: tells a balance of {units(told)}, and it is {units(player.due_cents)}"
+        yield from self.check_balances(player, after=heard)
+        reason = f"tells a balance of {units(told)}, and it is {units(player.due_cents)}"
         self.note(reason, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard)
 
-    def holds(self, *players: Player, after: Heard | None = None) -> Judging:
+    def check_balances(self, *players: Player, after: Heard | None = None) -> Judging:
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
         for player in players or (self.player, self.other):
             actual = yield from self.balance_of(player)
@@ -284,18 +345,19 @@ class Stage(CallMaker):
 
     def balance_of(self, player: Player) -> Generator[Step, list[Heard], int]:
         """Return a player's balance in cents."""
-        heard = yield from self.hear(BalanceCall(player_id=player.id), f"the balance of {player.id}")
+        heard = yield from self.ask(BalanceCall(player_id=player.id), f"the balance of {player.id}")
         self._balance = heard
         if heard.balance_cents is None or not heard.succeeded:
-            told = f"{heard.request.title}: refused with {heard.code}, and a balance was due"
-            raise Found(told, Weight.CONTRACT_BROKEN, NO_BALANCE, heard.place)
+            told = f"refused with {heard.code}, and a balance was due"
+            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_BALANCE)
         if heard.balance_cents > MOST_BALANCE_CENTS:
-            told = f"{heard.request.title}: tells {units(heard.balance_cents)}, which no call could move"
-            raise Found(told, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard.place)
+            told = f"tells {units(heard.balance_cents)}, which no call could move"
+            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=WRONG_BALANCE)
         return heard.balance_cents
 
     def note(self, reason: str, weight: Weight, cause: str = "", heard: Heard | None = None) -> None:
-        """Note that something is wrong, and go on."""
+        """Note that something is wrong, as *heard* shows, and go on."""
+        reason = reason if heard is None else f"{heard.request.title}: {reason}"
         self.notes.append(Note(reason, weight, cause, None if heard is None else heard.place))
 
     def advise(self, reason: str, heard: Heard | None = None) -> None:
@@ -309,14 +371,27 @@ class Stage(CallMaker):
 
     def _accepted_wrongly(self, heard: Heard, player: Player, code: str, *, sound: bool) -> Judging:
         actual = yield from self.balance_of(player)
-        moved = actual - player.due_cents
-        title, due = heard.request.title, fold_code(code, self.profile)
+        moved, due = actual - player.due_cents, fold_code(code, self.profile)
         if sound and not moved:
-            told = f"{title}: answered SUCCESS without moving money, and {due} is assumed; no harm is done"
+            told = f"answered SUCCESS without moving money, and {due} is assumed; no harm is done"
             self.note(told, Weight.ADVICE, STEADY, heard)
             return
         what = f"the balance moved by {_signed(moved)}" if moved else "nothing moved, and the service believes it did"
-        raise Found(f"{title}: answered SUCCESS, and {due} was due; {what}", place=heard.place)
+        raise Found(f"answered SUCCESS, and {due} was due; {what}", heard)
+
+
+def is_unanswered(heard: Heard) -> bool:
+    """Return whether the service cannot know what became of the call, or knows that it must come again."""
+    if heard.reply is None:
+        return True
+    return heard.code is not None and finality(heard.request.path.strip("/"), heard.code) in _COMES_AGAIN
+
+
+def _moved_by(what: WebhookCall | Request) -> int:
+    """Return what a call does to its player's balance if it does what it says."""
+    if isinstance(what, WithdrawCall):
+        return -what.amount_cents
+    return (what.amount_cents or 0) if isinstance(what, DepositCall | RollbackCall) else 0
 
 
 def _cause_of(heard: Heard) -> str:

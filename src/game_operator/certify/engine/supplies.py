@@ -1,14 +1,15 @@
-"""What whoever certifies can do to the wallet, and what more they know of it: some scenarios need it."""
+"""What the user can do to the wallet, and what more they know of it: some scenarios need it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final
 
+from game_operator.certify.engine.endings import NotTried, Undone
 from game_operator.profile import Profile
 from game_operator.provider.caller import SigningKey
-
-__all__ = ["Deed", "Supplies", "at_hand", "missing_told", "needs_told"]
+from game_operator.provider.requests import Act
 
 #: Does something to the wallet under test and returns when it is done. Any: each is given what its scenario names.
 Deed = Callable[..., object]
@@ -109,3 +110,57 @@ def missing_told(missing: tuple[str, ...]) -> str:
     """Return the same, with the names of what can be supplied."""
     words = [name for name in missing if name in {each.name for each in fields(Supplies)}]
     return needs_told(missing) + (f": supply {', '.join(words)}" if words else "")
+
+
+#: What ends what was done to a wallet.
+_UNDONE_BY: Final = MappingProxyType({"block": "unblock", "fail": "recover", "distrust": "trust"})
+
+
+class WalletActions:
+    """
+    Does to the wallet what *supplies* can do, and remembers what must be undone.
+
+    Args:
+        supplies: What can be done to the wallet.
+    """
+
+    def __init__(self, supplies: Supplies) -> None:
+        self._supplies = supplies
+        self._to_undo: list[tuple[str, tuple[object, ...]]] = []
+
+    def do(self, act: Act) -> None:
+        """
+        Do to the wallet what a scenario asks for.
+
+        Raises:
+            NotTried: It cannot be done to this wallet; ``Undone`` if it was to be, and did not work.
+        """
+        deed: Callable[..., object] = getattr(self._supplies, act.what)
+        if undone_by := _UNDONE_BY.get(act.what):
+            self._to_undo.append((undone_by, act.arguments))
+        try:
+            deed(*act.arguments)
+        except NotTried:
+            raise
+        except Exception as failed:  # What whoever certifies wrote may raise anything.
+            raise Undone(f"{act.what} could not be done: {_told(failed)}") from failed
+        with suppress(ValueError):
+            self._to_undo.remove((act.what, act.arguments))
+
+    def undo(self) -> list[str]:
+        """Undo what a scenario did to the wallet, if it was broken off before it could; return what did not work."""
+        stuck = []
+        while self._to_undo:
+            what, arguments = self._to_undo.pop()
+            deed: Callable[..., object] | None = getattr(self._supplies, what)
+            if deed is None:
+                continue
+            try:
+                deed(*arguments)
+            except Exception as failed:  # Whoever certifies could not; what they were to do is their own.
+                stuck.append(f"{what} could not be done: {_told(failed)}")
+        return stuck
+
+
+def _told(failed: Exception) -> str:
+    return str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"

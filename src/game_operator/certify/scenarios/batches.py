@@ -15,8 +15,6 @@ from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.webhook_reply import read_batch_reply
 from game_operator.provider.requests import Heard, Request
 
-__all__ = ["BATCH_PATHS", "answers", "batch", "pays_nothing"]
-
 _NOT_SERVED: Final = frozenset({404, 405})
 _PATH: Final = "/deposit-batch"
 #: Where batches may come to; the body of the second is an object with the array in it.
@@ -32,12 +30,10 @@ def batch(at: Stage, calls: Sequence[DepositCall], title: str, *, path: str = _P
 def pays_nothing(at: Stage, request: Request) -> Judging:
     """Hold that none of a batch is paid or said to be, whether it is refused as a whole or one by one."""
     heard = yield from at.send(request)
-    yield from at.holds(at.player, after=heard)
+    yield from at.check_balances(at.player, after=heard)
     if _has_success(heard):
-        told = (
-            f"{request.title}: answered SUCCESS, and a refusal was due; nothing moved, and the caller believes it did"
-        )
-        raise Found(told, place=heard.place)
+        told = "answered SUCCESS, and a refusal was due; nothing moved, and the caller believes it did"
+        raise Found(told, heard)
 
 
 def _has_success(heard: Heard) -> bool:
@@ -54,17 +50,16 @@ def answers(heard: Heard, calls: Sequence[DepositCall]) -> list[Heard | None]:
 
     Each call has a tx_id of its own, by which its answer is found.
     """
-    title = heard.request.title
     if not heard.status:
-        raise Found(f"{title}: {heard.problem}", Weight.CONTRACT_BROKEN, NO_ANSWER, heard.place)
+        raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
     if heard.status in _NOT_SERVED:
-        told = f"{title}: answered HTTP {heard.status}, and the profile says that the service sends batches"
-        raise Found(told, cause=UNSERVED, place=heard.place)
+        told = f"answered HTTP {heard.status}, and the profile says that the service sends batches"
+        raise Found(told, heard, cause=UNSERVED)
     try:
         replies = read_batch_reply(heard.body)
     except MalformedCallError as malformed:
-        told = f"{title}: answered HTTP {heard.status}, and no array of replies: {malformed}"
-        raise Found(told, place=heard.place) from None
+        raise Found(f"answered HTTP {heard.status}, and no array of replies: {malformed}", heard) from None
+    title = heard.request.title
     return [
         replace(heard, request=Request(f"{title}, {call.tx_id}", "/deposit", b""), reply=replies[call.tx_id])
         if call.tx_id in replies

@@ -3,19 +3,21 @@
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from game_operator.certify.engine.concurrent_calls import Place, answered, refunded
 from game_operator.certify.engine.endings import Found, NotTried
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.report.mistakes import STEADY, WRONG_BALANCE
 from game_operator.certify.report.report import Latency
 from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.scenarios.batches import batch
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import BalanceCall, WebhookCall
-from game_operator.protocol.exact_json import encode_json
+from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall
 from game_operator.provider.bets import Bet
 from game_operator.provider.requests import Heard, Request, Step
+
+#: Which of the wallet's processes.
+Place: TypeAlias = Literal["wallet", "second"]
 
 _MANY: Final = 50
 _FITTING: Final = 33
@@ -31,6 +33,8 @@ _LOAD_STEPS_IN_PROCESS: Final = 12
 #: What a service aims at, and how long it waits for an answer (assumed).
 _AIM_MS: Final = 100
 _LIMIT_MS: Final = 500
+_WITHDRAWS: Final = 12
+_READS: Final = 4
 
 
 def d01(at: Stage) -> Judging:
@@ -38,10 +42,11 @@ def d01(at: Stage) -> Judging:
     wager_cents = max(1, at.player.due_cents // _FITTING)
     fitting = at.player.due_cents // wager_cents
     bets = [at.bet(cents=wager_cents) for _ in range(_MANY)]
-    heard = yield from answered(at, [at.request(bet.withdraw(), f"one of {_MANY} withdraws at once") for bet in bets])
+    title = f"one of {_MANY} withdraws at once"
+    heard = yield from at.answered([at.request(bet.withdraw(), title) for bet in bets])
     limited = next((each for each in heard if at.is_limited(each, asked=True)), None)
     if limited is not None:
-        raise NotTried(f"the wallet limits wagers: one of {_MANY} at once was refused with {limited.code}")
+        raise NotTried(f"the wallet limits wagers: {title} was refused with {limited.code}")
     taken = [(bet, each) for bet, each in zip(bets, heard, strict=True) if each.succeeded]
     if len(taken) != fitting:
         left = units((yield from at.balance_of(at.player)))
@@ -49,25 +54,34 @@ def d01(at: Stage) -> Judging:
         raise Found(f"{told}: {left} is left of {units(at.player.due_cents)}")
     before_cents = at.player.due_cents
     at.player.due_cents -= wager_cents * len(taken)
-    yield from at.holds(at.player)
+    yield from at.check_balances(at.player)
     for each in heard:
         if not each.succeeded:
             at.check_code(each, Code.INSUFFICIENT_BALANCE)
     _check_each_its_own(at, [each for _, each in taken], before_cents, wager_cents)
-    yield from refunded(at, [bet for bet, _ in taken])
+    yield from at.refunded([bet for bet, _ in taken])
+
+
+def _check_each_its_own(at: Stage, taken: Sequence[Heard], before_cents: int, wager_cents: int) -> None:
+    """Hold that each of equal withdraws returned the balance that it left, so that no two returned the same."""
+    left = set(range(before_cents - wager_cents * len(taken), before_cents, wager_cents))
+    for each in taken:
+        if each.balance_cents not in left:
+            told = f"tells a balance of {units(each.balance_cents or 0)}, which it did not leave, or another told too"
+            at.note(told, Weight.CONTRACT_BROKEN, WRONG_BALANCE, each)
+            return
+        left.remove(each.balance_cents)
 
 
 def d02(at: Stage) -> Judging:
     """One debit, one credit, and forty times SUCCESS; and of rollbacks and jackpots one refund and one credit."""
     yield from _bet_of_identical(at, ("wallet",))
-    bet = at.bet()
-    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
-    title = "one of ten identical {}s at once"
-    yield from _identical(at, bet.rollback(), title.format("rollback"), bet.wager_cents, times=10)
-    if "JACKPOT" in at.claim_types:
-        claim = at.claim(at.unit_cents, "JACKPOT")
-        yield from _identical(at, claim, title.format("jackpot"), claim.amount_cents, times=10)
-    yield from at.holds(at.player)
+    bet = yield from at.placed()
+    calls: list[MovingCall] = [bet.rollback(), *at.jackpots()]
+    for call in calls:
+        what = "jackpot" if isinstance(call, DepositCall) else "rollback"
+        yield from _identical(at, call, f"one of ten identical {what}s at once", call.amount_cents or 0, times=10)
+    yield from at.check_balances(at.player)
 
 
 def d03(at: Stage) -> Judging:
@@ -76,17 +90,31 @@ def d03(at: Stage) -> Judging:
         bet = at.bet()
         withdraw, rollback = yield from _crossing(at, number, bet.withdraw(), bet.rollback())
         _check_net_zero(at, withdraw, rollback)
-        yield from at.holds(at.player, after=rollback)
+        yield from at.check_balances(at.player, after=rollback)
 
 
 def d04(at: Stage) -> Judging:
     """Exactly one of them is accepted, and the balance agrees."""
     for number in range(_PAIRS):
-        bet = at.bet()
+        bet = yield from at.placed()
         won_cents = bet.wager_cents * 3
-        yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
         deposit, rollback = yield from _crossing(at, number, bet.deposit(won_cents), bet.rollback())
         yield from _check_one_wins(at, deposit, rollback, won_cents, bet.wager_cents)
+
+
+def _check_one_wins(at: Stage, deposit: Heard, rollback: Heard, won_cents: int, wager_cents: int) -> Judging:
+    if deposit.succeeded and rollback.succeeded:
+        actual_cents = yield from at.balance_of(at.player)
+        moved = units(abs(actual_cents - at.player.due_cents))
+        told = f"a deposit of {units(won_cents)} and a rollback of {units(wager_cents)} of one bet were both accepted"
+        raise Found(f"{told}, and {moved} was moved", place=rollback.place)
+    if not deposit.succeeded and not rollback.succeeded:
+        told = f"of a deposit and a rollback at once neither was accepted: {deposit.code} and {rollback.code}"
+        raise Found(told, weight=Weight.MONEY_LOST, place=deposit.place)
+    winner, loser = (deposit, rollback) if deposit.succeeded else (rollback, deposit)
+    at.player.due_cents += won_cents if deposit.succeeded else wager_cents
+    yield from at.check_balances(at.player, after=winner)
+    at.check_code(loser, Code.BET_ALREADY_CLOSED if deposit.succeeded else Code.BET_ROLLED_BACK)
 
 
 def d05(at: Stage) -> Judging:
@@ -100,168 +128,13 @@ def d05(at: Stage) -> Judging:
         placed = [at.bet(player) for player in (at.player, at.other) * 2] if number < steps else []
         calls: list[WebhookCall] = [bet.withdraw() for bet in placed]
         calls += (bet.deposit(bet.wager_cents * won) for bet in due)
-        heard = yield from answered(at, [at.request(call, f"a {call.operation} under load") for call in calls])
+        heard = yield from at.answered([at.request(call, f"a {call.operation} under load") for call in calls])
         for bet, moves, each in zip([*placed, *due], [-1] * len(placed) + [won] * len(due), heard, strict=True):
             at.check_success(each)
             bet.player.due_cents += moves * bet.wager_cents
             took_ms.append(each.elapsed_ms)
     if is_on_wire:
         _advise_on_time(at, Latency(tuple(took_ms), 0.0, 0))
-
-
-def d06(at: Stage) -> Judging:
-    """One debit and one credit, whichever of the processes is asked."""
-    yield from _bet_of_identical(at, ("wallet", "second"))
-
-
-def d08(at: Stage) -> Judging:
-    """Never a debit beside a tombstone, in two hundred tries."""
-    for _ in range(_STEPS if "wire" in at.supplied else _STEPS_IN_PROCESS):
-        bets = [at.bet() for _ in range(_PAIRS_AT_ONCE)]
-        requests = [request for number, bet in enumerate(bets) for request in _pair(at, number, bet)]
-        heard = yield from answered(at, requests)
-        for number in range(_PAIRS_AT_ONCE):
-            withdraw, rollback = _unswapped(number, heard[2 * number : 2 * number + 2])
-            _check_net_zero(at, withdraw, rollback)
-    yield from at.holds(at.player)
-
-
-def d09(at: Stage) -> Judging:
-    """One debit for each bet, both calls answered SUCCESS; and one credit for a deposit that a batch has twice."""
-    bets = [at.bet() for _ in range(_IDENTICAL)]
-    for bet in bets:
-        yield from _identical(at, bet.withdraw(), "one of two identical withdraws at once", -bet.wager_cents, times=2)
-    if at.profile.deposit_batch:
-        yield from _twice_in_a_batch(at, bets.pop())
-    yield from _rivals(at, bets.pop())
-    for _ in range(_RIVALS):
-        yield from _rivals(at)
-    yield from refunded(at, bets)
-
-
-# What the scenarios are made of.
-
-
-def _rivals(at: Stage, placed: Bet | None = None) -> Judging:
-    """Two withdraws of a bet at once under two tx_ids, then two deposits: each moves its money once."""
-    bet = placed or at.bet()
-    if placed is None:
-        calls: tuple[WebhookCall, ...] = (bet.withdraw(), bet.withdraw(tx_id=at.fresh("withdraw")))
-        yield from _one_of(at, calls, "a withdraw, at once with one of another tx_id", -bet.wager_cents)
-    calls = (bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents, tx_id=at.fresh("deposit")))
-    yield from _one_of(at, calls, "a deposit, at once with one of another tx_id", bet.wager_cents)
-
-
-def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str, moves: int) -> Judging:
-    heard = yield from answered(at, [at.request(call, title) for call in calls])
-    accepted = [each for each in heard if each.succeeded]
-    if not accepted:
-        raise Found(f"{title}: refused with {heard[0].code}, and so was the other", place=heard[0].place)
-    at.player.due_cents += moves
-    yield from at.holds(at.player, after=accepted[-1])
-    if len(accepted) > 1:
-        at.note(f"{title}: both answered SUCCESS, and one moved its money", Weight.ADVICE, "", accepted[-1])
-
-
-def _bet_of_identical(at: Stage, places: Sequence[Place]) -> Judging:
-    bet = at.bet()
-    won_cents = bet.wager_cents * 2
-    for call, moves in ((bet.withdraw(), -bet.wager_cents), (bet.deposit(won_cents), won_cents)):
-        title = f"one of {_IDENTICAL} identical {call.operation}s at once"
-        yield from _identical(at, call, title, moves, times=_IDENTICAL, places=places)
-        yield from at.holds(at.player)
-
-
-def _identical(
-    at: Stage, call: WebhookCall, title: str, moves: int, *, times: int, places: Sequence[Place] = ("wallet",)
-) -> Judging:
-    """Send *call* so many times at once, and hold that it moves its money once, and that each answer says so."""
-    request = at.request(call, title)
-    heard = yield from answered(at, [replace(request, at=places[number % len(places)]) for number in range(times)])
-    if any(each.succeeded for each in heard):
-        at.player.due_cents += moves
-    odd = next((each for each in heard if not each.succeeded or each.balance_cents != at.player.due_cents), None)
-    if odd is None:
-        return
-    yield from at.holds(at.player, after=odd)
-    refused = next((each for each in heard if not each.succeeded), None)
-    if refused is not None:
-        told = f"{title}: refused with {refused.code} beside its twin, and SUCCESS was due"
-        raise Found(told, Weight.MONEY_LOST, place=refused.place)
-    yield from at.check_told(odd, at.player)
-
-
-def _crossing(
-    at: Stage, number: int, call: WebhookCall, rollback: WebhookCall
-) -> Generator[Step, list[Heard], tuple[Heard, Heard]]:
-    """Send both at once, every other time the rollback first."""
-    requests = [at.request(each, f"a {each.operation}, both at once") for each in (call, rollback)]
-    heard = yield from answered(at, requests[::-1] if number % 2 else requests)
-    return _unswapped(number, heard)
-
-
-def _pair(at: Stage, number: int, bet: Bet) -> list[Request]:
-    both = [
-        at.request(bet.withdraw(), "a withdraw against its rollback"),
-        at.request(bet.rollback(), "the rollback of a withdraw under way"),
-    ]
-    return both[::-1] if number % 2 else both
-
-
-def _unswapped(number: int, heard: list[Heard]) -> tuple[Heard, Heard]:
-    first, second = heard[::-1] if number % 2 else heard
-    return first, second
-
-
-def _check_net_zero(at: Stage, withdraw: Heard, rollback: Heard) -> None:
-    """Hold that a withdraw and its rollback agree on which was first; what moved is seen by the balance."""
-    if withdraw.succeeded:
-        if not rollback.succeeded:
-            told = f"the withdraw was accepted, and its rollback at the same time refused with {rollback.code}"
-            raise Found(f"{told}: the wager stays taken", place=rollback.place)
-        return
-    at.check_code(withdraw, Code.BET_ROLLED_BACK)
-    if not rollback.succeeded:
-        at.check_code(rollback, Code.BET_NOT_FOUND)
-    elif at.profile.unknown_rollback != "success":
-        told = f"{rollback.request.title}: answered SUCCESS without moving money, and {Code.BET_NOT_FOUND} is assumed"
-        at.note(f"{told}; no harm is done", Weight.ADVICE, STEADY, rollback)
-
-
-def _check_one_wins(at: Stage, deposit: Heard, rollback: Heard, won_cents: int, wager_cents: int) -> Judging:
-    if deposit.succeeded and rollback.succeeded:
-        actual_cents = yield from at.balance_of(at.player)
-        moved = units(abs(actual_cents - at.player.due_cents))
-        told = f"a deposit of {units(won_cents)} and a rollback of {units(wager_cents)} of one bet were both accepted"
-        raise Found(f"{told}, and {moved} was moved", place=rollback.place)
-    if not deposit.succeeded and not rollback.succeeded:
-        told = f"of a deposit and a rollback at once neither was accepted: {deposit.code} and {rollback.code}"
-        raise Found(told, Weight.MONEY_LOST, place=deposit.place)
-    winner, loser = (deposit, rollback) if deposit.succeeded else (rollback, deposit)
-    at.player.due_cents += won_cents if deposit.succeeded else wager_cents
-    yield from at.holds(at.player, after=winner)
-    at.check_code(loser, Code.BET_ALREADY_CLOSED if deposit.succeeded else Code.BET_ROLLED_BACK)
-
-
-def _check_each_its_own(at: Stage, taken: Sequence[Heard], before_cents: int, wager_cents: int) -> None:
-    """Hold that each of equal withdraws was told the balance that it left, so that no two were told the same."""
-    left = set(range(before_cents - wager_cents * len(taken), before_cents, wager_cents))
-    for each in taken:
-        if each.balance_cents not in left:
-            told = f"{each.request.title}: tells a balance of {units(each.balance_cents or 0)}, which it did not leave"
-            at.note(f"{told}, or which another was told", Weight.CONTRACT_BROKEN, WRONG_BALANCE, each)
-            return
-        left.remove(each.balance_cents)
-
-
-def _twice_in_a_batch(at: Stage, bet: Bet) -> Judging:
-    body = encode_json([at.writer.body(bet.deposit(bet.wager_cents))] * 2)
-    heard = yield from at.send(Request("a batch that has a deposit twice", "/deposit-batch", body))
-    if heard.status != 200:
-        told = heard.problem or f"answered with HTTP {heard.status}"
-        raise Found(f"{heard.request.title}: {told}", Weight.CONTRACT_BROKEN, place=heard.place)
-    at.player.due_cents += bet.wager_cents
-    yield from at.holds(at.player, after=heard)
 
 
 def _advise_on_time(at: Stage, latency: Latency) -> None:
@@ -272,8 +145,9 @@ def _advise_on_time(at: Stage, latency: Latency) -> None:
         at.advise(f"under load half of the calls take more than {usual:.0f} ms, and the aim is {_AIM_MS} ms")
 
 
-_WITHDRAWS: Final = 12
-_READS: Final = 4
+def d06(at: Stage) -> Judging:
+    """One debit and one credit, whichever of the processes is asked."""
+    yield from _bet_of_identical(at, ("wallet", "second"))
 
 
 def d07(at: Stage) -> Judging:
@@ -287,17 +161,17 @@ def _ordered_at_once(at: Stage, places: Sequence[Place]) -> Judging:
     bets = [at.bet() for _ in range(_WITHDRAWS)]
     asked = [
         *(at.request(bet.withdraw(), f"one of {_WITHDRAWS} withdraws at once") for bet in bets),
-        *[at.request(BalanceCall(player_id=at.player.id), "a balance check among withdraws")] * _READS,
+        *[at.balance_request("a balance check among withdraws")] * _READS,
     ]
     # Reads among the withdraws, and each process with some of both.
     mixed = [asked[number * 5 % len(asked)] for number in range(len(asked))]
-    heard = yield from answered(at, [replace(each, at=places[n % len(places)]) for n, each in enumerate(mixed)])
+    heard = yield from at.answered([replace(each, at=places[n % len(places)]) for n, each in enumerate(mixed)])
     for each in heard:
         at.check_success(each)
     _check_falling(at, heard)
     at.player.due_cents -= sum(bet.wager_cents for bet in bets)
-    yield from at.holds(at.player)
-    yield from refunded(at, bets)
+    yield from at.check_balances(at.player)
+    yield from at.refunded(bets)
 
 
 def _check_falling(at: Stage, heard: Sequence[Heard]) -> None:
@@ -320,18 +194,18 @@ def _ordered_in_turn(at: Stage, places: Sequence[Place]) -> Judging:
     last: Heard | None = None
     bets = [at.bet() for _ in range(3)]
     for number, bet in enumerate(bets):
-        for call in (bet.withdraw(), BalanceCall(player_id=at.player.id)):
-            request = replace(at.request(call, f"a {call.operation} in turn"), at=places[number % len(places)])
-            heard = yield from at.accepts(request, moves=0 if isinstance(call, BalanceCall) else -bet.wager_cents)
+        withdraw = at.request(bet.withdraw(), "a withdraw in turn"), -bet.wager_cents
+        for request, moves in (withdraw, (at.balance_request("a player-balance in turn"), 0)):
+            heard = yield from at.accepts(replace(request, at=places[number % len(places)]), moves=moves)
             if last is not None and _cents(heard) != _cents(last) and _time(heard) < _time(last):
                 _note_backwards(at, last, heard)
             last = heard
-    yield from refunded(at, bets)
+    yield from at.refunded(bets)
 
 
 def _note_backwards(at: Stage, stale: Heard, newer: Heard) -> None:
     later = _time(stale) - _time(newer)
-    told = f"{stale.request.title}: the balance {units(_cents(stale))} is older than {units(_cents(newer))}"
+    told = f"the balance {units(_cents(stale))} is older than {units(_cents(newer))}"
     # A read leaves no trace, so a process whose clock is behind cannot know of it (docs/decisions/0014).
     is_other_clock = stale.request.path == "/player-balance" and stale.request.at != newer.request.at
     weight = Weight.ADVICE if is_other_clock else Weight.CONTRACT_BROKEN
@@ -344,3 +218,123 @@ def _time(heard: Heard) -> int:
 
 def _cents(heard: Heard) -> int:
     return heard.balance_cents or 0
+
+
+def d08(at: Stage) -> Judging:
+    """Never a debit beside a tombstone, in two hundred tries."""
+    for _ in range(_STEPS if "wire" in at.supplied else _STEPS_IN_PROCESS):
+        bets = [at.bet() for _ in range(_PAIRS_AT_ONCE)]
+        requests = [request for number, bet in enumerate(bets) for request in _pair(at, number, bet)]
+        heard = yield from at.answered(requests)
+        for number in range(_PAIRS_AT_ONCE):
+            withdraw, rollback = _unswapped(number, heard[2 * number : 2 * number + 2])
+            _check_net_zero(at, withdraw, rollback)
+    yield from at.check_balances(at.player)
+
+
+def _pair(at: Stage, number: int, bet: Bet) -> list[Request]:
+    both = [
+        at.request(bet.withdraw(), "a withdraw against its rollback"),
+        at.request(bet.rollback(), "the rollback of a withdraw under way"),
+    ]
+    return both[::-1] if number % 2 else both
+
+
+def d09(at: Stage) -> Judging:
+    """One debit for each bet, both calls answered SUCCESS; and one credit for a deposit that a batch has twice."""
+    bets = [at.bet() for _ in range(_IDENTICAL)]
+    for bet in bets:
+        yield from _identical(at, bet.withdraw(), "one of two identical withdraws at once", -bet.wager_cents, times=2)
+    if at.profile.deposit_batch:
+        yield from _twice_in_a_batch(at, bets.pop())
+    yield from _rivals(at, bets.pop())
+    for _ in range(_RIVALS):
+        yield from _rivals(at)
+    yield from at.refunded(bets)
+
+
+def _twice_in_a_batch(at: Stage, bet: Bet) -> Judging:
+    deposit = bet.deposit(bet.wager_cents)
+    heard = yield from at.send(batch(at, (deposit, deposit), "a batch that has a deposit twice"))
+    if heard.status != 200:
+        raise Found(heard.problem or f"answered with HTTP {heard.status}", heard, weight=Weight.CONTRACT_BROKEN)
+    at.player.due_cents += bet.wager_cents
+    yield from at.check_balances(at.player, after=heard)
+
+
+def _rivals(at: Stage, placed: Bet | None = None) -> Judging:
+    """Two withdraws of a bet at once under two tx_ids, then two deposits: each moves its money once."""
+    bet = placed or at.bet()
+    if placed is None:
+        calls: tuple[WebhookCall, ...] = (bet.withdraw(), bet.withdraw(tx_id=at.fresh("withdraw")))
+        yield from _one_of(at, calls, "a withdraw, at once with one of another tx_id", -bet.wager_cents)
+    calls = (bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents, tx_id=at.fresh("deposit")))
+    yield from _one_of(at, calls, "a deposit, at once with one of another tx_id", bet.wager_cents)
+
+
+def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str, moves: int) -> Judging:
+    heard = yield from at.answered([at.request(call, title) for call in calls])
+    accepted = [each for each in heard if each.succeeded]
+    if not accepted:
+        raise Found(f"refused with {heard[0].code}, and so was the other", heard[0])
+    at.player.due_cents += moves
+    yield from at.check_balances(at.player, after=accepted[-1])
+    if len(accepted) > 1:
+        at.advise("both answered SUCCESS, and one moved its money", accepted[-1])
+
+
+def _bet_of_identical(at: Stage, places: Sequence[Place]) -> Judging:
+    bet = at.bet()
+    won_cents = bet.wager_cents * 2
+    for call, moves in ((bet.withdraw(), -bet.wager_cents), (bet.deposit(won_cents), won_cents)):
+        title = f"one of {_IDENTICAL} identical {call.operation}s at once"
+        yield from _identical(at, call, title, moves, times=_IDENTICAL, places=places)
+        yield from at.check_balances(at.player)
+
+
+def _identical(
+    at: Stage, call: WebhookCall, title: str, moves: int, *, times: int, places: Sequence[Place] = ("wallet",)
+) -> Judging:
+    """Send *call* so many times at once, and hold that it moves its money once, and that each answer says so."""
+    request = at.request(call, title)
+    heard = yield from at.answered([replace(request, at=places[number % len(places)]) for number in range(times)])
+    if any(each.succeeded for each in heard):
+        at.player.due_cents += moves
+    odd = next((each for each in heard if not each.succeeded or each.balance_cents != at.player.due_cents), None)
+    if odd is None:
+        return
+    yield from at.check_balances(at.player, after=odd)
+    refused = next((each for each in heard if not each.succeeded), None)
+    if refused is not None:
+        told = f"refused with {refused.code} beside its twin, and SUCCESS was due"
+        raise Found(told, refused, weight=Weight.MONEY_LOST)
+    yield from at.check_balance(odd, at.player)
+
+
+def _crossing(
+    at: Stage, number: int, call: WebhookCall, rollback: WebhookCall
+) -> Generator[Step, list[Heard], tuple[Heard, Heard]]:
+    """Send both at once, every other time the rollback first."""
+    requests = [at.request(each, f"a {each.operation}, both at once") for each in (call, rollback)]
+    heard = yield from at.answered(requests[::-1] if number % 2 else requests)
+    return _unswapped(number, heard)
+
+
+def _unswapped(number: int, heard: list[Heard]) -> tuple[Heard, Heard]:
+    first, second = heard[::-1] if number % 2 else heard
+    return first, second
+
+
+def _check_net_zero(at: Stage, withdraw: Heard, rollback: Heard) -> None:
+    """Hold that a withdraw and its rollback agree on which was first; what moved is seen by the balance."""
+    if withdraw.succeeded:
+        if not rollback.succeeded:
+            told = f"the withdraw was accepted, and its rollback at the same time refused with {rollback.code}"
+            raise Found(f"{told}: the wager stays taken", place=rollback.place)
+        return
+    at.check_code(withdraw, Code.BET_ROLLED_BACK)
+    if not rollback.succeeded:
+        at.check_code(rollback, Code.BET_NOT_FOUND)
+    elif at.profile.unknown_rollback != "success":
+        told = f"answered SUCCESS without moving money, and {Code.BET_NOT_FOUND} is assumed; no harm is done"
+        at.note(told, Weight.ADVICE, STEADY, rollback)

@@ -7,16 +7,15 @@ from typing import Final
 
 from game_operator.certify.engine.endings import Found
 from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.report.mistakes import NO_ANSWER
 from game_operator.certify.report.verdicts import Weight
 from game_operator.certify.scenarios.batches import BATCH_PATHS, batch, pays_nothing
 from game_operator.certify.scenarios.malformed import Body
-from game_operator.codes import WebhookErrorCode
+from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator.provider.requests import UNSIGNED, Form, Heard, Request, Seal
 
-_FORGED: Final = WebhookErrorCode.INVALID_SIGNATURE
-_INVALID: Final = WebhookErrorCode.INVALID_REQUEST
 _FORMS: Final[Sequence[Form]] = ("url-safe padded", "standard", "standard padded")
 #: What may stand in the header and is no signature of ours.
 _GARBAGE: Final = {
@@ -34,29 +33,27 @@ _LATER_DAYS: Final = 1
 
 def e01(at: Stage) -> Judging:
     """Each of the calls is refused without a signature."""
-    bet = at.bet()
-    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    bet = yield from at.placed()
     won, more = bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents + 1)
     calls: list[WebhookCall] = [*_claims(at), at.bet().withdraw(), bet.rollback(), more]
-    yield from _none_listens(at, calls, UNSIGNED, "without a signature")
+    yield from _all_rejected(at, calls, UNSIGNED, "without a signature")
     if "batches" in at.supplied:
         for path in BATCH_PATHS:
             unsigned = batch(at, [*_claims(at), more], f"a batch to {path} without a signature", path=path)
             yield from pays_nothing(at, replace(unsigned, seal=UNSIGNED))
-    yield from at.accepts(won, "a deposit with one", moves=bet.wager_cents)
+    yield from at.accepts(won, "a deposit with one")
     yield from _balance_is_kept(at)
 
 
 def e02(at: Stage) -> Judging:
     """Another key, a body that was changed, and the signature of another call are refused."""
-    bet = at.bet()
-    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    bet = yield from at.placed()
     due, less = bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents - 1)
     calls: list[WebhookCall] = [*_claims(at), at.bet().withdraw(), bet.rollback(), due]
-    yield from _none_listens(at, calls, Seal(key="stranger"), "signed with another key", is_final_lost=True)
-    yield from _none_listens(at, [due], Seal(over=at.writer.encoded(less)), "of a cent more than was signed")
-    balance = Seal(over=at.writer.encoded(BalanceCall(player_id=at.player.id)))
-    yield from _none_listens(at, [*_claims(at), due], balance, "with the signature of a balance check")
+    yield from _all_rejected(at, calls, Seal(key="stranger"), "signed with another key", is_final_lost=True)
+    yield from _all_rejected(at, [due], Seal(over=at.writer.encoded(less)), "of a cent more than was signed")
+    balance = Seal(over=at.balance_request("").body)
+    yield from _all_rejected(at, [*_claims(at), due], balance, "with the signature of a balance check")
     genuine = at.request(due, "the same deposit, as the service signed it")
     yield from _admitted(at, genuine, Weight.MONEY_LOST, moves=bet.wager_cents)
 
@@ -66,59 +63,55 @@ def e03(at: Stage) -> Judging:
     for how, written in _ANEW.items():
         call = at.bet().withdraw()
         signed = at.request(call, f"a withdraw {how} than was signed")
-        yield from _listens_not(at, replace(signed, body=written(at.writer.body(call)), seal=Seal(over=signed.body)))
-    check = _balance_check(at, "a balance check with spaces in it, signed so")
+        yield from _rejected(at, replace(signed, body=written(at.writer.body(call)), seal=Seal(over=signed.body)))
+    check = at.balance_request("a balance check with spaces in it, signed so")
     yield from _admitted(at, replace(check, body=_spaced(at.writer.body(BalanceCall(player_id=at.player.id)))))
 
 
 def e04(at: Stage) -> Judging:
     """Both alphabets, padded or not, are accepted; what is no signature is refused like a wrong one."""
     for form in _FORMS:
-        title = f"a balance check whose signature is {form} Base64"
-        yield from _admitted(at, _balance_check(at, title, Seal(form=form)), Weight.ADVICE)
+        check = at.balance_request(f"a balance check whose signature is {form} Base64", seal=Seal(form=form))
+        yield from _admitted(at, check, Weight.ADVICE)
     for what, literal in _GARBAGE.items():
-        yield from _none_listens(at, [at.bet().withdraw()], Seal(literal=literal), f"with {what}")
+        yield from _all_rejected(at, [at.bet().withdraw()], Seal(literal=literal), f"with {what}")
 
 
 def e05(at: Stage) -> Judging:
     """The header is found in capitals; twice in one request it is refused."""
-    yield from _admitted(at, _balance_check(at, "a balance check with the header in capitals", Seal(upper=True)))
+    yield from _admitted(at, at.balance_request("a balance check with the header in capitals", seal=Seal(upper=True)))
     if "wire" not in at.supplied:
         return
-    heard = yield from at.send(_balance_check(at, "a balance check with two signatures", Seal(times=2)))
+    heard = yield from at.send(at.balance_request("a balance check with two signatures", seal=Seal(times=2)))
     if heard.succeeded:
-        at.advise(f"{heard.request.title}: accepted; a proxy before the wallet may have looked at the other one", heard)
+        at.advise("accepted; a proxy before the wallet may have looked at the other one", heard)
 
 
 def e06(at: Stage) -> Judging:
     """Old and new key are accepted while they overlap; one that was taken out is not."""
-    bet = at.bet()
-    yield from _admitted(at, _balance_check(at, "a balance check signed with the old key", Seal(key="old")))
-    yield from at.accepts(bet.withdraw(), "a withdraw signed with the new key", moves=-bet.wager_cents)
+    bet, old = at.bet(), Seal(key="old")
+    yield from _admitted(at, at.balance_request("a balance check signed with the old key", seal=old))
+    yield from at.placed(bet, title="a withdraw signed with the new key")
     retired = [*_claims(at), bet.deposit(bet.wager_cents + 1)]
-    yield from _none_listens(at, retired, Seal(key="retired"), "signed with a retired key")
-    settled = at.request(bet.deposit(bet.wager_cents), "the deposit signed with the old key", seal=Seal(key="old"))
+    yield from _all_rejected(at, retired, Seal(key="retired"), "signed with a retired key")
+    settled = at.request(bet.deposit(bet.wager_cents), "the deposit signed with the old key", seal=old)
     yield from at.accepts(settled, moves=bet.wager_cents)
 
 
 def e07(at: Stage) -> Judging:
     """A withdraw, its deposit and a claim move nothing when they come again; if days can pass, a day later too."""
     bet = at.bet()
-    played: list[tuple[WebhookCall, int]] = [
-        *((claim, claim.amount_cents) for claim in _claims(at)),
-        (bet.withdraw(), -bet.wager_cents),
-        (bet.deposit(bet.wager_cents), bet.wager_cents),
-    ]
+    calls: list[WebhookCall] = [*_claims(at), bet.withdraw(), bet.deposit(bet.wager_cents)]
     firsts = []
-    for call, moves in played:
-        firsts.append((call, (yield from at.accepts(call, _told(call), moves=moves))))
-    between = at.bet()
-    yield from at.accepts(between.withdraw(), "another withdraw", moves=-between.wager_cents)
-    yield from _again(at, firsts, "again")
-    if "later" in at.supplied:
-        yield from at.act("later", _LATER_DAYS)
-        yield from _again(at, firsts, "again, a day later")
-    yield from at.accepts(between.deposit(between.wager_cents), "its deposit", moves=between.wager_cents)
+    for call in calls:
+        firsts.append((call, (yield from at.accepts(call, _named(call)))))  # noqa: PERF401 - it yields
+    between = yield from at.placed(title="another withdraw")
+    for when in ("again", *(["again, a day later"] if "later" in at.supplied else [])):
+        if when != "again":
+            yield from at.act("later", _LATER_DAYS)
+        for call, first in firsts:
+            yield from at.again(call, first, f"{_named(call)} {when}")
+    yield from at.accepts(between.deposit(between.wager_cents), "its deposit")
 
 
 def e08(_at: Stage) -> Judging:
@@ -128,8 +121,7 @@ def e08(_at: Stage) -> Judging:
 
 def e09(at: Stage) -> Judging:
     """A body moves money only where it was meant to go, and where it was meant to go it still does."""
-    bet = at.bet()
-    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
+    bet = yield from at.placed()
     astray: list[tuple[WebhookCall, str]] = [
         (bet.withdraw(), "/deposit"),
         (bet.rollback(), "/deposit"),
@@ -139,17 +131,22 @@ def e09(at: Stage) -> Judging:
     if not at.profile.rollback_may_equal_withdraw:
         astray.append((bet.withdraw(), "/rollback"))
     for call, path in astray:
-        yield from at.refuses(_astray(at, call, path), "", _INVALID)
+        yield from at.refuses(_astray(at, call, path), "", Code.INVALID_REQUEST)
     # It has all that makes it the withdraw again, so that both a SUCCESS and a refusal are sound.
-    heard = yield from at.hear(_astray(at, bet.rollback(), "/withdraw"))
-    yield from at.check_told(heard, at.player)
-    yield from at.holds(at.player, after=heard)
-    yield from at.accepts(bet.rollback(), "the rollback at its own path", moves=bet.wager_cents)
+    heard = yield from at.ask(_astray(at, bet.rollback(), "/withdraw"))
+    yield from at.check_balance(heard, at.player)
+    yield from at.check_balances(at.player, after=heard)
+    yield from at.accepts(bet.rollback(), "the rollback at its own path")
+
+
+def _astray(at: Stage, call: WebhookCall, path: str) -> Request:
+    """Return the bytes of *call*, signed as ever, on their way to *path*."""
+    return replace(at.request(call, f"the body of {_named(call)}, posted to {path}"), path=path)
 
 
 def e10(at: Stage) -> Judging:
     """Another address is not answered, whatever it says of itself; the service's is."""
-    check = replace(_balance_check(at, "a balance check from elsewhere"), at="elsewhere")
+    check = replace(at.balance_request("a balance check from elsewhere"), at="elsewhere")
     spoofed = replace(
         check,
         title="a balance check from elsewhere that says it is from 127.0.0.1",
@@ -158,8 +155,8 @@ def e10(at: Stage) -> Judging:
     for request in (check, spoofed):
         heard = yield from at.send(request)
         if heard.succeeded:
-            raise Found(f"{request.title}: answered SUCCESS, and a refusal was due", place=heard.place)
-    yield from at.holds(at.player)
+            raise Found("answered SUCCESS, and a refusal was due", heard)
+    yield from at.check_balances(at.player)
 
 
 def e11(at: Stage) -> Judging:
@@ -167,36 +164,24 @@ def e11(at: Stage) -> Judging:
     huge = Request("five megabytes without a signature", "/withdraw", b"[" * _HUGE_BYTES, UNSIGNED)
     heard = yield from at.send(huge)
     if heard.timed_out:
-        raise Found(f"{huge.title}: {heard.problem}", cause="no answer", place=heard.place)
+        raise Found(heard.problem, heard, cause=NO_ANSWER)
     if heard.succeeded:
-        raise Found(f"{huge.title}: answered SUCCESS", Weight.MONEY_DOUBLED, place=heard.place)
-    yield from at.holds(at.player)
+        raise Found("answered SUCCESS", heard, weight=Weight.MONEY_DOUBLED)
+    yield from at.check_balances(at.player)
 
 
 def e12(at: Stage) -> Judging:
     """What was refused while the wallet had a wrong key is accepted once it has the right one."""
     settled, cancelled, late = at.bet(), at.bet(), at.bet()
-    for bet in (settled, cancelled):
-        yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
-    calls: list[tuple[WebhookCall, int]] = [
-        (settled.deposit(settled.wager_cents), settled.wager_cents),
-        (cancelled.rollback(), cancelled.wager_cents),
-        (late.withdraw(), -late.wager_cents),
-    ]
-    yield from at.act("distrust")
-    refused = []
-    for call, _ in calls:
-        refused.append((yield from at.send(at.request(call, f"{_told(call)} while no key is trusted"))))
-    yield from at.act("trust")
-    for heard in refused:
+    yield from at.placed(settled, cancelled)
+    calls: list[WebhookCall] = [settled.deposit(settled.wager_cents), cancelled.rollback(), late.withdraw()]
+    requests = [at.request(call, f"{_named(call)} while no key is trusted") for call in calls]
+    for heard in (yield from at.during("distrust", "trust", requests)):
         at.check_reply(heard, status=at.profile.unauthenticated_status)
-        if heard.succeeded:
-            told = f"{heard.request.title}: answered SUCCESS, and {_FORGED} was due"
-            raise Found(told, Weight.MONEY_DOUBLED, place=heard.place)
-        at.check_code(heard, _FORGED)
-    for call, moves in calls:
-        yield from at.accepts(call, f"the same {call.operation} afterwards", moves=moves)
-    yield from at.accepts(late.deposit(late.wager_cents), "the deposit of the last", moves=late.wager_cents)
+        at.check_refused(heard, Code.INVALID_SIGNATURE, Weight.MONEY_DOUBLED)
+    for call in calls:
+        yield from at.accepts(call, f"the same {call.operation} afterwards")
+    yield from at.accepts(late.deposit(late.wager_cents), "the deposit of the last")
 
 
 def e13(at: Stage) -> Judging:
@@ -204,8 +189,8 @@ def e13(at: Stage) -> Judging:
     foreign = str(at.values["foreign_instance_id"])
     calls: list[WithdrawCall | DepositCall] = [at.bet().withdraw(), *_claims(at)]
     for call in calls:
-        title = f"{_told(call)} of another operator's instance"
-        yield from at.refuses(replace(call, instance_id=foreign), title, _INVALID)
+        title = f"{_named(call)} of another operator's instance"
+        yield from at.refuses(replace(call, instance_id=foreign), title, Code.INVALID_REQUEST)
     if "batches" in at.supplied and at.claim_types:
         claims = [replace(claim, instance_id=foreign) for claim in _claims(at)]
         yield from pays_nothing(at, batch(at, claims, "a batch with a claim of another operator's instance"))
@@ -216,43 +201,40 @@ def _claims(at: Stage) -> list[DepositCall]:
     return [at.claim(at.unit_cents, action) for action in at.claim_types[-1:]]
 
 
-def _told(call: WebhookCall) -> str:
+def _named(call: WebhookCall) -> str:
     return "a claim" if isinstance(call, DepositCall) and call.is_claim else f"a {call.operation}"
 
 
-def _balance_check(at: Stage, title: str, seal: Seal | None = None) -> Request:
-    return at.request(BalanceCall(player_id=at.player.id), title, seal=seal)
-
-
-def _none_listens(
+def _all_rejected(
     at: Stage, calls: Sequence[WebhookCall], seal: Seal, how: str, *, is_final_lost: bool = False
 ) -> Judging:
-    """Hold that *calls* are refused when they are sealed so; that it is not for good is weighed where it is said."""
+    """Hold that *calls* are rejected when they are sealed so."""
     for call in calls:
-        request = at.request(call, f"{_told(call)} {how}", seal=seal)
-        yield from _listens_not(at, request, is_final_lost=is_final_lost)
+        yield from _rejected(at, at.request(call, f"{_named(call)} {how}", seal=seal), is_final_lost=is_final_lost)
 
 
-def _listens_not(at: Stage, request: Request, *, is_final_lost: bool = False) -> Judging:
+def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> Judging:
+    """Hold that *request* is rejected as not authentic; a final refusal is advice unless *is_final_lost*."""
     status = at.profile.unauthenticated_status
-    heard = yield from at.refuses(request, "", _FORGED, final_is_sound=not is_final_lost, status=status)
+    forged = Code.INVALID_SIGNATURE
+    heard = yield from at.refuses(request, "", forged, final_is_sound=not is_final_lost, status=status)
     _check_silent(at, heard)
 
 
 def _check_silent(at: Stage, heard: Heard) -> None:
     if heard.balance_cents is not None:
-        at.advise(f"{heard.request.title}: refused, and told the player's balance", heard)
+        at.advise("refused, and told the player's balance", heard)
 
 
 def _balance_is_kept(at: Stage) -> Judging:
-    """Hold that nobody is told a balance who cannot sign; no money is lost by it."""
-    heard = yield from at.send(_balance_check(at, "a balance check without a signature", UNSIGNED))
+    """Hold that a balance check without a signature returns no balance; no money is lost by it."""
+    heard = yield from at.send(at.balance_request("a balance check without a signature", seal=UNSIGNED))
     if heard.succeeded:
-        told = f"{heard.request.title}: answered SUCCESS with the player's balance, and {_FORGED} was due"
+        told = f"answered SUCCESS with the player's balance, and {Code.INVALID_SIGNATURE} was due"
         at.note(told, Weight.CONTRACT_BROKEN, "", heard)
     else:
         at.check_reply(heard, status=at.profile.unauthenticated_status)
-        at.check_code(heard, _FORGED, final_is_sound=True)
+        at.check_code(heard, Code.INVALID_SIGNATURE, final_is_sound=True)
         _check_silent(at, heard)
 
 
@@ -261,13 +243,11 @@ def _admitted(at: Stage, request: Request, weight: Weight = Weight.CONTRACT_BROK
     heard = yield from at.send(request)
     at.check_reply(heard, status=200 if heard.succeeded else at.profile.unauthenticated_status)
     if heard.succeeded:
-        at.player.due_cents += moves
-        yield from at.check_told(heard, at.player)
+        yield from at.check_moved(heard, at.player, moves)
     elif weight is Weight.ADVICE:
-        at.advise(f"{request.title}: refused with {heard.code}, and accepted is assumed", heard)
+        at.advise(f"refused with {heard.code}, and accepted is assumed", heard)
     else:
-        told = f"{request.title}: refused with {heard.code}, and SUCCESS was due"
-        raise Found(told, weight, place=heard.place)
+        raise Found(f"refused with {heard.code}, and SUCCESS was due", heard, weight=weight)
 
 
 def _spaced(body: Body) -> bytes:
@@ -280,13 +260,3 @@ _ANEW: Final[Mapping[str, Callable[[Body], bytes]]] = {
     "in another order": lambda body: encode_json(dict(reversed(body.items()))),
     "with a line break more": lambda body: encode_json(body) + b"\n",
 }
-
-
-def _astray(at: Stage, call: WebhookCall, path: str) -> Request:
-    """Return the bytes of *call*, signed as ever, on their way to *path*."""
-    return replace(at.request(call, f"the body of {_told(call)}, posted to {path}"), path=path)
-
-
-def _again(at: Stage, firsts: Sequence[tuple[WebhookCall, Heard]], when: str) -> Judging:
-    for call, first in firsts:
-        yield from at.again(call, first, f"{_told(call)} {when}")

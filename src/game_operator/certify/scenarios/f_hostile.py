@@ -1,6 +1,6 @@
 """Group F, hostile input: bodies that no service should send, signed all the same (spec §4.1, assumed)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Final
@@ -8,26 +8,24 @@ from typing import Final
 from game_operator.certify.engine.endings import Found
 from game_operator.certify.engine.stage import Asking, Judging, Stage
 from game_operator.certify.report.verdicts import Weight
-from game_operator.certify.scenarios.leniency import better_refused, refused_or_meant
 from game_operator.certify.scenarios.malformed import (
     LACKS,
+    better_refused,
     deep,
     lacking,
     of_amount,
     of_bytes,
     of_length,
+    refused_or_meant,
     twice,
     with_raw,
     with_value,
 )
-from game_operator.codes import WebhookErrorCode
+from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
 from game_operator.protocol.exact_json import Json
 from game_operator.provider.bets import Bet
 from game_operator.provider.requests import Heard, Manner, Request
-
-_INVALID: Final = WebhookErrorCode.INVALID_REQUEST
-_POOR: Final = WebhookErrorCode.INSUFFICIENT_BALANCE
 
 #: What may become of a genuine body, and nobody can have meant.
 _UNREADABLE: Final[Mapping[str, Callable[[bytes], bytes]]] = {
@@ -62,203 +60,6 @@ _EXPECTED: Final = {
     False: "a refusal, such as HTTP 405",
     None: "SUCCESS or a refusal, of any status below 500",
 }
-
-
-def f01(at: Stage) -> Judging:
-    """Nothing, null, arrays, half a body and what is no UTF-8 are refused; what some parsers take should be."""
-    for what, spoil in _UNREADABLE.items():
-        genuine = at.request(at.bet().withdraw(), f"a body that is {what}")
-        yield from at.refuses(replace(genuine, body=spoil(genuine.body)), "", _INVALID)
-    for what, spoil in _UNUSUAL.items():
-        bet = at.bet()
-        genuine = at.request(bet.withdraw(), f"a body that is {what}")
-        yield from better_refused(at, replace(genuine, body=spoil(genuine.body)), moves=-bet.wager_cents)
-
-
-def f02(at: Stage) -> Judging:
-    """Fields are missing, null, empty and blank: nothing moves wrongly, and the honest deposit is still paid."""
-    bet = at.bet()
-    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
-    for call, canonical, how in _calls_and_what_they_lack(at, bet):
-        yield from at.refuses(lacking(at, call, canonical, how), "", _INVALID)
-    yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be", moves=bet.wager_cents)
-    for canonical, how in (("bet_id", "blank"), ("tx_id", "null"), ("tx_id", "empty"), ("tx_id", "blank")):
-        if at.writer.name(canonical, "withdraw"):
-            bet = at.bet()
-            yield from better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
-    ends = [(Bet.rollback, "bet_id"), (Bet.rollback, "player_id"), (_bare, "player_id")]
-    for (end, canonical), how in product(ends, ("missing", "null")):
-        bet = at.bet()
-        yield from _end_better_refused(at, bet, lacking(at, end(bet), canonical, how), bet.wager_cents)
-
-
-def f03(at: Stage) -> Judging:
-    """Fractions, truth, NaN, numbers beyond bounds and containers are refused; text and exponents should be."""
-    bet = at.bet()
-    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
-    for raw in _NO_AMOUNTS:
-        yield from at.refuses(of_amount(at, at.bet().withdraw(), raw), "", _INVALID)
-        yield from at.refuses(of_amount(at, _bare(bet), raw), "", _INVALID)
-    yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be", moves=bet.wager_cents)
-    for raw, cents in _UNUSUAL_AMOUNTS.items():
-        yield from better_refused(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
-        another = at.bet()
-        yield from _end_better_refused(at, another, of_amount(at, _bare(another), raw), cents)
-    raw, cents = _POINTED
-    yield from refused_or_meant(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
-    pointed = at.bet()
-    yield from _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=refused_or_meant)
-
-
-def f04(at: Stage) -> Judging:
-    """Amounts below 0 are refused; a withdraw of 0 is refused, or a bet, as the profile says."""
-    bet = at.bet()
-    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
-    for cents in (-1, -at.unit_cents):
-        yield from at.refuses(of_amount(at, at.bet().withdraw(), str(cents)), "", _INVALID)
-        yield from at.refuses(of_amount(at, _bare(bet), str(cents)), "", _INVALID)
-    yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be", moves=bet.wager_cents)
-    nothing = at.bet(cents=0)
-    if at.profile.allow_zero_withdraw:
-        yield from at.accepts(nothing.withdraw(), "a withdraw of 0")
-        yield from at.accepts(nothing.rollback(), "its rollback")
-    else:
-        yield from at.refuses(nothing.withdraw(), "a withdraw of 0", _INVALID, success_is_sound=True)
-
-
-def f05(at: Stage) -> Judging:
-    """Wagers of 2^31 cents and more are refused, for want of money or of sense."""
-    for told, cents in _HUGE_AMOUNTS.items():
-        if cents > at.player.due_cents:
-            request = of_amount(at, at.bet().withdraw(), str(cents))
-            yield from _cannot_be_paid(at, replace(request, title=f"a withdraw of {told} cents"))
-
-
-def f06(at: Stage) -> Judging:
-    """A balance check of two players and a withdraw of two amounts should be refused."""
-    check = twice(at, BalanceCall(player_id=at.player.id), "player_id", at.player.id, at.other.id)
-    withdraw = twice(at, at.bet().withdraw(), "amount_cents", at.unit_cents, 1)
-    for request in (check, withdraw):
-        heard = yield from at.hear(request)
-        if heard.succeeded:
-            at.advise(f"{request.title}: accepted, and parsers differ in which of the two counts", heard)
-        else:
-            at.check_code(heard, _INVALID)
-    at.player.due_cents = yield from at.balance_of(at.player)
-
-
-def f09(at: Stage) -> Judging:
-    """The longest body that the profile has is accepted, one byte more is not; a thousand levels take no time."""
-    most = at.profile.max_body_bytes
-    longest = yield from at.send(of_bytes(at, most))
-    if not longest.succeeded:
-        at.advise(f"{longest.request.title}: {_said(longest)}, and SUCCESS is assumed", longest)
-    longer = yield from at.send(of_bytes(at, most + 1))
-    nested = yield from at.hear(deep(at, _MANY_LEVELS))
-    for heard in (longer, nested):
-        if heard.succeeded:
-            at.advise(f"{heard.request.title}: accepted; is there any bound?", heard)
-    if nested.elapsed_ms > _SLOW_MS:
-        at.advise(f"{nested.request.title}: took {nested.elapsed_ms:.0f} ms", nested)
-
-
-def f10(at: Stage) -> Judging:
-    """Other methods, types and manners are answered in some way; a caller that falls silent harms nobody else."""
-    for request, accepted in _odd_requests(at):
-        heard = yield from at.send(request)
-        is_odd = accepted is not None and heard.succeeded is not accepted
-        if is_odd or not heard.status or heard.status >= _FAILED:
-            at.advise(f"{request.title}: {_said(heard)}; expected was {_EXPECTED[accepted]}", heard)
-    check = at.request(BalanceCall(player_id=at.player.id), "a balance check meanwhile")
-    half = replace(check, title="a balance check that breaks off half way", manner=Manner.HALF)
-    silent, other = yield from at.together([half, check])
-    for heard, accepted in ((silent, False), (other, True)):
-        if heard.succeeded is not accepted:
-            at.advise(f"{heard.request.title}: {_said(heard)}", heard)
-
-
-def f11(at: Stage) -> Judging:
-    """A rollback whose amount is text and a deposit whose wager is an object are processed; the amount is paid."""
-    cancelled, settled = at.bet(), at.bet()
-    odd: list[tuple[Bet, WebhookCall, str, Json]] = [
-        (cancelled, cancelled.rollback(), "amount_cents", str(cancelled.wager_cents)),
-        (settled, settled.deposit(settled.wager_cents), "wager_cents", {"cents": settled.wager_cents}),
-    ]
-    for bet, call, canonical, value in odd:
-        if name := at.writer.name(canonical, call.operation):
-            yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
-            yield from at.accepts(with_value(at, call, name, value), moves=bet.wager_cents)
-    if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
-        yield from _pays_the_amount(at, at.bet())
-    if "FREE_BET_CLAIM" in at.claim_types and at.writer.name("free_bets", "deposit"):
-        cents = at.unit_cents
-        bets = (FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=2 * cents),)
-        claim = replace(at.claim(cents, "FREE_BET_CLAIM"), free_bets=bets)
-        yield from at.accepts(claim, "a claim of free bets that won more than its amount", moves=cents)
-
-
-def _pays_the_amount(at: Stage, bet: Bet) -> Judging:
-    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
-    deposit = replace(bet.deposit(bet.wager_cents), won_cents=2 * bet.wager_cents)
-    yield from at.accepts(deposit, "a deposit that says it won more than its amount", moves=bet.wager_cents)
-
-
-def _end_better_refused(
-    at: Stage, bet: Bet, end: Request, cents: int, *, by: Callable[..., Asking] = better_refused
-) -> Judging:
-    """Place *bet*, hold (*by* what) that *end* should be refused, which pays *cents* if it is not, and end the bet."""
-    yield from at.accepts(bet.withdraw(), "a withdraw", moves=-bet.wager_cents)
-    heard = yield from by(at, end, moves=cents)
-    if not heard.succeeded:
-        yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be", moves=bet.wager_cents)
-
-
-def _cannot_be_paid(at: Stage, request: Request) -> Judging:
-    """Hold that *request* is refused for its amount: for want of money, or because no bet is that high."""
-    heard = yield from at.hear(request)
-    if heard.succeeded:
-        yield from at.holds(at.player, after=heard)
-        raise Found(f"{request.title}: answered SUCCESS, and {_POOR} was due", place=heard.place)
-    if heard.code not in (_INVALID, WebhookErrorCode.LIMIT_EXCEEDED):
-        at.check_code(heard, _POOR)
-    yield from at.check_told(heard, at.player)
-
-
-def _calls_and_what_they_lack(at: Stage, bet: Bet) -> Iterator[tuple[WebhookCall, str, str]]:
-    """Yield calls with a field each that they cannot be without, and how it is not there."""
-    for how in LACKS:
-        yield at.bet().withdraw(), "player_id", how
-        yield at.bet().withdraw(), "amount_cents", how
-        yield _bare(bet), "amount_cents", how
-        yield _bare(bet), "bet_id", how
-        yield BalanceCall(player_id=at.player.id), "player_id", how
-        # A blank id may be an id to some.
-        if how != "blank":
-            yield at.bet().withdraw(), "bet_id", how
-
-
-def _bare(bet: Bet) -> DepositCall:
-    """Return the deposit that pays the wager, and says its amount once."""
-    return replace(bet.deposit(bet.wager_cents), wager_cents=None, won_cents=None)
-
-
-def _odd_requests(at: Stage) -> Iterator[tuple[Request, bool | None]]:
-    """Yield requests, and whether they should be accepted; None where it may be either."""
-    check = at.request(BalanceCall(player_id=at.player.id), "a balance check")
-    for method in ("GET", "PUT"):
-        yield replace(check, title=f"a balance check by {method}", method=method), False
-    for header in (("Content-Type", "text/plain"), ("Content-Encoding", "gzip")):
-        yield replace(check, title=f"a balance check with {': '.join(header)}", headers=(header,)), None
-    yield replace(check, title="a balance check in chunks", manner=Manner.CHUNKED), True
-    yield replace(check, title="a balance check in small pieces", manner=Manner.SLOW), True
-
-
-def _said(heard: Heard) -> str:
-    if heard.reply is None:
-        return heard.problem if not heard.status else f"HTTP {heard.status}, {heard.problem}"
-    return f"HTTP {heard.status}, {heard.code or 'SUCCESS'}"
-
-
 #: Pairs of words that a database may take for the same.
 _ALIKE: Final = {
     "a composed and a decomposed letter": ("caf\u00e9", "cafe\u0301"),
@@ -279,6 +80,110 @@ _SHARP: Final = {
 #: What no database keeps, as JSON text.
 _UNSTORABLE: Final = {"U+0000": "\\u0000", "half a character": "\\ud800"}
 _FROM_RIGHT_TO_LEFT: Final = "\u200f\u05d4\u05d9\u05de\u05d5\u05e8 \u0627\u0644\u0631\u0647\u0627\u0646"
+
+
+def f01(at: Stage) -> Judging:
+    """Nothing, null, arrays, half a body and what is no UTF-8 are refused; what some parsers take should be."""
+    for what, changed in _UNREADABLE.items():
+        genuine = at.request(at.bet().withdraw(), f"a body that is {what}")
+        yield from at.refuses(replace(genuine, body=changed(genuine.body)), "", Code.INVALID_REQUEST)
+    for what, changed in _UNUSUAL.items():
+        bet = at.bet()
+        genuine = at.request(bet.withdraw(), f"a body that is {what}")
+        yield from better_refused(at, replace(genuine, body=changed(genuine.body)), moves=-bet.wager_cents)
+
+
+def f02(at: Stage) -> Judging:
+    """Fields are missing, null, empty and blank: nothing moves wrongly, and the honest deposit is still paid."""
+    bet = yield from at.placed()
+    for call, canonical, how in _calls_and_what_they_lack(at, bet):
+        yield from at.refuses(lacking(at, call, canonical, how), "", Code.INVALID_REQUEST)
+    yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
+    for canonical, how in (("bet_id", "blank"), ("tx_id", "null"), ("tx_id", "empty"), ("tx_id", "blank")):
+        if at.writer.name(canonical, "withdraw"):
+            bet = at.bet()
+            yield from better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
+    ends = [(Bet.rollback, "bet_id"), (Bet.rollback, "player_id"), (_bare, "player_id")]
+    for (end, canonical), how in product(ends, ("missing", "null")):
+        bet = at.bet()
+        yield from _end_better_refused(at, bet, lacking(at, end(bet), canonical, how), bet.wager_cents)
+
+
+def _calls_and_what_they_lack(at: Stage, bet: Bet) -> Iterator[tuple[WebhookCall, str, str]]:
+    """Yield calls with a field each that they cannot be without, and how it is not there."""
+    for how in LACKS:
+        yield at.bet().withdraw(), "player_id", how
+        yield at.bet().withdraw(), "amount_cents", how
+        yield _bare(bet), "amount_cents", how
+        yield _bare(bet), "bet_id", how
+        yield BalanceCall(player_id=at.player.id), "player_id", how
+        # A blank id may be an id to some.
+        if how != "blank":
+            yield at.bet().withdraw(), "bet_id", how
+
+
+def f03(at: Stage) -> Judging:
+    """Fractions, truth, NaN, numbers beyond bounds and containers are refused; text and exponents should be."""
+    yield from _amounts_refused(at, _NO_AMOUNTS)
+    for raw, cents in _UNUSUAL_AMOUNTS.items():
+        yield from better_refused(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+        another = at.bet()
+        yield from _end_better_refused(at, another, of_amount(at, _bare(another), raw), cents)
+    raw, cents = _POINTED
+    yield from refused_or_meant(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+    pointed = at.bet()
+    yield from _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=refused_or_meant)
+
+
+def f04(at: Stage) -> Judging:
+    """Amounts below 0 are refused; a withdraw of 0 is refused, or a bet, as the profile says."""
+    yield from _amounts_refused(at, ("-1", str(-at.unit_cents)))
+    nothing = at.bet(cents=0)
+    if at.profile.allow_zero_withdraw:
+        yield from at.placed(nothing, title="a withdraw of 0")
+        yield from at.accepts(nothing.rollback(), "its rollback")
+    else:
+        yield from at.refuses(nothing.withdraw(), "a withdraw of 0", Code.INVALID_REQUEST, success_is_sound=True)
+
+
+def _amounts_refused(at: Stage, amounts: Sequence[str]) -> Judging:
+    """Hold that withdraws and deposits of these amounts, as JSON, are refused; the honest deposit is still paid."""
+    bet = yield from at.placed()
+    for raw in amounts:
+        for call in (at.bet().withdraw(), _bare(bet)):
+            yield from at.refuses(of_amount(at, call, raw), "", Code.INVALID_REQUEST)
+    yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
+
+
+def f05(at: Stage) -> Judging:
+    """Wagers of 2^31 cents and more are refused, for want of money or of sense."""
+    for told, cents in _HUGE_AMOUNTS.items():
+        if cents > at.player.due_cents:
+            request = of_amount(at, at.bet().withdraw(), str(cents))
+            yield from _cannot_be_paid(at, replace(request, title=f"a withdraw of {told} cents"))
+
+
+def _cannot_be_paid(at: Stage, request: Request) -> Judging:
+    """Hold that *request* is refused for its amount: for want of money, or because no bet is that high."""
+    heard = yield from at.ask(request)
+    if heard.succeeded:
+        yield from at.check_balances(at.player, after=heard)
+    if heard.code not in (Code.INVALID_REQUEST, Code.LIMIT_EXCEEDED):
+        at.check_refused(heard, Code.INSUFFICIENT_BALANCE)
+    yield from at.check_balance(heard, at.player)
+
+
+def f06(at: Stage) -> Judging:
+    """A balance check of two players and a withdraw of two amounts should be refused."""
+    check = twice(at, BalanceCall(player_id=at.player.id), "player_id", at.player.id, at.other.id)
+    withdraw = twice(at, at.bet().withdraw(), "amount_cents", at.unit_cents, 1)
+    for request in (check, withdraw):
+        heard = yield from at.ask(request)
+        if heard.succeeded:
+            at.advise("accepted, and parsers differ in which of the two counts", heard)
+        else:
+            at.check_code(heard, Code.INVALID_REQUEST)
+    at.player.due_cents = yield from at.balance_of(at.player)
 
 
 def f07(at: Stage) -> Judging:
@@ -309,29 +214,111 @@ def f08(at: Stage) -> Judging:
 def _two_bets(at: Stage, told: str, one: Bet, another: Bet) -> Judging:
     """Hold that two bets are two, though their ids look alike."""
     yield from _placed(at, one, f"a withdraw whose {told} from the next one's")
-    yield from at.accepts(another.withdraw(), "the next withdraw, of another bet", moves=-another.wager_cents)
+    yield from at.accepts(another.withdraw(), "the next withdraw, of another bet")
     for bet, which in ((another, "second"), (one, "first")):
-        yield from at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}", moves=bet.wager_cents)
+        yield from at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}")
 
 
 def _round_trip(at: Stage, bet: Bet, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Judging:
     """Hold that the wallet finds a bet again by its id."""
     first = yield from _placed(at, bet, f"a withdraw {told}", weight)
     yield from at.again(bet.withdraw(), first, f"the same withdraw {told} again")
-    yield from at.accepts(bet.deposit(bet.wager_cents), f"a deposit {told}", moves=bet.wager_cents)
+    yield from at.accepts(bet.deposit(bet.wager_cents), f"a deposit {told}")
 
 
 def _placed(at: Stage, bet: Bet, title: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Asking:
     """Place *bet*. If it is refused for its letters, no money is lost, but a game cannot be played."""
-    heard = yield from at.hear(bet.withdraw(), title)
+    heard = yield from at.ask(bet.withdraw(), title)
     if not heard.succeeded:
-        told = f"{title}: refused with {heard.code}, and SUCCESS was due"
-        raise Found(told, weight, place=heard.place)
-    at.player.due_cents -= bet.wager_cents
-    yield from at.check_told(heard, at.player)
+        raise Found(f"refused with {heard.code}, and SUCCESS was due", heard, weight=weight)
+    yield from at.check_moved(heard, at.player, -bet.wager_cents)
     return heard
 
 
 def _called(at: Stage, bet_id: str) -> Bet:
     # A round is not what is tried, and one with a name as long would be too long.
     return replace(at.bet(bet_id=bet_id), round_id=at.fresh("round"))
+
+
+def f09(at: Stage) -> Judging:
+    """The longest body that the profile has is accepted, one byte more is not; a thousand levels take no time."""
+    most = at.profile.max_body_bytes
+    longest = yield from at.send(of_bytes(at, most))
+    if not longest.succeeded:
+        at.advise(f"{_said(longest)}, and SUCCESS is assumed", longest)
+    longer = yield from at.send(of_bytes(at, most + 1))
+    nested = yield from at.ask(deep(at, _MANY_LEVELS))
+    for heard in (longer, nested):
+        if heard.succeeded:
+            at.advise("accepted; is there any bound?", heard)
+    if nested.elapsed_ms > _SLOW_MS:
+        at.advise(f"took {nested.elapsed_ms:.0f} ms", nested)
+
+
+def f10(at: Stage) -> Judging:
+    """Other methods, types and manners are answered in some way; a caller that falls silent harms nobody else."""
+    for request, accepted in _odd_requests(at):
+        heard = yield from at.send(request)
+        is_odd = accepted is not None and heard.succeeded is not accepted
+        if is_odd or not heard.status or heard.status >= _FAILED:
+            at.advise(f"{_said(heard)}; expected was {_EXPECTED[accepted]}", heard)
+    check = at.balance_request("a balance check meanwhile")
+    half = replace(check, title="a balance check that breaks off half way", manner=Manner.HALF)
+    silent, other = yield from at.together([half, check])
+    for heard, accepted in ((silent, False), (other, True)):
+        if heard.succeeded is not accepted:
+            at.advise(_said(heard), heard)
+
+
+def _odd_requests(at: Stage) -> Iterator[tuple[Request, bool | None]]:
+    """Yield requests, and whether they should be accepted; None where it may be either."""
+    check = at.balance_request("a balance check")
+    for method in ("GET", "PUT"):
+        yield replace(check, title=f"a balance check by {method}", method=method), False
+    for header in (("Content-Type", "text/plain"), ("Content-Encoding", "gzip")):
+        yield replace(check, title=f"a balance check with {': '.join(header)}", headers=(header,)), None
+    yield replace(check, title="a balance check in chunks", manner=Manner.CHUNKED), True
+    yield replace(check, title="a balance check in small pieces", manner=Manner.SLOW), True
+
+
+def _said(heard: Heard) -> str:
+    if heard.reply is None:
+        return heard.problem if not heard.status else f"HTTP {heard.status}, {heard.problem}"
+    return f"HTTP {heard.status}, {heard.code or 'SUCCESS'}"
+
+
+def f11(at: Stage) -> Judging:
+    """A rollback whose amount is text and a deposit whose wager is an object are processed; the amount is paid."""
+    cancelled, settled = at.bet(), at.bet()
+    odd: list[tuple[Bet, WebhookCall, str, Json]] = [
+        (cancelled, cancelled.rollback(), "amount_cents", str(cancelled.wager_cents)),
+        (settled, settled.deposit(settled.wager_cents), "wager_cents", {"cents": settled.wager_cents}),
+    ]
+    for bet, call, canonical, value in odd:
+        if name := at.writer.name(canonical, call.operation):
+            yield from at.placed(bet)
+            yield from at.accepts(with_value(at, call, name, value), moves=bet.wager_cents)
+    if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
+        bet = yield from at.placed()
+        deposit = replace(bet.deposit(bet.wager_cents), won_cents=2 * bet.wager_cents)
+        yield from at.accepts(deposit, "a deposit that says it won more than its amount")
+    if "FREE_BET_CLAIM" in at.claim_types and at.writer.name("free_bets", "deposit"):
+        cents = at.unit_cents
+        bets = (FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=2 * cents),)
+        claim = replace(at.claim(cents, "FREE_BET_CLAIM"), free_bets=bets)
+        yield from at.accepts(claim, "a claim of free bets that won more than its amount")
+
+
+def _end_better_refused(
+    at: Stage, bet: Bet, end: Request, cents: int, *, by: Callable[..., Asking] = better_refused
+) -> Judging:
+    """Place *bet*, hold (*by* what) that *end* should be refused, which pays *cents* if it is not, and end the bet."""
+    yield from at.placed(bet)
+    heard = yield from by(at, end, moves=cents)
+    if not heard.succeeded:
+        yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
+
+
+def _bare(bet: Bet) -> DepositCall:
+    """Return the deposit that pays the wager, and says its amount once."""
+    return replace(bet.deposit(bet.wager_cents), wager_cents=None, won_cents=None)

@@ -2,17 +2,27 @@
 
 import re
 from collections.abc import Callable, Generator
-from typing import Final
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final, TypeVar
 
 from game_operator.certify.engine.endings import Found, NotTried
-from game_operator.certify.engine.stage import Asking, Judging, Stage, units
+from game_operator.certify.engine.stage import Judging, Stage, units
+from game_operator.certify.report.mistakes import WRONG_BALANCE
 from game_operator.certify.report.verdicts import Weight
-from game_operator.certify.scenarios.random_operations import played_at_random
-from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import BalanceCall, DepositCall
+from game_operator.codes import WebhookErrorCode as Code
+from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
 from game_operator.protocol.webhook_reply import fold_code
-from game_operator.provider.bets import Bet
+from game_operator.provider.bets import Bet, Player
 from game_operator.provider.requests import Heard, Step
+
+#: After so many operations both balances are asked for.
+_EVERY: Final = 50
+#: So many bets and calls are remembered, that a later call may come back to.
+_REMEMBERED: Final = 1_000
+_OPEN_AT_MOST: Final = 12
+
+T = TypeVar("T")
 
 _LAST_CENTS: Final = 100
 _MUCH_CENTS: Final = 123_456_789_012
@@ -29,10 +39,10 @@ def g01(at: Stage) -> Judging:
     if most_cents < 1:
         raise NotTried(f"the player has {units(at.player.due_cents)}, and more than 1.00 is needed")
     most = at.bet(cents=most_cents)
-    yield from _taken(at, most, "a withdraw of all but 1.00")
+    yield from at.accepts(most.withdraw(), "a withdraw of all but 1.00", unless_limited=True)
     for number in range(_LAST_CENTS):
-        yield from _taken(at, at.bet(cents=1), f"withdraw {number + 1} of 0.01")
-    yield from at.accepts(most.deposit(most_cents), "the first one's deposit, of as much", moves=most_cents)
+        yield from at.accepts(at.bet(cents=1).withdraw(), f"withdraw {number + 1} of 0.01", unless_limited=True)
+    yield from at.accepts(most.deposit(most_cents), "the first one's deposit, of as much")
 
 
 def g02(at: Stage) -> Judging:
@@ -50,7 +60,7 @@ def g03(at: Stage) -> Judging:
     back = at.bet(cents=much_cents)
     steps = (
         (at.request(credit, f"a credit of {units(credit.amount_cents)}"), credit.amount_cents),
-        (at.request(BalanceCall(player_id=at.player.id), "the balance after it"), 0),
+        (at.balance_request("the balance after it"), 0),
         (at.request(back.withdraw(), "a withdraw of as much"), -much_cents),
         (at.request(back.deposit(0), "its deposit of 0, a loss"), 0),
     )
@@ -74,52 +84,148 @@ def g05(at: Stage) -> Judging:
     yield from _odd_amounts(at, lambda heard: _check_stored(at, heard))
 
 
-def _taken(at: Stage, bet: Bet, title: str) -> Asking:
-    return (yield from at.accepts(bet.withdraw(), title, moves=-bet.wager_cents, unless_limited=True))
-
-
 def _odd_amounts(at: Stage, look: Callable[[Heard], object]) -> Judging:
     """Wager each odd amount and win the next one; *look* at what is heard of each call."""
     for wager_cents, won_cents in zip(_ODD_CENTS, (*_ODD_CENTS[1:], _ODD_CENTS[0]), strict=True):
         bet = at.bet(cents=wager_cents)
-        look((yield from _taken(at, bet, f"a withdraw of {units(wager_cents)}")))
-        look((yield from at.accepts(bet.deposit(won_cents), f"a win of {units(won_cents)}", moves=won_cents)))
+        look((yield from at.accepts(bet.withdraw(), f"a withdraw of {units(wager_cents)}", unless_limited=True)))
+        look((yield from at.accepts(bet.deposit(won_cents), f"a win of {units(won_cents)}")))
 
 
 def _check_stored(at: Stage, heard: Heard) -> None:
     stored, due = at.stored_cents(at.player), at.player.due_cents
     if stored != due:
-        told = f"{heard.request.title}: the operator's own books have {units(stored)}, and {units(due)} is told and due"
-        raise Found(told, place=heard.place)
+        raise Found(f"the operator's own books have {units(stored)}, and {units(due)} is told and due", heard)
 
 
 def _check_unlimited(at: Stage, much_cents: int) -> Judging:
     """Ask first whether so much can be wagered: a credit that could not be taken back would stay with the player."""
-    heard = yield from at.hear(at.bet(cents=much_cents).withdraw(), "a withdraw of far more than there is")
-    if heard.code != WebhookErrorCode.INSUFFICIENT_BALANCE:
+    heard = yield from at.ask(at.bet(cents=much_cents).withdraw(), "a withdraw of far more than there is")
+    if heard.code != Code.INSUFFICIENT_BALANCE:
         said = heard.code or "SUCCESS"
         raise NotTried(f"so much could not be taken back: a withdraw of {units(much_cents)} was answered {said}")
 
 
 def _credit(at: Stage, much_cents: int) -> Generator[Step, list[Heard], DepositCall]:
     """Return the call that brings so much more: a jackpot if the profile has any, or else the win of a bet."""
-    if "JACKPOT" in at.claim_types:
-        return at.claim(much_cents, "JACKPOT")
+    for jackpot in at.jackpots(much_cents):
+        return jackpot
     bet = at.bet()
-    yield from _taken(at, bet, "a withdraw")
+    yield from at.accepts(bet.withdraw(), "a withdraw", unless_limited=True)
     return bet.deposit(much_cents + bet.wager_cents)
 
 
 def _judge_large(at: Stage, heard: Heard, moves: int) -> None:
     at.check_reply(heard)
-    title = heard.request.title
-    if heard.code == fold_code(WebhookErrorCode.LIMIT_EXCEEDED, at.profile):
-        raise NotTried(f"the wallet limits amounts: {title} was refused with {heard.code}")
+    if heard.code == fold_code(Code.LIMIT_EXCEEDED, at.profile):
+        raise NotTried(f"the wallet limits amounts: {heard.request.title} was refused with {heard.code}")
     at.check_success(heard)
     at.player.due_cents += moves
     told, due = heard.balance_cents, at.player.due_cents
     if told is not None and told != due:
-        reason = f"{title}: tells a balance of {units(told)}, and {units(due)} is due"
-        at.note(reason, Weight.CONTRACT_BROKEN, "tells a wrong balance", heard)
+        reason = f"tells a balance of {units(told)}, and {units(due)} is due"
+        at.note(reason, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard)
     if _EXPONENT.search(heard.body):
-        at.advise(f"{title}: the balance is written with an exponent, which not every reader of money takes", heard)
+        at.advise("the balance is written with an exponent, which not every reader of money takes", heard)
+
+
+def played_at_random(at: Stage, count: int) -> Judging:
+    """Play *count* operations at random, the same ones for the same run."""
+    # The ids of a run begin with its own, so they differ between runs, and a run can be repeated.
+    table = _Table(at, Random(at.fresh("seed")))  # noqa: S311 - nothing is kept secret by it
+    for number in range(1, count + 1):
+        yield from table.operation()
+        if any(note.weight is not Weight.ADVICE for note in at.notes):
+            return
+        at.notes.clear()  # The same advice would be noted a thousand times, and other scenarios give it.
+        if number % _EVERY == 0:
+            yield from at.check_balances()
+
+
+@dataclass
+class _Table:
+    """Bets that are open, and calls that were answered, each with what was heard at first."""
+
+    at: Stage
+    random: Random
+    open: list[tuple[Bet, Heard]] = field(default_factory=list)
+    #: What can no more move money, and how it is refused: a rollback of a bet that was paid, and the like.
+    too_late: list[tuple[WebhookCall, str]] = field(default_factory=list)
+    answered: list[tuple[WebhookCall, Heard]] = field(default_factory=list)
+
+    def operation(self) -> Judging:
+        """Play one."""
+        possible: list[Callable[[], Judging]] = [self._place, self._overdraw]
+        if "JACKPOT" in self.at.claim_types:
+            possible.append(self._jackpot)
+        if len(self.open) > _OPEN_AT_MOST:
+            possible = []
+        if self.open:
+            possible += [self._settle, self._settle, self._cancel]
+        if self.answered:
+            possible += [self._repeat, self._repeat]
+        if self.too_late:
+            possible.append(self._come_late)
+        yield from self.random.choice(possible)()
+
+    def _place(self) -> Judging:
+        player = self._player()
+        most = min(3 * self.at.unit_cents, player.due_cents)
+        if most < 1:
+            yield from self._overdraw()
+            return
+        bet = self.at.bet(player, self.random.randint(1, most))
+        title = "a random withdraw"
+        heard = yield from self.at.accepts(bet.withdraw(), title, unless_limited=True)
+        self.open.append((bet, heard))
+
+    def _overdraw(self) -> Judging:
+        player = self._player()
+        bet = self.at.bet(player, player.due_cents + self.random.randint(1, 1_000))
+        poor = Code.INSUFFICIENT_BALANCE
+        heard = yield from self.at.refuses(bet.withdraw(), "a withdraw of more than there is", poor)
+        self._keep(self.answered, (bet.withdraw(), heard))
+
+    def _jackpot(self) -> Judging:
+        claim = self.at.claim(self.random.randint(1, self.at.unit_cents), "JACKPOT", player=self._player())
+        yield from self._moves(claim, "a random jackpot")
+
+    def _settle(self) -> Judging:
+        bet, placed = self._taken()
+        call = bet.deposit(self.random.choice((0, bet.wager_cents, self.random.randint(0, 3 * bet.wager_cents))))
+        yield from self._moves(call, "a random deposit")
+        self._keep(self.answered, (bet.withdraw(), placed))
+        self._keep(self.too_late, (bet.rollback(), Code.BET_ALREADY_CLOSED))
+
+    def _cancel(self) -> Judging:
+        bet, _ = self._taken()
+        yield from self._moves(bet.rollback(), "a random rollback")
+        for call in (bet.withdraw(), bet.deposit(bet.wager_cents * 2)):
+            self._keep(self.too_late, (call, Code.BET_ROLLED_BACK))
+
+    def _repeat(self) -> Judging:
+        call, first = self.random.choice(self.answered)
+        yield from self.at.again(call, first, f"{first.request.title}, again")
+
+    def _come_late(self) -> Judging:
+        call, code = self.random.choice(self.too_late)
+        # A withdraw that was answered SUCCESS may be so again once its bet is rolled back, if it moves nothing.
+        known = isinstance(call, WithdrawCall)
+        title = f"a {call.operation} that comes too late"
+        yield from self.at.refuses(call, title, code, success_is_sound=known)
+
+    def _moves(self, call: WebhookCall, title: str) -> Judging:
+        heard = yield from self.at.accepts(call, title)
+        self._keep(self.answered, (call, heard))
+
+    def _keep(self, kept: list[T], new: T) -> None:
+        if len(kept) < _REMEMBERED:
+            kept.append(new)
+        else:
+            kept[self.random.randrange(_REMEMBERED)] = new
+
+    def _player(self) -> Player:
+        return self.random.choice((self.at.player, self.at.other))
+
+    def _taken(self) -> tuple[Bet, Heard]:
+        return self.open.pop(self.random.randrange(len(self.open)))

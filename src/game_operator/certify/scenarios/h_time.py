@@ -1,16 +1,15 @@
 """Group H, time and failure: slow answers, outages, odd clocks, and connections that break (spec §3, §4.1)."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Final
 
-from game_operator.certify.engine.concurrent_calls import insisted, is_unanswered
 from game_operator.certify.engine.endings import Found, NotTried
-from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.stage import Judging, Stage, is_unanswered
 from game_operator.certify.report.verdicts import Weight
 from game_operator.models.webhooks import BalanceCall, WebhookCall
-from game_operator.provider.requests import Heard, Manner, Request, Step
+from game_operator.provider.requests import Heard, Manner
 
 _AIM_MS: Final = 100
 _LIMIT_MS: Final = 500
@@ -21,15 +20,9 @@ _BROKEN_BETS: Final = 8
 def h01(at: Stage) -> Judging:
     """Calls in turn are answered within 500 ms, and better within 100 ms."""
     took_ms: list[float] = []
-    bet = at.bet()
-    for call, moves in (
-        (BalanceCall(player_id=at.player.id), 0),
-        (bet.withdraw(), -bet.wager_cents),
-        (BalanceCall(player_id=at.player.id), 0),
-        (bet.deposit(bet.wager_cents), bet.wager_cents),
-        (BalanceCall(player_id=at.player.id), 0),
-    ):
-        heard = yield from at.accepts(call, f"a {call.operation}, one at a time", moves=moves)
+    bet, check = at.bet(), BalanceCall(player_id=at.player.id)
+    for call in (check, bet.withdraw(), check, bet.deposit(bet.wager_cents), check):
+        heard = yield from at.accepts(call, f"a {call.operation}, one at a time")
         took_ms.append(heard.elapsed_ms)
     usual = median(took_ms)
     if usual > _LIMIT_MS:
@@ -40,41 +33,48 @@ def h01(at: Stage) -> Judging:
 
 def h02(at: Stage) -> Judging:
     """While it fails nothing is promised and nothing moves; afterwards the same calls are carried out."""
-    paid, refunded = at.bet(), at.bet()
-    for bet in (paid, refunded):
-        yield from at.accepts(bet.withdraw(), "a withdraw before the outage", moves=-bet.wager_cents)
-    late = at.bet()
+    paid, refunded, late = at.bet(), at.bet(), at.bet()
+    yield from at.placed(paid, refunded, title="a withdraw before the outage")
     due: list[tuple[WebhookCall, int]] = [
         (late.withdraw(), -late.wager_cents),
         (paid.deposit(paid.wager_cents * 2), paid.wager_cents * 2),
         (refunded.rollback(), refunded.wager_cents),
     ]
     requests = [at.request(call, f"a {call.operation} during an outage") for call, _ in due]
-    # Nothing is judged before the wallet is whole again.
-    yield from at.act("fail")
-    heard = yield from _each(at, requests)
-    yield from at.act("recover")
-    yield from insisted(at, at.request(BalanceCall(player_id=at.player.id), "a balance check after the outage"))
+    heard = yield from at.during("fail", "recover", requests)
+    yield from at.insisted(at.balance_request("a balance check after the outage"))
     yield from _check_outage(at, heard)
     for call, moves in due:
-        settled = yield from insisted(at, at.request(call, f"the {call.operation} after the outage"))
-        at.check_success(settled)
-        at.player.due_cents += moves
-        yield from at.check_told(settled, at.player)
+        settled = yield from at.insisted(at.request(call, f"the {call.operation} after the outage"))
+        yield from at.check_moved(settled, at.player, moves)
+
+
+def _check_outage(at: Stage, heard: Sequence[Heard]) -> Judging:
+    """Hold that what was heard of a failing wallet promised nothing, and that nothing moved."""
+    balance_cents = yield from at.balance_of(at.player)
+    accepted = next((each for each in heard if each.succeeded), None)
+    if accepted is not None:
+        if balance_cents != at.player.due_cents:
+            raise NotTried("the wallet went on working after fail()")
+        raise Found("answered SUCCESS, and nothing moved", accepted)
+    yield from at.check_balances(at.player, after=heard[-1])
+    for each in heard:
+        if not is_unanswered(each):
+            told = f"refused with {each.code}, which the service takes for final"
+            raise Found(f"{told}; SYSTEM_ERROR says that it must come again", each)
+    other = next((each for each in heard if each.reply is None or each.status != 200), None)
+    if other is not None:
+        told = f"answered with HTTP {other.status}" if other.status else other.problem
+        at.advise(f"{told}; SYSTEM_ERROR with HTTP 200 is due (spec §4.1)", other)
 
 
 def h04(at: Stage) -> Judging:
     """Over several answers, the timestamps agree with the certifier's clock."""
-    bet = at.bet()
+    bet, check = at.bet(), BalanceCall(player_id=at.player.id)
     off: list[float] = []
     heard = None
-    for call, moves in (
-        (BalanceCall(player_id=at.player.id), 0),
-        (bet.withdraw(), -bet.wager_cents),
-        (bet.deposit(bet.wager_cents), bet.wager_cents),
-        (BalanceCall(player_id=at.player.id), 0),
-    ):
-        heard = yield from at.accepts(call, f"a {call.operation}", moves=moves)
+    for call in (check, bet.withdraw(), bet.deposit(bet.wager_cents), check):
+        heard = yield from at.accepts(call, f"a {call.operation}")
         if heard.reply is not None and heard.reply.timestamp is not None:
             # The answer was written at some moment in between.
             off.append(heard.reply.timestamp - heard.at_millis - heard.elapsed_ms / 2)
@@ -87,39 +87,11 @@ def h04(at: Stage) -> Judging:
 def h05(at: Stage) -> Judging:
     """Calls whose answer nobody reads, several at once, and each again: one movement each."""
     bets = [at.bet() for _ in range(_BROKEN_BETS)]
-    won = [bet.wager_cents * 2 for bet in bets]
     half = _BROKEN_BETS // 2
-    withdraws: list[WebhookCall] = [bet.withdraw() for bet in bets]
-    yield from _broken_off(at, withdraws, -sum(bet.wager_cents for bet in bets))
-    ends: list[WebhookCall] = [bet.deposit(cents) for bet, cents in zip(bets[:half], won, strict=False)]
+    yield from _broken_off(at, [bet.withdraw() for bet in bets], -sum(bet.wager_cents for bet in bets))
+    ends: list[WebhookCall] = [bet.deposit(bet.wager_cents * 2) for bet in bets[:half]]
     ends += (bet.rollback() for bet in bets[half:])
-    yield from _broken_off(at, ends, sum(won[:half]) + sum(bet.wager_cents for bet in bets[half:]))
-
-
-def _each(at: Stage, requests: Sequence[Request]) -> Generator[Step, list[Heard], list[Heard]]:
-    heard: list[Heard] = []
-    for request in requests:
-        heard += yield from at.together((request,))
-    return heard
-
-
-def _check_outage(at: Stage, heard: Sequence[Heard]) -> Judging:
-    """Hold that what was heard of a failing wallet promised nothing, and that nothing moved."""
-    balance_cents = yield from at.balance_of(at.player)
-    accepted = next((each for each in heard if each.succeeded), None)
-    if accepted is not None:
-        if balance_cents != at.player.due_cents:
-            raise NotTried("the wallet went on working after fail()")
-        raise Found(f"{accepted.request.title}: answered SUCCESS, and nothing moved", place=accepted.place)
-    yield from at.holds(at.player, after=heard[-1])
-    for each in heard:
-        if not is_unanswered(each):
-            told = f"{each.request.title}: refused with {each.code}, which the service takes for final"
-            raise Found(f"{told}; SYSTEM_ERROR says that it must come again", place=each.place)
-    other = next((each for each in heard if each.reply is None or each.status != 200), None)
-    if other is not None:
-        told = f"answered with HTTP {other.status}" if other.status else other.problem
-        at.advise(f"{other.request.title}: {told}; SYSTEM_ERROR with HTTP 200 is due (spec §4.1)", other)
+    yield from _broken_off(at, ends, sum(bet.wager_cents for bet in (*bets, *bets[:half])))
 
 
 def _broken_off(at: Stage, calls: Sequence[WebhookCall], moves: int) -> Judging:
@@ -131,9 +103,7 @@ def _broken_off(at: Stage, calls: Sequence[WebhookCall], moves: int) -> Judging:
     ]
     yield from at.together(cut)
     for request in requests:
-        heard = yield from insisted(at, request)
-        if not heard.succeeded:
-            told = f"{heard.request.title}: refused with {heard.code}, and SUCCESS was due"
-            raise Found(told, Weight.MONEY_LOST, place=heard.place)
+        heard = yield from at.insisted(request)
+        at.check_success(heard, Weight.MONEY_LOST)
     at.player.due_cents += moves
-    yield from at.holds(at.player)
+    yield from at.check_balances(at.player)

@@ -1,11 +1,12 @@
-"""Genuine calls, spoilt: bodies that are signed as ever and that no service should send (docs/decisions/0010)."""
+"""Genuine calls made invalid: bodies that are signed as ever and that no service should send (docs/decisions/0010)."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from game_operator.certify.engine.stage import Stage
+from game_operator.certify.engine.stage import Asking, Stage
+from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.provider.requests import Request
@@ -103,3 +104,22 @@ def deep(at: Stage, levels: int) -> Request:
 
 def _spliced(body: Body, raw: str) -> bytes:
     return encode_json(body).replace(encode_json(_MARK), raw.encode())
+
+
+def better_refused(at: Stage, request: Request, *, moves: int) -> Asking:
+    """Hold that *request* moves money as it says or not at all; that it should be refused is advice."""
+    heard = yield from refused_or_meant(at, request, moves=moves)
+    if heard.succeeded:
+        at.advise(f"accepted; no money moved wrongly, and {Code.INVALID_REQUEST} is assumed", heard)
+    else:
+        at.check_code(heard, Code.INVALID_REQUEST)
+    return heard
+
+
+def refused_or_meant(at: Stage, request: Request, *, moves: int) -> Asking:
+    """Hold that *request* moves money as it says or not at all."""
+    heard = yield from at.ask(request)
+    if heard.succeeded:
+        at.player.due_cents += moves
+    yield from at.check_balance(heard, at.player)
+    return heard

@@ -111,7 +111,7 @@ def _standard_input() -> bytes:
 def _without(signature: bytes, headers: "HeaderPairs", delivery: "Delivery") -> "tuple[HeaderPairs, Delivery]":
     from dataclasses import replace
 
-    from game_operator.certify.report.signatures import left_out
+    from game_operator.certify.report.again import left_out
 
     answered = tuple((name, left_out(value, signature)) for name, value in delivery.headers)
     cut = replace(
