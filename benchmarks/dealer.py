@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from benchmarks.rates import Comparison, RateRace
 from benchmarks.stage import Stage
 from benchmarks.webhook_server import running_server
-from game_operator.provider.carriers.http import HttpCourier
+from game_operator.provider.http import HttpCourier
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.carrying import play
 from game_operator.sandbox.dealing.dealer import Dealer

@@ -12,7 +12,7 @@ from game_operator.ledger import Account, Outcome, Terms
 from game_operator.models.webhooks import WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
-from game_operator.provider.carriers.in_process import answer_of
+from game_operator.provider.in_process import answer_of
 from game_operator.wallet import AsyncWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, RUN_ID, old_key, retired_key, service_key, service_signer

@@ -14,8 +14,8 @@ from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.scenarios import h_time
 from game_operator.profile import Profile
-from game_operator.provider.carriers.exact_in_process import InProcessCarrier
-from game_operator.provider.keyring import Keyring
+from game_operator.provider.in_process import InProcessCarrier
+from game_operator.provider.keys import ServiceKeys
 from tests.certify.findings import found, only, skipped
 from tests.certify.harness import (
     INSTANCE,
@@ -114,8 +114,7 @@ def test_an_outage_ends_with_its_scenario(ends: BaseException) -> None:
         raise ends
 
     run = Run(
-        InProcessCarrier(delivered_to(wallet)),
-        Keyring("signature", service_signer()),
+        InProcessCarrier(delivered_to(wallet), ServiceKeys(service_signer())),
         profile=Profile(),
         players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
         supplies=supplies_of(wallet),

@@ -26,9 +26,9 @@ from game_operator.certify.report.as_json import document
 from game_operator.certify.scenarios import d_races
 from game_operator.errors import ConfigurationError, RequestNotSentError, SigningKeyError
 from game_operator.profile import Profile
-from game_operator.provider.carriers.carrier import Carried, Parcel
-from game_operator.provider.carriers.exact_http import HttpCarrier
-from game_operator.provider.keyring import Keyring
+from game_operator.provider.delivery import Carried
+from game_operator.provider.http import HttpCarrier
+from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.requests import Manner, Request, Seal
 from tests.certify.findings import found, only
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, opened, service_key, service_signer
@@ -189,10 +189,9 @@ def test_an_authority_of_ones_own_is_trusted_when_named() -> None:
 
 def carried(url: str, *requests: Request, headers: Any = (), **settings: Any) -> list[Carried]:
     """Carry *requests*, all at once, as a run would."""
-    keyring = Keyring("signature", service_signer())
-    carrier = HttpCarrier(url, service_signer(), headers=headers, profile=Profile(), timeout=0.5, **settings)
+    carrier = HttpCarrier(url, ServiceKeys(service_signer()), headers=headers, timeout=0.5, **settings)
     try:
-        return carrier.carry([Parcel(request, keyring.headers(request)) for request in requests])
+        return carrier.carry(requests)
     finally:
         carrier.close()
 
@@ -235,7 +234,7 @@ def test_a_request_travels_as_asked(changes: dict[str, Any], begins: bytes, sign
     assert _named(seen, b"accept-encoding") == [b"identity"]
     assert len(_named(seen, b"host")) == len(_named(seen, b"content-length")) == 1
     if request.manner is Manner.CUT:
-        assert (came.answer, came.problem) == (None, "the connection was cut before the answer, on purpose")
+        assert (came.answer, came.problem) == (None, "the connection was reset before the answer, on purpose")
     else:
         assert came.answer is not None
         assert (came.answer.status, came.problem) == (200, "")
@@ -289,8 +288,8 @@ def test_calls_at_once_are_at_once() -> None:
             connection.send(response_bytes(200, b"{}"))
 
     with HostileServer(script) as server:
-        carrier = HttpCarrier(server.base_url, service_signer(), profile=Profile(), timeout=20)
-        came = carrier.carry([Parcel(_request(), ())] * 20)
+        carrier = HttpCarrier(server.base_url, ServiceKeys(service_signer()), timeout=20)
+        came = carrier.carry([_request()] * 20)
         carrier.close()
     assert all(each.answer is not None for each in came)
     assert len(server.connections) == 20
@@ -411,20 +410,19 @@ def test_a_key_that_is_none_is_not_repeated(private_pem: bytes) -> None:
 
 
 def test_what_holds_keys_shows_none(private_pem: bytes) -> None:
-    """Keyring, run, carrier and supplies: neither printed nor pickled."""
+    """Keys, run, carrier and supplies: neither printed nor pickled."""
     secret = private_pem.decode()
-    keyring = Keyring("signature", secret, old=private_pem, retired=secret)
+    keys = ServiceKeys(secret, private_pem, retired=secret)
     supplies = Supplies(old_key=secret, retired_key=private_pem)
     carrier = HttpCarrier(
         "http://127.0.0.1:9",
-        service_signer(),
+        keys,
         headers=((b"Authorization", _TOKEN.encode()),),
         profile=Profile(),
         timeout=1,
     )
     run = Run(
         carrier,
-        keyring,
         profile=Profile(),
         players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
         supplies=supplies,
@@ -433,7 +431,7 @@ def test_what_holds_keys_shows_none(private_pem: bytes) -> None:
         allowance=Allowance(1),
         shown_headers=(b"Authorization",),
     )
-    for each in (keyring, supplies, carrier, run):
+    for each in (keys, supplies, carrier, run):
         told = f"{each!r} {each}"
         assert "PRIVATE KEY" not in told
         assert "opensesame" not in told

@@ -20,7 +20,7 @@ from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, Rol
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter, encode_call, read_call
 from game_operator.provider.delivery import Finality, finality
-from game_operator.provider.keyring import Keyring
+from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.requests import UNSIGNED, Form, Request, Seal
 
 BODY = b'{"player_id":"p1"}'
@@ -91,10 +91,9 @@ def verify(key: RSAPublicKey, signature: bytes, body: bytes) -> None:
 @pytest.mark.parametrize("form", ["url-safe", "url-safe padded", "standard", "standard padded"])
 def test_a_seal_in_each_form(form: Form, private_key: RSAPrivateKey) -> None:
     """The same signature, in either alphabet, padded or not (docs/decisions/0011)."""
-    keyring = Keyring("signature", private_key)
-    ((_, written),) = [
-        pair for pair in keyring.headers(Request("", "/withdraw", BODY, Seal(form=form))) if pair[0] == b"signature"
-    ]
+    keys = ServiceKeys(private_key)
+    request = Request("", "/withdraw", BODY, Seal(form=form))
+    ((_, written),) = [pair for pair in keys.headers(request, "signature") if pair[0] == b"signature"]
     assert written.endswith(b"=") is form.endswith("padded")
     decode, encode = (urlsafe_b64decode, urlsafe_b64encode) if form.startswith("url-safe") else (b64decode, b64encode)
     signature = decode(written.rstrip(b"=") + b"==")
@@ -104,10 +103,10 @@ def test_a_seal_in_each_form(form: Form, private_key: RSAPrivateKey) -> None:
 
 def test_seals(private_key: RSAPrivateKey) -> None:
     """None, two, by a stranger, over other bytes, by garbage; the content type stands once."""
-    keyring = Keyring("X-Sig", private_key)
+    keys = ServiceKeys(private_key)
 
     def pairs(seal: Seal) -> list[tuple[bytes, bytes]]:
-        return [pair for pair in keyring.headers(Request("", "/w", BODY, seal)) if pair[0].lower() == b"x-sig"]
+        return [pair for pair in keys.headers(Request("", "/w", BODY, seal), "X-Sig") if pair[0].lower() == b"x-sig"]
 
     assert pairs(UNSIGNED) == []
     assert len(pairs(Seal(times=2))) == 2
@@ -115,18 +114,18 @@ def test_seals(private_key: RSAPrivateKey) -> None:
     assert pairs(Seal(upper=True))[0][0] == b"X-SIG"
     assert pairs(Seal(key="stranger")) != pairs(Seal())
     assert pairs(Seal(over=b"other")) == [
-        pair for pair in keyring.headers(Request("", "/w", b"other")) if pair[0] == b"X-Sig"
+        pair for pair in keys.headers(Request("", "/w", b"other"), "X-Sig") if pair[0] == b"X-Sig"
     ]
-    typed = keyring.headers(Request("", "/w", BODY, headers=(("content-type", "text/plain"),)))
+    typed = keys.headers(Request("", "/w", BODY, headers=(("content-type", "text/plain"),)), "X-Sig")
     assert [value for name, value in typed if name.lower() == b"content-type"] == [b"text/plain"]
 
 
-def test_a_keyring_shows_nothing(private_key: RSAPrivateKey) -> None:
+def test_keys_show_nothing(private_key: RSAPrivateKey) -> None:
     """Neither its repr nor a pickle has a key."""
-    keyring = Keyring("signature", private_key)
-    assert repr(keyring) == "Keyring(…)"
+    keys = ServiceKeys(private_key)
+    assert repr(keys) == "ServiceKeys(…)"
     with pytest.raises(TypeError, match="private keys"):
-        pickle.dumps(keyring)
+        pickle.dumps(keys)
 
 
 @pytest.mark.parametrize("code", [*WebhookErrorCode, "HOUSE_RULES"])

@@ -21,8 +21,8 @@ from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
-from game_operator.provider.carriers.exact_in_process import InProcessCarrier
-from game_operator.provider.keyring import Keyring
+from game_operator.provider.in_process import InProcessCarrier
+from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.requests import Manner
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, certified, delivered_to, opened, service_signer, supplies_of
 
@@ -39,8 +39,7 @@ def run_on(
     wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None = None, stopping: Event | None = None
 ) -> Run:
     return Run(
-        InProcessCarrier(wallet),
-        Keyring("signature", service_signer()),
+        InProcessCarrier(wallet, ServiceKeys(service_signer())),
         profile=Profile(),
         players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
         supplies=supplies or Supplies(),
@@ -683,7 +682,7 @@ def test_a_wallet_that_is_away_is_looked_for_again(
         return answering(path, headers, body)
 
     made = run_on(answering)
-    made._carrier = OverWire(deliver)
+    made._carrier = OverWire(deliver, ServiceKeys(service_signer()))
     check = scenario(lambda at: at.check_balances())
     state["away"] = True
     assert [made.play(check).outcome for _ in range(3)] == [Outcome.FAILED] * 3

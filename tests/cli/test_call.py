@@ -15,11 +15,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.certify import Report, certify
-from game_operator.certify.report.again import call_of, curl_of, why_no_line
+from game_operator.certify.report.again import call_of, curl_of, left_out, why_no_line
 from game_operator.certify.report.as_html import html
 from game_operator.certify.report.as_json import document
 from game_operator.certify.report.as_junit import junit
-from game_operator.certify.report.again import left_out
 from game_operator.certify.report.verdicts import Exchange
 from tests.certify.reports import URL, exchange
 from tests.cli.certified import GivesBackWhatItNeverTook, Served, served

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from game_operator.protocol.http import HttpResponse
-from game_operator.transport.misbehaving import Roughness, post_roughly
+from game_operator.transport.misbehaving import Manner, post_roughly
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 
 pytestmark = pytest.mark.outside
@@ -22,7 +22,7 @@ OK = response_bytes(200, b'{"type":"ERROR","code":"X"}')
 TIMEOUT_SECONDS = 0.3
 
 
-def post(url: str, manner: Roughness, timeout: float = 10.0, body: bytes = BODY) -> HttpResponse | None:
+def post(url: str, manner: Manner, timeout: float = 10.0, body: bytes = BODY) -> HttpResponse | None:
     return asyncio.run(post_roughly(f"{url}/withdraw", HEADERS, body, manner, timeout))
 
 
@@ -47,16 +47,16 @@ class Ends:
 @pytest.mark.parametrize("size", [len(BODY), 60_000])
 @pytest.mark.parametrize(
     ("manner", "end"),
-    [(Roughness.HANG_UP, {"closed"}), (Roughness.RESET, {"reset"}), (Roughness.SLOW, {"closed", "reset"})],
+    [(Manner.HANG_UP, {"closed"}), (Manner.CUT, {"reset"}), (Manner.SLOW, {"closed", "reset"})],
     ids=["timeout", "reset", "slow"],
 )
-def test_the_whole_call_arrives(manner: Roughness, end: set[str], size: int) -> None:
+def test_the_whole_call_arrives(manner: Manner, end: set[str], size: int) -> None:
     """Every byte of it is there, head and body, before the connection is hung up or reset."""
     body = BODY.ljust(size)
-    ends = Ends(OK if manner is Roughness.SLOW else b"")
+    ends = Ends(OK if manner is Manner.SLOW else b"")
     with HostileServer(ends) as server:
         answered = post(server.base_url, manner, body=body)
-        assert (answered is not None) is (manner is Roughness.SLOW)
+        assert (answered is not None) is (manner is Manner.SLOW)
         assert server.wait_until_closed()
     head, _, sent = server.requests[0].partition(b"\r\n\r\n")
     assert sent == body
@@ -83,7 +83,7 @@ def test_a_slow_call_comes_in_pieces() -> None:
         connection.send(OK)
 
     with HostileServer(script) as server:
-        answered = post(server.base_url, Roughness.SLOW, body=BODY.ljust(300))
+        answered = post(server.base_url, Manner.SLOW, body=BODY.ljust(300))
     assert answered is not None
     assert (answered.status, answered.body) == (200, b'{"type":"ERROR","code":"X"}')
     assert len(pieces) > 1
@@ -153,7 +153,7 @@ def test_whatever_a_server_does_it_ends_soon_and_costs_little(
 ) -> None:
     """Nothing but OSError and ValueError comes out, in time, and no more than a few MB are read."""
     with HostileServer(script) as server, _soon_and_cheap(), pytest.raises(raised):
-        post(server.base_url, Roughness.SLOW, TIMEOUT_SECONDS)
+        post(server.base_url, Manner.SLOW, TIMEOUT_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_whatever_a_server_does_it_ends_soon_and_costs_little(
 def test_an_endless_answer_is_cut_and_says_so(script: Script) -> None:
     """Its first 1 MiB is there, soon, and marked as not the whole."""
     with HostileServer(script) as server, _soon_and_cheap():
-        answered = post(server.base_url, Roughness.SLOW)
+        answered = post(server.base_url, Manner.SLOW)
     assert answered is not None
     assert len(answered.body) == 1_048_576
     assert answered.defect == "the body is longer than 1048576 bytes"
@@ -190,7 +190,7 @@ def _soon_and_cheap() -> Iterator[None]:
 def test_the_longest_answer(size: int, defect: str) -> None:
     """An answer has up to 1 MiB."""
     with HostileServer(answer(response_bytes(200, b"x" * size))) as server:
-        answered = post(server.base_url, Roughness.SLOW)
+        answered = post(server.base_url, Manner.SLOW)
     assert answered is not None
     assert (len(answered.body), answered.defect) == (1_048_576, defect)
 
@@ -199,15 +199,15 @@ def test_an_answer_is_kept_as_it_came() -> None:
     """Status, headers in order, and the body, encoded or not: what is encoded is marked, for nobody asked for that."""
     body = gzip.compress(b"{}")
     with HostileServer(answer(response_bytes(503, body, b"X-A: 1", b"x-a: 2", b"Content-Encoding: gzip"))) as server:
-        answered = post(server.base_url, Roughness.SLOW)
+        answered = post(server.base_url, Manner.SLOW)
     assert answered is not None
     assert (answered.status, answered.body) == (503, body)
     assert answered.defect == "the body is 'gzip' encoded, although identity was asked for"
     assert [value for name, value in answered.headers if name.lower() == b"x-a"] == [b"1", b"2"]
 
 
-@pytest.mark.parametrize("manner", [Roughness.HANG_UP, Roughness.RESET, Roughness.SLOW], ids=str)
-def test_nobody_there(manner: Roughness) -> None:
+@pytest.mark.parametrize("manner", [Manner.HANG_UP, Manner.CUT, Manner.SLOW], ids=str)
+def test_nobody_there(manner: Manner) -> None:
     """A port that nobody listens on refuses, and a name that leads nowhere is not found."""
     with HostileServer(say_nothing) as server:
         url = server.base_url
@@ -219,5 +219,5 @@ def test_a_certificate_that_nobody_trusts_is_refused() -> None:
     """Rough or not, https is https: the call is not sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with HostileServer(say_nothing, tls=context) as server, pytest.raises(OSError, match=r"(?i)ssl|tls|handshake"):
-        post(server.base_url, Roughness.RESET)
+        post(server.base_url, Manner.CUT)
     assert not server.requests

@@ -3,6 +3,7 @@
 import json
 from decimal import Decimal
 from fractions import Fraction
+from typing import NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -12,8 +13,7 @@ from game_operator.models import GrantRequest
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS
 from game_operator.protocol.http import HttpResponse
 from game_operator.provider import keys as service_keys
-from game_operator.provider.carriers.http import Carried
-from game_operator.provider.delivery import Post, answers_in
+from game_operator.provider.delivery import Carried, Post, answers_in
 from game_operator.provider.faults import Fault
 from game_operator.provider.keys import new_key
 from game_operator.sandbox import Sandbox
@@ -143,10 +143,17 @@ def test_a_claim_under_way_keeps_others_out(house: House, sandbox: Sandbox) -> N
         house.dealer(claim)
 
 
-def carried(post: Post, problem: str = "", status: int | None = 200) -> Carried:
+class Seen(NamedTuple):
+    """A post that is over."""
+
+    post: Post
+    carried: Carried
+
+
+def carried(post: Post, problem: str = "", status: int | None = 200) -> "Seen":
     answer = None if status is None else HttpResponse(status, ((b"a", b"b"),), b"{}")
-    body = post.sent_for(post.signed)
-    return Carried(post, "http://w/withdraw", ((b"signature", b"x"),), body, 7, 0.25, answer, problem)
+    headers = ((b"signature", b"x"),)
+    return Seen(post, Carried(post.request, headers, answer, problem, 0.25, 7, "http://w/withdraw"))
 
 
 @pytest.mark.parametrize(
@@ -179,18 +186,22 @@ def carried(post: Post, problem: str = "", status: int | None = 200) -> Carried:
         ),
     ],
 )  # fmt: skip
-def test_what_was_seen_is_kept(house: House, seen: Carried, told: tuple[object, ...]) -> None:
+def test_what_was_seen_is_kept(house: House, seen: Seen, told: tuple[object, ...]) -> None:
     """What really came back, what was laid over it, and what is to be expected of it."""
-    exchange = house.saw(seen)
+    exchange = house.saw(*seen)
     assert (exchange.signature, exchange.status, exchange.fault, exchange.note) == told
     assert (exchange.player_id, exchange.bet_id, exchange.path, exchange.at_millis) == ("p1", "b1", "/withdraw", 7)
-    assert (exchange.request_body, exchange.elapsed_ms, exchange.direction) == (seen.body, 250.0, "webhook")
+    assert (exchange.request_body, exchange.elapsed_ms, exchange.direction) == (
+        seen.carried.request.body,
+        250.0,
+        "webhook",
+    )
     assert house.live.recent() == [exchange]
 
 
 def test_a_batch_is_kept_under_its_first_call(house: House) -> None:
     """A batch has many bets; one can be shown."""
-    exchange = house.saw(carried(Post((deposit("b1"), deposit("b2")))))
+    exchange = house.saw(*carried(Post((deposit("b1"), deposit("b2")))))
     assert (exchange.path, exchange.bet_id) == ("/deposit-batch", "b1")
 
 

@@ -13,7 +13,7 @@ from game_operator.errors import ConfigurationError, SigningKeyError
 from game_operator.protocol.signing import Signature, verify
 from game_operator.provider.delivery import Post
 from game_operator.provider.faults import Fault
-from game_operator.provider.keys import ServiceKeys, new_key, signed_with
+from game_operator.provider.keys import ServiceKeys, new_key
 from game_operator.sandbox import Sandbox
 from tests.support.calls import withdraw
 from tests.support.leaks import everything_told
@@ -39,7 +39,7 @@ def made_by(key: RSAPublicKey, signature: Signature, body: bytes) -> bool:
 def test_whose_signature_a_post_bears(keys: ServiceKeys, old_key: RSAPrivateKey, extra: Fault | None) -> None:
     """The service's own, but for a forgery and a key of old; each verifies under its own key alone."""
     post = Post((withdraw(),), extra=extra)
-    signature = keys.signature(post, post.signed)
+    signature = keys.signature(post.request)
     current, stranger = (
         load_pem_public_key(signer.public_key_pem()) for signer in (keys.current, keys.stranger)
     )  # fmt: skip
@@ -49,7 +49,7 @@ def test_whose_signature_a_post_bears(keys: ServiceKeys, old_key: RSAPrivateKey,
     whose = {Fault.OLD_KEY: 1, Fault.FORGED: 2}.get(extra, 0) if extra else 0
     assert makers == [number == whose for number in range(3)]
     told = {0: "valid", 1: "old key", 2: "forged"}
-    assert signed_with(post) == ("other bytes" if extra is Fault.RESERIALISED else told[whose])
+    assert post.signed_with == ("other bytes" if extra is Fault.RESERIALISED else told[whose])
 
 
 def test_a_rotation_makes_the_current_key_the_old_one(keys: ServiceKeys) -> None:

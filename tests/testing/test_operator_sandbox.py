@@ -29,7 +29,7 @@ from game_operator import (
     ServiceError,
 )
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
-from game_operator.provider.throwaway_keys import ThrowAwayKeys
+from game_operator.provider.keys import ThrowAwayKeys
 from game_operator.sandbox import FAULTS, PlayedRound, Sandbox
 from game_operator.testing import InProcessSandbox
 from game_operator.wallet import AsyncWallet, Wallet

@@ -9,7 +9,7 @@ import pytest
 
 from game_operator import BalanceCall, ConfigurationError, DepositCall, Profile, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.protocol.webhook import encode_call
-from game_operator.provider.throwaway_keys import ThrowAwayKeys
+from game_operator.provider.keys import ThrowAwayKeys
 from game_operator.testing import InProcessSandbox, SignedWebhook, WebhookSigner
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.support.webhooks import Handler, code_of

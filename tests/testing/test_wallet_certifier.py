@@ -19,7 +19,7 @@ from game_operator import BalanceCall, DepositCall, Profile, Reply, RollbackCall
 from game_operator.certify import Outcome, Supplies, scenarios
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
-from game_operator.provider.throwaway_keys import ThrowAwayKeys
+from game_operator.provider.keys import ThrowAwayKeys
 from game_operator.testing import WalletCertifier, WebhookSigner, asgi_wallet, wsgi_wallet
 from game_operator.wallet import AsyncWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, success, wsgi_app

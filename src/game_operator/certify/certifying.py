@@ -23,12 +23,10 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import is_loopback
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.provider.caller import HeadersToSend, SigningKey
-from game_operator.provider.carriers.carrier import Carrier
-from game_operator.provider.carriers.exact_http import HttpCarrier
-from game_operator.provider.carriers.exact_in_process import Deliver, InProcessCarrier
-from game_operator.provider.keyring import Keyring, loaded
-from game_operator.signers.keys import LocalSigner
+from game_operator.provider.caller import HeadersToSend
+from game_operator.provider.http import HttpCarrier
+from game_operator.provider.in_process import Deliver, InProcessCarrier, a_loop_runs_here
+from game_operator.provider.keys import ServiceKeys, SigningKey
 
 __all__ = ["OnVerdict", "certify", "certify_in_process"]
 
@@ -55,7 +53,7 @@ class _Hidden(tuple[tuple[bytes, bytes], ...]):
 class _Commission:
     """What is to be certified, by whatever way it is reached."""
 
-    signer: LocalSigner
+    keys: ServiceKeys
     players: tuple[KnownBalance, KnownBalance]
     profile: Profile
     chosen: tuple[Scenario, ...]
@@ -67,18 +65,15 @@ class _Commission:
     with_signatures: bool
     headers: _Hidden = _Hidden()  # noqa: RUF009 - it cannot change
 
-    def run(self, carrier: Carrier) -> Run:
+    def run(self, carrier: HttpCarrier | InProcessCarrier) -> Run:
         """Return a run of it."""
-        supplies = self.supplies
-        header = self.profile.signature_header
         if self.run_id is not None and not _RUN_ID.fullmatch(self.run_id):
             raise ConfigurationError(f"run_id {shown(self.run_id)} cannot be used. Pass 1 to 64 of A-Z, 0-9, _ and -.")
         return Run(
             carrier,
-            Keyring(header, self.signer, old=supplies.old_key, retired=supplies.retired_key),
             profile=self.profile,
             players=self.players,
-            supplies=supplies,
+            supplies=self.supplies,
             run_id=self.run_id or f"certify-{secrets.token_hex(4)}",
             instance_id=self.instance_id,
             allowance=self.allowance,
@@ -141,9 +136,14 @@ def certify(
         RequestNotSentError: Nobody can reach the wallet.
         ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is a key.
     """
+    if a_loop_runs_here():
+        raise ConfigurationError(
+            "certify() waits for the wallet, and an event loop runs in this thread. Call it in another thread: "
+            "await asyncio.to_thread(certify, …)."
+        )
     extra = _hidden(headers)
     try:
-        signer = loaded(signing_key)
+        keys = _keys(signing_key, supplies)
     finally:
         # Error trackers show the locals of every frame that an error passes.
         del signing_key, headers
@@ -159,7 +159,7 @@ def certify(
             remedy="Pass another process of it, on the same database.",
         )
     commission = _Commission(
-        signer=signer,
+        keys=keys,
         players=(KnownBalance(player_id), KnownBalance(other_player_id)),
         profile=profile or Profile(),
         chosen=selected(only, skip),
@@ -173,7 +173,7 @@ def certify(
     )
     carrier = HttpCarrier(
         url,
-        signer,
+        keys,
         second_url=commission.supplies.second_url,
         elsewhere=commission.supplies.elsewhere,
         headers=commission.headers,
@@ -209,12 +209,12 @@ def certify_in_process(
     is as for ``certify``.
     """
     try:
-        signer = loaded(signing_key)
+        keys = _keys(signing_key, supplies)
     finally:
         # As in ``certify``.
         del signing_key
     commission = _Commission(
-        signer=signer,
+        keys=keys,
         players=(KnownBalance(player_id), KnownBalance(other_player_id)),
         profile=profile or Profile(),
         chosen=selected(only, skip),
@@ -225,10 +225,12 @@ def certify_in_process(
         run_id=run_id,
         with_signatures=with_signatures,
     )
-    return _certified("", InProcessCarrier(wallet, commission.supplies.second_url), commission)
+    second = commission.supplies.second_url
+    carrier = InProcessCarrier(wallet, keys, profile=commission.profile, second=second)
+    return _certified("", carrier, commission)
 
 
-def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
+def _certified(url: str, carrier: HttpCarrier | InProcessCarrier, commission: _Commission) -> Report:
     began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
     try:
         _check_writable(commission.profile)
@@ -261,6 +263,14 @@ def _certified(url: str, carrier: Carrier, commission: _Commission) -> Report:
         stages_seconds=stages,
         with_signatures=commission.with_signatures,
     )
+
+
+def _keys(signing_key: SigningKey, supplies: Supplies | None) -> ServiceKeys:
+    old, retired = (None, None) if supplies is None else (supplies.old_key, supplies.retired_key)
+    try:
+        return ServiceKeys(signing_key, old, retired=retired)
+    finally:
+        del signing_key, old, retired
 
 
 def _check_writable(profile: Profile) -> None:

@@ -8,30 +8,25 @@ For a sandbox, a certifier, and tests of one's own wallet. How calls are written
 import ssl
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias
-
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator._version import __version__
 from game_operator.errors import (
     ConfigurationError,
     DeliveryInDoubtError,
-    MalformedCallError,
     RequestNotSentError,
     TransportError,
     shown,
 )
-from game_operator.models.webhooks import Reply, WebhookCall
+from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.protocol.webhook_reply import read_reply
-from game_operator.signers.keys import LocalSigner, load_signer
+from game_operator.provider.delivery import Delivery, reply_in
+from game_operator.provider.keys import SigningKey, loaded
 from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
 from game_operator.transport.settings import ReadLimits, base_url_of, checked_seconds
 from game_operator.transport.sync import Wire
@@ -47,43 +42,8 @@ _HEADERS: Final = (
     (b"User-Agent", f"game-operator/{__version__} (webhooks)".encode()),
 )
 
-#: The service's private key: a path, PEM text or bytes, a key object, or a signer that holds one.
-SigningKey: TypeAlias = Path | str | bytes | RSAPrivateKey | LocalSigner
 #: Headers by name, or pairs of name and value, which can have a name twice.
 HeadersToSend: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """
-    A webhook that was answered.
-
-    Attributes:
-        path: Where it was posted to, below the caller's url.
-        posted: The body's bytes, as they were signed.
-        status: The HTTP status of the answer; the specification wants 200, always (spec §4.1).
-        headers: The answer's header fields in order.
-        body: The answer's body, at most 1 MiB of it.
-        reply: What the body says, whatever the status; None if it is no reply of spec §2.1.
-        problem: Why there is no reply; "" if there is one.
-        elapsed_seconds: From the first byte sent, connecting included, to the last one read.
-        defect: Why *body* is not the whole body in plain bytes, which then is the *problem*; "" if it is.
-    """
-
-    path: str
-    posted: bytes
-    status: int
-    headers: HeaderPairs = field(repr=False)
-    body: bytes
-    reply: Reply | None
-    problem: str
-    elapsed_seconds: float
-    defect: str = ""
-
-    @property
-    def code(self) -> str | None:
-        """The error code of the reply; None for a SUCCESS, and where there is no reply."""
-        return None if self.reply is None else self.reply.code
 
 
 class _Caller:
@@ -99,12 +59,10 @@ class _Caller:
         allow_insecure_http: bool = False,
     ) -> None:
         try:
-            signer = load_signer(signing_key)
+            signer = loaded(signing_key, "signing_key")
         finally:
             # Error trackers show the locals of every frame that an error passes.
             del signing_key
-        if not isinstance(signer, LocalSigner):
-            raise TypeError("signing_key must be a Path, a PEM as str or bytes, or an RSAPrivateKey")
         self._signer = signer
         self.url: Final = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
         profile = profile or Profile()
@@ -276,7 +234,7 @@ def _raw(headers: HeadersToSend) -> HeaderPairs:
 def _delivery(request: HttpRequest, result: HttpResponse | TransportFailed, elapsed_seconds: float) -> Delivery:
     if isinstance(result, TransportFailed):
         raise _failure(request, result, elapsed_seconds)
-    reply, problem = _read(result)
+    reply, problem = reply_in(result)
     return Delivery(
         path=request.path,
         posted=request.body,
@@ -296,19 +254,15 @@ def _failure(request: HttpRequest, failed: TransportFailed, elapsed_seconds: flo
     reason = f"{request.path}: {failed.told_without(signature)}"
     if failed.sent:
         return DeliveryInDoubtError(reason, elapsed_seconds=elapsed_seconds, timed_out=failed.timed_out)
+    return not_delivered(reason, elapsed_seconds, timed_out=failed.timed_out)
+
+
+def not_delivered(reason: str, elapsed_seconds: float, *, timed_out: bool) -> RequestNotSentError:
+    """Return the error of a webhook that never left."""
     return RequestNotSentError(
         reason,
         elapsed_seconds=elapsed_seconds,
-        timed_out=failed.timed_out,
+        timed_out=timed_out,
         setting="url",
         remedy="The webhook never left: check the wallet's address, DNS, firewall and TLS, and that it is running.",
     )
-
-
-def _read(response: HttpResponse) -> tuple[Reply | None, str]:
-    if response.defect:
-        return None, response.defect
-    try:
-        return read_reply(response.body), ""
-    except MalformedCallError as malformed:
-        return None, str(malformed)

@@ -1,7 +1,7 @@
 """What the service posts to a wallet, what comes back, and what that means for the call, as plain values."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -9,9 +9,13 @@ from typing import Final
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import MovingCall, Reply
+from game_operator.protocol.http import HeaderPairs, HttpResponse
+from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import DEFAULT_WRITER, BodyWriter
 from game_operator.protocol.webhook_reply import read_batch_reply, read_reply
 from game_operator.provider.faults import Fault
+from game_operator.provider.requests import AS_THE_SERVICE, Request, Seal
+from game_operator.transport.misbehaving import Manner
 
 #: Where several deposits go at once (assumed, docs/decisions/0010).
 BATCH_PATH: Final = "/deposit-batch"
@@ -21,6 +25,18 @@ NO_HELP: Final = frozenset({WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVA
 #: To a deposit these say that its withdraw, or its player, may be on the way.
 _NOT_YET: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND.value, WebhookErrorCode.PLAYER_NOT_FOUND.value})
 _KNOWN: Final = frozenset(code.value for code in WebhookErrorCode)
+#: What a fault does to the signature, and to the way there; the others leave both alone.
+_SEALS: Final[Mapping[Fault | None, Seal]] = {Fault.FORGED: Seal(key="stranger"), Fault.OLD_KEY: Seal(key="old")}
+_MANNERS: Final[Mapping[Fault | None, Manner]] = {
+    Fault.TIMEOUT: Manner.HANG_UP,
+    Fault.RESET: Manner.CUT,
+    Fault.SLOW: Manner.SLOW,
+}
+_SIGNED_WITH: Final[Mapping[Fault | None, str]] = {
+    Fault.FORGED: "forged",
+    Fault.OLD_KEY: "old key",
+    Fault.RESERIALISED: "other bytes",
+}
 
 
 class Finality(Enum):
@@ -50,6 +66,94 @@ def finality(operation: str, code: str, *, early_code: str = WebhookErrorCode.BE
         return Finality.REPEAT
     # An operator's own codes refuse withdraws alone, and for good.
     return Finality.FINAL if code in _KNOWN or operation == "withdraw" else Finality.STRANGE
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """
+    A webhook that was answered.
+
+    Attributes:
+        path: Where it was posted to, below the caller's url.
+        posted: The body's bytes, as they were signed.
+        status: The HTTP status of the answer; the specification wants 200, always (spec §4.1).
+        headers: The answer's header fields in order.
+        body: The answer's body, at most 1 MiB of it.
+        reply: What the body says, whatever the status; None if it is no reply of spec §2.1.
+        problem: Why there is no reply; "" if there is one.
+        elapsed_seconds: From the first byte sent, connecting included, to the last one read.
+        defect: Why *body* is not the whole body in plain bytes, which then is the *problem*; "" if it is.
+    """
+
+    path: str
+    posted: bytes
+    status: int
+    headers: HeaderPairs = field(repr=False)
+    body: bytes
+    reply: Reply | None
+    problem: str
+    elapsed_seconds: float
+    defect: str = ""
+
+    @property
+    def code(self) -> str | None:
+        """The error code of the reply; None for a SUCCESS, and where there is no reply."""
+        return None if self.reply is None else self.reply.code
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """
+    What came of a request.
+
+    Attributes:
+        request: What was sent.
+        headers: Its content type, its own headers and its signature.
+        answer: What came back; None if nothing did.
+        problem: Why nothing came back, or why the service did not take notice of it or could not read it.
+        elapsed_seconds: How long it took.
+        began_millis: When it began, by the machine's clock.
+        url: Where it went; "" in process.
+        timed_out: Whether no answer came in time.
+        unreachable: Whether nobody could be reached: nothing was sent.
+    """
+
+    request: Request
+    headers: HeaderPairs = field(repr=False)
+    answer: HttpResponse | None
+    problem: str
+    elapsed_seconds: float
+    began_millis: int
+    url: str = ""
+    timed_out: bool = False
+    unreachable: bool = False
+
+    @property
+    def delivery(self) -> Delivery | None:
+        """What came back as a ``Delivery``, or None if nothing did."""
+        answer = self.answer
+        if answer is None:
+            return None
+        return Delivery(
+            self.request.path,
+            self.request.body,
+            answer.status,
+            answer.headers,
+            answer.body,
+            *reply_in(answer),
+            self.elapsed_seconds,
+            answer.defect,
+        )
+
+
+def reply_in(answer: HttpResponse) -> tuple[Reply | None, str]:
+    """Return the reply in *answer*, or None and why there is none (spec §2.1)."""
+    if answer.defect:
+        return None, answer.defect
+    try:
+        return read_reply(answer.body), ""
+    except MalformedCallError as malformed:
+        return None, str(malformed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +193,19 @@ class Post:
         if self.extra is not Fault.RESERIALISED:
             return signed
         return json.dumps(json.loads(signed), indent=1).encode()
+
+    @property
+    def request(self) -> Request:
+        """The request that carries it, signed and sent as its faults say."""
+        signed = self.signed
+        seal = Seal(over=signed) if self.extra is Fault.RESERIALISED else _SEALS.get(self.extra, AS_THE_SERVICE)
+        manner = _MANNERS.get(self.manner, Manner.WHOLE)
+        return Request("", self.path, self.sent_for(signed), seal, manner=manner)
+
+    @property
+    def signed_with(self) -> str:
+        """Whose signature it has, for people."""
+        return _SIGNED_WITH.get(self.extra, "valid")
 
     @property
     def faults(self) -> str:
@@ -178,6 +295,23 @@ def answers_in(post: Post, status: int, body: bytes, defect: str = "") -> tuple[
         left_out if (reply := replies.get(call.tx_id or "")) is None else Answer(reply, status, early_code=early_code)
         for call in post.calls
     )
+
+
+def heard(post: Post, carried: Carried) -> tuple[Answer, ...]:
+    """
+    Return what the service heard of each call of *post*.
+
+    Traces and reports show it, so a signature that the wallet quotes is cut out (docs/decisions/0030).
+    """
+    answer, problem = carried.answer, carried.problem
+    if answer is not None and problem == answer.defect:
+        problem = ""
+    for signature in (value for _, value in carried.headers if isinstance(value, Signature)):
+        problem = problem.replace(signature.decode(), "[signature removed]")
+        answer = None if answer is None else answer.without(signature)
+    if answer is None or problem:
+        return unheard(post.calls, problem)
+    return answers_in(post, answer.status, answer.body, answer.defect)
 
 
 def _no_reply(post: Post, status: int, problem: str) -> tuple[Answer, ...]:

@@ -1,23 +1,26 @@
-"""The keys that webhooks are signed with: the service's, the one before it, and a stranger's."""
+"""The keys that webhooks are signed with, and the headers that they put on a request (assumed, docs/decisions/0011)."""
 
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from game_operator.errors import SigningKeyError, shown
+from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.signing import MIN_KEY_BITS, Signature
-from game_operator.provider.delivery import Post
-from game_operator.provider.faults import Fault
+from game_operator.provider.requests import KeyName, Request
 from game_operator.signers.keys import LocalSigner, load_signer
 
-if TYPE_CHECKING:
-    from game_operator.provider.caller import SigningKey
+#: The service's private key: a path, PEM text or bytes, a key object, or a signer that holds one.
+SigningKey: TypeAlias = Path | str | bytes | RSAPrivateKey | LocalSigner
 
-__all__ = ["KeyKeeper", "ServiceKeys", "new_key", "private_pem", "signed_with"]
+#: Each balance is asked for many times, and the signature of the same bytes is the same.
+_REMEMBERED: Final = 1_024
+_JSON: Final = (b"Content-Type", b"application/json")
 
 
 def new_key() -> RSAPrivateKey:
@@ -30,6 +33,27 @@ def private_pem(key: RSAPrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
+def loaded(key: SigningKey, name: str = "the service's key") -> LocalSigner:
+    """
+    Return the signer that holds *key*; *name* is what a TypeError calls it.
+
+    Raises:
+        SigningKeyError: It cannot be used.
+        TypeError: It is of another type.
+    """
+    file = key if isinstance(key, Path) else None
+    try:
+        signer = key if isinstance(key, LocalSigner) else load_signer(key)
+    except SigningKeyError as failed:
+        raise SigningKeyError(_of_service(str(failed), file)) from None
+    finally:
+        # Error trackers show the locals of every frame that an error passes.
+        del key
+    if not isinstance(signer, LocalSigner):
+        raise TypeError(f"{name} must be a Path, a PEM as str or bytes, or an RSAPrivateKey")
+    return signer
+
+
 class KeyKeeper(Protocol):
     """Keeps the service's keys over a restart."""
 
@@ -39,7 +63,7 @@ class KeyKeeper(Protocol):
 
     def keep(self, following: RSAPrivateKey) -> None:
         """
-        Keep *following* as the service's key from now on, and the one of now as the old one.
+        Keep *following* as the service's key from now on, and the present one as the old one.
 
         Raises:
             ConfigurationError: That is not possible; then all is as it was.
@@ -48,34 +72,45 @@ class KeyKeeper(Protocol):
 
 class ServiceKeys:
     """
-    Signs posts as their faults ask for.
+    Signs requests by the key that each asks for.
 
     Args:
         current: The service's private key.
-        old: The key it had before; made up when it is first needed, if there is none.
-        following: The one that it will have after a rotation; made when it is prepared, if there is none.
+        old: The key before a rotation; made when it is first needed, if there is none.
+        following: The key after the next rotation; made when it is prepared, if there is none.
+        retired: A key that the wallet was told to forget.
+
+    Raises:
+        SigningKeyError: A key cannot be used.
+        TypeError: A key is of another type.
     """
 
     def __init__(
-        self, current: "SigningKey", old: "SigningKey | None" = None, following: RSAPrivateKey | None = None
+        self,
+        current: SigningKey,
+        old: SigningKey | None = None,
+        following: RSAPrivateKey | None = None,
+        *,
+        retired: SigningKey | None = None,
     ) -> None:
         #: The key after a rotation, or None if there is none yet.
         self.following = following
         try:
-            self.current = _local(current)
-            self._old = None if old is None else _local(old)
+            self.current = loaded(current)
+            self._old = None if old is None else loaded(old)
+            self._retired = None if retired is None else loaded(retired)
         finally:
-            # Error trackers show the locals of every frame that an error passes.
-            del current, old
+            del current, old, retired
+        self._sign = lru_cache(_REMEMBERED)(self._signed)
 
     @staticmethod
     def maker(
-        current: "SigningKey | None", old: "SigningKey | None" = None, following: RSAPrivateKey | None = None
+        current: SigningKey | None, old: SigningKey | None = None, following: RSAPrivateKey | None = None
     ) -> "Callable[[], ServiceKeys]":
         """Return what makes keys: of these, which are looked at now, or of a new one, once it is needed."""
         try:
             given = None if current is None else ServiceKeys(current, old, following)
-            before = None if old is None else _local(old)
+            before = None if old is None else loaded(old)
         finally:
             del current, old
         return lambda: given or ServiceKeys(new_key(), before, following)
@@ -94,20 +129,48 @@ class ServiceKeys:
         """The key before a rotation, which a wallet must not accept any more."""
         return self._old or LocalSigner(new_key())
 
-    @cached_property
+    @property
     def stranger(self) -> LocalSigner:
-        """A key that no wallet was ever told of."""
-        return LocalSigner(new_key())
+        """A key that no wallet knows."""
+        return _stranger()
 
-    def signature(self, post: Post, signed: bytes) -> Signature:
-        """Return the value of the signature header for *post*."""
-        match post.extra:
-            case Fault.FORGED:
-                return Signature.of(self.stranger.sign(signed))
-            case Fault.OLD_KEY:
-                return Signature.of(self.old.sign(signed))
-            case _:
-                return Signature.of(self.current.sign(signed))
+    def signature(self, request: Request) -> Signature:
+        """Return the value of the signature header for *request*."""
+        seal = request.seal
+        raw = self._sign(seal.key or "service", request.body if seal.over is None else seal.over)
+        if seal.form == "url-safe":
+            return Signature.of(raw)
+        encoded = (urlsafe_b64encode if seal.form.startswith("url-safe") else b64encode)(raw)
+        return Signature(encoded if seal.form.endswith("padded") else encoded.rstrip(b"="))
+
+    def headers(self, request: Request, header: str) -> HeaderPairs:
+        """Return the headers of *request*, its signature among them under the name *header*."""
+        given = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers)
+        named = any(name.lower() == b"content-type" for name, _ in given)
+        return (*(() if named else (_JSON,)), *given, *self._signatures(request, header))
+
+    def _signatures(self, request: Request, header: str) -> HeaderPairs:
+        seal = request.seal
+        if seal.literal is not None:
+            written = seal.literal.encode("latin-1")
+        elif seal.key is None:
+            return ()
+        else:
+            written = self.signature(request)
+        return (((header.upper() if seal.upper else header).encode(), written),) * seal.times
+
+    def _signed(self, key: KeyName, message: bytes) -> bytes:
+        match key:
+            case "service":
+                signer = self.current
+            case "old":
+                signer = self.old
+            case "retired":
+                assert self._retired is not None
+                signer = self._retired
+            case "stranger":
+                signer = self.stranger
+        return signer.sign(message)
 
     def __repr__(self) -> str:
         return "ServiceKeys(…)"
@@ -116,18 +179,30 @@ class ServiceKeys:
         raise TypeError("ServiceKeys holds private keys and is not pickled")
 
 
-def _local(key: "SigningKey") -> LocalSigner:
-    file = key if isinstance(key, Path) else None
-    try:
-        signer = key if isinstance(key, LocalSigner) else load_signer(key)
-    except SigningKeyError as failed:
-        raise SigningKeyError(_of_service(str(failed), file)) from None
-    finally:
-        # Error trackers show the locals of every frame that an error passes.
-        del key
-    if not isinstance(signer, LocalSigner):
-        raise TypeError("the service's key must be a Path, a PEM as str or bytes, or an RSAPrivateKey")
-    return signer
+class ThrowAwayKeys:
+    """The operator's key and the service's, made when first used and never kept: for any number of sandboxes."""
+
+    @cached_property
+    def operator(self) -> RSAPrivateKey:
+        """What the operator signs its calls with (spec §5)."""
+        return new_key()
+
+    @cached_property
+    def service(self) -> ServiceKeys:
+        """What webhooks are signed with, and the keys that they must not be signed with."""
+        return ServiceKeys(new_key())
+
+    def __repr__(self) -> str:
+        return "ThrowAwayKeys(…)"
+
+    def __reduce__(self) -> str:
+        raise TypeError("ThrowAwayKeys holds private keys and is not pickled; make others in each process")
+
+
+@cache
+def _stranger() -> LocalSigner:
+    # One for this process: making a key takes longer than many a scenario.
+    return LocalSigner(new_key())
 
 
 def _of_service(problem: str, file: Path | None) -> str:
@@ -137,16 +212,3 @@ def _of_service(problem: str, file: Path | None) -> str:
         return problem
     private = file.with_name(f"{file.name.removesuffix('.pub.pem')}.pem")
     return f"{problem} {shown(str(private))} lies beside it." if private.is_file() else problem
-
-
-def signed_with(post: Post) -> str:
-    """Return, for people, whose signature *post* bears."""
-    match post.extra:
-        case Fault.FORGED:
-            return "forged"
-        case Fault.OLD_KEY:
-            return "old key"
-        case Fault.RESERIALISED:
-            return "other bytes"
-        case _:
-            return "valid"

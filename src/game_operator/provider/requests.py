@@ -1,13 +1,13 @@
-"""What a scenario asks for and what it hears, as plain values: no HTTP library, no key, no clock."""
+"""What is sent to a wallet, and the steps of a scenario, as plain values: no HTTP library, no key, no clock."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
 from game_operator.models.webhooks import Reply
+from game_operator.transport.misbehaving import Manner as Manner
 
-__all__ = ["AS_THE_SERVICE", "UNSIGNED", "Act", "Form", "Heard", "Manner", "Request", "Seal", "Send", "Step"]
-
+#: Whose key signs: a stranger's is one that the wallet never saw.
+KeyName: TypeAlias = Literal["service", "stranger", "old", "retired"]
 #: How the bytes of a signature are written.
 Form: TypeAlias = Literal["url-safe", "url-safe padded", "standard", "standard padded"]
 
@@ -18,8 +18,7 @@ class Seal:
     How a request is signed (assumed, docs/decisions/0011).
 
     Attributes:
-        key: Whose key signs: ``service``, ``stranger`` for one that the wallet never saw, ``old`` and ``retired`` for
-            those of a rotation; None for no signature at all.
+        key: Whose key signs, ``old`` and ``retired`` those of a rotation; None for no signature at all.
         over: The bytes that are signed, in place of the body.
         form: How the signature is written.
         literal: What stands in the header in place of a signature; nothing is signed then.
@@ -27,7 +26,7 @@ class Seal:
         upper: Whether the header's name is written in capitals.
     """
 
-    key: Literal["service", "stranger", "old", "retired"] | None = "service"
+    key: KeyName | None = "service"
     over: bytes | None = field(default=None, repr=False)
     form: Form = "url-safe"
     literal: str | None = None
@@ -37,20 +36,6 @@ class Seal:
 
 AS_THE_SERVICE: Final = Seal()
 UNSIGNED: Final = Seal(key=None)
-
-
-class Manner(StrEnum):
-    """How a request travels."""
-
-    WHOLE = "whole"
-    #: The connection is cut once the request is sent: nobody reads the answer.
-    CUT = "cut"
-    #: In chunks, without a Content-Length.
-    CHUNKED = "chunked"
-    #: In small pieces, with pauses between them.
-    SLOW = "slow"
-    #: Half of the body, and then nothing; the answer is waited for.
-    HALF = "half"
 
 
 @dataclass(frozen=True, slots=True)

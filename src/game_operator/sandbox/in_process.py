@@ -5,12 +5,9 @@ What goes to and fro is byte for byte what would go over HTTP, signatures includ
 slow or cut off: the faults ``timeout``, ``reset`` and ``slow`` each lose the reply here, after the wallet has acted.
 """
 
-import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
-from threading import Lock
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -20,13 +17,18 @@ from game_operator.errors import ConfigurationError
 from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
-from game_operator.provider.carriers.http import Carried, delivery_of
-from game_operator.provider.carriers.in_process import Deliver, WalletInProcess, answer_of, delivery_to
-from game_operator.provider.delivery import Answer, Post, answers_in, unheard
+from game_operator.provider.delivery import Answer, Post, heard
 from game_operator.provider.faults import Fault
-from game_operator.provider.keys import ServiceKeys
-from game_operator.provider.signed import SignedWebhook, sealed
-from game_operator.provider.throwaway_keys import ThrowAwayKeys
+from game_operator.provider.in_process import (
+    Begun,
+    Deliver,
+    OwnLoop,
+    WalletInProcess,
+    a_loop_runs_here,
+    answer_of,
+    delivery_to,
+)
+from game_operator.provider.keys import ServiceKeys, ThrowAwayKeys
 from game_operator.sandbox.base import SandboxBase
 from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.in_process_transport import InProcessTransport
@@ -37,7 +39,7 @@ from game_operator.webhooks.receiver import WebhookReceiver
 if TYPE_CHECKING:
     from game_operator.client.async_ import AsyncOperatorClient
     from game_operator.client.sync import OperatorClient
-    from game_operator.provider.caller import Delivery
+    from game_operator.provider.delivery import Delivery
 
 # Pydantic makes a model ready when it is first used, which takes longer than all the rest of a sandbox. Here it is part
 # of the import, and no test pays more than another.
@@ -92,9 +94,7 @@ class InProcessSandbox(SandboxBase):
         self._wallet: WalletInProcess | None = None
         self._deliver: Deliver | None = None
         self._trusted: tuple[ServiceKeys, WebhookReceiver] | None = None
-        self._runner: asyncio.Runner | None = None
-        #: An event loop runs in one thread at a time.
-        self._runner_lock = Lock()
+        self._loop = OwnLoop()
 
     def client(self, **options: Any) -> "OperatorClient":
         """Return a client of this sandbox; *options* are those of ``OperatorClient``."""
@@ -195,10 +195,7 @@ class InProcessSandbox(SandboxBase):
 
     def close(self) -> None:
         """Close the event loop, if an async wallet needed one."""
-        with self._runner_lock:
-            runner, self._runner = self._runner, None
-            if runner is not None:
-                runner.close()
+        self._loop.close()
 
     def __enter__(self) -> Self:
         return self
@@ -243,43 +240,19 @@ class InProcessSandbox(SandboxBase):
         """Return *response*, or what comes of it if it must be awaited."""
         if not inspect.isawaitable(response):
             return response
-        if _a_loop_runs_here():
+        if a_loop_runs_here():
             if inspect.iscoroutine(response):
                 response.close()
             raise ConfigurationError(
                 "This wallet is async, and so is whoever plays. Await play_round_async or claim_free_bets_async."
             )
-        # One loop for all rounds, for a wallet's connections belong to the loop that opened them.
-        with self._runner_lock:
-            self._runner = self._runner or asyncio.Runner(loop_factory=asyncio.new_event_loop)
-            return self._runner.run(_result_of(response))
+        return self._loop.result_of(response)
 
 
-@dataclass(slots=True, eq=False)
-class _Parcel:
-    """A post on its way; *answer* is what the wallet gave, None as long as it gave none."""
+class _Parcel(Begun):
+    """A request on its way; *answer* is what the wallet gave, None as long as it gave none."""
 
-    post: Post
-    webhook: SignedWebhook
-    began_millis: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
-    began: float = field(default_factory=time.perf_counter)
     answer: HttpResponse | None = None
-
-    def delivered_to(self, deliver: Deliver) -> Any:
-        webhook = self.webhook
-        return deliver(webhook.path, dict(webhook.headers), webhook.body)
-
-    def carried(self, problem: str) -> Carried:
-        return Carried(
-            post=self.post,
-            url="",
-            headers=self.webhook.raw_headers,
-            body=self.webhook.body,
-            began_millis=self.began_millis,
-            elapsed_seconds=time.perf_counter() - self.began,
-            answer=self.answer,
-            problem=problem,
-        )
 
 
 class _Play:
@@ -308,33 +281,16 @@ class _Play:
                 parcel = self._packed(post)
                 if post.manner is not Fault.REQUEST_LOST:
                     yield parcel
-                answers.append(self._heard(parcel))
+                answers.append(self._heard(post, parcel))
             self._dealer.answered(order, answers)
 
     def _packed(self, post: Post) -> _Parcel:
-        signed = post.signed
-        signature = self._house.keys.signature(post, signed)
-        return _Parcel(post, sealed(post.path, post.sent_for(signed), self._header, signature))
+        request = post.request
+        return _Parcel(request, self._house.keys.headers(request, self._header))
 
-    def _heard(self, parcel: _Parcel) -> tuple[Answer, ...]:
-        post, answer = parcel.post, parcel.answer
-        problem = _UNHEARD.get(post.manner, "") if post.manner else ""
-        carried = parcel.carried(problem)
-        self._house.saw(carried)
-        if (delivery := delivery_of(carried)) is not None:
+    def _heard(self, post: Post, parcel: _Parcel) -> tuple[Answer, ...]:
+        carried = parcel.carried(parcel.answer, _UNHEARD.get(post.manner, "") if post.manner else "")
+        self._house.saw(post, carried)
+        if (delivery := carried.delivery) is not None:
             self._deliveries.append(delivery)
-        if answer is None or problem:
-            return unheard(post.calls, problem)
-        return answers_in(post, answer.status, answer.body)
-
-
-def _a_loop_runs_here() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-async def _result_of(response: Awaitable[Any]) -> Any:
-    return await response
+        return heard(post, carried)

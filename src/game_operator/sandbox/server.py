@@ -28,8 +28,8 @@ from game_operator.signers.keys import PublicKeySource, load_public_key
 if TYPE_CHECKING:
     from game_operator.client.async_ import AsyncOperatorClient
     from game_operator.client.sync import OperatorClient
-    from game_operator.provider.caller import Delivery, SigningKey
-    from game_operator.provider.carriers.http import Carried
+    from game_operator.provider.delivery import Carried, Delivery, Post
+    from game_operator.provider.keys import SigningKey
 
 #: Whoever plays a round does not wait longer for a wallet that answers nothing definite.
 _PLAY_SECONDS: Final = 60.0
@@ -248,17 +248,17 @@ class Sandbox(SandboxBase):
         return self._running, self.wallet_url
 
     async def _played(self, item: PlannedItem, wallet_url: str) -> PlayedRound:
-        from game_operator.provider.carriers.http import HttpCourier, delivery_of
+        from game_operator.provider.http import HttpCourier
         from game_operator.sandbox.dealing.carrying import play
 
         deliveries: list[Delivery] = []
 
-        def witness(carried: "Carried") -> None:
-            self.house.saw(carried)
-            if (delivery := delivery_of(carried)) is not None:
+        def keep(post: "Post", carried: "Carried") -> None:
+            self.house.saw(post, carried)
+            if (delivery := carried.delivery) is not None:
                 deliveries.append(delivery)
 
-        courier = HttpCourier(wallet_url, self.house.keys, profile=self._profile, witness=witness)
+        courier = HttpCourier(wallet_url, self.house.keys, profile=self._profile, on_post=keep)
         dealer, began = self.house.dealer(item), time.monotonic()
         try:
             async with asyncio.timeout(_PLAY_SECONDS):
@@ -272,17 +272,17 @@ class Sandbox(SandboxBase):
         return played
 
     async def _delivered_again(self, before: Exchange, wallet_url: str) -> Exchange:
-        from game_operator.provider.carriers.http import HttpCourier
+        from game_operator.provider.caller import not_delivered
+        from game_operator.provider.http import HttpCourier
 
         courier = HttpCourier(wallet_url, self.house.keys, profile=self._profile)
-        headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in before.request_headers)
-        began_millis, began = unix_millis(), time.perf_counter()
         try:
-            answer, problem = await courier.send_again(before.path, before.request_body, headers)
+            carried = await courier.carry_again(before.path, before.request_body, before.request_headers)
         finally:
             await courier.aclose()
-        url = f"{wallet_url.rstrip('/')}{before.path}"
-        return self.house.saw_again(before, began_millis, time.perf_counter() - began, answer, problem, url=url)
+        if carried.unreachable:
+            raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
+        return self.house.saw_again(before, carried)
 
 
 def _former_control_room() -> "Callable[[Sandbox, ASGIApp], Pages]":

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from game_operator.provider.carriers.in_process import asgi_wallet, wsgi_wallet
-    from game_operator.provider.signed import SignedWebhook
+    from game_operator.provider.in_process import asgi_wallet, wsgi_wallet
     from game_operator.sandbox.in_process import InProcessSandbox
     from game_operator.testing.certifier import WalletCertifier
-    from game_operator.testing.signer import WebhookSigner
+    from game_operator.testing.signer import SignedWebhook, WebhookSigner
 
 __all__ = ["InProcessSandbox", "SignedWebhook", "WalletCertifier", "WebhookSigner", "asgi_wallet", "wsgi_wallet"]
 
@@ -22,11 +21,10 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "game_operator.provider.carriers.in_process": "asgi_wallet wsgi_wallet",
-            "game_operator.provider.signed": "SignedWebhook",
+            "game_operator.provider.in_process": "asgi_wallet wsgi_wallet",
             "game_operator.sandbox.in_process": "InProcessSandbox",
             ".certifier": "WalletCertifier",
-            ".signer": "WebhookSigner",
+            ".signer": "SignedWebhook WebhookSigner",
         },
         extra="pytest",
         needs={"pytest"},

@@ -13,8 +13,8 @@ from game_operator.certify import Outcome, Report, Supplies, Verdict, certify_in
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
-from game_operator.provider.carriers.in_process import Deliver, WalletInProcess, answer_of, delivery_to
-from game_operator.provider.throwaway_keys import ThrowAwayKeys
+from game_operator.provider.in_process import Deliver, WalletInProcess, answer_of, delivery_to
+from game_operator.provider.keys import ThrowAwayKeys
 from game_operator.signers.keys import LocalSigner, load_signer
 from game_operator.testing.failure import ReportTold
 from game_operator.testing.loop import TestLoop

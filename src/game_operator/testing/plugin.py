@@ -12,7 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from game_operator.profile import Profile
-    from game_operator.provider.throwaway_keys import ThrowAwayKeys
+    from game_operator.provider.keys import ThrowAwayKeys
     from game_operator.sandbox.in_process import InProcessSandbox
     from game_operator.testing.certifier import WalletCertifier
     from game_operator.testing.signer import WebhookSigner
@@ -31,7 +31,7 @@ def operator_profile() -> "Profile":
 @pytest.fixture(scope="session")
 def game_operator_keys() -> "ThrowAwayKeys":
     """The keys of this test run: made when first used, shared by all tests, never stored."""
-    from game_operator.provider.throwaway_keys import ThrowAwayKeys
+    from game_operator.provider.keys import ThrowAwayKeys
 
     return ThrowAwayKeys()
 

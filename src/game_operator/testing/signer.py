@@ -3,23 +3,23 @@
 import dataclasses
 import difflib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.provider.signed import SignedWebhook, sealed
-from game_operator.provider.throwaway_keys import ThrowAwayKeys
-from game_operator.signers.keys import LocalSigner
+from game_operator.provider.keys import ThrowAwayKeys
+from game_operator.provider.requests import Request, Seal
 
 __all__ = ["KeyName", "WebhookSigner"]
 
 #: Whose key signs.
 KeyName: TypeAlias = Literal["service", "old", "forged"]
 
+_SEALS: Final = {"service": Seal(), "old": Seal(key="old"), "forged": Seal(key="stranger")}
 #: What a call keeps of how it came in.
 _NOT_SENT: Final = frozenset({"raw", "body"})
 #: Arguments of the signer itself, for who misspells one.
@@ -27,6 +27,22 @@ _ARGUMENTS: Final = ("body", "key", "profile")
 _CALLS: Final[Mapping[str, type[WebhookCall]]] = MappingProxyType(
     {kind.operation: kind for kind in (WithdrawCall, DepositCall, RollbackCall, BalanceCall)}
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SignedWebhook:
+    """
+    A webhook, ready to be posted by any client (spec §4.1).
+
+    Attributes:
+        path: Where it goes, below the operator's own prefix, such as ``/withdraw``.
+        body: The bytes of the body, which must arrive as they are.
+        headers: Content type and signature.
+    """
+
+    path: str
+    body: bytes
+    headers: dict[str, str] = field(repr=False)
 
 
 class WebhookSigner:
@@ -75,21 +91,14 @@ class WebhookSigner:
         """
         profile = profile or self._profile
         path, body = _posted(call, body, fields, BodyWriter(profile))
-        return sealed(path, body, profile.signature_header, Signature.of(self._signer(key).sign(body)))
+        seal = _SEALS.get(key)
+        if seal is None:
+            raise ConfigurationError(f"There is no key {shown(key)}. Pass service, old or forged.")
+        pairs = self._keys.service.headers(Request("", path, body, seal), profile.signature_header)
+        return SignedWebhook(path, body, {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs})
 
     def __repr__(self) -> str:
         return "WebhookSigner(…)"
-
-    def _signer(self, key: str) -> LocalSigner:
-        keys = self._keys.service
-        match key:
-            case "service":
-                return keys.current
-            case "old":
-                return keys.old
-            case "forged":
-                return keys.stranger
-        raise ConfigurationError(f"There is no key {shown(key)}. Pass service, old or forged.")
 
 
 def _posted(

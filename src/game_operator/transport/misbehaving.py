@@ -19,19 +19,21 @@ from game_operator.protocol.http import HeaderPairs, HttpResponse
 from game_operator.transport.http_library import defect_of
 
 
-class Roughness(StrEnum):
-    """How a request travels; after the first two nobody waits for the answer."""
+class Manner(StrEnum):
+    """How a request travels."""
 
+    #: As any client would send it, whatever the method and the headers.
+    WHOLE = "whole"
+    #: The connection is reset once the request is sent: nobody reads the answer.
+    CUT = "cut"
+    #: The connection is closed a little later: nobody reads the answer.
     HANG_UP = "hang up"
-    RESET = "reset"
-    #: In four pieces, with pauses between them.
-    SLOW = "slow"
     #: In chunks, without a Content-Length.
     CHUNKED = "chunked"
-    #: Half of the body, and then nothing.
+    #: In four pieces, with pauses between them.
+    SLOW = "slow"
+    #: Half of the body, and then nothing; the answer is waited for.
     HALF = "half"
-    #: As any client would, whatever the method and the headers.
-    PLAIN = "plain"
 
 
 _PIECES: Final = 4
@@ -47,7 +49,7 @@ async def post_roughly(
     url: str,
     headers: Sequence[tuple[bytes, bytes]],
     body: bytes,
-    manner: Roughness,
+    manner: Manner,
     timeout: float,
     *,
     method: str = "POST",
@@ -78,8 +80,8 @@ async def post_roughly(
             writer.transport.abort()
 
 
-def _length(manner: Roughness, body: bytes) -> tuple[bytes, bytes]:
-    if manner is Roughness.CHUNKED:
+def _length(manner: Manner, body: bytes) -> tuple[bytes, bytes]:
+    if manner is Manner.CHUNKED:
         return b"Transfer-Encoding", b"chunked"
     return b"Content-Length", b"%d" % len(body)
 
@@ -89,33 +91,33 @@ async def _posted(
     writer: asyncio.StreamWriter,
     request: h11.Request,
     body: bytes,
-    manner: Roughness,
+    manner: Manner,
 ) -> HttpResponse | None:
     wire = h11.Connection(h11.CLIENT)
     head = wire.send(request) or b""
-    if manner is Roughness.HALF:
+    if manner is Manner.HALF:
         writer.write(head + body[: len(body) // 2])
         return await _answer(reader, wire)
     octets = head + b"".join(filter(None, map(wire.send, (*_data(manner, body), h11.EndOfMessage()))))
-    if manner is Roughness.SLOW:
+    if manner is Manner.SLOW:
         size = -(-len(octets) // _PIECES)
         for start in range(0, len(octets), size):
             writer.write(octets[start : start + size])
             await asyncio.sleep(_PAUSE_SECONDS)
         return await _answer(reader, wire)
     writer.write(octets)
-    if manner in (Roughness.CHUNKED, Roughness.PLAIN):
+    if manner in (Manner.CHUNKED, Manner.WHOLE):
         return await _answer(reader, wire)
     await writer.drain()
-    if manner is Roughness.HANG_UP:
+    if manner is Manner.HANG_UP:
         await asyncio.sleep(_PATIENCE_SECONDS)
     else:
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
     return None
 
 
-def _data(manner: Roughness, body: bytes) -> Sequence[h11.Data]:
-    if manner is not Roughness.CHUNKED:
+def _data(manner: Manner, body: bytes) -> Sequence[h11.Data]:
+    if manner is not Manner.CHUNKED:
         return (h11.Data(data=body),) if body else ()
     size = max(1, -(-len(body) // _PIECES))
     return [h11.Data(data=body[start : start + size]) for start in range(0, len(body), size)]

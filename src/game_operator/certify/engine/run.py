@@ -25,15 +25,13 @@ from game_operator.certify.report.again import signer_of, without_signatures
 from game_operator.certify.report.mistakes import NO_ANSWER
 from game_operator.certify.report.report import Latency
 from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
-from game_operator.errors import MalformedCallError
-from game_operator.models.webhooks import BalanceCall, Reply
+from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.bets import Player
-from game_operator.provider.carriers.carrier import Carried, Carrier, Parcel
-from game_operator.provider.keyring import Keyring
+from game_operator.provider.delivery import Carried, reply_in
+from game_operator.provider.http import HttpCarrier
+from game_operator.provider.in_process import InProcessCarrier
 from game_operator.provider.requests import Act, Heard, Request, Step
 
 T = TypeVar("T")
@@ -65,8 +63,7 @@ class Run:
     A certification under way.
 
     Args:
-        carrier: Brings requests to the wallet.
-        keyring: Seals them.
+        carrier: Signs requests and brings them to the wallet.
         profile: What is assumed of the wallet.
         players: Both players.
         supplies: What more can be done to the wallet.
@@ -79,8 +76,7 @@ class Run:
 
     def __init__(
         self,
-        carrier: Carrier,
-        keyring: Keyring,
+        carrier: HttpCarrier | InProcessCarrier,
         *,
         profile: Profile,
         players: tuple[KnownBalance, KnownBalance],
@@ -92,7 +88,6 @@ class Run:
         with_signatures: bool = False,
     ) -> None:
         self._carrier = carrier
-        self._keyring = keyring
         self._profile = profile
         self._players = players
         self._supplies = supplies
@@ -267,28 +262,26 @@ class Run:
         return self._heard(step.requests)
 
     def _heard(self, requests: tuple[Request, ...]) -> list[Heard]:
-        parcels = [Parcel(request, self._keyring.headers(request)) for request in requests]
-        at_millis = time.time_ns() // 1_000_000
-        carried = self._carrier.carry(parcels)
-        self.calls += len(parcels)
-        if self._is_load and len(parcels) > 1:
+        carried = self._carrier.carry(requests)
+        self.calls += len(requests)
+        if self._is_load and len(requests) > 1:
             self._load_ms += (each.elapsed_seconds * 1_000 for each in carried)
-            self._load_at_once = max(self._load_at_once, len(parcels))
-        return [self._recorded(parcel, each, at_millis) for parcel, each in zip(parcels, carried, strict=True)]
+            self._load_at_once = max(self._load_at_once, len(requests))
+        return [self._recorded(each) for each in carried]
 
-    def _recorded(self, parcel: Parcel, carried: Carried, at_millis: int) -> Heard:
-        request, headers, signer = parcel.request, parcel.headers, signer_of(parcel.request.seal)
+    def _recorded(self, carried: Carried) -> Heard:
+        request, signer, at_millis = carried.request, signer_of(carried.request.seal), carried.began_millis
         if not self._with_signatures:
-            headers, carried = without_signatures(parcel, carried, self._profile.signature_header.encode())
+            carried = without_signatures(carried, self._profile.signature_header.encode())
         answer = carried.answer
-        reply, problem = _read(answer, carried.problem)
+        reply, problem = (None, carried.problem) if answer is None or carried.problem else reply_in(answer)
         status, body = (answer.status, answer.body) if answer else (0, b"")
         elapsed_ms = carried.elapsed_seconds * 1_000
         exchange = Exchange(
             title=request.title,
             method=request.method,
             path=request.path,
-            request_headers=(*headers, *self._shown),
+            request_headers=(*carried.headers, *self._shown),
             request_body=request.body[:_KEPT_BYTES],
             request_bytes=len(request.body),
             status=status,
@@ -317,12 +310,3 @@ class Run:
             carried.timed_out,
             carried.unreachable,
         )
-
-
-def _read(answer: HttpResponse | None, problem: str) -> tuple[Reply | None, str]:
-    if answer is None or problem:
-        return None, problem
-    try:
-        return read_reply(answer.body), ""
-    except MalformedCallError as malformed:
-        return None, str(malformed)

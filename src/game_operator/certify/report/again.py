@@ -13,9 +13,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from game_operator.certify.report.verdicts import Exchange
-from game_operator.protocol.http import REMOVED, HeaderPairs, is_loopback, without_echoes
+from game_operator.protocol.http import REMOVED, is_loopback, without_echoes
 from game_operator.protocol.printable import curl_line, line_with_body, quoted, quoted_text
-from game_operator.provider.carriers.carrier import Carried, Parcel
+from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Seal
 
 #: What game-operator call sets by itself.
@@ -103,17 +103,17 @@ def signer_of(seal: Seal) -> str:
     return seal.key if seal == Seal(key=seal.key) else ODD
 
 
-def without_signatures(parcel: Parcel, carried: Carried, header: bytes) -> tuple[HeaderPairs, Carried]:
-    """Return the headers of *parcel* without what stands in *header*, and *carried* with that cut out, if quoted."""
-    if not signer_of(parcel.request.seal):
-        return parcel.headers, carried
-    signatures = {value for name, value in parcel.headers if name.lower() == header.lower()}
-    headers = tuple((name, LEFT_OUT if value in signatures else value) for name, value in parcel.headers)
+def without_signatures(carried: Carried, header: bytes) -> Carried:
+    """Return *carried* without what stands in *header*, which is cut out of what came back too."""
+    if not signer_of(carried.request.seal):
+        return carried
+    signatures = {value for name, value in carried.headers if name.lower() == header.lower()}
+    headers = tuple((name, LEFT_OUT if value in signatures else value) for name, value in carried.headers)
     answer, problem = carried.answer, _cut(carried.problem.encode(errors="backslashreplace"), signatures).decode()
     if answer is not None:
         told = tuple((name, _cut(value, signatures)) for name, value in answer.headers)
         answer = replace(answer, headers=told, body=_cut(answer.body, signatures))
-    return headers, replace(carried, answer=answer, problem=problem)
+    return replace(carried, headers=headers, answer=answer, problem=problem)
 
 
 def left_out(text: bytes, signature: bytes) -> bytes:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from game_operator.errors import TransportError
-from game_operator.provider.carriers.http import Courier
 from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import Fault
+from game_operator.provider.http import Courier
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Order
 

@@ -14,11 +14,10 @@ from game_operator.errors import ConfigurationError, MalformedCallError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.models.webhooks import Reply
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Post
 from game_operator.provider.faults import Fault, FaultSwitches
-from game_operator.provider.keys import ServiceKeys, signed_with
+from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.balances import BalanceBoard
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
@@ -31,7 +30,7 @@ from game_operator.sandbox.service.world import SandboxWorld
 if TYPE_CHECKING:
     # Whoever only serves pays for no client.
     from game_operator.provider.caller import Delivery
-    from game_operator.provider.carriers.http import Carried
+    from game_operator.provider.delivery import Carried
 
 #: Whoever waits for a round shall not wait for a wallet that never answers.
 _MOST_ATTEMPTS: Final = 12
@@ -178,9 +177,9 @@ class House:
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
-    def saw(self, carried: "Carried") -> Exchange:
+    def saw(self, post: Post, carried: "Carried") -> Exchange:
         """Keep a post that is over in the live log."""
-        post, answer = carried.post, carried.answer
+        answer = carried.answer
         call = post.calls[0]
         return self.live.record(
             Exchange(
@@ -190,8 +189,8 @@ class House:
                 path=post.path,
                 url=carried.url,
                 request_headers=carried.headers,
-                request_body=carried.body,
-                signature=signed_with(post),
+                request_body=carried.request.body,
+                signature=post.signed_with,
                 status=None if answer is None else answer.status,
                 response_headers=() if answer is None else answer.headers,
                 response_body=b"" if answer is None else answer.body,
@@ -204,17 +203,9 @@ class House:
             )
         )
 
-    def saw_again(
-        self,
-        before: Exchange,
-        began_millis: int,
-        elapsed_seconds: float,
-        answer: HttpResponse | None,
-        problem: str,
-        *,
-        url: str,
-    ) -> Exchange:
-        """Keep a webhook that was sent again by hand, to *url*: the wallet may have moved in between."""
+    def saw_again(self, before: Exchange, carried: "Carried") -> Exchange:
+        """Keep a webhook that was sent again by hand: the wallet may have moved in between."""
+        answer = carried.answer
         # Asked before this one is in the log too.
         acted = any(
             each.request_body == before.request_body and _succeeded(each) for each in self.live.recent(_LOOKED_THROUGH)
@@ -223,15 +214,15 @@ class House:
         again = self.live.record(
             replace(
                 before,
-                url=url,
-                at_millis=began_millis,
+                url=carried.url,
+                at_millis=carried.began_millis,
                 status=None if answer is None else answer.status,
                 response_headers=() if answer is None else answer.headers,
                 response_body=b"" if answer is None else answer.body,
                 defect="" if answer is None else answer.defect,
-                elapsed_ms=elapsed_seconds * 1_000,
+                elapsed_ms=carried.elapsed_seconds * 1_000,
                 fault="",
-                note="; ".join([f"number {before.number}, delivered again", *still, *filter(None, (problem,))]),
+                note="; ".join([f"number {before.number}, delivered again", *still, *filter(None, (carried.problem,))]),
             )
         )
         self._hear_again(again, acted=acted)

@@ -20,7 +20,8 @@ from game_operator.ledger.sql import SqlLedger
 from game_operator.models.webhooks import BalanceCall, problem_of_id
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
-from game_operator.provider.caller import SigningKey, WebhookCaller
+from game_operator.provider.caller import WebhookCaller
+from game_operator.provider.keys import SigningKey
 from game_operator.sandbox.storm.audit import Closing
 
 _LONGEST_ID: Final = 256

@@ -15,8 +15,9 @@ from game_operator.errors import GameOperatorError, LedgerError, TransportError
 from game_operator.models import GameInfo
 from game_operator.profile import Profile
 from game_operator.provider.caller import WebhookCaller
-from game_operator.provider.carriers.http import Carried, Courier, HttpCourier
+from game_operator.provider.delivery import Carried, Post
 from game_operator.provider.faults import Fault, FaultPlan
+from game_operator.provider.http import Courier, HttpCourier
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.carrying import play
 from game_operator.sandbox.dealing.dealer import Dealer
@@ -201,7 +202,7 @@ class Storm:
             self._url,
             self._keys,
             profile=self._profile,
-            witness=self._seen,
+            on_post=self._seen,
             timeout=self._timeout,
             patience=self._patience,
             allow_insecure_http=self._insecure,
@@ -258,12 +259,12 @@ class _Seen:
         self.not_200 = 0
         self.latencies_ms: list[float] = []
 
-    def __call__(self, carried: Carried) -> None:
+    def __call__(self, post: Post, carried: Carried) -> None:
         if carried.answer is None:
             return
-        if carried.post.manner is None:
+        if post.manner is None:
             self.latencies_ms.append(carried.elapsed_seconds * 1_000)
-        if carried.answer.status != 200 and carried.post.extra in {None, Fault.DUPLICATE}:
+        if carried.answer.status != 200 and post.extra in {None, Fault.DUPLICATE}:
             self.not_200 += 1
 
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from game_operator.errors import DeliveryInDoubtError, RequestNotSentError, TransportError
 from game_operator.models.webhooks import MovingCall
-from game_operator.provider.carriers.http import Courier
 from game_operator.provider.delivery import NO_HELP, Answer, Post
 from game_operator.provider.faults import Fault
+from game_operator.provider.http import Courier
 from game_operator.sandbox.dealing.dealt import Order
 from game_operator.sandbox.storm.trace import TraceHead, head_line, traced
 

@@ -12,8 +12,8 @@ from typing import Any, Final, TextIO
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, problem_of_id
-from game_operator.provider.carriers.http import Courier
 from game_operator.provider.delivery import Answer
+from game_operator.provider.http import Courier
 from game_operator.sandbox.dealing.carrying import OnAnswer, OnOrder, carried, play
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Order

@@ -1,1 +1,0 @@
-"""How a call travels to a wallet: over HTTP and in process, well-behaved and misbehaving."""

@@ -1,0 +1,321 @@
+"""
+Carries requests to a wallet over HTTP, well-behaved and misbehaving; each has its exact time, whatever the wallet does.
+
+A fault never replaces a delivery: the wallet gives the reply that is lost, and the connection that is reset was open.
+"""
+
+import asyncio
+import html
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from ipaddress import ip_address
+from typing import Final, Protocol, TypeAlias
+from urllib.parse import quote, urlsplit
+
+from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
+from game_operator.profile import Profile
+from game_operator.protocol.http import HeaderPairs, HttpResponse, is_loopback
+from game_operator.provider.caller import AsyncWebhookCaller, not_delivered
+from game_operator.provider.delivery import Answer, Carried, Post, heard
+from game_operator.provider.faults import Fault
+from game_operator.provider.keys import ServiceKeys
+from game_operator.provider.requests import UNSIGNED, Request
+from game_operator.transport.async_ import AsyncHttpClient
+from game_operator.transport.http_library import default_ssl_context, from_environment
+from game_operator.transport.misbehaving import Manner, post_roughly
+from game_operator.transport.settings import base_url_of
+
+_HALF_SECONDS: Final = 2.0
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+#: A shorter value is no secret, and may be a part of anything.
+_LEAST_SECRET: Final = 8
+#: Why nothing came back although nothing failed.
+_NOT_AWAITED: Final = {
+    Manner.HANG_UP: "timeout: the service hung up before the answer",
+    Manner.CUT: "the connection was reset before the answer, on purpose",
+}
+
+
+class HttpCarrier:
+    """
+    Signs requests and carries them to the wallet at *url*, from one event loop.
+
+    Args:
+        url: The wallet's address, what ``/withdraw`` and the others are below.
+        keys: What requests are signed with.
+        profile: Names the header of the signature.
+        second_url: Another process of the same wallet.
+        elsewhere: An address of this machine that requests may come from.
+        headers: More headers for each request; their values are cut out of what comes back.
+        timeout: Seconds for one request.
+        patience: Seconds for which a wallet that nobody can reach is tried again, as it may be starting.
+        allow_insecure_http: Whether plain http may go to another machine.
+        ssl_context: Whom to trust over https.
+        pooled: Whether all requests share one client of aiohttp: faster for many at once (extra ``sandbox``).
+
+    Raises:
+        ConfigurationError: A setting cannot work.
+    """
+
+    on_wire = True
+
+    def __init__(
+        self,
+        url: str,
+        keys: ServiceKeys,
+        *,
+        profile: Profile | None = None,
+        second_url: str | None = None,
+        elsewhere: str | None = None,
+        headers: HeaderPairs = (),
+        timeout: float = 10.0,
+        patience: float = 0.0,
+        allow_insecure_http: bool = False,
+        ssl_context: ssl.SSLContext | None = None,
+        pooled: bool = False,
+    ) -> None:
+        self._keys = keys
+        self._header = (profile or Profile()).signature_header
+        url = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
+        self._pool = _pool(url) if pooled else None
+        self._caller_of = partial(
+            AsyncWebhookCaller,
+            signing_key=keys.current,
+            profile=profile,
+            timeout=timeout,
+            allow_insecure_http=allow_insecure_http,
+            ssl_context=ssl_context,
+            http_client=self._pool,
+        )
+        addresses = {"wallet": url} if second_url is None else {"wallet": url, "second": second_url}
+        # One for each of the calls that are at once, made when it is needed: httpx looks through all connections of a
+        # client, for each call and more than once, and with fifty of them that takes longer than the wallet does.
+        self._callers = {name: [self._caller_of(address)] for name, address in addresses.items()}
+        _check_ours(elsewhere)
+        self._elsewhere = elsewhere
+        self._headers = headers
+        # The whole value first; then its words, for of "Bearer TOKEN" an answer may quote the token alone.
+        words = [form for _, value in headers for word in (value, *value.split()) for form in _forms(word)]
+        self._secrets = sorted({word for word in words if len(word) >= _LEAST_SECRET}, key=len, reverse=True)
+        self._timeout, self._patience = timeout, patience
+        self._ssl_context = ssl_context
+        self._runner: asyncio.Runner | None = None
+
+    def carry(self, requests: Sequence[Request]) -> list[Carried]:
+        """Carry *requests*, all at once if there are several, on an event loop that is kept for that."""
+        self._runner = self._runner or asyncio.Runner()
+        return self._runner.run(self._all(requests))
+
+    def close(self) -> None:
+        """Close the connections of ``carry``."""
+        if self._runner is not None:
+            self._runner.run(self.aclose())
+            self._runner.close()
+
+    async def carry_one(self, request: Request, place: int = 0) -> Carried:
+        """Carry *request*; those at once have a *place* each. What a wallet does never raises."""
+        answer: HttpResponse | None = None
+        problem, timed_out, unreachable = "", False, False
+        headers = self._keys.headers(request, self._header)
+        began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
+        try:
+            every = (*headers, *self._headers)
+            rough = _is_rough(request)
+            answer = await (self._roughly(request, every) if rough else self._patiently(request, every, place))
+            problem = answer.defect if answer else _NOT_AWAITED[request.manner]
+        except TransportError as failed:
+            problem, timed_out = failed.reason, failed.timed_out
+            unreachable = isinstance(failed, RequestNotSentError)
+        except TimeoutError:
+            problem, timed_out = f"no answer within {self._timeout:g} s", True
+        except (OSError, ValueError) as failed:
+            problem = str(failed) or type(failed).__name__
+        elapsed_seconds = time.perf_counter() - began
+        if answer is not None and self._secrets:
+            told = tuple((name, self._without_values(value)) for name, value in answer.headers)
+            answer = replace(answer, headers=told, body=self._without_values(answer.body))
+        problem = self._without_values(problem.encode()).decode()
+        url = self._url_of(request)
+        return Carried(request, headers, answer, problem, elapsed_seconds, began_millis, url, timed_out, unreachable)
+
+    def never_sent(self, request: Request, problem: str) -> Carried:
+        """Return what comes of a *request* that is not sent, because of *problem*."""
+        headers, url = self._keys.headers(request, self._header), self._url_of(request)
+        return Carried(request, headers, None, problem, 0.0, time.time_ns() // 1_000_000, url)
+
+    async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
+        """Carry what was posted before, with the *headers* that it had."""
+        # The content type is added to every request.
+        own = (each for each in headers if each[0].lower() != b"content-type")
+        given = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in own)
+        return await self.carry_one(Request("", path, body, UNSIGNED, headers=given))
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop."""
+        for callers in self._callers.values():
+            for caller in callers:
+                await caller.aclose()
+        if self._pool is not None:
+            await self._pool.aclose()
+
+    async def _all(self, requests: Sequence[Request]) -> list[Carried]:
+        return await asyncio.gather(*map(self.carry_one, requests, range(len(requests))))
+
+    async def _patiently(self, request: Request, headers: HeaderPairs, place: int) -> HttpResponse:
+        # The caller says by itself that a body is JSON.
+        pairs = [each for each in headers if each[0].lower() != b"content-type"]
+        told = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+        callers = self._callers[_process(request)]
+        while len(callers) <= place and self._pool is None:
+            callers.append(self._caller_of(callers[0].url))
+        deadline, pause = time.monotonic() + self._patience, _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                caller = callers[min(place, len(callers) - 1)]
+                delivery = await caller.post(request.path, request.body, told, signed=False)
+            except RequestNotSentError:
+                if time.monotonic() + pause > deadline:
+                    raise
+            else:
+                return HttpResponse(delivery.status, delivery.headers, delivery.body, delivery.defect)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _roughly(self, request: Request, headers: HeaderPairs) -> HttpResponse | None:
+        # Nobody owes an answer to half a request.
+        timeout = min(self._timeout, _HALF_SECONDS) if request.manner is Manner.HALF else self._timeout
+        return await post_roughly(
+            self._url_of(request),
+            headers,
+            request.body,
+            request.manner,
+            timeout,
+            method=request.method,
+            ssl_context=self._ssl_context,
+            local_address=self._elsewhere if request.at == "elsewhere" else None,
+        )
+
+    def _url_of(self, request: Request) -> str:
+        return f"{self._callers[_process(request)][0].url}{request.path}"
+
+    def _without_values(self, told: bytes) -> bytes:
+        """Return *told* without the values of the user's headers, which an answer may quote: one may be a token."""
+        for secret in self._secrets:
+            told = told.replace(secret, "…".encode())
+        return told
+
+
+#: Called with each post that is over, and what came of it.
+OnPost: TypeAlias = Callable[[Post, Carried], object]
+
+
+class Courier(Protocol):
+    """Carries posts."""
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        """
+        Carry *post* and return an answer for each of its calls.
+
+        Raises:
+            TransportError: Nobody can reach the wallet.
+        """
+
+
+class HttpCourier:
+    """
+    Carries posts, with their faults, to the wallet at *url*.
+
+    Args:
+        url, keys, profile, timeout, patience, allow_insecure_http: As for ``HttpCarrier``.
+        on_post: Called with each post that is over.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        keys: ServiceKeys,
+        *,
+        profile: Profile | None = None,
+        on_post: OnPost | None = None,
+        timeout: float = 10.0,
+        patience: float = 0.0,
+        allow_insecure_http: bool = False,
+    ) -> None:
+        self._carrier = HttpCarrier(
+            url,
+            keys,
+            profile=profile,
+            timeout=timeout,
+            patience=patience,
+            allow_insecure_http=allow_insecure_http,
+            pooled=True,
+        )
+        self._on_post = on_post
+        self.carry_again = self._carrier.carry_again
+        self.aclose = self._carrier.aclose
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        """Carry *post*; see ``Courier``."""
+        if post.manner is Fault.REQUEST_LOST:
+            carried = self._carrier.never_sent(post.request, "request lost")
+        else:
+            carried = await self._carrier.carry_one(post.request)
+        if carried.unreachable:
+            raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
+        if post.manner is Fault.REPLY_LOST and carried.answer is not None:
+            carried = replace(carried, problem="reply lost")
+        if self._on_post is not None:
+            self._on_post(post, carried)
+        return heard(post, carried)
+
+
+def _process(request: Request) -> str:
+    return "second" if request.at == "second" else "wallet"
+
+
+def _is_rough(request: Request) -> bool:
+    """Return whether no ordinary client would send it so."""
+    own_type = any(name.lower() == "content-type" for name, _ in request.headers)
+    odd = request.method != "POST" or own_type or request.at == "elsewhere" or request.seal.times > 1
+    # Of a body without a byte, the caller would tell neither type nor length.
+    return odd or not request.body or request.manner is not Manner.WHOLE
+
+
+def _pool(url: str) -> AsyncHttpClient:
+    # Here, for whoever plays in process needs no aiohttp.
+    from httpx_aiohttp import HttpxAiohttpClient
+
+    # A proxy of the environment leads away from this machine.
+    to_this_machine = is_loopback(urlsplit(url).hostname or "")
+    # Reading the root certificates takes longer than a round: once for all, and not at all for plain http.
+    context = from_environment(lambda: default_ssl_context(url, trust_env=True))
+    return from_environment(lambda: HttpxAiohttpClient(verify=context, trust_env=not to_this_machine, timeout=None))
+
+
+def _forms(value: bytes) -> Iterator[bytes]:
+    """Yield *value* as an answer may quote it: as it is, in JSON, in HTML and in an address."""
+    text = value.decode("latin-1")
+    for form in (text, json.dumps(text)[1:-1], html.escape(text), quote(text, safe="")):
+        yield form.encode("latin-1", errors="replace")
+
+
+def _check_ours(address: str | None) -> None:
+    """Hold that *address* is one of this machine's: from another nothing would arrive, and that proves nothing."""
+    if address is None:
+        return
+    try:
+        family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
+        with socket.socket(family) as bound:
+            bound.bind((address, 0))
+    except (ValueError, OSError) as failed:
+        raise ConfigurationError(
+            f"{shown(address)} is not an address of this machine ({failed}).",
+            setting="elsewhere",
+            remedy="Pass one that calls can come from, such as 127.0.0.2.",
+        ) from None

@@ -1,0 +1,290 @@
+"""
+Wallets in this process: what may stand for one, what its answer may look like, and how requests are carried to one.
+
+However it is written, a wallet is here a function that takes path, headers and body of a webhook, and returns an answer
+or something that is awaited for one.
+"""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import httpx
+
+from game_operator.errors import shown
+from game_operator.profile import Profile
+from game_operator.protocol.http import HeaderPairs, HttpResponse
+from game_operator.provider.delivery import Carried
+from game_operator.provider.keys import ServiceKeys
+from game_operator.provider.requests import Request
+from game_operator.transport.misbehaving import Manner
+from game_operator.webhooks.gate import normal_prefix
+from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
+from game_operator.webhooks.receiver import WebhookReceiver
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+    from game_operator.webhooks.asgi import AsgiApp
+
+#: Takes path, headers and body. Any: each framework's test client returns a response of its own, or an awaitable of it.
+Deliver: TypeAlias = Callable[[str, Mapping[str, str], bytes], Any]
+#: What a sandbox takes for a wallet.
+WalletInProcess: TypeAlias = WebhookHandler | AsyncWebhookHandler | Deliver
+
+_THREADS: Final = 16
+_HOST: Final = "http://wallet.localhost"
+#: Applications by the names of their arguments, which all frameworks agree on, and what makes a wallet of each.
+_APPLICATIONS: Final = {("scope", "receive", "send"): "asgi_wallet", ("environ", "start_response"): "wsgi_wallet"}
+#: What test clients call the body of their responses: httpx and Django, Flask, and our own receiver.
+_BODIES: Final = ("content", "data", "body")
+
+
+def asgi_wallet(app: "AsgiApp", *, prefix: str = "") -> Deliver:
+    """
+    Return a wallet that is the ASGI application *app*: FastAPI, Starlette, Litestar, Django or ``asgi_app``.
+
+    Its lifespan is not run. What it raises passes through to whoever plays, so that a test fails with its traceback.
+
+    Args:
+        app: The application.
+        prefix: Where its four webhooks stand, such as ``/wallet``.
+    """
+    transport, url = httpx.ASGITransport(app), _HOST + normal_prefix(prefix)
+
+    async def deliver(path: str, headers: Mapping[str, str], body: bytes) -> httpx.Response:
+        request = httpx.Request("POST", url + path, headers=dict(headers), content=body)
+        response = await transport.handle_async_request(request)
+        await response.aread()
+        return response
+
+    return deliver
+
+
+def wsgi_wallet(app: "WSGIApplication", *, prefix: str = "") -> Deliver:
+    """
+    Return a wallet that is the WSGI application *app*: Flask, Django or ``wsgi_app``.
+
+    It runs in the thread that plays. What it raises passes through to whoever plays.
+
+    Args:
+        app: The application.
+        prefix: Where its four webhooks stand, such as ``/wallet``.
+    """
+    transport, url = httpx.WSGITransport(app), _HOST + normal_prefix(prefix)
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> httpx.Response:
+        request = httpx.Request("POST", url + path, headers=dict(headers), content=body)
+        response = transport.handle_request(request)
+        response.read()
+        return response
+
+    return deliver
+
+
+def delivery_to(wallet: WalletInProcess, receiver: Callable[[], WebhookReceiver]) -> Deliver:
+    """
+    Return the function that delivers to *wallet*; a handler is put behind what *receiver* returns.
+
+    Raises:
+        TypeError: It is nothing that can be delivered to.
+    """
+    if isinstance(wallet, WebhookHandler):
+        return _behind(receiver, wallet)
+    if not callable(wallet):
+        raise TypeError(
+            f"a wallet must be a webhook handler or a function of path, headers and body, not {type(wallet).__name__}"
+        )
+    maker = _APPLICATIONS.get(_arguments_of(wallet))
+    if maker is not None:
+        raise TypeError(f"{type(wallet).__name__} is an application: pass {maker}(app, prefix=…) instead")
+    return wallet
+
+
+def answer_of(response: Any) -> HttpResponse:
+    """
+    Return what a wallet answered; *response* is a test client's, an ``HttpReply``, or (status, headers, body).
+
+    Raises:
+        TypeError: It is none of these.
+    """
+    if isinstance(response, tuple) and len(response) == 3:
+        status, headers, body = response
+    else:
+        status = getattr(response, "status_code", getattr(response, "status", None))
+        headers = getattr(response, "headers", ())
+        body = next((getattr(response, name) for name in _BODIES if hasattr(response, name)), None)
+    if type(status) is int and isinstance(body, bytes):
+        return HttpResponse(status, _raw(headers), body)
+    raise TypeError(
+        f"a wallet must return its response, or (status, headers, body) with an int and bytes, not {shown(response)}"
+    )
+
+
+class OwnLoop:
+    """An event loop for async wallets, kept for all calls: a wallet's connections belong to the loop that made them."""
+
+    def __init__(self) -> None:
+        self._runner: asyncio.Runner | None = None
+        #: An event loop runs in one thread at a time.
+        self._lock = Lock()
+
+    def result_of(self, awaitable: Awaitable[Any]) -> Any:
+        """Return what comes of *awaitable*."""
+        with self._lock:
+            self._runner = self._runner or asyncio.Runner(loop_factory=asyncio.new_event_loop)
+            return self._runner.run(_awaited(awaitable))
+
+    def close(self) -> None:
+        """Close the loop, if there is one."""
+        with self._lock:
+            runner, self._runner = self._runner, None
+            if runner is not None:
+                runner.close()
+
+
+def a_loop_runs_here() -> bool:
+    """Return whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _awaited(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+class InProcessCarrier:
+    """
+    Signs requests and carries them to *wallet*; what it raises is its answer.
+
+    Calls at once run in as many threads, or in one event loop if the wallet is async. A call that never ends is not
+    ended here. A connection that is cut is simulated: the wallet is called, and its answer dropped.
+
+    Args:
+        wallet: Takes path, headers and body, and returns an ``HttpResponse``, or an awaitable of one.
+        keys: What requests are signed with.
+        profile: Names the header of the signature.
+        second: Another wallet on the same database.
+    """
+
+    on_wire = False
+
+    def __init__(
+        self, wallet: Deliver, keys: ServiceKeys, *, profile: Profile | None = None, second: Deliver | None = None
+    ) -> None:
+        self._wallets = {"wallet": wallet, "elsewhere": wallet, "second": second or wallet}
+        self._keys, self._header = keys, (profile or Profile()).signature_header
+        # Known from the first answer on, and the first request of a run is alone.
+        self._is_async = False
+        self._loop = OwnLoop()
+        self._threads: ThreadPoolExecutor | None = None
+
+    def carry(self, requests: Sequence[Request]) -> list[Carried]:
+        """Carry *requests*, all at once if there are several."""
+        if len(requests) == 1:
+            return [self._one(requests[0])]
+        if self._is_async:
+            answers: list[Carried] = self._loop.result_of(_gathered(map(self._one_awaited, requests)))
+            return answers
+        self._threads = self._threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="certify")
+        return list(self._threads.map(self._one, requests))
+
+    def close(self) -> None:
+        """End the threads and the event loop, if there are any."""
+        if self._threads is not None:
+            self._threads.shutdown()
+        self._loop.close()
+
+    def _one(self, request: Request) -> Carried:
+        begun = Begun(request, self._keys.headers(request, self._header))
+        try:
+            answer = begun.delivered_to(self._wallets[request.at])
+            if inspect.isawaitable(answer):
+                self._is_async = True
+                answer = self._loop.result_of(answer)
+        except (Exception, asyncio.CancelledError) as failed:  # What the wallet raises is its answer.
+            return begun.carried(None, _told_of(failed))
+        return _checked(begun, answer)
+
+    async def _one_awaited(self, request: Request) -> Carried:
+        begun = Begun(request, self._keys.headers(request, self._header))
+        try:
+            answer = await begun.delivered_to(self._wallets[request.at])
+        except (Exception, asyncio.CancelledError) as failed:  # See above.
+            return begun.carried(None, _told_of(failed))
+        return _checked(begun, answer)
+
+
+@dataclass(slots=True, eq=False)
+class Begun:
+    """A request on its way to a wallet in this process."""
+
+    request: Request
+    headers: HeaderPairs
+    began_millis: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    began: float = field(default_factory=time.perf_counter)
+
+    def delivered_to(self, wallet: Deliver) -> Any:
+        """Return what *wallet* returns."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
+        return wallet(self.request.path, headers, self.request.body)
+
+    def carried(self, answer: HttpResponse | None, problem: str) -> Carried:
+        """Return what came of it."""
+        elapsed_seconds = time.perf_counter() - self.began
+        return Carried(self.request, self.headers, answer, problem, elapsed_seconds, self.began_millis)
+
+
+def _checked(begun: Begun, answer: Any) -> Carried:
+    if not isinstance(answer, HttpResponse) or type(answer.status) is not int or not isinstance(answer.body, bytes):
+        told = f"the wallet returned {type(answer).__name__}, and no HttpResponse with an int and bytes"
+        return begun.carried(None, told)
+    if not all(isinstance(text, bytes) for pair in answer.headers for text in pair):
+        return begun.carried(None, "the wallet returned headers that are no pairs of bytes")
+    if begun.request.manner is Manner.CUT:
+        return begun.carried(None, "the answer was dropped, on purpose")
+    return begun.carried(answer, answer.defect)
+
+
+def _told_of(failed: BaseException) -> str:
+    try:
+        told = str(failed)
+    except Exception:  # An error of the wallet's own class can fail at its own words.
+        told = "…"
+    return f"the wallet raised {type(failed).__name__}: {told}"
+
+
+async def _gathered(coroutines: Iterable[Coroutine[Any, Any, Carried]]) -> list[Carried]:
+    return await asyncio.gather(*coroutines)
+
+
+def _behind(receiver: Callable[[], WebhookReceiver], handler: WebhookHandler | AsyncWebhookHandler) -> Deliver:
+    # Here and not at the first call, for a handler that lacks a method is a mistake of whoever passes it.
+    awaited = is_async(handler)
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> Any:
+        handle = receiver().handle_async if awaited else receiver().handle
+        # A sync handler runs in the thread that plays, where a test's own connections are.
+        return handle(path, headers, body, handler)  # type: ignore[arg-type]  # It is the kind that *awaited* says.
+
+    return deliver
+
+
+def _arguments_of(wallet: Callable[..., object]) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(wallet).parameters)
+    except (TypeError, ValueError):  # Some callables written in C tell nothing of themselves.
+        return ()
+
+
+def _raw(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> tuple[tuple[bytes, bytes], ...]:
+    pairs = headers.items() if hasattr(headers, "items") else headers
+    return tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
