@@ -31,7 +31,7 @@ from game_operator.protocol.session_token import (
     read_claims,
     signing_input,
 )
-from game_operator.signers.environment import environment_settings, operator_id_problem
+from game_operator.signers.environment import checked_operator_id, environment_settings
 from game_operator.signers.keys import (
     AsyncSigner,
     KeySource,
@@ -88,13 +88,10 @@ class SessionTokenBuilder:
         try:
             self._signer = load_signer(private_key, passphrase)
             self._public_key = None if public_key is None else load_public_key(public_key)
+            self._operator_id = checked_operator_id(operator_id)
         finally:
-            # Error trackers show the locals of every frame that an error passes.
-            del private_key, passphrase, public_key
-        if operator_id != "" and (problem := operator_id_problem(operator_id)) is not None:
-            del operator_id  # It may be a key, too.
-            raise problem
-        self._operator_id = _text(operator_id, "operator_id")
+            # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
+            del private_key, passphrase, public_key, operator_id
         self._lifetime = _checked_lifetime(lifetime)
         self._key_id = None if key_id is None else _text(key_id, "key_id")
         self._clock = clock

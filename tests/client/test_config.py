@@ -129,8 +129,9 @@ def test_an_operator_id_is_taken(kind: Any, operator_id: str, private_key: RSAPr
 )
 def test_an_operator_id_is_refused(kind: Any, operator_id: str, private_key: RSAPrivateKey) -> None:
     """A colon would make the signed string ambiguous; the rest no header carries (spec §5, docs/decisions/0006)."""
-    with pytest.raises(ConfigurationError, match=r"operator id .* cannot be used"):
+    with pytest.raises(ConfigurationError) as refused:
         _made(kind, private_key, operator_id=operator_id)
+    assert refused.value.setting == "operator_id"
 
 
 _ACCEPTED = [
@@ -173,7 +174,7 @@ _REFUSED = [
         for value in ("3", True, (1, 2))
     ),
     pytest.param({"timeout": None}, TypeError, "timeout must be a number", id="no timeout"),
-    pytest.param({"retries": -1}, ConfigurationError, "retries is -1; pass 0", id="fewer than no repeats"),
+    pytest.param({"retries": -1}, ConfigurationError, "retries is -1", id="fewer than no repeats"),
     pytest.param({"retries": True}, TypeError, "retries must be", id="True repeats"),
     pytest.param({"retries": 1.0}, TypeError, "retries must be", id="1.0 repeats"),
     pytest.param({"retries": None}, TypeError, "retries must be", id="None repeats"),

@@ -4,19 +4,53 @@ import inspect
 import logging
 import random
 import signal
+import ssl
+import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from game_operator._version import __version__
 from game_operator.client.garbage_collection import relaxed_gc
 from game_operator.errors import ConfigurationError
-from game_operator.protocol.exchange import Answer, CallSettings, Reply, RetryPolicy, Send, Step
+from game_operator.protocol.exchange import (
+    Answer,
+    CallSettings,
+    Reply,
+    RetryPolicy,
+    Send,
+    Step,
+    TransportFailed,
+    exchange,
+)
 from game_operator.protocol.http import HttpResponse
-from game_operator.signers.environment import operator_id_problem
-from game_operator.transport.settings import checked_seconds
+from game_operator.protocol.operations import Operation
+from game_operator.signers.environment import checked_operator_id, environment_settings
+from game_operator.signers.keys import (
+    AsyncSigner,
+    KeySource,
+    RememberedAsyncSignatures,
+    RememberedSignatures,
+    Signer,
+    load_signer,
+)
+from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of, checked_seconds
 
-_USER_AGENT = f"game-operator/{__version__}"
+T = TypeVar("T")
+HttpClientT = TypeVar("HttpClientT")
+WireT = TypeVar("WireT")
+
+_log = logging.getLogger("game_operator.client")
+_LARGE_BODY: Final = 256 * 1024
+_DEFAULT_POLICY: Final = RetryPolicy()
+#: Endless, and safe to share between threads: ``random.random`` is one call into C.
+_JITTER: Final[Iterator[float]] = iter(random.random, None)
+_HEADERS: Final = (
+    (b"Accept", b"application/json"),
+    # A compressed body could unpack to any size, and none of ours is worth it.
+    (b"Accept-Encoding", b"identity"),
+    (b"User-Agent", f"game-operator/{__version__}".encode()),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,66 +77,11 @@ class Exchange:
     response_body: bytes
 
 
-OnExchange = Callable[[Exchange], object]
-
-DEFAULT_POLICY = RetryPolicy()
-
-
-def checked_watcher(on_exchange: OnExchange | None) -> OnExchange | None:
-    """
-    Return *on_exchange*, which is called, and never awaited.
-
-    Raises:
-        TypeError: It cannot be called.
-        ConfigurationError: It would have to be awaited.
-    """
-    if on_exchange is not None and not callable(on_exchange):
-        raise TypeError(f"on_exchange must be callable, not {type(on_exchange).__name__}")
-    if inspect.iscoroutinefunction(on_exchange):
-        raise ConfigurationError("on_exchange is async, but it is called and not awaited. Pass an ordinary function.")
-    return on_exchange
-
-
-def policy_of(retries: RetryPolicy | int) -> RetryPolicy:
-    """Return the policy meant by *retries*: a policy, or how often a call is repeated."""
-    if isinstance(retries, RetryPolicy):
-        return retries
-    if type(retries) is not int:
-        raise TypeError(f"retries must be a RetryPolicy or an int, not {type(retries).__name__}")
-    if retries < 0:
-        raise ConfigurationError(f"retries is {retries}; pass 0 for a single attempt.")
-    return RetryPolicy(max_attempts=retries + 1)
-
-
-def call_settings(
-    *, operator_id: str, timeout: float, deadline: float | None, retries: RetryPolicy | int
-) -> CallSettings:
-    """Return what all calls of a client have in common, checked."""
-    if (problem := operator_id_problem(operator_id)) is not None:
-        del operator_id  # It may be a key, and error trackers show the locals of every frame.
-        raise problem
-    return CallSettings(
-        operator_id=operator_id,
-        policy=policy_of(retries),
-        timeout_seconds=checked_seconds("timeout", timeout),
-        deadline_seconds=None if deadline is None else checked_seconds("deadline", deadline),
-        headers=(
-            (b"Accept", b"application/json"),
-            # A compressed body could unpack to any size, and none of ours is worth it.
-            (b"Accept-Encoding", b"identity"),
-            (b"User-Agent", _USER_AGENT.encode()),
-        ),
-    )
-
-
-T = TypeVar("T")
-
-_log = logging.getLogger("game_operator.client")
-_LARGE_BODY = 256 * 1024
+OnExchange: TypeAlias = Callable[[Exchange], object]
 
 
 class Unset:
-    """The type of an argument that was not given, where None has a meaning of its own."""
+    """The type of an argument that was not given, where None has another meaning."""
 
     def __repr__(self) -> str:
         return "<as before>"
@@ -110,25 +89,119 @@ class Unset:
 
 UNSET: Final = Unset()
 
-#: Endless, and safe to share between threads: ``random.random`` is one call into C.
-JITTER: Iterator[float] = iter(random.random, None)
 
+class BaseClient(Generic[HttpClientT, WireT]):
+    """Construction, settings and what a step looks like from outside."""
 
-def changed_settings(
-    settings: CallSettings,
-    timeout: float | Unset,
-    deadline: float | Unset | None,
-    retries: RetryPolicy | int | Unset,
-) -> CallSettings:
-    """Return *settings* with what was given changed."""
-    changes: dict[str, Any] = {}
-    if not isinstance(timeout, Unset):
-        changes["timeout_seconds"] = checked_seconds("timeout", timeout)
-    if not isinstance(deadline, Unset):
-        changes["deadline_seconds"] = None if deadline is None else checked_seconds("deadline", deadline)
-    if not isinstance(retries, Unset):
-        changes["policy"] = policy_of(retries)
-    return replace(settings, **changes)
+    _make_wire: Callable[..., WireT]
+
+    def __init__(
+        self,
+        base_url: str,
+        operator_id: str,
+        private_key: KeySource,
+        *,
+        passphrase: str | bytes | None = None,
+        timeout: float = 10.0,
+        deadline: float | None = 30.0,
+        retries: RetryPolicy | int = _DEFAULT_POLICY,
+        http_client: HttpClientT | None = None,
+        on_exchange: OnExchange | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        trust_env: bool = True,
+        read_limits: ReadLimits = DEFAULT_READ_LIMITS,
+        allow_insecure_http: bool = False,
+    ) -> None:
+        try:
+            signer = load_signer(private_key, passphrase)
+            self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
+            self._settings = CallSettings(
+                operator_id=checked_operator_id(operator_id),
+                headers=_HEADERS,
+                policy=_policy_of(retries),
+                timeout_seconds=checked_seconds("timeout", timeout),
+                deadline_seconds=None if deadline is None else checked_seconds("deadline", deadline),
+            )
+        finally:
+            # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
+            del base_url, operator_id, private_key, passphrase
+        self._signatures = self._remembered(signer, self._settings.operator_id.encode())
+        closed = f"This {type(self).__name__} is closed. Make a new one, or close it later."
+        self._wire = self._make_wire(closed, self._base_url, http_client, ssl_context, trust_env, read_limits)
+        if on_exchange is not None and not callable(on_exchange):
+            raise TypeError(f"on_exchange must be callable, not {type(on_exchange).__name__}")
+        if inspect.iscoroutinefunction(on_exchange):
+            raise ConfigurationError(
+                "on_exchange is async, but it is called and not awaited.",
+                setting="on_exchange",
+                remedy="Pass an ordinary function.",
+            )
+        self._on_exchange = on_exchange
+        self._owns_wire = True
+
+    def _remembered(
+        self, signer: Signer | AsyncSigner, forever: bytes
+    ) -> RememberedSignatures | RememberedAsyncSignatures:
+        raise NotImplementedError
+
+    @classmethod
+    def from_env(cls, **options: Any) -> Self:
+        """
+        Return a client set up by the environment; *options* are those of the constructor.
+
+        Read are GAME_OPERATOR_BASE_URL, GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY or
+        GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE; with a *private_key* of yours, for
+        example a signer, the last three are left alone.
+
+        Raises:
+            ConfigurationError: One is missing; the message names it.
+        """
+        try:
+            return cls(**environment_settings(given=options))
+        finally:
+            del options
+
+    def with_options(
+        self,
+        *,
+        timeout: float | Unset = UNSET,
+        deadline: float | Unset | None = UNSET,
+        retries: RetryPolicy | int | Unset = UNSET,
+    ) -> Self:
+        """Return a client with other bounds over the same connections, which stay this one's to close."""
+        changes: dict[str, Any] = {}
+        if not isinstance(timeout, Unset):
+            changes["timeout_seconds"] = checked_seconds("timeout", timeout)
+        if not isinstance(deadline, Unset):
+            changes["deadline_seconds"] = None if deadline is None else checked_seconds("deadline", deadline)
+        if not isinstance(retries, Unset):
+            changes["policy"] = _policy_of(retries)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._settings = replace(self._settings, **changes)
+        other._owns_wire = False
+        return other
+
+    def __repr__(self) -> str:
+        if "_settings" not in self.__dict__:
+            return object.__repr__(self)  # An error tracker shows a client whose construction failed.
+        return f"{type(self).__name__}(base_url={self._base_url!r}, operator_id={self._settings.operator_id!r})"
+
+    def __reduce__(self) -> str:
+        name = type(self).__name__
+        raise TypeError(
+            f"{name} holds a private key and connections and is not pickled; "
+            f"build one in each process instead, for example with {name}.from_env()"
+        )
+
+    def _steps(self, operation: Operation[T]) -> Generator[Step, Reply, T]:
+        return exchange(operation, self._settings, started_seconds=time.monotonic(), jitter=_JITTER)
+
+    def _answer(self, step: Send, result: HttpResponse | TransportFailed, began: float) -> Answer:
+        ended = time.monotonic()
+        if self._on_exchange is not None:
+            _observe(self._on_exchange, step, self._base_url, result, ended - began)
+        return Answer(result, ended, time.time_ns() // 1_000_000)
 
 
 def advance(steps: Generator[Step, Reply, T], reply: Reply) -> Step:
@@ -139,10 +212,30 @@ def advance(steps: Generator[Step, Reply, T], reply: Reply) -> Step:
     return steps.send(reply)
 
 
-def observe(on_exchange: OnExchange, step: Send, base_url: str, result: object, elapsed: float) -> None:
+def _policy_of(retries: RetryPolicy | int) -> RetryPolicy:
+    if isinstance(retries, RetryPolicy):
+        return retries
+    if type(retries) is not int:
+        raise TypeError(f"retries must be a RetryPolicy or an int, not {type(retries).__name__}")
+    if retries < 0:
+        raise ConfigurationError(
+            f"retries is {retries}.", setting="retries", remedy="Pass how often to repeat, 0 for a single attempt."
+        )
+    return RetryPolicy(max_attempts=retries + 1)
+
+
+def _observe(
+    on_exchange: OnExchange, step: Send, base_url: str, result: HttpResponse | TransportFailed, elapsed: float
+) -> None:
     """Show an attempt to *on_exchange*; what it raises must not change the fate of a grant."""
+    request, status, body = step.request, None, b""
+    if isinstance(result, HttpResponse):
+        signature = next(value for name, value in request.headers if name == b"X-Signature")
+        status, body = result.status, result.without_echoes(signature).body
     try:
-        on_exchange(_exchange(step, base_url, result, elapsed))
+        on_exchange(
+            Exchange(request.method, base_url + request.path, status, step.attempt, elapsed, request.body, body)
+        )
     except Exception as error:  # It is the user's own code, which may raise anything.
         if _came_out_of_a_signal(error):
             raise
@@ -157,29 +250,3 @@ def _came_out_of_a_signal(error: Exception) -> bool:
     while passed is not None and passed.tb_frame.f_code not in codes:
         passed = passed.tb_next
     return passed is not None
-
-
-def not_picklable(client: object) -> TypeError:
-    """Return the error for an attempt to pickle *client*."""
-    name = type(client).__name__
-    return TypeError(
-        f"{name} holds a private key and connections and is not pickled; "
-        f"build one in each process instead, for example with {name}.from_env()"
-    )
-
-
-def _exchange(step: Send, base_url: str, result: object, elapsed: float) -> Exchange:
-    request = step.request
-    response = None
-    if isinstance(result, HttpResponse):
-        signature = next(value for name, value in request.headers if name == b"X-Signature")
-        response = result.without_echoes(signature)
-    return Exchange(
-        method=request.method,
-        url=base_url + request.path,
-        status=None if response is None else response.status,
-        attempt=step.attempt,
-        elapsed=elapsed,
-        request_body=request.body,
-        response_body=b"" if response is None else response.body,
-    )

@@ -1,49 +1,22 @@
 """The sync client: it performs the steps of ``exchange`` over httpx, and decides nothing itself."""
 
-import ssl
 import time
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Self, TypeVar, cast
 
-from game_operator.client.base import (
-    DEFAULT_POLICY,
-    JITTER,
-    UNSET,
-    OnExchange,
-    Unset,
-    advance,
-    call_settings,
-    changed_settings,
-    checked_watcher,
-    not_picklable,
-    observe,
-)
+from game_operator.client.base import BaseClient, advance
 from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo, GrantAccepted
 from game_operator.protocol import operations
-from game_operator.protocol.exchange import (
-    Answer,
-    Reply,
-    RetryPolicy,
-    Send,
-    Sign,
-    Signed,
-    Step,
-    Waited,
-    exchange,
-)
+from game_operator.protocol.exchange import Reply, Send, Sign, Signed, Step, Waited
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
-from game_operator.signers.environment import environment_settings
-from game_operator.signers.keys import KeySource, RememberedSignatures, Signer, is_async, load_signer
-from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of
+from game_operator.signers.keys import AsyncSigner, RememberedSignatures, Signer, is_async
 from game_operator.transport.sync import SyncHttpClient, Wire
 
 T = TypeVar("T")
 
-_CLOSED = "This OperatorClient is closed. Make a new one, or close it later."
 
-
-class OperatorClient:
+class OperatorClient(BaseClient[SyncHttpClient, Wire]):
     """
     The Operator API, typed and signed (spec §4.2, §5). Threads may share one client.
 
@@ -69,53 +42,17 @@ class OperatorClient:
         ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is the key.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        operator_id: str,
-        private_key: KeySource,
-        *,
-        passphrase: str | bytes | None = None,
-        timeout: float = 10.0,
-        deadline: float | None = 30.0,
-        retries: RetryPolicy | int = DEFAULT_POLICY,
-        http_client: SyncHttpClient | None = None,
-        on_exchange: OnExchange | None = None,
-        ssl_context: ssl.SSLContext | None = None,
-        trust_env: bool = True,
-        read_limits: ReadLimits = DEFAULT_READ_LIMITS,
-        allow_insecure_http: bool = False,
-    ) -> None:
-        try:
-            signer = load_signer(private_key, passphrase)
-            self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
-            self._settings = call_settings(operator_id=operator_id, timeout=timeout, deadline=deadline, retries=retries)
-        finally:
-            # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
-            del base_url, operator_id, private_key, passphrase
+    _make_wire = Wire
+    _signatures: RememberedSignatures
+
+    def _remembered(self, signer: Signer | AsyncSigner, forever: bytes) -> RememberedSignatures:
         if is_async(signer):
-            raise ConfigurationError("The signer's sign method is async. Use AsyncOperatorClient with it.")
-        self._signatures = RememberedSignatures(cast("Signer", signer), forever=self._settings.operator_id.encode())
-        self._wire = Wire(_CLOSED, self._base_url, http_client, ssl_context, trust_env, read_limits)
-        self._on_exchange = checked_watcher(on_exchange)
-        self._owns_wire = True
-
-    @classmethod
-    def from_env(cls, **options: Any) -> Self:
-        """
-        Return a client set up by the environment; *options* are those of the constructor.
-
-        Read are GAME_OPERATOR_BASE_URL, GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY or
-        GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE; with a *private_key* of yours, for
-        example a signer, the last three are left alone.
-
-        Raises:
-            ConfigurationError: One is missing; the message names it.
-        """
-        try:
-            return cls(**environment_settings(given=options))
-        finally:
-            del options
+            raise ConfigurationError(
+                "The signer's sign method is async.",
+                setting="private_key",
+                remedy="Use AsyncOperatorClient with it.",
+            )
+        return RememberedSignatures(cast("Signer", signer), forever)
 
     def fetch_games(self) -> list[GameInfo]:
         """
@@ -195,20 +132,6 @@ class OperatorClient:
             )
         )
 
-    def with_options(
-        self,
-        *,
-        timeout: float | Unset = UNSET,
-        deadline: float | Unset | None = UNSET,
-        retries: RetryPolicy | int | Unset = UNSET,
-    ) -> Self:
-        """Return a client with other bounds over the same connections, which stay this one's to close."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._settings = changed_settings(self._settings, timeout, deadline, retries)
-        other._owns_wire = False
-        return other
-
     def close(self) -> None:
         """Close the connections, unless they are an ``http_client`` of yours or another client's."""
         if self._owns_wire:
@@ -222,16 +145,8 @@ class OperatorClient:
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        if "_settings" not in self.__dict__:
-            return object.__repr__(self)  # An error tracker shows a client whose construction failed.
-        return f"{type(self).__name__}(base_url={self._base_url!r}, operator_id={self._settings.operator_id!r})"
-
-    def __reduce__(self) -> str:
-        raise not_picklable(self)
-
     def _perform(self, operation: Operation[T]) -> T:
-        steps = exchange(operation, self._settings, started_seconds=time.monotonic(), jitter=JITTER)
+        steps = self._steps(operation)
         step = next(steps)
         try:
             while True:
@@ -249,11 +164,7 @@ class OperatorClient:
     def _reply(self, step: Step) -> Reply:
         if isinstance(step, Send):
             began = time.monotonic()
-            result = self._wire.send(step, give_up_seconds=began + step.timeout_seconds)
-            ended = time.monotonic()
-            if self._on_exchange is not None:
-                observe(self._on_exchange, step, self._base_url, result, ended - began)
-            return Answer(result, ended, time.time_ns() // 1_000_000)
+            return self._answer(step, self._wire.send(step, give_up_seconds=began + step.timeout_seconds), began)
         if isinstance(step, Sign):
             return Signed(self._signatures.sign(step.message), time.monotonic())
         time.sleep(step.seconds)

@@ -61,8 +61,22 @@ def _settings_or_problem(
     return settings
 
 
-def operator_id_problem(text: object) -> Exception | None:
-    """Return why *text* cannot be an operator id, or None; a key in its place is not shown."""
+def checked_operator_id(text: str) -> str:
+    """
+    Return *text*, an operator id.
+
+    Raises:
+        ConfigurationError: It cannot be one; a key in its place is not shown.
+        TypeError: It is not a str.
+    """
+    problem = _operator_id_problem(text)
+    if isinstance(problem, str):
+        return problem
+    del text  # Error trackers show the locals of every frame.
+    raise problem
+
+
+def _operator_id_problem(text: object) -> Exception | str:
     if not isinstance(text, str):
         return TypeError(f"operator_id must be a str, not {type(text).__name__}")
     if "-----BEGIN" in text or len(text) > _LONGEST_OPERATOR_ID:
@@ -73,6 +87,10 @@ def operator_id_problem(text: object) -> Exception | None:
             remedy=f"Pass the id that the provider gave you, of at most {_LONGEST_OPERATOR_ID} characters, and the key "
             "as private_key.",
         )
+    if not text:
+        return ConfigurationError(
+            "The operator id is empty.", setting="operator_id", remedy="Pass the id that the provider gave you."
+        )
     if not _OPERATOR_ID.match(text):
         return ConfigurationError(
             f"The operator id {shown(text)} cannot be used.",
@@ -80,4 +98,4 @@ def operator_id_problem(text: object) -> Exception | None:
             remedy="It must be printable ASCII without a colon (the signed string <operator_id>:<bet_id> would be "
             "ambiguous) and without spaces around it.",
         )
-    return None
+    return text

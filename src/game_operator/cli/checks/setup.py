@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.cli.errors import told
 from game_operator.cli.keys import fingerprint, public_path
 from game_operator.cli.options import PASSPHRASE, settings
-from game_operator.client.base import call_settings
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
 from game_operator.protocol.http import is_loopback
+from game_operator.signers.environment import checked_operator_id
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 from game_operator.transport.http_library import default_ssl_context, from_environment
 from game_operator.transport.settings import base_url_of
@@ -104,7 +104,7 @@ def _operator_id(environ: Mapping[str, str], patient: _Patient) -> Check:
     if not value:
         return Check(name, "problem", "not set", "Set GAME_OPERATOR_ID, or pass --operator-id.")
     try:
-        patient.operator_id = call_settings(operator_id=value, timeout=1, deadline=None, retries=0).operator_id
+        patient.operator_id = checked_operator_id(value)
     except ConfigurationError as wrong:
         return Check(name, "problem", told(wrong), "Mend GAME_OPERATOR_ID or --operator-id.")
     return Check(name, "ok", patient.operator_id)
