@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo demo-web test browser check lint format bench torture lock clean
+.PHONY: help demo demo-web test test-fast browser check lint format bench torture lock clean
 
 help:
 	@echo "make demo     four parts against running servers: client, wallet, 50 rounds with faults, a certification"
 	@echo "make demo-web the control room in the browser, with a wallet to play against, until Ctrl-C"
 	@echo "make test     all tests"
+	@echo "make test-fast the tests that start no process, server or browser and take no time"
 	@echo "make check    what a change must pass: format, lint, types, import contracts, tests"
 	@echo "make format   write the format that check asks for"
 	@echo "make bench    speed, side by side with the peers"
@@ -24,7 +25,10 @@ demo-web: $(VENV)/runtime
 	@$(BIN)/game-operator demo --web
 
 test: $(VENV)/dev browser
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not torture"
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations=50 -m "not torture"
+
+test-fast: $(VENV)/dev
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --fast tests
 
 browser:
 	@tools/install-test-commands.sh

@@ -39,8 +39,15 @@ def _only_what_is_new_is_collected() -> Iterator[None]:
 
 
 @pytest.mark.outside
+def test_a_benchmark_runs() -> None:
+    """Once, beside its peer, against the service of the benchmarks; the findings come out as JSON."""
+    found = {finding["what"]: finding["bar"] for finding in _quick("fetch-bet")}
+    assert found.items() >= {("fetch_bet", 0.90), ("fetch_bet, same bet again", 0.45)}
+
+
+@pytest.mark.torture
 def test_every_benchmark_without_a_database_runs() -> None:
-    """Once each, beside its peer, against the service of the benchmarks; the findings come out as JSON."""
+    """All of them."""
     found = {finding["what"]: finding["bar"] for finding in _quick(*(name for name in SUITES if name not in RATES))}
     assert found.items() >= {
         ("fetch_bet", 0.90),
@@ -81,7 +88,7 @@ def test_a_comparison_with_nothing_is_refused(arguments: list[str], told: str) -
     assert told in done.stderr
 
 
-@pytest.mark.outside
+@pytest.mark.torture
 def test_the_benchmark_of_the_dealer_runs() -> None:
     """Beside the goal, a loop by hand, and signing alone."""
     found = {(finding["what"], finding["peer"]): finding["at_least"] for finding in _quick("dealer")}
@@ -93,7 +100,7 @@ def test_the_benchmark_of_the_dealer_runs() -> None:
     }
 
 
-@pytest.mark.outside
+@pytest.mark.torture
 @pytest.mark.timeout(180)
 def test_every_benchmark_in_a_database_runs() -> None:
     """Small: each beside the peers that are there, on both databases, with as many withdraws stored as answered."""

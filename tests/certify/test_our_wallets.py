@@ -4,7 +4,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,15 @@ def _check(report: Report, without: frozenset[str] = frozenset()) -> None:
     assert [each.difference_cents for each in report.moved] == [0, 0]
 
 
-@pytest.mark.parametrize("ledger", KINDS, indirect=True)
+#: One of each kind of database, and of each kind of caller.
+_IN_THE_GATE = {"sqlite", "async postgres"}
+
+
+def _nightly(names: Iterable[str], gate: Container[str]) -> list[Any]:
+    return [pytest.param(each, marks=[] if each in gate else [pytest.mark.torture]) for each in names]
+
+
+@pytest.mark.parametrize("ledger", _nightly(KINDS, _IN_THE_GATE), indirect=True)
 def test_each_ledger_passes(ledger: AnyLedger) -> None:
     """With all supplied: blocked players, failures, restarts, a second wallet on the same database, pruning."""
     report = certified_ours(ledger, Profile(deposit_batch=True))
@@ -85,6 +93,7 @@ def test_each_ledger_passes(ledger: AnyLedger) -> None:
     assert len(report.verdicts) == len(scenarios())
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("ledger", ["memory"], indirect=True)
 @pytest.mark.parametrize("settings", [pytest.param(value, id=name) for name, value in _PROFILES.items()])
 def test_each_profile_passes(ledger: AnyLedger, settings: dict[str, Any]) -> None:
@@ -95,16 +104,16 @@ def test_each_profile_passes(ledger: AnyLedger, settings: dict[str, Any]) -> Non
     )
 
 
-@pytest.mark.parametrize("ledger", ["sqlite", "async postgres"], indirect=True)
+@pytest.mark.parametrize("ledger", ["memory"], indirect=True)
 def test_all_of_a_profile_at_once_passes(ledger: AnyLedger) -> None:
     """Nothing that a profile changes stands in the way of another change."""
     _check(certified_ours(ledger, Profile(**_ALL_AT_ONCE | {"deposit_batch": True}), skip=_LONG))
 
 
-@pytest.mark.parametrize("opening", [pytest.param(opening, id=name) for name, opening in EXAMPLES.items()])
-def test_each_example_passes(opening: Opening) -> None:
+@pytest.mark.parametrize("name", _nightly(EXAMPLES, {"webhooks_fastapi", "table_accounts"}))
+def test_each_example_passes(name: str) -> None:
     """In each framework, over a table of the operator's own, and in the operator's own transaction."""
-    report = certified_example(opening)
+    report = certified_example(EXAMPLES[name])
     _check(report, _SUPPLIES)
 
 
@@ -122,7 +131,7 @@ def test_a_wallet_with_limits_passes() -> None:
     assert "LIMIT_EXCEEDED" in report.verdict("A06").reason
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", _nightly(ALONE, {"own_transaction_django"}))
 def test_each_example_with_django_passes(name: str) -> None:
     """In a process of its own."""
     command = [sys.executable, "-m", "tests.certify.example_wallets", name]

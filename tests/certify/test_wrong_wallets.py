@@ -12,8 +12,9 @@ import pytest
 
 from game_operator.certify import Outcome, Weight, scenarios
 from tests.certify.harness import certified, hold_caught
-from tests.certify.wrong_wallets.registry import WRONG_WALLETS, WrongWallet
-from tests.support.wrong_wallet_table import PAGE, is_row, rows
+from tests.certify.wrong_wallets.registry import WrongWallet
+from tests.support.seeds import random_of
+from tests.support.wrong_wallet_table import PAGE, WRONG_WALLETS, is_row, rows
 
 pytestmark = pytest.mark.slow
 
@@ -30,10 +31,23 @@ def test_the_right_wallet_passes() -> None:
     assert [each.difference_cents for each in report.moved] == [0, 0]
 
 
-@pytest.mark.parametrize("wrong", [each for each in WRONG_WALLETS.values() if each.must[0] in "ABCG"], ids=str)
+@pytest.mark.parametrize("wrong", WRONG_WALLETS.values(), ids=str)
 def test_a_wrong_wallet_fails(wrong: WrongWallet, tmp_path: Path) -> None:
-    """Those wrong in flows, repeats, order and money; ``test_wrong_wallets_under_fire`` has the others."""
-    hold_caught(wrong, tmp_path)
+    """Where it must; what else may fail is played too, and a few others."""
+    hold_caught(wrong, tmp_path, everywhere=False)
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_a_wrong_wallet_drawn_by_the_seed_fails_nowhere_else(place: int, tmp_path: Path) -> None:
+    """All scenarios, for six of them."""
+    hold_caught(random_of(13).sample(list(WRONG_WALLETS.values()), 6)[place], tmp_path, everywhere=True)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("wrong", WRONG_WALLETS.values(), ids=str)
+def test_a_wrong_wallet_fails_nowhere_else(wrong: WrongWallet, tmp_path: Path) -> None:
+    """All scenarios, for all of them."""
+    hold_caught(wrong, tmp_path, everywhere=True)
 
 
 def test_every_scenario_has_a_wrong_wallet() -> None:

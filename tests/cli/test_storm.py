@@ -118,11 +118,11 @@ def after_notice(err: str) -> str:
 
 @pytest.mark.outside
 @pytest.mark.timeout(300)
-def test_two_thousand_bets_with_all_faults(
+def test_five_hundred_bets_with_all_faults(
     wallet: WalletProcess, service_pem: Path, database: str, record_property: Figures
 ) -> None:
-    """Every bet of 2,000 agrees, on both databases, whatever goes wrong on the way."""
-    figures = _agreed(wallet, service_pem, database, bets=2_000, players=100, seconds=_PATIENCE_SECONDS)
+    """Every bet of 500 agrees, on both databases, whatever goes wrong on the way."""
+    figures = _agreed(wallet, service_pem, database, bets=500, players=50, seconds=_PATIENCE_SECONDS)
     record_property("figures", figures)
 
 
