@@ -44,7 +44,7 @@ def one_sandbox(public_key: RSAPublicKey) -> Iterator[Sandbox]:
 def own_sandbox(one_sandbox: Sandbox) -> Sandbox:
     """The same with no fault switched on and an empty log."""
     one_sandbox.faults.clear()
-    one_sandbox.house.live = LiveLog()
+    one_sandbox.service.live = LiveLog()
     return one_sandbox
 
 

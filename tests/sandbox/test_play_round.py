@@ -116,10 +116,10 @@ def table(running: Table, served: tuple[str, list[Any]], keys: ServiceKeys) -> T
     """The sandbox as it was when it was new, but for the bets and grants of other tests; and a new wallet."""
     url, now = served
     now[0], now[1] = MemoryLedger({"p1": OPENING_CENTS, "poor": 499}), []
-    house = running.sandbox.house
+    service = running.sandbox.service
     running.sandbox.wallet_url, running.clock.now_millis = url, NOW_MILLIS
-    house.keys, house.live, house.balances = keys, LiveLog(), BalanceBoard()
-    house.faults.clear()
+    service.keys, service.live, service.balances = keys, LiveLog(), BalanceBoard()
+    service.faults.clear()
     return replace(running, ledger=now[0], handled=now[1])
 
 
@@ -183,10 +183,10 @@ def test_a_refused_bet_is_not_found_and_its_round_is_empty(table: Table) -> None
 
 def test_a_bet_at_each_stage(table: Table) -> None:
     """Unknown while it is being placed, OPEN until it ends, and then as it ended (spec §3)."""
-    house = table.sandbox.house
-    planned = house.planner.round(player_id="p1", wager_cents=500, won_cents=1_250, cancel=False, instance_id=None)
+    service = table.sandbox.service
+    planned = service.planner.round(player_id="p1", wager_cents=500, won_cents=1_250, cancel=False, instance_id=None)
     (planned_bet,) = planned.bets
-    dealer = house.dealer(planned)
+    dealer = service.dealer(planned)
     said = json.dumps({"type": "SUCCESS", "balance": 1, "timestamp": 7}).encode()
     states = []
 
@@ -198,7 +198,7 @@ def test_a_bet_at_each_stage(table: Table) -> None:
         look()
         dealer.answered(order, [answers_in(post, 200, said) for post in order.posts])
         look()
-    house.played(planned, dealer, [])
+    service.played(planned, dealer, [])
     assert states == ["NOT_FOUND", "NOT_FOUND", "OPEN", "CLOSED", "CLOSED"]
 
 
@@ -209,7 +209,7 @@ def test_rounds_are_numbered_and_outcomes_follow_the_seed(table: Table, public_k
     def posted(seed: int) -> list[bytes]:
         sandbox = Sandbox(
             operator_public_key=public_key, wallet_url=table.sandbox.wallet_url, clock=table.clock, seed=seed,
-            service_private_key=table.sandbox.house.keys.current,
+            service_private_key=table.sandbox.service.keys.current,
         )  # fmt: skip
         with sandbox:
             played = [sandbox.play_round(player_id="p1", wager_cents=500) for _ in range(4)]
@@ -328,7 +328,7 @@ def test_each_fault_on_a_real_wire(table: Table, fault: Fault, cancel: bool) -> 
     seen = table.sandbox.live.recent()
     where = {Fault.EARLY_ROLLBACK: False, Fault.EARLY_DEPOSIT: False, Fault.LATE_DEPOSIT: False}
     assert any(fault in exchange.fault for exchange in seen) is where.get(fault, True)
-    board = table.sandbox.house.balances.player("p1")
+    board = table.sandbox.service.balances.player("p1")
     assert board is not None
     assert board.agrees
     assert board.under_way == 0
@@ -498,7 +498,7 @@ def test_free_bets_are_paid_once_whoever_claims_them(table: Table) -> None:
     assert {type(failed) for failed in errors if failed} == {ConfigurationError}
     amount = json.loads(played[0].deliveries[0].posted)["amount"]
     assert table.balance == OPENING_CENTS + amount
-    board = table.sandbox.house.balances.player("p1")
+    board = table.sandbox.service.balances.player("p1")
     assert board is not None
     assert board.agrees
 
@@ -539,7 +539,7 @@ def test_a_wallet_that_is_down(table: Table) -> None:
     with pytest.raises(RequestNotSentError, match="wallet's address"):
         table.play()
     assert time.monotonic() - began < 15
-    board = table.sandbox.house.balances.player("p1")
+    board = table.sandbox.service.balances.player("p1")
     assert board is not None
     assert board.under_way == 0
     table.sandbox.wallet_url = url
@@ -608,7 +608,7 @@ def test_a_wallet_that_hangs(table: Table, monkeypatch: pytest.MonkeyPatch) -> N
             table.play()
         assert time.monotonic() - began < 15
         assert late.value.timed_out
-    board = table.sandbox.house.balances.player("p1")
+    board = table.sandbox.service.balances.player("p1")
     assert board is not None
     assert board.under_way == 0
 
@@ -626,7 +626,7 @@ def test_rounds_from_many_threads(table: Table) -> None:
     assert [problem for each in played for problem in each.problems] == []
     assert table.balance == OPENING_CENTS - 32 * 500 + sum(range(32))
     assert {bet.state for bet in table.ledger.bets()} == {"CLOSED"}
-    board = table.sandbox.house.balances.player("p1")
+    board = table.sandbox.service.balances.player("p1")
     assert board is not None
     assert board.agrees
     assert board.under_way == 0

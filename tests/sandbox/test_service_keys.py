@@ -70,7 +70,7 @@ def test_a_prepared_key_is_switched_to(public_pem: bytes) -> None:
     assert prepared == sandbox.prepare_service_key() == sandbox.prepared_service_key_pem
     assert sandbox.service_public_key_pem == before != prepared
     assert sandbox.rotate_service_key() == prepared == sandbox.service_public_key_pem
-    assert sandbox.house.keys.old.public_key_pem() == before
+    assert sandbox.service.keys.old.public_key_pem() == before
     assert sandbox.prepared_service_key_pem is None
 
 
@@ -212,23 +212,23 @@ def test_a_sandbox_signs_with_the_key_it_was_given(
     """Its public half is what the operator registers; the old one is the fault's."""
     sandbox = Sandbox(operator_public_key=public_pem, service_private_key=private_key, old_service_key=old_key)
     assert sandbox.service_public_key_pem == public_pem
-    assert sandbox.house.keys.old.sign(b"x") == ServiceKeys(old_key).current.sign(b"x")
+    assert sandbox.service.keys.old.sign(b"x") == ServiceKeys(old_key).current.sign(b"x")
     rotated = sandbox.rotate_service_key()
     assert rotated == sandbox.service_public_key_pem != public_pem
-    assert sandbox.house.keys.old.public_key_pem() == public_pem
+    assert sandbox.service.keys.old.public_key_pem() == public_pem
 
 
 def test_a_sandbox_makes_keys_of_its_own(public_pem: bytes, old_key: RSAPrivateKey) -> None:
     """Two sandboxes have two; one keeps its own; an old key may be given without a current one."""
     first, second = (Sandbox(operator_public_key=public_pem, old_service_key=old_key) for _ in range(2))
     assert first.service_public_key_pem == first.service_public_key_pem != second.service_public_key_pem
-    assert first.house.keys.old.sign(b"x") == ServiceKeys(old_key).current.sign(b"x")
+    assert first.service.keys.old.sign(b"x") == ServiceKeys(old_key).current.sign(b"x")
 
 
 def test_neither_sandbox_nor_house_tells_a_key(public_pem: bytes, private_pem: bytes) -> None:
     """By repr, or by a traceback through them."""
     sandbox = Sandbox(operator_public_key=public_pem, service_private_key=private_pem)
-    told = repr(sandbox) + repr(vars(sandbox)) + repr(vars(sandbox.house)) + repr(sandbox.house.keys)
+    told = repr(sandbox) + repr(vars(sandbox)) + repr(vars(sandbox.service)) + repr(sandbox.service.keys)
     with pytest.raises(ConfigurationError) as failed:
         sandbox.play_round(player_id="p1", wager_cents=100)
     told += everything_told(failed.value)

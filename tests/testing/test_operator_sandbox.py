@@ -369,7 +369,7 @@ def test_the_live_log_tells_the_truth(playing: InProcessSandbox) -> None:
 
 def test_without_retries_a_lost_call_is_cancelled(playing: InProcessSandbox, ledger: MemoryLedger) -> None:
     """The preset ``none``: what nobody knows of does not take part (docs/decisions/0017)."""
-    playing.house.retries = "none"
+    playing.service.retries = "none"
     playing.faults.set_nth("reply-lost", 1)
     played = playing.play_round(player_id="p1", wager_cents=500, won_cents=1_500)
     assert [delivery.path for delivery in played.deliveries] == ["/withdraw", "/rollback"]

@@ -1,5 +1,8 @@
-"""What a sandbox is, be it reached over HTTP or in process: a world, a service that plays in it, and two keys."""
+"""What all sandboxes have, over HTTP or in process: a world, a service that plays in it, and two keys."""
 
+import time
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from threading import Lock
 
@@ -10,22 +13,28 @@ from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator.provider.faults import FaultSwitches
 from game_operator.provider.keys import KeyKeeper, ServiceKeys, private_pem
+from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.service.exchange_log import LiveLog
 from game_operator.sandbox.service.seed import Landmarks, populate
-from game_operator.sandbox.service.state import House
+from game_operator.sandbox.service.state import PlayedRound, SandboxService
 from game_operator.sandbox.service.world import SandboxWorld
 
 
-class SandboxBase:
+def unix_millis() -> int:
+    """Return the machine's time."""
+    return time.time_ns() // 1_000_000
+
+
+class SandboxBase(ABC):
     """
-    What one can ask of any sandbox.
+    What all sandboxes have; how calls travel is up to each.
 
     Args:
         operator_id: The operator that is registered.
         operator_key: Its private key, or the public half if the private one is the user's alone.
         service_keys: Makes what webhooks are signed with, when it is first needed.
         seed: The same seed makes the same games, bets and rounds; None stands for 0.
-        clock: The service's clock, in Unix milliseconds.
+        clock: The service's clock, in Unix milliseconds; None is the machine's.
         profile: What is assumed of the wallet.
         key_keeper: Keeps the service's keys over a restart; None forgets them.
     """
@@ -37,25 +46,25 @@ class SandboxBase:
         service_keys: Callable[[], ServiceKeys],
         *,
         seed: int | None,
-        clock: Callable[[], int],
+        clock: Callable[[], int] | None,
         profile: Profile | None,
         key_keeper: KeyKeeper | None = None,
     ) -> None:
         #: Keeps the service's keys over a restart, or None.
         self.key_keeper = key_keeper
         self._rotation = Lock()
-        self._clock = clock
+        self._clock = clock or unix_millis
         self._private_key = operator_key if isinstance(operator_key, RSAPrivateKey) else None
         public_key = operator_key.public_key() if isinstance(operator_key, RSAPrivateKey) else operator_key
         #: What the service knows; change it at any time.
         self.world = SandboxWorld(operator_id, public_key)
-        self._landmarks = populate(self.world, public_key, seed, clock())
+        self._landmarks = populate(self.world, public_key, seed, self._clock())
         self._profile = profile or Profile()
-        #: The service itself: its faults, retries and keys, what it dealt, and what it saw on the wire.
-        self.house = House(
+        #: The service: its faults, retries and keys, what it dealt, and what it saw on the wire.
+        self.service = SandboxService(
             self.world,
             service_keys,
-            clock,
+            self._clock,
             seed=seed or 0,
             default_instance_id=self._landmarks.instance_id,
             profile=self._profile,
@@ -65,6 +74,12 @@ class SandboxBase:
     def operator_id(self) -> str:
         """The operator that is registered."""
         return self.world.operator_id
+
+    @property
+    def house(self) -> SandboxService:
+        """The former name of ``service``."""
+        warnings.warn("Sandbox.house is deprecated. Use Sandbox.service.", DeprecationWarning, stacklevel=2)
+        return self.service
 
     @property
     def landmarks(self) -> Landmarks:
@@ -104,28 +119,78 @@ class SandboxBase:
     @property
     def service_public_key_pem(self) -> bytes:
         """What the operator verifies webhooks with: the service's public key, in PEM."""
-        return self.house.keys.current.public_key_pem()
+        return self.service.keys.current.public_key_pem()
 
     @property
     def faults(self) -> FaultSwitches:
         """The faults, to be switched on and off; see ``game_operator.sandbox.FAULTS``."""
-        return self.house.faults
+        return self.service.faults
 
     @property
     def live(self) -> LiveLog:
         """The newest exchanges, of both directions."""
-        return self.house.live
+        return self.service.live
+
+    def play_round(
+        self,
+        *,
+        player_id: str,
+        wager_cents: int,
+        won_cents: int | None = None,
+        cancel: bool = False,
+        instance_id: str | None = None,
+    ) -> PlayedRound:
+        """
+        Play a round of one bet against the wallet: withdraw, then deposit or rollback (spec §3).
+
+        A call that is not answered definitely is repeated at once: the hours that a service would wait are simulated.
+
+        Args:
+            player_id: Who bets.
+            wager_cents: The wager, within the limits of the instance.
+            won_cents: What is won, 0 for a loss; None leaves it to the game's rules.
+            cancel: Cancel the bet instead of settling it.
+            instance_id: Where; ``self.instance_id`` if None.
+
+        Raises:
+            ConfigurationError: There is no wallet, the sandbox is not running, or the round cannot be played; in
+                process also if the wallet is async and an event loop runs in this thread.
+            TransportError: Over HTTP: the wallet cannot be reached, or has answered nothing definite for a minute.
+        """
+        self._check_ready()
+        planned = self.service.planner.round(
+            player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
+        )
+        return self._play(planned)
+
+    def claim_free_bets(self, free_bet_id: str) -> PlayedRound:
+        """
+        Play the free bets of a grant, and claim their winnings by a deposit of action FREE_BET_CLAIM.
+
+        Raises:
+            ConfigurationError: As for ``play_round``; or there is no such grant, or it is claimed or expired.
+            TransportError: As for ``play_round``.
+        """
+        self._check_ready()
+        return self._play(self.service.planner.claim(free_bet_id))
+
+    @abstractmethod
+    def _check_ready(self) -> object:
+        """Raise ConfigurationError unless rounds can be played."""
+
+    @abstractmethod
+    def _play(self, item: PlannedItem) -> PlayedRound: ...
 
     @property
     def prepared_service_key_pem(self) -> bytes | None:
         """The public half of the service's next key, in PEM, or None if it is not made yet."""
-        following = self.house.keys.following
+        following = self.service.keys.following
         return None if following is None else _public_pem(following.public_key())
 
     def prepare_service_key(self) -> bytes:
         """Make the service's next key, if there is none, and return its public half, in PEM; nothing is switched."""
         with self._rotation:
-            return _public_pem(self.house.keys.prepared().public_key())
+            return _public_pem(self.service.keys.prepared().public_key())
 
     def rotate_service_key(self, *, only_prepared: bool = False) -> bytes:
         """
@@ -139,12 +204,12 @@ class SandboxBase:
                 had.
         """
         with self._rotation:
-            keys = self.house.keys
+            keys = self.service.keys
             if only_prepared and keys.following is None:
                 raise ConfigurationError("There is no next key to switch to (any more). Make one first.")
             if self.key_keeper is not None:
                 self.key_keeper.keep(keys.prepared())
-            self.house.keys = keys.rotated()
+            self.service.keys = keys.rotated()
             return self.service_public_key_pem
 
     def _own_key(self) -> RSAPrivateKey:

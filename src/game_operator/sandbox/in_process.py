@@ -6,8 +6,8 @@ slow or cut off: the faults ``timeout``, ``reset`` and ``slow`` each lose the re
 """
 
 import inspect
-import time
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -16,8 +16,8 @@ import httpx
 from game_operator.errors import ConfigurationError
 from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
-from game_operator.provider.delivery import Answer, Post, heard
+from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.provider.delivery import heard
 from game_operator.provider.faults import Fault
 from game_operator.provider.in_process import (
     Begun,
@@ -30,9 +30,10 @@ from game_operator.provider.in_process import (
 )
 from game_operator.provider.keys import ServiceKeys, ThrowAwayKeys
 from game_operator.sandbox.base import SandboxBase
+from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.plan import PlannedItem
-from game_operator.sandbox.in_process_transport import InProcessTransport
-from game_operator.sandbox.service.state import House, PlayedRound
+from game_operator.sandbox.service.api_faults import answered
+from game_operator.sandbox.service.state import PlayedRound, SandboxService
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
 
@@ -86,11 +87,11 @@ class InProcessSandbox(SandboxBase):
             keys.operator,
             lambda: keys.service,
             seed=seed,
-            clock=clock or (lambda: time.time_ns() // 1_000_000),
+            clock=clock,
             profile=profile,
         )
         #: Answers in place of a network: for an ``httpx.Client`` or ``httpx.AsyncClient`` of your own.
-        self.transport = InProcessTransport(self.house, self._clock)
+        self.transport = InProcessTransport(self.service, self._clock)
         self._wallet: WalletInProcess | None = None
         self._deliver: Deliver | None = None
         self._trusted: tuple[ServiceKeys, WebhookReceiver] | None = None
@@ -130,38 +131,6 @@ class InProcessSandbox(SandboxBase):
         self._deliver = None if wallet is None else delivery_to(wallet, self._receiver)
         self._wallet = wallet
 
-    def play_round(
-        self,
-        *,
-        player_id: str,
-        wager_cents: int,
-        won_cents: int | None = None,
-        cancel: bool = False,
-        instance_id: str | None = None,
-    ) -> PlayedRound:
-        """
-        Play a round of one bet against the wallet: withdraw, then deposit or rollback (spec §3).
-
-        A call that is not answered definitely is repeated at once: the hours that a service would wait are simulated.
-        A wallet that is async is awaited on an event loop of this sandbox's own; in an async test await
-        ``play_round_async``. What a wallet that is no handler raises passes through.
-
-        Args:
-            player_id: Who bets.
-            wager_cents: The wager, within the limits of the instance.
-            won_cents: What is won, 0 for a loss; None leaves it to the game's rules.
-            cancel: Cancel the bet instead of settling it.
-            instance_id: Where; ``self.instance_id`` if None.
-
-        Raises:
-            ConfigurationError: There is no wallet, it is async and so is the caller, or the round cannot be played.
-        """
-        deliver = self._ready()
-        planned = self.house.planner.round(
-            player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
-        )
-        return self._played(planned, deliver)
-
     async def play_round_async(
         self,
         *,
@@ -172,26 +141,16 @@ class InProcessSandbox(SandboxBase):
         instance_id: str | None = None,
     ) -> PlayedRound:
         """Play a round as ``play_round`` does, on the caller's event loop; the wallet may be sync or async."""
-        deliver = self._ready()
-        planned = self.house.planner.round(
+        self._check_ready()
+        planned = self.service.planner.round(
             player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
         )
-        return await self._played_async(planned, deliver)
-
-    def claim_free_bets(self, free_bet_id: str) -> PlayedRound:
-        """
-        Play the free bets of a grant, and claim their winnings by a deposit of action FREE_BET_CLAIM.
-
-        Raises:
-            ConfigurationError: As for ``play_round``; or there is no such grant, or none any more.
-        """
-        deliver = self._ready()
-        return self._played(self.house.planner.claim(free_bet_id), deliver)
+        return await self._play_async(planned)
 
     async def claim_free_bets_async(self, free_bet_id: str) -> PlayedRound:
         """Claim as ``claim_free_bets`` does, on the caller's event loop."""
-        deliver = self._ready()
-        return await self._played_async(self.house.planner.claim(free_bet_id), deliver)
+        self._check_ready()
+        return await self._play_async(self.service.planner.claim(free_bet_id))
 
     def close(self) -> None:
         """Close the event loop, if an async wallet needed one."""
@@ -208,33 +167,57 @@ class InProcessSandbox(SandboxBase):
     def __repr__(self) -> str:
         return f"InProcessSandbox({self.operator_id!r})"
 
-    def _ready(self) -> Deliver:
+    def _check_ready(self) -> Deliver:
         if self._deliver is None:
             raise ConfigurationError("The sandbox knows no wallet. Set its attribute wallet to play rounds.")
         return self._deliver
 
     def _receiver(self) -> WebhookReceiver:
         """Return a receiver that trusts the service's key of now, as if every rotation had been told."""
-        keys = self.house.keys
+        keys = self.service.keys
         if self._trusted is None or self._trusted[0] is not keys:
             signature = RsaSignature(keys.current.public_key_pem())
             self._trusted = keys, WebhookReceiver(authenticator=signature, profile=self._profile)
         return self._trusted[1]
 
-    def _played(self, item: PlannedItem, deliver: Deliver) -> PlayedRound:
-        play = _Play(self.house, item, self._profile.signature_header)
-        with play as parcels:
-            for parcel in parcels:
+    def _play(self, item: PlannedItem) -> PlayedRound:
+        deliver = self._check_ready()
+        deliveries: list[Delivery] = []
+        dealer = self.service.dealer(item)
+        try:
+            for parcel in self._parcels(dealer, deliveries):
                 parcel.answer = answer_of(self._awaited(parcel.delivered_to(deliver)))
-        return play.result
+        finally:
+            played = self.service.played(item, dealer, deliveries)
+        return played
 
-    async def _played_async(self, item: PlannedItem, deliver: Deliver) -> PlayedRound:
-        play = _Play(self.house, item, self._profile.signature_header)
-        with play as parcels:
-            for parcel in parcels:
+    async def _play_async(self, item: PlannedItem) -> PlayedRound:
+        deliver = self._check_ready()
+        deliveries: list[Delivery] = []
+        dealer = self.service.dealer(item)
+        try:
+            for parcel in self._parcels(dealer, deliveries):
                 response = parcel.delivered_to(deliver)
                 parcel.answer = answer_of(await response if inspect.isawaitable(response) else response)
-        return play.result
+        finally:
+            played = self.service.played(item, dealer, deliveries)
+        return played
+
+    def _parcels(self, dealer: Dealer, deliveries: "list[Delivery]") -> "Iterator[_Parcel]":
+        """Yield what is to be delivered; each parcel must have its answer before the next is asked for."""
+        while (order := dealer.next()) is not None:
+            answers = []
+            for post in order.posts:
+                request = post.request
+                parcel = _Parcel(request, self.service.keys.headers(request, self._profile.signature_header))
+                if post.manner is not Fault.REQUEST_LOST:
+                    yield parcel
+                carried = parcel.carried(parcel.answer, _UNHEARD.get(post.manner, "") if post.manner else "")
+                self.service.saw(post, carried)
+                if (delivery := carried.delivery) is not None:
+                    deliveries.append(delivery)
+                answers.append(heard(post, carried))
+            dealer.answered(order, answers)
 
     def _awaited(self, response: Any) -> Any:
         """Return *response*, or what comes of it if it must be awaited."""
@@ -244,7 +227,7 @@ class InProcessSandbox(SandboxBase):
             if inspect.iscoroutine(response):
                 response.close()
             raise ConfigurationError(
-                "This wallet is async, and so is whoever plays. Await play_round_async or claim_free_bets_async."
+                "The wallet is async, and an event loop runs here. Await play_round_async or claim_free_bets_async."
             )
         return self._loop.result_of(response)
 
@@ -255,42 +238,32 @@ class _Parcel(Begun):
     answer: HttpResponse | None = None
 
 
-class _Play:
-    """One item of a plan, played: within its block it says what is to be delivered; afterwards it has the result."""
+class InProcessTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """
+    Hands requests to the service as raw as they would stand on the wire; for ``httpx.Client`` and ``AsyncClient``.
 
-    result: PlayedRound
+    Args:
+        service: The service.
+        clock: Its time, in Unix milliseconds.
+    """
 
-    def __init__(self, house: House, item: PlannedItem, header: str) -> None:
-        self._house = house
-        self._item = item
-        self._header = header
-        self._dealer = house.dealer(item)
-        self._deliveries: list[Delivery] = []
+    def __init__(self, service: SandboxService, clock: Callable[[], int]) -> None:
+        self._service = service
+        self._clock = clock
 
-    def __enter__(self) -> Iterator[_Parcel]:
-        """Return the parcels, each of which must have its answer before the next is asked for."""
-        return self._parcels()
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer *request*."""
+        return self._answer(request, request.read())
 
-    def __exit__(self, *raised: object) -> None:
-        self.result = self._house.played(self._item, self._dealer, self._deliveries)
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer *request*."""
+        return self._answer(request, await request.aread())
 
-    def _parcels(self) -> Iterator[_Parcel]:
-        while (order := self._dealer.next()) is not None:
-            answers = []
-            for post in order.posts:
-                parcel = self._packed(post)
-                if post.manner is not Fault.REQUEST_LOST:
-                    yield parcel
-                answers.append(self._heard(post, parcel))
-            self._dealer.answered(order, answers)
-
-    def _packed(self, post: Post) -> _Parcel:
-        request = post.request
-        return _Parcel(request, self._house.keys.headers(request, self._header))
-
-    def _heard(self, post: Post, parcel: _Parcel) -> tuple[Answer, ...]:
-        carried = parcel.carried(parcel.answer, _UNHEARD.get(post.manner, "") if post.manner else "")
-        self._house.saw(post, carried)
-        if (delivery := carried.delivery) is not None:
-            self._deliveries.append(delivery)
-        return heard(post, carried)
+    def _answer(self, request: httpx.Request, body: bytes) -> httpx.Response:
+        now_millis = self._clock()
+        # Servers hand over header names in lower case.
+        headers = tuple((name.lower(), value) for name, value in request.headers.raw)
+        path = request.url.raw_path.decode("ascii")
+        response = answered(self._service, HttpRequest(request.method, path, headers, body), now_millis)
+        date = (b"date", formatdate(now_millis // 1_000, usegmt=True).encode())
+        return httpx.Response(response.status, headers=[*response.headers, date], content=response.body)

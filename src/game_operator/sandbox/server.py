@@ -17,12 +17,11 @@ from game_operator.profile import Profile
 from game_operator.provider.keys import KeyKeeper, ServiceKeys, new_key
 from game_operator.sandbox.base import SandboxBase
 from game_operator.sandbox.dealing.plan import PlannedItem
-from game_operator.sandbox.listening import listening_socket, loopback, tcp_port
 from game_operator.sandbox.service.api_faults import answered
 from game_operator.sandbox.service.app import Clock, application
 from game_operator.sandbox.service.exchange_log import Exchange
 from game_operator.sandbox.service.state import PlayedRound
-from game_operator.sandbox.serving import ServingThread
+from game_operator.sandbox.serving import ServingThread, listening_socket, loopback, tcp_port
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
@@ -43,11 +42,6 @@ class Pages(Protocol):
 
     def stop(self) -> None:
         """End what would outlast the server. Called in the server's event loop."""
-
-
-def unix_millis() -> int:
-    """Return the machine's time."""
-    return time.time_ns() // 1_000_000
 
 
 class Sandbox(SandboxBase):
@@ -109,7 +103,7 @@ class Sandbox(SandboxBase):
             new_key() if operator_public_key is None else load_public_key(operator_public_key),
             service_keys,
             seed=seed,
-            clock=clock or unix_millis,
+            clock=clock,
             profile=profile,
             key_keeper=key_keeper,
         )
@@ -152,48 +146,6 @@ class Sandbox(SandboxBase):
 
         return AsyncOperatorClient(self.base_url, self.operator_id, self._own_key(), **({"trust_env": False} | options))
 
-    def play_round(
-        self,
-        *,
-        player_id: str,
-        wager_cents: int,
-        won_cents: int | None = None,
-        cancel: bool = False,
-        instance_id: str | None = None,
-    ) -> PlayedRound:
-        """
-        Play a round of one bet against the wallet: withdraw, then deposit or rollback (spec §3).
-
-        A call that is not answered definitely is repeated at once: the hours that a service would wait are simulated.
-
-        Args:
-            player_id: Who bets.
-            wager_cents: The wager, within the limits of the instance.
-            won_cents: What is won, 0 for a loss; None leaves it to the game's rules.
-            cancel: Cancel the bet instead of settling it.
-            instance_id: Where; ``self.instance_id`` if None.
-
-        Raises:
-            ConfigurationError: There is no wallet_url, the sandbox is not running, or the round cannot be played.
-            TransportError: The wallet cannot be reached, or has answered nothing definite for a minute.
-        """
-        running, wallet_url = self._ready()
-        planned = self.house.planner.round(
-            player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
-        )
-        return running.run(self._played(planned, wallet_url))
-
-    def claim_free_bets(self, free_bet_id: str) -> PlayedRound:
-        """
-        Play the free bets of a grant, and claim their winnings by a deposit of action FREE_BET_CLAIM.
-
-        Raises:
-            ConfigurationError: As for ``play_round``; or there is no such grant, or none any more.
-            TransportError: The wallet cannot be reached.
-        """
-        running, wallet_url = self._ready()
-        return running.run(self._played(self.house.planner.claim(free_bet_id), wallet_url))
-
     def redeliver(self, number: int) -> Exchange:
         """
         Send a webhook of the live log again, byte for byte, signature included, and return the new exchange.
@@ -202,7 +154,7 @@ class Sandbox(SandboxBase):
             ConfigurationError: There is no such webhook any more, or no wallet.
             TransportError: The wallet cannot be reached.
         """
-        running, wallet_url = self._ready()
+        running, wallet_url = self._check_ready()
         before = self.live.exchange(number)
         if before is None or before.direction != "webhook":
             raise ConfigurationError(f"There is no webhook number {number} in the live log (any more).")
@@ -233,19 +185,23 @@ class Sandbox(SandboxBase):
 
     def _application(self) -> tuple[ASGIApp, Callable[[], None]]:
         """Return what is served, and what ends its streams."""
-        api = application(partial(answered, self.house), self._clock)
+        api = application(partial(answered, self.service), self._clock)
         if self._make_pages is None:
             return api, lambda: None
         pages = self._make_pages(self, api)
         return pages, pages.stop
 
-    def _ready(self) -> "tuple[ServingThread, str]":
+    def _check_ready(self) -> "tuple[ServingThread, str]":
         """Return where webhooks are sent from, and the wallet that they go to."""
         if self._running is None:
             raise ConfigurationError("The sandbox plays only while it runs. Use it in `with Sandbox() as …:`.")
         if self.wallet_url is None:
             raise ConfigurationError("The sandbox knows no wallet. Pass wallet_url=, or set it, to play rounds.")
         return self._running, self.wallet_url
+
+    def _play(self, item: PlannedItem) -> PlayedRound:
+        running, wallet_url = self._check_ready()
+        return running.run(self._played(item, wallet_url))
 
     async def _played(self, item: PlannedItem, wallet_url: str) -> PlayedRound:
         from game_operator.provider.http import HttpCourier
@@ -254,12 +210,12 @@ class Sandbox(SandboxBase):
         deliveries: list[Delivery] = []
 
         def keep(post: "Post", carried: "Carried") -> None:
-            self.house.saw(post, carried)
+            self.service.saw(post, carried)
             if (delivery := carried.delivery) is not None:
                 deliveries.append(delivery)
 
-        courier = HttpCourier(wallet_url, self.house.keys, profile=self._profile, on_post=keep)
-        dealer, began = self.house.dealer(item), time.monotonic()
+        courier = HttpCourier(wallet_url, self.service.keys, profile=self._profile, on_post=keep)
+        dealer, began = self.service.dealer(item), time.monotonic()
         try:
             async with asyncio.timeout(_PLAY_SECONDS):
                 await play(dealer, courier)
@@ -267,7 +223,7 @@ class Sandbox(SandboxBase):
             reason = f"the wallet at {wallet_url} has answered nothing definite for {_PLAY_SECONDS:g} s"
             raise DeliveryInDoubtError(reason, elapsed_seconds=time.monotonic() - began, timed_out=True) from None
         finally:
-            played = self.house.played(item, dealer, deliveries)
+            played = self.service.played(item, dealer, deliveries)
             await courier.aclose()
         return played
 
@@ -275,14 +231,14 @@ class Sandbox(SandboxBase):
         from game_operator.provider.caller import not_delivered
         from game_operator.provider.http import HttpCourier
 
-        courier = HttpCourier(wallet_url, self.house.keys, profile=self._profile)
+        courier = HttpCourier(wallet_url, self.service.keys, profile=self._profile)
         try:
             carried = await courier.carry_again(before.path, before.request_body, before.request_headers)
         finally:
             await courier.aclose()
         if carried.unreachable:
             raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
-        return self.house.saw_again(before, carried)
+        return self.service.saw_again(before, carried)
 
 
 def _former_control_room() -> "Callable[[Sandbox, ASGIApp], Pages]":

@@ -1,6 +1,7 @@
-"""The thread in which a sandbox serves, and does on its event loop what other threads ask for."""
+"""The port that a sandbox listens on, and the thread that serves it and does what other threads ask for."""
 
 import asyncio
+import errno
 import socket
 import threading
 from collections.abc import Callable, Coroutine
@@ -10,8 +11,8 @@ from typing import Any, Final, TypeVar
 import uvicorn
 from starlette.types import ASGIApp
 
-from game_operator.errors import ConfigurationError
-from game_operator.sandbox.listening import url_of
+from game_operator.errors import ConfigurationError, shown
+from game_operator.protocol.http import is_loopback
 
 T = TypeVar("T")
 
@@ -21,6 +22,9 @@ _LAST_WORDS_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 1.0
 _STOPPED: Final = "The sandbox was stopped meanwhile. Play within its `with` block."
 _KEEP_ALIVE_SECONDS: Final = 75
+_BACKLOG: Final = 128
+_LARGEST_PORT: Final = 65_535
+_LOOPBACK_OF: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked for, and bound only if it is asked for
 
 
 class ServingThread:
@@ -49,7 +53,7 @@ class ServingThread:
         """Do *work* on the event loop of the server, for as long as it takes, and return what comes of it."""
         loop = self._server.loop
         assert loop is not None
-        if loop is _running_loop():
+        if threading.current_thread() is self._thread:
             work.close()
             raise ConfigurationError("Rounds cannot be played from within the sandbox's own event loop.")
         try:
@@ -124,13 +128,6 @@ class _Server(uvicorn.Server):
             connection.transport.abort()
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
 def _config(app: Any) -> uvicorn.Config:
     # uvicorn would set up logging for the whole process, and pick another parser or loop where one is installed.
     return uvicorn.Config(
@@ -145,3 +142,53 @@ def _config(app: Any) -> uvicorn.Config:
         date_header=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
+
+
+def loopback(host: str) -> str:
+    """Return *host*; raise ConfigurationError if other machines reach it."""
+    if not is_loopback(host):
+        raise ConfigurationError(
+            f"host {shown(host)} is not this machine alone, and the sandbox must not be reached from others. "
+            "Pass 127.0.0.1, ::1 or localhost; or allow it by allow_remote=True (--allow-remote)."
+        )
+    return host
+
+
+def tcp_port(port: int) -> int:
+    """Return *port*; raise ConfigurationError if it is invalid."""
+    if not 0 <= port <= _LARGEST_PORT:
+        raise ConfigurationError(
+            f"Port {port} is invalid.", setting="port", remedy=f"Pass 1 to {_LARGEST_PORT}, or 0 to take a free one."
+        )
+    return port
+
+
+def listening_socket(host: str, port: int, *, allow_remote: bool) -> socket.socket:
+    """Return a socket that listens; raise ConfigurationError, which says what to do, if that cannot be."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        if not allow_remote:
+            loopback(str(address[0]))
+        listener = socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
+    except OSError as failed:
+        if failed.errno == errno.EADDRNOTAVAIL or isinstance(failed, socket.gaierror):
+            raise ConfigurationError(
+                f"The sandbox cannot listen on {shown(host)}, which is not an address of this machine. "
+                "Pass one that is, such as 127.0.0.1, or 0.0.0.0 for all."
+            ) from failed
+        raise ConfigurationError(
+            f"The sandbox cannot listen on port {port} of {shown(host)}: {failed.strerror or failed}. "
+            "Stop what uses the port, or pass port 0 to take a free one."
+        ) from failed
+    # asyncio sets this on the connections of listeners it made itself, and not on those of this one. Without it every
+    # answer but the first few would wait 40 ms for the client to acknowledge the headers.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return where *listener* is reached from this machine."""
+    host, port = listener.getsockname()[:2]
+    # Nobody is at the address that stands for all of them: at this machine, one of them is loopback's.
+    host = _LOOPBACK_OF.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

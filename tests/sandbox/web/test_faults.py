@@ -18,10 +18,10 @@ from tests.support.browser import visiting
 @pytest.fixture(autouse=True)
 def sound_again(sandbox: Sandbox) -> Iterator[None]:
     """The sandbox is shared: whatever is switched on is switched off again."""
-    retries = sandbox.house.retries
+    retries = sandbox.service.retries
     yield
     sandbox.faults.clear()
-    sandbox.house.retries = retries
+    sandbox.service.retries = retries
 
 
 @pytest.mark.outside
@@ -43,7 +43,7 @@ def test_switched_on_and_off(sandbox: Sandbox, http: httpx.Client) -> None:
     )
     assert saved.status_code == 303
     assert sandbox.faults.plan == FaultPlan({Fault.REPLY_LOST: 0.025, Fault.FORGED: 1.0}, {Fault.RESET: 3})
-    assert sandbox.house.retries == "ten"
+    assert sandbox.service.retries == "ten"
     html = page(http, saved.headers["location"])
     assert "3 faults on." in html.text
     assert html.source.count("fault-row on") == 3
@@ -102,7 +102,7 @@ def test_what_cannot_be_read_changes_nothing(
     assert "fault-row on" not in response.text
     assert EVIL not in response.text
     assert not sandbox.faults.plan
-    assert sandbox.house.retries == "three"
+    assert sandbox.service.retries == "three"
 
 
 @pytest.mark.parametrize(

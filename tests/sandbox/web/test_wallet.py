@@ -123,20 +123,20 @@ def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
             seen = []
             for number in (1, 2):
                 sandbox.redeliver(number)
-                seen.append(sandbox.house.balances.player("p"))
+                seen.append(sandbox.service.balances.player("p"))
     assert [each and each.first_wrong and each.first_wrong.told_cents for each in seen] == [None, 14_000]
     assert [each and each.expected_cents for each in seen] == [11_500, 11_500]
 
 
 def test_a_lost_webhook_delivered_by_hand(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
     """Winnings that were given up and are sent by hand later are paid for the first time: no balance is wrong."""
-    retries, sandbox.house.retries = sandbox.house.retries, "none"
+    retries, sandbox.service.retries = sandbox.service.retries, "none"
     try:
         sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
         sandbox.faults.plan = FaultPlan.parse("request-lost@2")
         sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=500)
     finally:
-        sandbox.house.retries = retries
+        sandbox.service.retries = retries
         sandbox.faults.clear()
     sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
     lost = next(each for each in sandbox.live.recent() if each.player_id == player_id and each.status is None)
@@ -194,8 +194,8 @@ def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> Non
         httpx.Client(base_url=busy.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         for number in range(300):
-            busy.house.balances.told(f"player-{number}", at_millis=1, balance_cents=number)
-        busy.house.balances.told("player-0", at_millis=2, balance_cents=99)
+            busy.service.balances.told(f"player-{number}", at_millis=1, balance_cents=number)
+        busy.service.balances.told("player-0", at_millis=2, balance_cents=99)
         text = page(http, "/wallet").text
     assert "These are 200 of 300" in text
     assert "player-0: at 1970-01-01 00:00:00 UTC the wallet told 0.99 instead of 0.00." in text

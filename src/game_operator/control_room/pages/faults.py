@@ -39,31 +39,31 @@ def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - a
 class _Faults:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._house = desk.sandbox.house
+        self._service = desk.sandbox.service
 
     async def show(self, request: Request) -> Response:
-        return self._page(request, form_of(self._house.faults.plan, self._house.retries))
+        return self._page(request, form_of(self._service.faults.plan, self._service.retries))
 
     async def set(self, request: Request) -> Response:
         form, plan = read_fault_form(await self._desk.form(request))
         if plan is None:
             return self._page(request, form, status=422)
-        self._house.faults.plan = plan
-        self._house.retries = form.retries
+        self._service.faults.plan = plan
+        self._service.retries = form.retries
         return _back()
 
     async def all(self, request: Request) -> Response:
         await self._desk.form(request)
-        self._house.faults.plan = FaultPlan.parse("all")
+        self._service.faults.plan = FaultPlan.parse("all")
         return _back()
 
     async def none(self, request: Request) -> Response:
         await self._desk.form(request)
-        self._house.faults.clear()
+        self._service.faults.clear()
         return _back()
 
     def _page(self, request: Request, form: FaultForm, *, status: int = 200) -> Response:
-        plan = self._house.faults.plan
+        plan = self._service.faults.plan
         return self._desk.page(
             request,
             "faults.html",

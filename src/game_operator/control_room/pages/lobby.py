@@ -172,7 +172,7 @@ class _Lobby:
 
     def _players(self) -> list[str]:
         """Return players whom the wallet knows, as far as it has told their balance."""
-        players = self._sandbox.house.balances.players()
+        players = self._sandbox.service.balances.players()
         return sorted([player.player_id for player in players if player.last is not None][:_OFFERED])
 
     def _games(self) -> Sequence[GameInfo]:

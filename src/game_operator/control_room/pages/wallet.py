@@ -48,7 +48,7 @@ class _Wallet:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._sandbox = desk.sandbox
-        self._board = desk.sandbox.house.balances
+        self._board = desk.sandbox.service.balances
 
     async def show(self, request: Request) -> Response:
         players = self._board.players()

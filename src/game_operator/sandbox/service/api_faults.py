@@ -12,24 +12,24 @@ from game_operator.protocol.operations import AnyBet, AnyRound
 from game_operator.protocol.service import OperatorAccount, World, answer, signature_verdict
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.service.exchange_log import Exchange
-from game_operator.sandbox.service.state import House
+from game_operator.sandbox.service.state import SandboxService
 
 _JSON: Final = (b"content-type", b"application/json")
 _TOO_MANY: Final = HttpResponse(429, (_JSON, (b"retry-after", b"1")), b'{"error":"Too many requests"}')
 _BROKEN: Final = HttpResponse(500, (_JSON,), b'{"error":"Internal server error"}')
 
 
-def answered(house: House, request: HttpRequest, now_millis: int) -> HttpResponse:
+def answered(service: SandboxService, request: HttpRequest, now_millis: int) -> HttpResponse:
     """
     Return the response to *request*, with the faults that are switched on, and keep both in the live log.
 
     Only calls that are rightly signed are struck, and count: a fault that waits for the Nth is for the operator's.
     """
     began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
-    signature = signature_verdict(request, house.world)
-    fault = house.api_fault() if signature == "valid" else None
-    response = _response(house.world, request, now_millis, fault)
-    house.live.record(
+    signature = signature_verdict(request, service.world)
+    fault = service.api_fault() if signature == "valid" else None
+    response = _response(service.world, request, now_millis, fault)
+    service.live.record(
         Exchange(
             at_millis=began_millis,
             direction="api",

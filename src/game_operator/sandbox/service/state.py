@@ -65,7 +65,7 @@ class PlayedRound:
     lost: bool = False
 
 
-class House:
+class SandboxService:
     """
     The service's side of the sandbox.
 

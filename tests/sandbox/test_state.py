@@ -19,7 +19,7 @@ from game_operator.provider.keys import new_key
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedRound
 from game_operator.sandbox.games import rtp_of
-from game_operator.sandbox.service.state import House
+from game_operator.sandbox.service.state import SandboxService
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock
 from tests.support.calls import deposit, withdraw
 
@@ -30,59 +30,61 @@ INSTANCE = "0123456789abcdef01234567"
 
 @pytest.fixture
 def sandbox(public_key: RSAPublicKey, clock: StoppedClock) -> Sandbox:
-    """A sandbox that does not run: its house alone is asked."""
+    """A sandbox that does not run: its service alone is asked."""
     return Sandbox(operator_public_key=public_key, clock=clock)
 
 
 @pytest.fixture
-def house(sandbox: Sandbox) -> House:
-    return sandbox.house
+def service(sandbox: Sandbox) -> SandboxService:
+    return sandbox.service
 
 
-def planned(house: House, wager_cents: int = 500, won_cents: int | None = None, cancel: bool = False) -> PlannedRound:
-    return house.planner.round(
+def planned(
+    service: SandboxService, wager_cents: int = 500, won_cents: int | None = None, cancel: bool = False
+) -> PlannedRound:
+    return service.planner.round(
         player_id="p1", wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=None
     )
 
 
-def test_a_round_is_planned(house: House, sandbox: Sandbox) -> None:
+def test_a_round_is_planned(service: SandboxService, sandbox: Sandbox) -> None:
     """One bet, placed now, in the instance that is the default."""
-    item = planned(house, won_cents=700)
+    item = planned(service, won_cents=700)
     (bet,) = item.bets
     assert (item.instance_id, item.game, item.at_millis) == (sandbox.instance_id, "comet-crash", NOW_MILLIS)
     assert (bet.wager_cents, bet.won_cents, bet.end, bet.at_millis) == (500, 700, BetEnd.CLOSED, NOW_MILLIS)
-    assert planned(house, cancel=True).bets[0].end is BetEnd.ROLLED_BACK
+    assert planned(service, cancel=True).bets[0].end is BetEnd.ROLLED_BACK
 
 
-def test_a_cancelled_bet_wins_nothing(house: House) -> None:
+def test_a_cancelled_bet_wins_nothing(service: SandboxService) -> None:
     """A win would be dropped silently; 0 is what it wins anyway."""
     with pytest.raises(ConfigurationError, match="not both"):
-        planned(house, won_cents=1, cancel=True)
-    assert planned(house, won_cents=0, cancel=True).bets[0].won_cents == 0
+        planned(service, won_cents=1, cancel=True)
+    assert planned(service, won_cents=0, cancel=True).bets[0].won_cents == 0
 
 
-def test_a_way_to_repeat_has_a_name(house: House) -> None:
+def test_a_way_to_repeat_has_a_name(service: SandboxService) -> None:
     """One that is none is refused where it is set."""
-    house.retries = "ten"
+    service.retries = "ten"
     with pytest.raises(ConfigurationError, match="no retries 'four'"):
-        house.retries = "four"
-    assert house.retries == "ten"
+        service.retries = "four"
+    assert service.retries == "ten"
 
 
-def test_outcomes_are_left_to_the_game(house: House, public_key: RSAPublicKey, clock: StoppedClock) -> None:
+def test_outcomes_are_left_to_the_game(service: SandboxService, public_key: RSAPublicKey, clock: StoppedClock) -> None:
     """Some win and most lose; the same seed draws the same, another does not."""
-    won = [planned(house).bets[0].won_cents for _ in range(100)]
-    again = Sandbox(operator_public_key=public_key, clock=clock).house
-    other = Sandbox(operator_public_key=public_key, clock=clock, seed=1).house
+    won = [planned(service).bets[0].won_cents for _ in range(100)]
+    again = Sandbox(operator_public_key=public_key, clock=clock).service
+    other = Sandbox(operator_public_key=public_key, clock=clock, seed=1).service
     assert won == [planned(again).bets[0].won_cents for _ in range(100)]
     assert won != [planned(other).bets[0].won_cents for _ in range(100)]
     assert 0 < won.count(0) < 100
 
 
-def test_a_long_run_returns_what_the_game_says(house: House, sandbox: Sandbox) -> None:
+def test_a_long_run_returns_what_the_game_says(service: SandboxService, sandbox: Sandbox) -> None:
     """Within five per cent of a share, for 20,000 wagers of a euro (a fixed seed)."""
     game = next(game for game in sandbox.world.games("acme") if game.id == "comet-crash")
-    won = sum(planned(house, 100).bets[0].won_cents for _ in range(20_000))
+    won = sum(planned(service, 100).bets[0].won_cents for _ in range(20_000))
     assert abs(Fraction(won, 2_000_000) - rtp_of(game)) < Fraction(5, 100)
 
 
@@ -98,10 +100,10 @@ def granted(sandbox: Sandbox, **changes: object) -> str:
 
 
 @pytest.mark.parametrize("count", [1, 50])
-def test_free_bets_are_played_the_same_each_time(house: House, sandbox: Sandbox, count: int) -> None:
+def test_free_bets_are_played_the_same_each_time(service: SandboxService, sandbox: Sandbox, count: int) -> None:
     """A claim that failed is made again with the same winnings, in the same round."""
     free_bet_id = granted(sandbox, count=count)
-    first, second = house.planner.claim(free_bet_id), house.planner.claim(free_bet_id)
+    first, second = service.planner.claim(free_bet_id), service.planner.claim(free_bet_id)
     assert first == second
     assert len(first.bets) == len({bet.id for bet in first.bets}) == count
     assert {bet.wager_cents for bet in first.bets} == {100}
@@ -110,7 +112,7 @@ def test_free_bets_are_played_the_same_each_time(house: House, sandbox: Sandbox,
     )
 
 
-def test_free_bets_of_a_game_with_boundless_wins(house: House, sandbox: Sandbox) -> None:
+def test_free_bets_of_a_game_with_boundless_wins(service: SandboxService, sandbox: Sandbox) -> None:
     """All of them together win no more than one deposit can move."""
     rich = BetConfig(
         min_wager=Decimal(1), max_wager=Decimal(10), default_wager=Decimal(1), currency="EUR", max_win=Decimal(10**15)
@@ -121,26 +123,26 @@ def test_free_bets_of_a_game_with_boundless_wins(house: House, sandbox: Sandbox)
         instances=(instance,),
     )  # fmt: skip
     sandbox.world.add_game(game)
-    claim = house.planner.claim(granted(sandbox, instance_id=INSTANCE, count=50, wager_amount_cents=1_000_000))
+    claim = service.planner.claim(granted(sandbox, instance_id=INSTANCE, count=50, wager_amount_cents=1_000_000))
     assert 0 < claim.won_cents <= MAX_AMOUNT_CENTS
 
 
-def test_a_claim_under_way_keeps_others_out(house: House, sandbox: Sandbox) -> None:
+def test_a_claim_under_way_keeps_others_out(service: SandboxService, sandbox: Sandbox) -> None:
     """Until it is over; one that was planned before another was paid comes too late."""
     free_bet_id = granted(sandbox)
-    claim, late = house.planner.claim(free_bet_id), house.planner.claim(free_bet_id)
-    dealer = house.dealer(claim)
+    claim, late = service.planner.claim(free_bet_id), service.planner.claim(free_bet_id)
+    dealer = service.dealer(claim)
     with pytest.raises(ConfigurationError, match="being claimed just now"):
-        house.dealer(late)
-    house.played(claim, dealer, [])
-    again = house.dealer(late)
+        service.dealer(late)
+    service.played(claim, dealer, [])
+    again = service.dealer(late)
     order = again.next()
     assert order is not None
     said = json.dumps({"type": "SUCCESS", "balance": 1, "timestamp": 7}).encode()
     again.answered(order, [answers_in(post, 200, said) for post in order.posts])
-    house.played(late, again, [])
+    service.played(late, again, [])
     with pytest.raises(ConfigurationError, match="claimed already"):
-        house.dealer(claim)
+        service.dealer(claim)
 
 
 class Seen(NamedTuple):
@@ -186,9 +188,9 @@ def carried(post: Post, problem: str = "", status: int | None = 200) -> "Seen":
         ),
     ],
 )  # fmt: skip
-def test_what_was_seen_is_kept(house: House, seen: Seen, told: tuple[object, ...]) -> None:
+def test_what_was_seen_is_kept(service: SandboxService, seen: Seen, told: tuple[object, ...]) -> None:
     """What really came back, what was laid over it, and what is to be expected of it."""
-    exchange = house.saw(*seen)
+    exchange = service.saw(*seen)
     assert (exchange.signature, exchange.status, exchange.fault, exchange.note) == told
     assert (exchange.player_id, exchange.bet_id, exchange.path, exchange.at_millis) == ("p1", "b1", "/withdraw", 7)
     assert (exchange.request_body, exchange.elapsed_ms, exchange.direction) == (
@@ -196,12 +198,12 @@ def test_what_was_seen_is_kept(house: House, seen: Seen, told: tuple[object, ...
         250.0,
         "webhook",
     )
-    assert house.live.recent() == [exchange]
+    assert service.live.recent() == [exchange]
 
 
-def test_a_batch_is_kept_under_its_first_call(house: House) -> None:
+def test_a_batch_is_kept_under_its_first_call(service: SandboxService) -> None:
     """A batch has many bets; one can be shown."""
-    exchange = house.saw(*carried(Post((deposit("b1"), deposit("b2")))))
+    exchange = service.saw(*carried(Post((deposit("b1"), deposit("b2")))))
     assert (exchange.path, exchange.bet_id) == ("/deposit-batch", "b1")
 
 
