@@ -477,7 +477,8 @@ def test_what_is_no_public_key_is_refused(keys: Keys, documents: dict[str, bytes
     """Private, short and foreign keys are told apart, and a private one is not shown (spec §5)."""
     refusals: list[tuple[PublicKeySource, str]] = [
         (private_pem, "holds a private key where the public one is wanted"),
-        (documents["certificate"], "no readable public key"),
+        (documents["certificate"], "openssl x509"),
+        (LocalSigner(keys.other).public_key_pem() * 2, "holds 2 public keys"),
         (b"", "is empty"),
         (documents["der"], "in DER"),
         (Path("/nowhere/operator.pub.pem"), "No such file"),

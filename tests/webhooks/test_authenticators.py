@@ -194,6 +194,9 @@ def test_keys_come_as_files_and_pem(
         RsaSignature([tmp_path / "nowhere.pem"])
     with pytest.raises(ConfigurationError, match="ask the provider"):
         RsaSignature([])
+    path.write_bytes(public_pem * 2)  # Loading would take the first key of the file, and no other one.
+    with pytest.raises(SigningKeyError, match="2 public keys"):
+        RsaSignature(path)
 
 
 def test_an_authenticator_travels_to_other_processes(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:

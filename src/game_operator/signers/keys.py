@@ -59,6 +59,7 @@ _Problem: TypeAlias = SigningKeyError | TypeError
 _LARGEST_FILE: Final = 65_536
 _LONGEST_PATH_SHOWN: Final = 255
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_PUBLIC = re.compile(rb"-----BEGIN (?:RSA )?PUBLIC KEY-----")
 #: The object identifier of RSASSA-PSS, with its DER tag and length, as it stands near the start of a PKCS#8 key.
 _PSS_OID: Final = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a"
 
@@ -268,17 +269,28 @@ def _public_key(source: object) -> RSAPublicKey | _Problem:
     if not isinstance(source, Path | str | bytes):
         return TypeError(f"public_key must be a Path, a PEM or an RSAPublicKey, not {type(source).__name__}")
     name, pem = _read(source, "public_key")
-    if isinstance(pem, str):
-        return SigningKeyError(f"{name} {pem}")
+    found = pem if isinstance(pem, str) else _public_key_in(pem)
+    if isinstance(found, str):
+        return SigningKeyError(f"{name} {found}", setting="public_key")
+    return _too_short(found, name) or found
+
+
+def _public_key_in(pem: bytes) -> RSAPublicKey | str:
+    """Return the one public key in *pem*, or what is wrong."""
     if b"PRIVATE KEY" in pem:
-        return SigningKeyError(f"{name} holds a private key where the public one is wanted. {_WANT_PUBLIC}")
+        return f"holds a private key where the public one is wanted. {_WANT_PUBLIC}"
+    number = len(_PUBLIC.findall(pem))
+    if number > 1:  # Loading takes the first one alone, and every call that another one signed would be refused.
+        return f"holds {number} public keys, and which one counts is not clear. Pass each in its own PEM."
+    if not number and b"-----BEGIN CERTIFICATE-----" in pem:
+        return f"holds a certificate. Take its key out with `openssl x509 -in FILE -pubkey -noout`. {_WANT_PUBLIC}"
     try:
         key = load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm):
-        return SigningKeyError(f"{name} holds no readable public key. {_WANT_PUBLIC}")
+        return f"holds no readable public key. {_WANT_PUBLIC}"
     if not isinstance(key, RSAPublicKey):
-        return SigningKeyError(f"{name} holds a key of another kind ({_kind_of(key)}), not RSA. {_WANT_PUBLIC}")
-    return _too_short(key, name) or key
+        return f"holds a key of another kind ({_kind_of(key)}), not RSA. {_WANT_PUBLIC}"
+    return key
 
 
 def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes | str]:
@@ -326,7 +338,7 @@ def _too_short(key: RSAPrivateKey | RSAPublicKey, name: str) -> SigningKeyError 
 
 def _kind_of(key: object) -> str:
     name = type(key).__name__.removeprefix("_")
-    return name.removesuffix("PrivateKey") or name
+    return name.removesuffix("PrivateKey").removesuffix("PublicKey") or name
 
 
 _REMEMBERED = 1024
