@@ -298,7 +298,7 @@ def test_tables_that_are_not_there(run: Run, database: str) -> None:
         pytest.param(
             "w.db", "'w.db' is not an address of a database. For a file write sqlite:///w.db.", id="a file's name"
         ),
-        pytest.param("pass=word", "'***' is no database we know", id="what may be a password"),
+        pytest.param("pass=word", "'***' is not an address of SQLite or PostgreSQL", id="what may be a password"),
     ],
 )
 def test_addresses_that_lead_nowhere(run: Run, url: str, problem: str) -> None:

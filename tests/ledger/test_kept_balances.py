@@ -12,7 +12,7 @@ import pytest
 
 from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
-from game_operator.ledger.accounts.catalogue import table_meddlers
+from game_operator.ledger.accounts.catalogue import table_update_hooks
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.staff.listings import survey
 from tests.support.callers import KINDS, CallerKind
@@ -221,7 +221,7 @@ def test_a_trigger_that_only_takes_notes_is_fine(make: Callable[[str], str], dat
         assert ledger.apply(withdraw(amount_cents=250)).balance_cents == 750
         assert ledger.apply(deposit(amount_cents=300)).balance_cents == 1050
     kind: Any = database
-    assert survey(url, lambda: table_meddlers(kind, PLAYERS)) == ["the trigger meddle of players"]
+    assert survey(url, lambda: table_update_hooks(kind, PLAYERS)) == ["the trigger meddle of players"]
     assert len(_run(url, "SELECT * FROM audit")) == 2
 
 

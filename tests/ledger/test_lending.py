@@ -65,7 +65,7 @@ def test_within_ends_the_transaction(database_url: str, misuse: Misuse) -> None:
     """Never a SUCCESS for what was not kept; the repeat is answered by what was."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(10))
-        with pytest.raises(LedgerError, match="within was lent the ledger's transaction"):
+        with pytest.raises(LedgerError, match="within ran in"):
             ledger.apply(withdraw(), terms=_within(misuse))
         assert _books(ledger) == ((500, True) if misuse is _commits else (1_000, False))
         assert ledger.apply(withdraw()).balance_cents == 500
@@ -112,7 +112,7 @@ async def test_an_async_within_ends_the_transaction(postgres_url: str, statement
 
     async with AsyncSqlLedger(postgres_url) as ledger:
         await ledger.open_account("p1", Decimal(10))
-        with pytest.raises(LedgerError, match="within was lent the ledger's transaction"):
+        with pytest.raises(LedgerError, match="within ran in"):
             await ledger.apply(withdraw(), terms=Terms(within=within))
         assert (await ledger.balance("p1"), await ledger.bet("b1")) == (1_000, None)
         assert (await ledger.apply(withdraw())).balance_cents == 500
@@ -157,7 +157,7 @@ def test_accounts_end_the_transaction(database_url: str, misuse: Misuse, method:
     _run(database_url, "CREATE TABLE purses (cash bigint)", "INSERT INTO purses VALUES (1000)")
     purses = _Purses(misuse, method)
     with SqlLedger(database_url, accounts=purses) as ledger:
-        with pytest.raises(LedgerError, match=rf"Accounts\.{method} was lent"):
+        with pytest.raises(LedgerError, match=rf"Accounts\.{method} ran in"):
             ledger.apply(withdraw())
         purses.method = ""
         assert _books(ledger) == (1_000, False)

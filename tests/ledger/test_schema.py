@@ -220,7 +220,7 @@ def test_a_file_that_is_no_database(tmp_path: Path, content: bytes) -> None:
     """It is said so, and the file is left as it was."""
     path = tmp_path / "wallet.db"
     path.write_bytes(content)
-    with pytest.raises(SchemaError, match="is no SQLite database, or is damaged"):
+    with pytest.raises(SchemaError, match="is not an SQLite database"):
         SqlLedger(f"sqlite:///{path}")
     assert path.read_bytes() == content
 

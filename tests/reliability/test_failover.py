@@ -17,7 +17,7 @@ from django.db import connections
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, Terms
-from game_operator.ledger.postgres.commit_doubt import SHOW_WARNINGS, CommitDoubt, CommitWatch, psycopg_of
+from game_operator.ledger.postgres.commit_warnings import SHOW_WARNINGS, CommitWarnings, CommitWatch, psycopg_of
 from game_operator.models.webhooks import WithdrawCall
 from tests.support.books import execute
 from tests.support.callers import KINDS, CallerKind
@@ -176,7 +176,7 @@ def test_a_watched_commit_of_a_caller(lonely: PostgresServer, kind: CallerKind) 
 
         _in_doubt(lonely.url, apply)
         handlers = _handlers(joining.connection)
-        assert CommitDoubt.notice not in [getattr(each, "__func__", None) for each in handlers]
+        assert CommitWarnings.notice not in [getattr(each, "__func__", None) for each in handlers]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in WALLETS if kind.name in WATCHED], ids=str)
@@ -238,7 +238,7 @@ class _Diag:
 def test_which_notices_are_doubt(diag: _Diag, caplog: pytest.LogCaptureFixture, *, doubt: bool) -> None:
     """Doubt is raised once; other warnings are logged, and notices are not."""
     caplog.set_level("WARNING", "game_operator.ledger")
-    noticed = CommitDoubt()
+    noticed = CommitWarnings()
     noticed.notice(diag)
     if doubt:
         with pytest.raises(LedgerUnavailableError, match="it says so"):

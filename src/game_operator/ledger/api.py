@@ -38,7 +38,7 @@ class BetRecord(NamedTuple):
         player_id: Who placed it, or who was named by the rollback that came first.
         account: The account that was debited; its winnings and its refund go there. Where the key of accounts has
             several columns, it is the JSON array of their values.
-        instance_id, game, round_id: As the withdraw told; the round also as deposit or rollback told (spec §6).
+        instance_id, game, round_id: From the withdraw; the round also from deposit or rollback (spec §6).
         wager_cents: What was debited; 0 for a TOMBSTONE, what was asked for a DECLINED bet.
         won_cents: What was credited; None unless CLOSED.
         state: Where it stands.
@@ -104,7 +104,7 @@ class _InTransaction:
     """
     Of an outcome in the caller's own transaction: whether that has failed since.
 
-    It is no field, so outcomes are compared, pickled and shown without it, and cost nothing where there is none.
+    It is not a field, so outcomes are compared, pickled and shown without it, and cost nothing where there is none.
     """
 
     __slots__ = ("_has_failed",)
@@ -118,7 +118,7 @@ class Outcome(_InTransaction):
 
     Attributes:
         code: None for SUCCESS, else the error code.
-        balance_cents: The balance to answer with; None where there is none to tell.
+        balance_cents: The balance to answer with; None if the reply has none.
         at_millis: The time to answer with.
         applied: Whether this call moved money or closed a bet.
         replayed: Whether it is a known call again.
@@ -143,7 +143,7 @@ class Outcome(_InTransaction):
 
         Raises:
             LedgerError: The call joined a transaction of yours, and the driver reports that the transaction has failed
-                (psycopg, also under SQLAlchemy and Django). Ask before you commit: afterwards nobody can tell.
+                (psycopg, also under SQLAlchemy and Django). Ask before you commit: afterwards it cannot be known.
         """
         has_failed = getattr(self, "_has_failed", None)
         if has_failed is not None and has_failed():
@@ -185,7 +185,7 @@ DEFAULT_TERMS = Terms()
 
 
 class Ledger(Protocol):
-    """What every ledger does, whatever it keeps its rows in."""
+    """What every ledger does, wherever it keeps its rows."""
 
     def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
         """Apply *call* in one transaction and return what became of it."""
@@ -203,7 +203,7 @@ class Ledger(Protocol):
 
 
 def without_balance(code: str | None) -> bool:
-    """Return whether a reply with *code* never tells a balance (docs/decisions/0012)."""
+    """Return whether a reply with *code* has no balance (docs/decisions/0012)."""
     return code in _SILENT
 
 
@@ -230,7 +230,7 @@ class Accounts(Protocol):
     """
 
     def lock(self, connection: Any, account: str) -> Cents | None:
-        """Lock the account's row until the transaction ends; return its balance in cents, or None if there is none."""
+        """Lock the account's row until the transaction ends; return its balance in cents, or None without a row."""
 
     def move(self, connection: Any, account: str, delta_cents: int) -> Cents:
         """Add *delta_cents*, which may be negative, to an account that is locked; return its new balance in cents."""
@@ -240,7 +240,7 @@ class AsyncAccounts(Protocol):
     """Accounts, awaited: for an AsyncSqlLedger on PostgreSQL, or in a transaction of asyncio."""
 
     def lock(self, connection: Any, account: str) -> Awaitable[Cents | None]:
-        """Lock the account's row until the transaction ends; return its balance in cents, or None if there is none."""
+        """Lock the account's row until the transaction ends; return its balance in cents, or None without a row."""
 
     def move(self, connection: Any, account: str, delta_cents: int) -> Awaitable[Cents]:
         """Add *delta_cents*, which may be negative, to an account that is locked; return its new balance in cents."""
@@ -259,7 +259,7 @@ class TableAccounts:
             tuple of as many texts, and an account is known by their compact JSON array, ``["p1","EUR"]``.
         balance: The column that holds the balance: exact, so integer or numeric.
         unit: What the balance counts: ``cents``, ``units`` (of the currency) or ``micros`` (millionths of a unit).
-            None is cents, in a column of integers; of another column the unit must be told. Columns with decimals
+            None is cents, in a column of integers; for another column the unit is required. Columns with decimals
             hold units, columns without hold cents or micros.
         shared: Whether ledgers with other table prefixes move these balances too. A call that reaches two ledgers moves
             money twice, so a second ledger is refused without it.

@@ -115,7 +115,7 @@ class AsyncSqlLedger(LedgerBase, AsyncSqlAdmin):
             LedgerUnavailableError: The database is down, locked or full. The call may have been committed: repeat it.
             TransactionRequiredError: *connection* has no open transaction.
             SchemaError: The tables are not in the database of *connection*.
-            TypeError: *connection* is none that we know.
+            TypeError: The ledger does not take *connection*.
             UnknownSourceError: The ledger knows other sources, and not that of *terms*.
             LedgerError: It is called from within a transaction of this ledger, without its *connection*; or another
                 transaction registers the first source at this moment, and a repeat will find it.

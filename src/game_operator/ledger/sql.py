@@ -100,7 +100,7 @@ class LedgerBase:
         """Do nothing: our stores come to rest by themselves."""
 
     def after_fork(self, *, in_child: bool) -> None:
-        """In the child, begin anew: whoever held our locks is not there."""
+        """In the child, begin anew: the threads that held our locks do not exist there."""
         if in_child:
             self._make_queue()
 
@@ -238,7 +238,7 @@ class SqlLedger(LedgerBase, SqlAdmin):
 
     def _make_queue(self) -> None:
         self._mutex = RLock()
-        # PostgreSQL ends a transaction in which nothing happens after six times our patience.
+        # PostgreSQL ends a transaction in which nothing happens after six times patience_seconds.
         self._longest_seconds = max(30.0, 8 * self._patience_seconds)
         most = most_calls(self._accounts)
         self._queue = CommitQueue(self._apply_all, most=most, longest_seconds=self._longest_seconds)
@@ -268,7 +268,7 @@ class SqlLedger(LedgerBase, SqlAdmin):
             LedgerUnavailableError: The database is down, locked or full. The call may have been committed: repeat it.
             TransactionRequiredError: *connection* has no open transaction.
             SchemaError: The tables are not in the database of *connection*.
-            TypeError: *connection* is none that we know.
+            TypeError: The ledger does not take *connection*.
             UnknownSourceError: The ledger knows other sources, and not that of *terms*.
             LedgerError: It is called from within a transaction of this ledger, without its *connection*; or another
                 transaction registers the first source at this moment, and a repeat will find it.
@@ -390,7 +390,7 @@ class SqlLedger(LedgerBase, SqlAdmin):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Use the connection alone; raise LedgerUnavailableError if whoever uses it does not end."""
+        """Use the connection alone; raise LedgerUnavailableError if its use elsewhere does not end."""
         mutex = self._mutex
         if not mutex.acquire(timeout=self._longest_seconds):
             raise waited_too_long()
@@ -475,7 +475,7 @@ class _DjangoLedger(SqlLedger):
             self._database = self._database_now()
 
     def _database_now(self) -> object:
-        """Return what tells Django's database from another: the address, and of SQLite the file itself."""
+        """Return what identifies Django's database: the address, and of SQLite the file itself."""
         url = self._url
         try:
             file = os.stat(path_of(url)) if url.startswith("sqlite:") else None  # noqa: PTH116 - beside its other use

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from game_operator.cli.checks.setup import Check
 from game_operator.cli.database import file_of
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
-from game_operator.ledger.accounts.catalogue import look_at_table, table_meddlers
+from game_operator.ledger.accounts.catalogue import look_at_table, table_update_hooks
 from game_operator.ledger.accounts.claims import base_tables, owner_of
 from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
@@ -298,7 +298,7 @@ def _balances(examined: _Installation) -> Script:
 
 def _meddlers(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
     """Return what could change updates, of a view's base tables too."""
-    meddlers = yield from table_meddlers(kind, accounts)
+    meddlers = yield from table_update_hooks(kind, accounts)
     if kind == "postgres":
         ((own,),) = yield Execute("SELECT CAST(CAST(to_regclass(?) AS oid) AS bigint)", (accounts.quoted_table,))
         for table in (yield from base_tables(kind, accounts)):
@@ -309,7 +309,7 @@ def _meddlers(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[
             except ConfigurationError:
                 meddlers.append(f"what {table.name} may have of triggers, rules and policies, which was not examined,")
             else:
-                meddlers += yield from table_meddlers(kind, base)
+                meddlers += yield from table_update_hooks(kind, base)
     return meddlers
 
 

@@ -55,7 +55,7 @@ WHERE index.indrelid = to_regclass(?) AND index.indisunique AND index.indisvalid
     AND index.indexprs IS NULL
 """
 
-_MEDDLERS = """
+_UPDATE_HOOKS = """
 SELECT 'the trigger ' || tgname FROM pg_trigger
 WHERE tgrelid = to_regclass(?) AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 16 <> 0
 UNION ALL SELECT 'the rule ' || rulename FROM pg_rewrite
@@ -97,7 +97,7 @@ class TableLook(NamedTuple):
 
 
 class _Relation(NamedTuple):
-    """A table by its columns, or why it is none that can be used; a view has no indexes to look at."""
+    """The columns of a table, or why it cannot be used; a view has no indexes to look at."""
 
     columns: dict[str, Column]
     problems: list[str]
@@ -278,14 +278,14 @@ def _scale(modifier: int) -> int | None:
     return bits - 0x800 if bits & 0x400 else bits
 
 
-def table_meddlers(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
+def table_update_hooks(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
     """
     Return what could change an update of the ledger's, so that the call is refused: triggers, rules, row policies.
 
     Most are harmless: only one that changes the balance is a LedgerError. It only executes statements that read.
     """
     if kind == "postgres":
-        rows: Rows = yield Execute(_MEDDLERS, (accounts.quoted_table,) * 3)
+        rows: Rows = yield Execute(_UPDATE_HOOKS, (accounts.quoted_table,) * 3)
         return [f"{row[0]} of {accounts.table}" for row in rows]
     schema, _, table = accounts.table.rpartition(".")
     rows = yield Execute(

@@ -42,11 +42,7 @@ def check_own(accounts: AccountsSpec, doing: str) -> None:
 def opened_dialect(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
 ) -> Generator[Step, Any, AnyDialect]:
-    """
-    Return ``dialect_for`` these, which knows the ledger's sources.
-
-    If *accounts* are the operator's, the mark is left that balances are elsewhere.
-    """
+    """Return ``dialect_for`` these, which knows the sources; note that the operator's *accounts* are elsewhere."""
     dialect = yield from dialect_for(kind, prefix, accounts, clock_millis)
     yield from dialect.sources.load()
     if accounts is not None:
@@ -57,12 +53,7 @@ def opened_dialect(
 
 
 def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Generator[Step, Any, None]:
-    """
-    Look at *accounts* before the ledger's tables are made or migrated, so that a start that is refused changes nothing.
-
-    Raises:
-        SchemaError: They cannot be used, or belong to another ledger.
-    """
+    """Raise SchemaError for *accounts* that cannot be used, before the ledger's tables are made or migrated."""
     if isinstance(accounts, TableAccounts):
         yield from table_balances(kind, prefix, accounts)
         yield from check_unclaimed(kind, prefix, accounts)

@@ -1,8 +1,8 @@
 """
 What a ledger notes in its database about balances of the operator's: that they are elsewhere, and who moves them.
 
-Whoever opens a ledger with ``accounts=`` leaves a mark, and whoever opens it without finds it. A command line knows no
-``accounts=``: it would open and credit accounts that no player has.
+Opening a ledger with ``accounts=`` leaves a mark, and opening it without ``accounts=`` finds the mark. A command line
+knows no ``accounts=``: without the mark it would open and credit accounts that no player has.
 
 One ledger moves the balances in a table, unless the operator says that several share it. Two ledgers do not know each
 other's calls: the same bet debits through each, and both books are sound. So a ledger with a TableAccounts notes its
@@ -49,12 +49,7 @@ def is_marked(prefix: str) -> Generator[Step, Any, bool]:
 
 
 def mark(prefix: str) -> Generator[Step, Any, None]:
-    """
-    Leave the mark, unless it is there.
-
-    Raises:
-        SchemaError: This user may not write it.
-    """
+    """Leave the mark, unless it is there; raise SchemaError if this user may not write it."""
     if (yield from is_marked(prefix)):
         return
     statement = f"INSERT INTO {prefix}meta (name, value) VALUES ('{_MARK}', 1) ON CONFLICT (name) DO NOTHING"  # noqa: S608
@@ -112,12 +107,7 @@ def owner_of(kind: Kind, table: _Table) -> Generator[Step, Any, str | None]:
 
 
 def claim(kind: Kind, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
-    """
-    Note that the ledger with *prefix* moves the balances of *accounts*.
-
-    Raises:
-        SchemaError: Another ledger does, and *accounts* are not shared.
-    """
+    """Note that the ledger with *prefix* moves these balances; raise SchemaError if another does, unshared."""
     for table in (yield from base_tables(kind, accounts)):
         owner = yield from owner_of(kind, table)
         if owner is None and (yield from _may_insert(kind)):

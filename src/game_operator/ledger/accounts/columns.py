@@ -113,13 +113,7 @@ def check_kept(
 
 
 def cents_of(balance: Decimal | int, unit: Unit) -> int:
-    """
-    Return a *balance* in cents, rounded down.
-
-    Raises:
-        ValueError: It is not an amount of money, has decimals that *unit* cannot have, or is more than 63 bits of cents
-            hold.
-    """
+    """Return a *balance* in cents, rounded down; raise ValueError if *unit* or 63 bits of cents cannot hold it."""
     if unit != "units" and has_decimals(balance):
         raise ValueError(f"{balance} has decimals, and {unit} have none")
     cents = cents_rounded_down(_shifted(Decimal(balance), _EXPONENT[unit]))
@@ -150,14 +144,7 @@ def has_decimals(balance: object) -> bool:
 
 
 def not_unique(accounts: TableAccounts, indexes: Iterable[Collection[str]], advice: str = "") -> str:
-    """
-    Return that the key of *accounts* is not unique, and what to do.
-
-    Args:
-        accounts: The table.
-        indexes: The columns of each unique index that compares bytewise.
-        advice: What an index that makes the key unique needs besides.
-    """
+    """Return that the key is not unique, and what to do; *indexes* are the unique ones that compare bytewise."""
     by = "by itself" if len(accounts.keys) == 1 else "together"
     problem = f"The key {accounts.table}.{', '.join(accounts.keys)} must be unique {by}"
     keys = {name.lower() for name in accounts.keys}  # SQLite's names differ in more than their case.
@@ -174,14 +161,7 @@ def not_unique(accounts: TableAccounts, indexes: Iterable[Collection[str]], advi
 
 
 def unit_problem(accounts: TableAccounts, declared: str, scale: int | None) -> str | None:
-    """
-    Return why the unit of *accounts* does not fit a balance that is declared with *scale* decimals, or None if it does.
-
-    Args:
-        accounts: The table, and the unit that it is said to hold.
-        declared: The type of the column, as people read it.
-        scale: How many decimals the type keeps, or None if it does not say.
-    """
+    """Return why the unit does not fit a balance that is declared with *scale* decimals, or None if it does."""
     unit, fitting = accounts.unit, _fitting(scale)
     if unit in fitting:
         return None

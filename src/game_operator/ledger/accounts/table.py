@@ -41,13 +41,7 @@ _UNSUPPORTED = "0A000"
 def table_balances(
     kind: Kind, prefix: str, accounts: TableAccounts
 ) -> Generator[Step, Any, "SqliteTableBalances | PostgresTableBalances"]:
-    """
-    Look at the columns of *accounts* and return what locks and moves its balances.
-
-    Raises:
-        SchemaError: There is no such table or column, the key is not unique or not compared bytewise, the balance is
-            not exact, or cannot hold its unit.
-    """
+    """Return what locks and moves the balances of *accounts*; raise SchemaError if its columns cannot be used."""
     look = yield from look_at_table(kind, accounts)
     if look.problems:
         raise SchemaError(" ".join(look.problems))

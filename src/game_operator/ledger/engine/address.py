@@ -22,13 +22,7 @@ _SECRET_SIGNS = frozenset(":@=? ")
 
 
 def checked_url(url: object) -> str:
-    """
-    Return *url*, the address of a ledger.
-
-    Raises:
-        TypeError: It is not a str.
-        ConfigurationError: It is empty.
-    """
+    """Return *url*, the address of a ledger; raise TypeError or ConfigurationError if it is not one."""
     if not isinstance(url, str):
         advice = "sqlite:///wallet.db or postgresql://user:password@host:5432/database"
         if isinstance(url, PurePath):
@@ -57,12 +51,7 @@ def path_of(url: str) -> str:
 
 
 def check_psycopg() -> None:
-    """
-    Load what speaks to PostgreSQL, before the first call needs it.
-
-    Raises:
-        ConfigurationError: It is not installed; the message names the extra.
-    """
+    """Load the driver of PostgreSQL; raise ConfigurationError, which names the extra, if it is not installed."""
     import_module("game_operator.ledger.postgres.store")
 
 
@@ -98,7 +87,7 @@ def unknown_database(url: str) -> ConfigurationError:
             f"{shown(url)} is not an address of a database. For a file write {shown(f'sqlite:///{url}')[1:-1]}."
         )
     return ConfigurationError(
-        f"{shown(shown_address(url))} is no database we know: use sqlite:///wallet.db or postgresql://…"
+        f"{shown(shown_address(url))} is not an address of SQLite or PostgreSQL. Use sqlite:///wallet.db or postgresql://…"
     )
 
 
@@ -124,23 +113,18 @@ def without_password(text: str, url: str) -> str:
 def _passwords(url: str) -> list[str]:
     userinfo = url.partition("://")[2].rpartition("@")[0]
     found = [userinfo.partition(":")[2], *(match[2] for match in _SECRET_PARAMETER.finditer(url))]
-    # As written and as meant; a single letter would blot out the message, and tells nothing.
+    # As written and as meant; a single letter would blot out the message, and reveals nothing.
     forms = {form for secret in found for form in (secret, unquote(secret)) if len(form) > 1}
     return sorted(forms, key=len, reverse=True)
 
 
 _KINDS: dict[str, Kind] = {"sqlite": "sqlite", "postgresql": "postgres"}
-#: What Django's settings call by names of their own.
+#: The names of libpq's keywords in Django's settings.
 _SETTINGS = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
 
 
 def kind_in_django(alias: str) -> Kind:
-    """
-    Return the kind of the database *alias*; a backend of your own counts as what it is made of.
-
-    Raises:
-        ConfigurationError: Django is not there or not configured, has no such database, or it is of another kind.
-    """
+    """Return the kind of the database *alias*; raise ConfigurationError if no ledger can be there."""
     kind = _KINDS.get(vendor := _django_connection(alias).vendor)
     if kind is None:
         raise ConfigurationError(
@@ -150,12 +134,7 @@ def kind_in_django(alias: str) -> Kind:
 
 
 def address_in_django(alias: str) -> str:
-    """
-    Return the address of the database *alias* as it is now: in a test run, of the test database.
-
-    Raises:
-        ConfigurationError: It is a database in memory, which no other connection can open; and as ``kind_in_django``.
-    """
+    """Return the address of the database *alias* as it is now: in a test run, of the test database."""
     if kind_in_django(alias) == "postgres":
         return _postgres_address(_django_connection(alias).settings_dict)
     file = sqlite_file_in_django(alias)

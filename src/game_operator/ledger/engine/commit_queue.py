@@ -120,7 +120,7 @@ class CommitQueue(_Queue):
         try:
             return at_once(self._outcomes([each.item for each in batch]))
         except LedgerUnavailableError as unavailable:
-            # Whoever waited all the while would only wait as long again.
+            # Those who have waited all the while would only wait as long again.
             batch += self._without(behind)
             return [unavailable] * len(batch)
         except Exception as raised:
@@ -226,7 +226,7 @@ class AsyncCommitQueue(_Queue):
         try:
             return await awaited(self._outcomes([item for item, _ in batch]))
         except LedgerUnavailableError as unavailable:
-            # Whoever waited all the while would only wait as long again.
+            # Those who have waited all the while would only wait as long again.
             batch += behind
             for _ in behind:
                 self._waiting.popleft()

@@ -99,8 +99,8 @@ def never_back(clock_millis: Callable[[], int]) -> Callable[[], int]:
     """
     Return *clock_millis*, standing still where it would step back.
 
-    A balance that was told with a time is kept nowhere: if the clock steps back, the next movement would be stored with
-    an earlier time than the older balance was told with. Call it with a lock held.
+    The time of a reply with a balance is kept nowhere. If the clock steps back, the next movement would be stored with
+    an earlier time than that reply had. Call it with a lock held.
     """
     latest = 0
 

@@ -13,7 +13,7 @@ from game_operator.ledger.rules.book import Anomaly, Changes
 #: PostgreSQL's clock in Unix milliseconds, one for all machines.
 CLOCK = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
 
-#: PostgreSQL: wait for the disk at this transaction's commit, whatever the session prefers; lower nothing.
+#: PostgreSQL: wait for the disk at this transaction's commit, even if the session prefers otherwise; lower nothing.
 DURABLE = (
     "(SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN "
     "('off', 'local'))"

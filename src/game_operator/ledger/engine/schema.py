@@ -35,18 +35,8 @@ def ddl(dialect: str, prefix: str, *, after: int = 0) -> str:
     return "\n".join(texts).replace("{prefix}", prefix)
 
 
-def no_check() -> Generator[Step, Any, None]:
-    """Check nothing before tables are made or migrated."""
-    yield from ()
-
-
 def check_version(version: int | None, prefix: str) -> int:
-    """
-    Return the version to migrate from; 0 when there are no tables.
-
-    Raises:
-        SchemaError: The tables are newer than this program.
-    """
+    """Return the version to migrate from, 0 without tables; raise SchemaError if they are newer than this program."""
     if version is not None and version > VERSION:
         raise SchemaError(
             f"The tables {prefix}* have version {version}, and this program knows version {VERSION}. "
@@ -57,8 +47,8 @@ def check_version(version: int | None, prefix: str) -> int:
 
 def tables_needed(dialect: str, prefix: str, version: int) -> SchemaError:
     """Return the error for tables that have an older *version* than this program needs, or none (0)."""
-    told = f"have version {version}, and this program needs version {VERSION}" if version else "are missing or old"
-    return SchemaError(f"The tables {prefix}* {told}. Run these statements:\n\n{ddl(dialect, prefix, after=version)}")
+    state = f"have version {version}, and this program needs version {VERSION}" if version else "are missing or old"
+    return SchemaError(f"The tables {prefix}* {state}. Run these statements:\n\n{ddl(dialect, prefix, after=version)}")
 
 
 def refuse_writer(oldest: int | None, prefix: str) -> None:

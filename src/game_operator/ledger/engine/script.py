@@ -25,7 +25,7 @@ Work: TypeAlias = Generator[Any, Any, T]
 Rows: TypeAlias = Sequence[Sequence[Any]]
 Result: TypeAlias = Outcome | Exception
 
-#: Rows are loaded twice at most, but for those that tell of further ones.
+#: Rows are loaded twice at most, except where they name further ones.
 _MOST_LOADS = 10
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")
 #: Codes that would promise what a stored refusal cannot keep.
@@ -89,7 +89,7 @@ Step: TypeAlias = Execute | Together | Ask | RunWithin | LockAccount | MoveAccou
 
 
 #: The steps that lend the connection to the operator's code, by what the operator calls it; may_bet gets none.
-_LENT: dict[type, str] = {RunWithin: "within", LockAccount: "Accounts.lock", MoveAccount: "Accounts.move"}
+_WITH_CONNECTION: dict[type, str] = {RunWithin: "within", LockAccount: "Accounts.lock", MoveAccount: "Accounts.move"}
 _NAME = "game_operator_lent"
 SAVE = f"SAVEPOINT {_NAME}"
 RELEASE = f"RELEASE SAVEPOINT {_NAME}"
@@ -98,15 +98,15 @@ RELEASE = f"RELEASE SAVEPOINT {_NAME}"
 def broken_by(step: Step) -> LedgerError:
     """Return the error for the operator's code that has ended the transaction, or swallowed what undoes it."""
     return LedgerError(
-        f"{_LENT[type(step)]} was lent the ledger's transaction and has ended it (commit, rollback), or swallowed the "
-        "error of a statement, which undoes all before it. Whether the call was kept is unknown: repeat it. Put a "
-        "statement that may fail into a savepoint: with connection.transaction(): …"
+        f"{_WITH_CONNECTION[type(step)]} ran in the ledger's transaction and has ended it (commit, rollback), "
+        "or swallowed the error of a statement, which undoes all before it. Whether the call was kept is unknown: "
+        "repeat it. Put a statement that may fail into a savepoint: with connection.transaction(): …"
     )
 
 
-def is_lent(step: Step) -> bool:
+def has_connection(step: Step) -> bool:
     """Return whether *step* hands the connection over; may_bet gets none."""
-    return type(step) in _LENT
+    return type(step) in _WITH_CONNECTION
 
 
 class Loaded(NamedTuple):
@@ -217,7 +217,7 @@ def _needs_of(items: Sequence[Item], needs: Needs, refused: LedgerError | None) 
 
 
 def _needs_source(item: Item) -> bool:
-    # What is not a call is refused as such, whatever the ledger knows of sources.
+    # What is not a call is refused as such, before its source.
     return getattr(item.call, "operation", "player-balance") != "player-balance"
 
 
@@ -233,7 +233,7 @@ def _not_a_call(given: object) -> TypeError | None:
 def _loaded_book(
     items: Sequence[Item], failed: dict[int, Exception], needs: Needs, dialect: Dialect
 ) -> Generator[Step, Any, tuple[Book, int]]:
-    """Load until all is there: a bet may tell of another account than its player's, and of its withdraw's tx_id."""
+    """Load until all is there: a bet may name another account than its player's, and its withdraw's tx_id."""
     sound = [item for index, item in enumerate(items) if index not in failed]
     read_again = False
     for _ in range(_MOST_LOADS):
@@ -243,7 +243,7 @@ def _loaded_book(
             read_again = True
             continue
         accounts = {book.account_key(item.call, item.terms) for item in sound}
-        calls = {told for item in sound for told in book.identities_told_by_bet(item.call, item.terms)}
+        calls = {each for item in sound for each in book.identities_told_by_bet(item.call, item.terms)}
         if accounts <= needs.accounts and calls <= needs.calls:
             return book, loaded.clock_millis
         # Rows are read again too: until its account was locked, a bet may have been settled elsewhere.

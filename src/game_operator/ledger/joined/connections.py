@@ -109,7 +109,7 @@ class _Psycopg(Caller):
         except psycopg.ProgrammingError as failed:
             if type(failed) is not psycopg.ProgrammingError:  # The server's own refusals have classes of their own.
                 raise
-            return [], cursor.rowcount  # A statement without rows; in a pipeline nothing tells so before.
+            return [], cursor.rowcount  # A statement without rows; in a pipeline it is not known before.
 
 
 class _Django(Caller):
@@ -200,12 +200,7 @@ _CALLERS = {
 
 
 def caller_of(connection: Any, *, awaits: bool) -> Work[Caller]:
-    """
-    Return *connection* as a Caller, for a ledger that *awaits* or not.
-
-    Raises:
-        TypeError: Such a ledger does not take it; the message lists what it takes.
-    """
+    """Return *connection* as a Caller; raise TypeError if a ledger that *awaits*, or not, does not take it."""
     names = [(base.__module__, base.__qualname__) for base in type(connection).__mro__]
     taken = next((_CALLERS[name] for name in names if name in _CALLERS), None)
     if taken is None or taken.is_awaited is not awaits:
@@ -327,7 +322,7 @@ def _sqlite_must_begin(connection: Any) -> bool:
 
 @lru_cache(512)
 def _placed(sql: str, paramstyle: str) -> str:
-    """Return *sql* with the placeholders of *paramstyle*; no text of ours has a ``?`` that is none."""
+    """Return *sql* with the placeholders of *paramstyle*; each ``?`` of ours is a placeholder."""
     if paramstyle == "qmark":
         return sql
     if paramstyle in ("format", "pyformat"):

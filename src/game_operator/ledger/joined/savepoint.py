@@ -1,5 +1,5 @@
 """
-A call in the transaction that the caller opened: under a savepoint, so that whatever fails leaves nothing of the call
+A call in the transaction that the caller opened: under a savepoint, so that a failure leaves nothing of the call
 and does not abort the caller's transaction.
 """
 
@@ -37,7 +37,7 @@ from game_operator.ledger.engine.script import (
     driven,
 )
 from game_operator.ledger.joined.connections import Caller, caller_of, failure_of, sqlstates
-from game_operator.ledger.postgres.commit_doubt import SHOW_WARNINGS
+from game_operator.ledger.postgres.commit_warnings import SHOW_WARNINGS
 from game_operator.ledger.postgres.sequences import Identities
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
@@ -208,7 +208,7 @@ class Joiner:
     def _begun(self, kind: Kind) -> Generator[Step, Any, AnyDialect]:
         """Return the dialect for *kind*; on SQLite the write lock is ours, and the commit will wait for the disk."""
         if kind == "sqlite":
-            # A write, which writes nothing: it takes the lock, so that whatever is read after it stands still.
+            # A write, which writes nothing: it takes the lock, so that all that is read after it stands still.
             yield Execute(f"UPDATE {self._prefix}meta SET value = value WHERE name = ''", ())  # noqa: S608 - a checked prefix
             yield from _check_synchronous()
         return (yield from self._dialect(kind))
@@ -264,9 +264,9 @@ class Joiner:
                 "connection= commits each statement by itself (autocommit), so the call would not be committed "
                 "together with yours: open a transaction on a connection without autocommit."
             ) from failed
-        # The driver's own words: SQLAlchemy adds the statement, which names our tables whatever is missing.
-        told = str(getattr(failed, "orig", failed))
-        if (_UNDEFINED_TABLE in states or "no such table" in told) and self._prefix in told:
+        # The driver's own words: SQLAlchemy adds the statement, which names our tables whichever is missing.
+        message = str(getattr(failed, "orig", failed))
+        if (_UNDEFINED_TABLE in states or "no such table" in message) and self._prefix in message:
             is_djangos = type(failed).__module__.startswith("django.")
             raise _TablesNotReadyError(
                 f"The tables {self._prefix}* are not in the database of connection=. "

@@ -3,7 +3,7 @@ The express lane in PostgreSQL: the two calls that make up nearly all traffic, i
 
 The statement takes a call only where nothing is left to decide: a withdraw whose bet and identity are unseen and
 whose account can pay all withdraws of the batch, and a deposit whose identity is unseen and whose bet is OPEN and the
-same player's. Whatever it does not take, it does not touch; that goes the long way, through ``decide``. A withdraw or
+same player's. What it does not take, it does not touch. That goes the long way, through ``decide``. A withdraw or
 deposit that another machine stores at the same moment is a unique violation, which undoes the whole statement.
 """
 
@@ -16,7 +16,7 @@ from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.rows import BET_COLUMNS, CALL_ROW
 from game_operator.ledger.engine.schema import OLDEST_WRITER, VERSION
 from game_operator.ledger.rules.book import Item
-from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import DepositCall, WithdrawCall
 from game_operator.money import Cents
 
 
@@ -41,9 +41,9 @@ class Express:
             return None
         source = items[0].terms.source
         if len(rows) == 1 and rows[0][1] == "withdraw":
-            index, _, account, tx_id, action, bet_id, cents, _, *told = rows[0]
+            index, _, account, tx_id, action, bet_id, cents, _, *content = rows[0]
             return Statement(
-                self._lone_withdraw, (str(index), source, account, tx_id, action, bet_id, str(cents), *told)
+                self._lone_withdraw, (str(index), source, account, tx_id, action, bet_id, str(cents), *content)
             )
         return Statement(self._sql, (json.dumps(rows), source))
 
@@ -75,35 +75,15 @@ def _row(index: int, item: Item) -> tuple[Any, ...] | None:
     call, terms = item.call, item.terms
     if terms.may_bet is not None or terms.account_of is not None or terms.within is not None:
         return None
-    if isinstance(call, WithdrawCall):
-        return _withdraw_row(index, call, item)
-    if isinstance(call, DepositCall) and _is_plain(call):
-        told = (call.player_id, call.tx_id, call.action, call.bet_id, call.amount_cents)
-        return (index, "deposit", *told, call.amount_cents, None, None, call.round_id, None, None)
-    return None
-
-
-def _is_plain(call: WebhookCall) -> bool:
-    return isinstance(call, DepositCall) and not call.is_claim and call.won_cents in (None, call.amount_cents)
-
-
-def _withdraw_row(index: int, call: WithdrawCall, item: Item) -> tuple[Any, ...] | None:
-    if not call.amount_cents:
+    if isinstance(call, WithdrawCall) and call.amount_cents:
+        state = BetState.SPENT if call.action in terms.rules.spent_actions else BetState.OPEN
+        digest = call.body_digest.hex() if call.body else None
+        rest: tuple[Any, ...] = (-call.amount_cents, call.instance_id, call.game, call.round_id, state.value, digest)
+    elif isinstance(call, DepositCall) and not call.is_claim and call.won_cents in (None, call.amount_cents):
+        rest = (call.amount_cents, None, None, call.round_id, None, None)
+    else:
         return None
-    state = BetState.SPENT if call.action in item.terms.rules.spent_actions else BetState.OPEN
-    digest = call.body_digest.hex() if call.body else None
-    told = (call.player_id, call.tx_id, call.action, call.bet_id, call.amount_cents)
-    return (
-        index,
-        "withdraw",
-        *told,
-        -call.amount_cents,
-        call.instance_id,
-        call.game,
-        call.round_id,
-        state.value,
-        digest,
-    )
+    return (index, call.operation, call.player_id, call.tx_id, call.action, call.bet_id, call.amount_cents, *rest)
 
 
 # Look-ups are scalar subqueries: NOT EXISTS becomes a join, which a plan made over empty tables would do by scanning.
@@ -201,7 +181,7 @@ def _lone_withdraw(prefix: str, clock: str) -> str:
     and digest.
 
     The account is locked before the row is computed. An UPDATE that waits for somebody who only read would keep the
-    time from before its wait, and a balance told meanwhile would be the older one with the later time.
+    time from before its wait, and a balance replied meanwhile would be the older one with the later time.
     """
     cents = "CAST(CAST($7 AS text) AS bigint)"
     return f"""

@@ -43,8 +43,8 @@ class Identities:
             f"FROM (SELECT pg_get_serial_sequence('{prefix}{table}', 'id') AS sequence) AS named"
             for table in _TABLES
         )
-        # Whoever does not get the lock leaves it to who has it. A sequence is never set lower: nextval is above all
-        # that it has given out. The lock comes first, and the sequence is read after it.
+        # A process that does not get the lock leaves it to the one that has it. A sequence is never set lower: nextval
+        # is above all that it has given out. The lock comes first, and the sequence is read after it.
         sequence = "CAST(CAST(? AS text) AS regclass)"
         self._advance = (
             f"WITH alone AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(hashtext('{prefix}identities')) AS is_mine) "  # noqa: S608
@@ -68,15 +68,7 @@ class Identities:
         ]
 
     def advanced(self, *, failed_table: str | None = None) -> Generator[Step, Any, None]:
-        """
-        Set each sequence that is behind its highest id to 1,000 above it.
-
-        Args:
-            failed_table: Where an id was taken already, so that the sequence is behind even if this user may not look.
-
-        Raises:
-            LedgerError: This user may not set the sequence of *failed_table*.
-        """
+        """Set each sequence that is behind its highest id to 1,000 above it; that of *failed_table* must be set."""
         rows: Rows = yield Execute(self._compare, ())
         for table, sequence, highest, last, may_set in rows:
             if sequence is None or highest is None or (last is not None and last >= highest):

@@ -17,7 +17,7 @@ from psycopg._preparing import Prepare, PrepareManager
 from psycopg.pq import ExecStatus, Format
 
 from game_operator.ledger.engine.script import RELEASE, Execute, Rows, Step
-from game_operator.ledger.postgres.commit_doubt import CommitDoubt
+from game_operator.ledger.postgres.commit_warnings import CommitWarnings
 from game_operator.ledger.postgres.express import Statement
 from game_operator.ledger.postgres.sequences import Identities
 
@@ -51,17 +51,17 @@ class Session:
     Attributes:
         pooled: Whether a pooler is between us and the server.
         begin: The statements that begin a transaction.
-        doubt: What the server's notices say about a commit.
+        warnings: What the server's notices say about a commit.
     """
 
     def __init__(self, patience_seconds: float, search_path: str, *, pooled: bool) -> None:
         self.pooled = pooled
-        self.doubt = CommitDoubt()
+        self.warnings = CommitWarnings()
         self._search_path = search_path
         self.begin = (_BEGIN_READ_COMMITTED, _settings(patience_seconds, local=True)) if pooled else ("BEGIN",)
 
     def taken_back(self, search_path: str | None = None) -> str:
-        """Return what follows a loan: it gives up the savepoint and sets the quoted search path as it was."""
+        """Return what follows the operator's code: it gives up the savepoint and resets the quoted search path."""
         local = "true" if self.pooled else "false"
         return f"{RELEASE}; SELECT set_config('search_path', {search_path or self._search_path}, {local})"
 
@@ -85,7 +85,7 @@ def greeted(
     pid, search_path = rows[0]
     pooled = connection.info.backend_pid != pid if pooler is None else pooler
     session = Session(patience_seconds, search_path, pooled=pooled)
-    connection.add_notice_handler(session.doubt.notice)
+    connection.add_notice_handler(session.warnings.notice)
     if not pooled:
         yield Execute(_settings(patience_seconds, local=False), ())
     yield from _swallowed(_check_timeline(), connection)
@@ -113,7 +113,7 @@ def _settings(patience_seconds: float, *, local: bool) -> str:
         "statement_timeout": f"'{2 * millis}'",
         "idle_in_transaction_session_timeout": f"'{6 * millis}'",
         "synchronous_commit": _DURABLE,
-        # A commit in doubt is told by a warning.
+        # A warning reports a commit in doubt.
         "client_min_messages": "'warning'",
         "timezone": "'UTC'",
     }
@@ -186,7 +186,7 @@ class Prepared:
         try:
             return (yield from self._executed(statement))
         except errors.InvalidSqlStatementName:
-            # After a rollback psycopg drops whatever is prepared. Nothing has been done so far.
+            # After a rollback psycopg drops all that is prepared. Nothing has been done so far.
             self._names.clear()
             return (yield from self._executed(statement))
 

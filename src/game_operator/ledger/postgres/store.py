@@ -14,7 +14,7 @@ from game_operator.errors import ConfigurationError, LedgerUnavailableError, Sch
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import address_of, unreadable
 from game_operator.ledger.engine.rows import CLOCK
-from game_operator.ledger.engine.schema import VERSION, check_version, ddl, found_version, no_check, tables_needed
+from game_operator.ledger.engine.schema import VERSION, check_version, ddl, found_version, tables_needed
 from game_operator.ledger.engine.script import (
     SAVE,
     Execute,
@@ -26,7 +26,7 @@ from game_operator.ledger.engine.script import (
     awaited,
     broken_by,
     driven,
-    is_lent,
+    has_connection,
 )
 from game_operator.ledger.postgres.express import Express
 from game_operator.ledger.postgres.sequences import Identities
@@ -104,7 +104,7 @@ def _parameters(address: str, patience_seconds: float) -> dict[str, Any]:  # Any
     }
     given = conninfo_to_dict(address)
     chosen = {name: value for name, value in wanted.items() if name not in given}
-    # Whatever the database, the user or the environment prefers: an id has one spelling in bytes.
+    # An id has one spelling in bytes, even if the database, the user or the environment prefers another encoding.
     return chosen | {"client_encoding": "utf8"}
 
 
@@ -117,14 +117,9 @@ def _check_encoding(rows: list[Any]) -> None:
 
 
 def migration(
-    prefix: str, migrate: bool, check: Callable[[], Generator[Step, Any, object]] = no_check
+    prefix: str, migrate: bool, check: Callable[[], Generator[Step, Any, object]]
 ) -> Generator[Step, Any, None]:
-    """
-    Make or migrate the tables, after *check*, which may refuse; one process at a time.
-
-    Raises:
-        SchemaError: They are newer than this program, missing and not to be made, or not for this user to make.
-    """
+    """Make or migrate the tables, one process at a time; raise SchemaError if they, *check* or this user refuse."""
     try:
         yield from _migration(prefix, migrate, check)
     except psycopg.errors.InsufficientPrivilege as denied:
@@ -147,18 +142,14 @@ def _migration(
         if not migrate:
             raise tables_needed("postgres", prefix, version)
         yield from check()
-        yield from _migrated(ddl("postgres", prefix, after=version))
+        # One table is for ledgers of all prefixes, which may be opened for the first time at once.
+        yield Execute("SELECT pg_advisory_xact_lock(hashtext('game_operator_balance_tables'))", ())
+        # Whole tables are read, unlike by calls.
+        yield Execute("SET LOCAL statement_timeout = 0", ())
+        yield Execute("SET LOCAL enable_seqscan = on", ())
+        for statement in _statements(ddl("postgres", prefix, after=version)):
+            yield Execute(statement, ())
     yield from _check_grants(prefix)
-
-
-def _migrated(text: str) -> Generator[Step, Any, None]:
-    # One table is for ledgers of all prefixes, which may be opened for the first time at once.
-    yield Execute("SELECT pg_advisory_xact_lock(hashtext('game_operator_balance_tables'))", ())
-    # Whole tables are read, unlike by calls.
-    yield Execute("SET LOCAL statement_timeout = 0", ())
-    yield Execute("SET LOCAL enable_seqscan = on", ())
-    for statement in _statements(text):
-        yield Execute(statement, ())
 
 
 def _check_grants(prefix: str) -> Generator[Step, Any, None]:
@@ -179,7 +170,7 @@ def _check_grants(prefix: str) -> Generator[Step, Any, None]:
 
 
 def _statements(text: str) -> Iterator[str]:
-    """Split a script into its statements; a function's body between $$ holds semicolons of its own."""
+    """Split a script into its statements; a function's body between $$ holds semicolons, too."""
     buffer = ""
     for line in text.splitlines(keepends=True):
         buffer += line
@@ -191,33 +182,12 @@ def _statements(text: str) -> Iterator[str]:
 def _unavailable(failed: BaseException, *, opened: bool) -> LedgerUnavailableError:
     # What libpq says may hold the address, but never the password.
     reason = " ".join(str(failed).split())[:300]
-    doubt = " A call under way may have been committed: its repeat tells." if opened else ""
+    doubt = " A call under way may have been committed: its repeat finds out." if opened else ""
     return LedgerUnavailableError(f"The ledger's PostgreSQL cannot be used: {reason}.{doubt}")
 
 
-class _Patience:
-    """How long to go on trying, and how long to wait in between."""
-
-    def __init__(self, seconds: float, *, opened: bool) -> None:
-        self._until = time.monotonic() + seconds
-        self._nap = 0.005
-        self._opened = opened
-
-    def nap_after(self, failed: BaseException) -> float:
-        """Return how many seconds to wait before the next attempt; raise LedgerUnavailableError when there is none."""
-        if time.monotonic() + self._nap > self._until:
-            raise _unavailable(failed, opened=self._opened) from failed
-        nap = uniform(self._nap / 2, self._nap)  # noqa: S311 - spreads the attempts, hides nothing
-        self._nap = min(self._nap * 2, 0.5)
-        return nap
-
-
 class _Store:
-    """
-    One connection, for one thread or task at a time: whoever uses it holds a lock.
-
-    What it does is written as work, which the two kinds of store perform.
-    """
+    """One connection, for one thread or task at a time: its user holds a lock. All it does is written as work."""
 
     #: Whether the calls of the connection are awaited.
     _awaits: ClassVar[bool]
@@ -250,28 +220,26 @@ class _Store:
         return self._session
 
     def _run(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
-        """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
-        patience = _Patience(self._patience_seconds, opened=self._session is not None)
+        """Run *script* in one transaction; again, while the server asks for it or comes back in time."""
+        until, nap, opened = time.monotonic() + self._patience_seconds, 0.005, self._session is not None
+        sleep: Callable[[float], Any] = asyncio.sleep if self._awaits else time.sleep
         while True:
             try:
                 return (yield from self._attempt(script))
-            except _AGAIN as failed:
+            except (*_AGAIN, *_GONE, psycopg.errors.UniqueViolation) as failed:
                 self._raise_if_theirs(failed)
-                nap = patience.nap_after(failed)
-            except _GONE as failed:
-                self._raise_if_theirs(failed)
-                yield from self._drop()
-                self._raise_if_in_doubt()
-                nap = patience.nap_after(failed)
-            except psycopg.errors.UniqueViolation as failed:
-                self._raise_if_theirs(failed)
-                table = self._identities.table_of(failed)
-                if table is None:
-                    raise
-                yield from self._advance(table)
-                nap = patience.nap_after(failed)
-            sleep: Callable[[float], Any] = asyncio.sleep if self._awaits else time.sleep
-            yield sleep(nap)
+                if isinstance(failed, psycopg.errors.UniqueViolation):
+                    table = self._identities.table_of(failed)
+                    if table is None:
+                        raise
+                    yield from self._advance(table)
+                elif not isinstance(failed, _AGAIN):
+                    yield from self._drop()
+                    self._raise_if_warned()
+                if time.monotonic() + nap > until:
+                    raise _unavailable(failed, opened=opened) from failed
+            yield sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the attempts, hides nothing
+            nap = min(nap * 2, 0.5)
 
     def _express_done(self, items: Sequence[Item]) -> Work[dict[int, Outcome]]:
         """Apply what the express statement can take of *items*; return outcomes by index, committed."""
@@ -290,9 +258,9 @@ class _Store:
             return {}
         except _GONE:  # Whether it was committed, the long way finds out.
             yield from self._drop()
-            self._raise_if_in_doubt()
+            self._raise_if_warned()
             return {}
-        self._raise_if_in_doubt()
+        self._raise_if_warned()
         return self._express.outcomes(rows)
 
     def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
@@ -316,7 +284,7 @@ class _Store:
         except BaseException:
             yield from self._roll_back(connection)
             raise
-        self._raise_if_in_doubt()
+        self._raise_if_warned()
         return result
 
     def _connected(self) -> Work[Any]:
@@ -363,13 +331,15 @@ class _Store:
                 for cursor in cursors:
                     rows.append((yield from _rows(cursor)))  # noqa: PERF401
                 return rows
-        return (yield from (self._lent(step, connection) if is_lent(step) else self._asked(step, connection)))
+        return (
+            yield from (self._handed_over(step, connection) if has_connection(step) else self._asked(step, connection))
+        )
 
-    def _lent(self, step: Step, connection: Any) -> Work[Any]:
+    def _handed_over(self, step: Step, connection: Any) -> Work[Any]:
         yield connection.execute(SAVE)
         # Behind a pooler each server connection may have its own.
         path = (yield from _rows((yield connection.execute(SEARCH_PATH))))[0][0] if self._current.pooled else None
-        # In a pipeline the operator's own statements would tell neither how many rows they met, nor what failed.
+        # In a pipeline the operator's own statements would report neither how many rows they met, nor what failed.
         yield self._left(self._pipeline, None)
         try:
             answer = yield from self._asked(step, connection)
@@ -400,10 +370,10 @@ class _Store:
         """
         return contextlib.nullcontext() if self._current.pooled else connection.pipeline()
 
-    def _raise_if_in_doubt(self) -> None:
+    def _raise_if_warned(self) -> None:
         """Raise LedgerUnavailableError if the server has put the latest commit in doubt."""
         if self._session is not None:
-            self._session.doubt.check()
+            self._session.warnings.check()
 
     def _raise_if_theirs(self, failed: BaseException) -> None:
         theirs, self._theirs = self._theirs, None
@@ -415,7 +385,7 @@ class _Store:
             if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
                 yield connection.execute("ROLLBACK")
             if not connection.closed:  # What was seen before says nothing of the next commit.
-                self._current.doubt.reason = None
+                self._current.warnings.reason = None
         except psycopg.Error:
             yield from self._drop()
 
@@ -441,7 +411,7 @@ class PostgresStore(_Store):
         self._closed = False
 
     def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        """Run *script* in one transaction; again, while the server asks for it or comes back within our patience."""
+        """Run *script* in one transaction; again, while the server asks for it or comes back in time."""
         return at_once(self._run(script))
 
     read = run
@@ -504,4 +474,4 @@ def _rows(cursor: Any) -> Work[list[Any]]:
     except psycopg.ProgrammingError as failed:
         if type(failed) is not psycopg.ProgrammingError:  # The server's own refusals have classes of their own.
             raise
-        return []  # A statement without rows; in a pipeline nothing tells so before.
+        return []  # A statement without rows; in a pipeline it is not known before.

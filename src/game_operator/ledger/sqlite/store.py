@@ -1,7 +1,7 @@
 """
 A ledger's rows in SQLite: WAL, synchronous=FULL, one writer at a time, and the first statement a write.
 
-``BEGIN IMMEDIATE`` takes the one write lock of the file, of all threads and processes, so whatever is read after it
+``BEGIN IMMEDIATE`` takes the one write lock of the file, of all threads and processes, so all that is read after it
 stands still until COMMIT, the clock included.
 """
 
@@ -29,7 +29,6 @@ from game_operator.ledger.engine.schema import (
     ddl,
     found_version,
     has_newest_table,
-    no_check,
     tables_needed,
 )
 from game_operator.ledger.engine.script import (
@@ -41,7 +40,7 @@ from game_operator.ledger.engine.script import (
     answered,
     broken_by,
     drive,
-    is_lent,
+    has_connection,
 )
 
 T = TypeVar("T")
@@ -66,7 +65,7 @@ _NEVER_CLOSED: list[sqlite3.Connection] = []
 
 
 class BusyError(Exception):
-    """Somebody else is writing, and we were told not to wait."""
+    """Somebody else is writing, and the caller does not wait."""
 
 
 def _make_private_file(path: str) -> None:
@@ -98,28 +97,12 @@ def _is_busy(failed: sqlite3.Error) -> bool:
     return getattr(failed, "sqlite_errorcode", 0) & 0xFF in _BUSY
 
 
-class _Patience:
-    """How long to go on trying while somebody else holds a lock."""
-
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-        self._nap = 0.0005
-
-    def waited_after(self, failed: sqlite3.Error) -> bool:
-        """Wait a little and return True; False if *failed* is no lock, or our patience is over."""
-        if not _is_busy(failed) or time.monotonic() > self._until:
-            return False
-        time.sleep(uniform(self._nap / 2, self._nap))  # noqa: S311 - spreads the waiters, hides nothing
-        self._nap = min(self._nap * 1.5, _LONGEST_NAP)
-        return True
-
-
 #: Runs a function in a thread, to its end.
 Elsewhere: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
 
 
 class SqliteStore:
-    """One connection to an SQLite file. Not for two threads at a time: whoever uses it holds a lock."""
+    """One connection to an SQLite file. Not for two threads at a time: its user holds a lock."""
 
     #: What the operator's code raised, which says nothing of our file.
     _theirs: sqlite3.Error | None = None
@@ -133,7 +116,7 @@ class SqliteStore:
         *,
         migrate: bool,
         patience_seconds: float,
-        check: Callable[[], Generator[Step, Any, object]] = no_check,
+        check: Callable[[], Generator[Step, Any, object]],
     ) -> None:
         self._check = check
         self._path = path
@@ -152,17 +135,23 @@ class SqliteStore:
             raise ConfigurationError(
                 f"This Python brings SQLite {sqlite3.sqlite_version}; the ledger needs 3.38 or newer. Upgrade Python."
             )
-        patience = _Patience(self._patience_seconds)
+        # SQLite does not wait by itself when two processes turn on WAL at a time.
+        connection = self._tried(lambda: self._opened(migrate, create))
+        self._file = self._file_now()
+        return connection
+
+    def _tried(self, work: Callable[[], T]) -> T:
+        """Return what *work* returns; repeat it while somebody else holds a lock."""
+        until, nap = time.monotonic() + self._patience_seconds, 0.0005
         while True:
             try:
-                connection = self._opened(migrate, create)
-                self._file = self._file_now()
-                return connection
+                return work()
             except sqlite3.Error as failed:
-                # SQLite does not wait by itself when two processes turn on WAL at a time.
-                if not patience.waited_after(failed):
+                if not _is_busy(failed) or time.monotonic() > until:
                     self._raise_translated(failed)
                     raise
+            time.sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the waiters, hides nothing
+            nap = min(nap * 1.5, _LONGEST_NAP)
 
     def _opened(self, migrate: bool, create: bool) -> sqlite3.Connection:
         in_memory = self._path == IN_MEMORY
@@ -227,13 +216,7 @@ class SqliteStore:
             connection.execute(statement)
 
     def run(self, script: Callable[[], Generator[Step, Any, T]], *, wait: bool = True) -> T:
-        """
-        Run *script* in one transaction.
-
-        Raises:
-            BusyError: Somebody else is writing, and *wait* is False.
-            LedgerUnavailableError: The file is locked for longer than our patience, full, or cannot be written.
-        """
+        """Run *script* in one transaction; raise BusyError if somebody else is writing and *wait* is False."""
         if courtesy := self._courtesy():
             time.sleep(courtesy)
         with self._busy, self._transaction(wait) as connection:
@@ -275,9 +258,9 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _transaction(self, wait: bool) -> Iterator[sqlite3.Connection]:
-        """Begin a transaction, which whoever asks commits; roll back what fails."""
+        """Begin a transaction, which the caller commits; roll back what fails."""
         connection = self._mine()
-        self._begin(connection, wait)
+        self._tried(lambda: self._begin(connection, wait))
         began = time.monotonic()
         try:
             yield connection
@@ -303,15 +286,8 @@ class SqliteStore:
 
     def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
-        patience = _Patience(self._patience_seconds)
-        while True:
-            try:
-                return self._read_once(script)
-            except sqlite3.Error as failed:
-                # A reader waits for nobody, but for one who mends the file after a process died.
-                if not patience.waited_after(failed):
-                    self._raise_translated(failed)
-                    raise
+        # A reader waits for nobody, but for one who repairs the file after a process died.
+        return self._tried(lambda: self._read_once(script))
 
     def _read_once(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         with self._busy:
@@ -371,17 +347,12 @@ class SqliteStore:
         return self._connection
 
     def _begin(self, connection: sqlite3.Connection, wait: bool) -> None:
-        patience = _Patience(self._patience_seconds)
-        while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as failed:
-                if not wait and _is_busy(failed):
-                    raise BusyError from failed
-                if not patience.waited_after(failed):
-                    self._raise_translated(failed)
-                    raise
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as failed:
+            if not wait and _is_busy(failed):
+                raise BusyError from failed
+            raise
 
     def _perform(self, connection: sqlite3.Connection, step: Step) -> Any:
         match step:
@@ -391,9 +362,9 @@ class SqliteStore:
                 return connection.execute(sql, parameters).fetchall()
             case Together(statements):
                 return [self._perform(connection, statement) for statement in statements]
-        return self._lent(step, connection) if is_lent(step) else answered(step, connection)
+        return self._handed_over(step, connection) if has_connection(step) else answered(step, connection)
 
-    def _lent(self, step: Step, connection: sqlite3.Connection) -> Any:
+    def _handed_over(self, step: Step, connection: sqlite3.Connection) -> Any:
         connection.execute(SAVE)
         try:
             answer = answered(step, connection)
@@ -425,7 +396,7 @@ class SqliteStore:
         if code is None or code & 0xFF in _OF_STATEMENTS:
             return
         if code & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            raise SchemaError(f"{shown(self._path)} is no SQLite database, or is damaged: {failed}.") from failed
+            raise SchemaError(f"{shown(self._path)} is not an SQLite database, or is damaged: {failed}.") from failed
         raise LedgerUnavailableError(
             f"The ledger in {shown(self._path)} cannot be used: {failed}. Nothing of this call was kept; "
             "check the disk, its permissions, and what else holds the file."
@@ -465,7 +436,7 @@ class AsyncSqliteStore:
         """
         Run *work* in our thread, to its end even if we are cancelled.
 
-        Until then the connection is the thread's, and whoever holds our lock must not give it up.
+        Until then the connection is the thread's, and the holder of our lock must not give it up.
         """
         done = asyncio.get_running_loop().run_in_executor(self._thread, contextvars.copy_context().run, work)
         try:
@@ -480,7 +451,7 @@ class AsyncSqliteStore:
 
 
 def statements_of(text: str) -> Iterable[str]:
-    """Split a script into its statements; a trigger's body holds semicolons of its own."""
+    """Split a script into its statements; a trigger's body holds semicolons, too."""
     buffer = ""
     for line in text.splitlines(keepends=True):
         buffer += line

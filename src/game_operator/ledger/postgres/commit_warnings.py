@@ -10,7 +10,7 @@ from typing import Any
 
 from game_operator.errors import LedgerUnavailableError
 
-#: A column for a SELECT in a caller's transaction: the server sends warnings until its end, whatever the role prefers.
+#: A column for a SELECT in a caller's transaction: until its end the server sends warnings, which a role may turn off.
 SHOW_WARNINGS = (
     "(SELECT set_config('client_min_messages', 'warning', true) WHERE current_setting('client_min_messages') IN "
     "('error', 'fatal', 'panic'))"
@@ -24,7 +24,7 @@ _WARNING = "01000"
 _MOST = 300
 
 
-class CommitDoubt:
+class CommitWarnings:
     """Receives the notices of one connection: notes those that put a commit in doubt, and logs other warnings."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class CommitWatch:
     """
 
     def __init__(self) -> None:
-        self._doubt = CommitDoubt()
+        self._warnings = CommitWarnings()
         self._connection: Any = None
 
     def observe(self, connection: Any) -> None:
@@ -84,7 +84,7 @@ class CommitWatch:
         self._leave()
         self._connection = psycopg_of(connection)
         if self._connection is not None:
-            self._connection.add_notice_handler(self._doubt.notice)
+            self._connection.add_notice_handler(self._warnings.notice)
 
     def __enter__(self) -> "CommitWatch":
         return self
@@ -92,21 +92,16 @@ class CommitWatch:
     def __exit__(self, kind: type[BaseException] | None, *_raised: object) -> None:
         self._leave()
         if kind is None:
-            self._doubt.check()
+            self._warnings.check()
 
     def _leave(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.remove_notice_handler(self._doubt.notice)
+            connection.remove_notice_handler(self._warnings.notice)
 
 
 def psycopg_of(connection: Any) -> Any:
-    """
-    Return the psycopg connection under *connection*, or None if there is none.
-
-    *connection* is what ``apply(connection=…)`` takes: psycopg's own, SQLAlchemy's Connection, Session, AsyncConnection
-    or AsyncSession, or ``django.db.connection``.
-    """
+    """Return the psycopg connection under what ``apply(connection=…)`` takes, or None."""
     seen = connection() if _is(connection, "sqlalchemy.orm.scoping", "sqlalchemy.ext.asyncio.scoping") else connection
     seen = getattr(seen, "sync_session", seen)  # AsyncSession
     if _is(seen, "sqlalchemy.orm.session"):
