@@ -184,7 +184,7 @@ def test_a_file_that_is_no_ledger_in_its_place(ledger: SqlLedger, path: Path) ->
         ledger.apply(withdraw())
     path.unlink()
     path.write_bytes(b"not a database at all, but some text that is long enough" * 100)
-    with pytest.raises(SchemaError, match="no SQLite database"):
+    with pytest.raises(SchemaError, match="not an SQLite database"):
         ledger.apply(withdraw())
 
 
