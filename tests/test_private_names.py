@@ -1,0 +1,43 @@
+"""No package uses another's private names."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import game_operator
+
+ROOT = Path(game_operator.__file__).parent
+#: Shared by the packages, and not for users.
+_SHARED = {"_lazy", "_version"}
+
+
+def _imports(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield what *file* imports of this distribution: the module and the name."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("game_operator"):
+            yield from ((str(node.module), alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names if alias.name.startswith("game_operator."))
+
+
+def _is_private(module: str, name: str) -> bool:
+    parts = {*module.split(".")[1:], name}
+    return any(part.startswith("_") and not part.endswith("__") for part in parts - _SHARED)
+
+
+def test_no_package_uses_anothers_private_names() -> None:
+    """A name with an underscore is the package's alone: what others need has a name without."""
+    found = [
+        f"{file.relative_to(ROOT)}: {module}.{name}"
+        for file in ROOT.rglob("*.py")
+        for module, name in _imports(file)
+        if _is_private(module, name) and module.split(".")[1:2] != list(file.relative_to(ROOT).parts[:1])
+    ]
+    assert found == []
+
+
+def test_a_private_name_is_seen(tmp_path: Path) -> None:
+    """The search finds what it is for."""
+    file = tmp_path / "module.py"
+    file.write_text("from game_operator.models._base import decode\nfrom game_operator._version import __version__\n")
+    assert [_is_private(*each) for each in _imports(file)] == [True, False]
