@@ -289,7 +289,7 @@ def _public_key_in(pem: bytes) -> RSAPublicKey | str:
     except (ValueError, UnsupportedAlgorithm):
         return f"holds no readable public key. {_WANT_PUBLIC}"
     if not isinstance(key, RSAPublicKey):
-        return f"holds a key of another kind ({_kind_of(key)}), not RSA. {_WANT_PUBLIC}"
+        return f"holds a key of another kind ({_kind_of(key).removesuffix('PublicKey')}), not RSA. {_WANT_PUBLIC}"
     return key
 
 
@@ -338,7 +338,7 @@ def _too_short(key: RSAPrivateKey | RSAPublicKey, name: str) -> SigningKeyError 
 
 def _kind_of(key: object) -> str:
     name = type(key).__name__.removeprefix("_")
-    return name.removesuffix("PrivateKey").removesuffix("PublicKey") or name
+    return name.removesuffix("PrivateKey") or name
 
 
 _REMEMBERED = 1024

@@ -14,17 +14,14 @@ from anyio.lowlevel import checkpoint_if_cancelled, current_token
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpResponse
-from game_operator.transport.connection_reuse import AsyncReuseGuard, LeftOverError, YourTransport, is_reusable, spoil
+from game_operator.transport.connection_reuse import AsyncReuseGuard, LeftOverError, is_reusable, spoil
 from game_operator.transport.http_library import (
     FORKED_WITH_YOUR_CLIENT,
-    HTTPX,
+    BaseWire,
     Handshake,
-    Target,
     Trace,
     check_open,
     gather,
-    library_of,
-    open_http_client,
 )
 from game_operator.transport.own_connections import AsyncDirectClient
 from game_operator.transport.settings import ReadLimits
@@ -49,8 +46,11 @@ _IN_HAND_BYTES: Final = 131_072
 _Home: TypeAlias = tuple[int, object]
 
 
-class AsyncWire:
-    """The connections, made at the first call on each event loop; *closed_told* is what a call says after closing."""
+class AsyncWire(BaseWire):
+    """The connections, made at the first call on each event loop of each process."""
+
+    _client_kind, _guard_kind = "AsyncClient", AsyncReuseGuard
+    _direct, _proxied = AsyncDirectClient, httpx.AsyncClient
 
     def __init__(
         self,
@@ -61,21 +61,10 @@ class AsyncWire:
         trust_env: bool,
         read_limits: ReadLimits,
     ) -> None:
-        self._closed_told = closed_told
-        self._base_url = base_url
-        self._secure = base_url.startswith("https:")
-        self._ssl_context = ssl_context
-        self._trust_env = trust_env
-        self._read_limits = read_limits
-        self._yours = http_client
-        self._your_transport = None if http_client is None else YourTransport(http_client, AsyncReuseGuard)
+        super().__init__(closed_told, base_url, http_client, ssl_context, trust_env, read_limits)
         self._your_connections = None if http_client is None else _Connections(http_client)
         self._your_home: _Home | None = None
-        self._library = HTTPX if http_client is None else library_of(http_client, "AsyncClient")
-        self._target = Target(self._library, base_url, http_client)
-        # After a fork, the parent's connections are in use there and are left alone here.
         self._ours: dict[_Home, _Connections] = {}
-        self._closed = False
 
     async def send(self, step: Send) -> HttpResponse | TransportFailed:
         """Send *step*'s request once, within its timeout."""
@@ -132,10 +121,7 @@ class AsyncWire:
     async def _attempt(
         self, http_client: _AnyClient, step: Send, trace: Trace | None, body: "_Body", scope: anyio.CancelScope
     ) -> HttpResponse:
-        make = self._target.core_request if isinstance(http_client, AsyncDirectClient) else self._target.request
-        request = make(step, trace)
-        if self._your_transport is not None:
-            self._your_transport.prepare(request, is_grant=step.is_grant)
+        request = self._request(http_client, step, trace)
         body.response = response = await http_client.send(request, stream=True, follow_redirects=False)
         if response.is_stream_consumed:  # A hook of the user's has read it, and given the connection back.
             return gather(response, [response.content], len(response.content), body.limit)
@@ -152,8 +138,7 @@ class AsyncWire:
         return body.gathered()
 
     def _connections(self) -> "_Connections | None":
-        if self._closed:
-            raise ConfigurationError(self._closed_told)
+        self._check_not_closed()
         if self._yours is not None:
             self._check_home(self._yours)
             return self._your_connections
@@ -174,9 +159,7 @@ class AsyncWire:
 
     async def _open(self) -> "_Connections":
         home = _home()
-        http_client: _AnyClient = open_http_client(
-            AsyncDirectClient, httpx.AsyncClient, self._base_url, self._ssl_context, trust_env=self._trust_env
-        )
+        http_client: _AnyClient = self._new_http_client()
         closing = _closing(http_client, weakref.ref(self), home)
         connections = self._ours[home] = _Connections(http_client, closing)
         await anext(closing)

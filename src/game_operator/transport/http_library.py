@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from types import ModuleType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -21,7 +21,9 @@ import httpx
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse, is_loopback
+from game_operator.transport.connection_reuse import ReuseGuard, YourTransport
 from game_operator.transport.own_connections import Until
+from game_operator.transport.settings import ReadLimits
 
 #: httpcore's way to be told what it does: the name of an event, and what belongs to it.
 Trace: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[None] | None]
@@ -32,7 +34,6 @@ FORKED_WITH_YOUR_CLIENT = (
 )
 
 _C = TypeVar("_C")
-_D = TypeVar("_D")
 
 _MAX_CONNECTIONS = 100
 _REMEMBERED_URLS = 1024
@@ -40,32 +41,6 @@ _HEAD_START_SECONDS = 0.1
 
 _context_lock = threading.Lock()
 _contexts: dict[bool, ssl.SSLContext] = {}
-
-
-def open_http_client(
-    direct: Callable[..., _D],
-    proxied: Callable[..., _C],
-    base_url: str,
-    ssl_context: ssl.SSLContext | None,
-    *,
-    trust_env: bool,
-) -> _D | _C:
-    """
-    Return a new HTTP client of ours: a *direct* one, or a *proxied* one if the environment names a proxy.
-
-    Raises:
-        ConfigurationError: A proxy variable or SSL_CERT_FILE cannot be used.
-    """
-    limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
-    # What goes to this machine in the open stays on this machine.
-    stays_here = base_url.startswith("http:") and is_loopback(urlsplit(base_url).hostname or "")
-
-    def make() -> _C | _D:
-        context = ssl_context or default_ssl_context(base_url, trust_env=trust_env)
-        kind = proxied if trust_env and not stays_here and _names_a_proxy() else direct
-        return kind(verify=context, trust_env=trust_env, limits=limits)
-
-    return from_environment(make)
 
 
 def _names_a_proxy() -> bool:
@@ -366,6 +341,69 @@ def _extensions(seconds: float, trace: Trace | None, give_up_seconds: float | No
         seconds = Until.over_at(give_up_seconds)
     timeout = {"connect": early, "pool": early, "read": seconds, "write": seconds}
     return {"timeout": timeout} if trace is None else {"timeout": timeout, "trace": trace}
+
+
+class BaseWire:
+    """
+    The connections of a client, made when they are first used; sync and async ones share everything but the awaits.
+
+    *closed_told* is what a call says after they are closed.
+    """
+
+    _client_kind: ClassVar[str]
+    _guard_kind: ClassVar[type[ReuseGuard]]
+    _direct: ClassVar[Any]
+    _proxied: ClassVar[Any]
+
+    def __init__(
+        self,
+        closed_told: str,
+        base_url: str,
+        http_client: Any,
+        ssl_context: ssl.SSLContext | None,
+        trust_env: bool,
+        read_limits: ReadLimits,
+    ) -> None:
+        self._closed_told = closed_told
+        self._base_url = base_url
+        self._secure = base_url.startswith("https:")
+        self._ssl_context = ssl_context
+        self._trust_env = trust_env
+        self._read_limits = read_limits
+        self._yours = http_client
+        self._your_transport = None if http_client is None else YourTransport(http_client, self._guard_kind)
+        self._library = HTTPX if http_client is None else library_of(http_client, self._client_kind)
+        self._target = Target(self._library, base_url, http_client)
+        self._closed = False
+
+    def _request(self, http_client: Any, step: Send, trace: Trace | None, give_up_seconds: float | None = None) -> Any:
+        make = self._target.core_request if isinstance(http_client, self._direct) else self._target.request
+        request = make(step, trace, give_up_seconds)
+        if self._your_transport is not None:
+            self._your_transport.prepare(request, is_grant=step.is_grant)
+        return request
+
+    def _check_not_closed(self) -> None:
+        if self._closed:
+            raise ConfigurationError(self._closed_told)
+
+    def _new_http_client(self) -> Any:
+        """
+        Return a new HTTP client of ours: a direct one, or a proxied one if the environment names a proxy.
+
+        Raises:
+            ConfigurationError: A proxy variable or SSL_CERT_FILE cannot be used.
+        """
+        limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
+        # What goes to this machine in the open stays on this machine.
+        stays_here = self._base_url.startswith("http:") and is_loopback(urlsplit(self._base_url).hostname or "")
+
+        def make() -> Any:
+            context = self._ssl_context or default_ssl_context(self._base_url, trust_env=self._trust_env)
+            kind = self._proxied if self._trust_env and not stays_here and _names_a_proxy() else self._direct
+            return kind(verify=context, trust_env=self._trust_env, limits=limits)
+
+        return from_environment(make)
 
 
 def gather(response: Any, chunks: list[bytes], size: int, limit: int) -> HttpResponse:

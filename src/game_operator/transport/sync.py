@@ -9,17 +9,14 @@ from typing import Any, Protocol, TypeAlias
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpResponse
-from game_operator.transport.connection_reuse import LeftOverError, ReuseGuard, YourTransport, is_reusable, spoil
+from game_operator.transport.connection_reuse import LeftOverError, ReuseGuard, is_reusable, spoil
 from game_operator.transport.http_library import (
     FORKED_WITH_YOUR_CLIENT,
-    HTTPX,
+    BaseWire,
     Handshake,
-    Target,
     Trace,
     check_open,
     gather,
-    library_of,
-    open_http_client,
 )
 from game_operator.transport.own_connections import DirectClient, ProxiedClient
 from game_operator.transport.settings import ReadLimits
@@ -39,12 +36,15 @@ class SyncHttpClient(Protocol):
 _AnyClient: TypeAlias = DirectClient | ProxiedClient | SyncHttpClient
 
 
-class Wire:
+class Wire(BaseWire):
     """
     The connections, made at the first call in each process: building them costs more than the first ten calls.
 
-    *closed_told* is what a call says after ``close``.
+    By process, because after a fork the parent's connections and locks are in use there and are left alone here.
     """
+
+    _client_kind, _guard_kind = "Client", ReuseGuard
+    _direct, _proxied = DirectClient, ProxiedClient
 
     def __init__(
         self,
@@ -55,21 +55,10 @@ class Wire:
         trust_env: bool,
         read_limits: ReadLimits,
     ) -> None:
-        self._closed_told = closed_told
-        self._base_url = base_url
-        self._secure = base_url.startswith("https:")
-        self._ssl_context = ssl_context
-        self._trust_env = trust_env
-        self._read_limits = read_limits
-        self._yours = http_client
-        self._your_transport = None if http_client is None else YourTransport(http_client, ReuseGuard)
+        super().__init__(closed_told, base_url, http_client, ssl_context, trust_env, read_limits)
         self._your_process: int | None = None
-        self._library = HTTPX if http_client is None else library_of(http_client, "Client")
-        self._target = Target(self._library, base_url, http_client)
-        # By process: after a fork, the parent's connections and locks are in use there and are left alone here.
         self._ours: dict[int, DirectClient | ProxiedClient] = {}
         self._locks: dict[int, threading.Lock] = {}
-        self._closed = False
 
     def send(self, step: Send, *, give_up_seconds: float) -> HttpResponse | TransportFailed:
         """Send *step*'s request once; *give_up_seconds* is on the monotonic clock."""
@@ -106,10 +95,7 @@ class Wire:
     def _attempt(
         self, http_client: _AnyClient, step: Send, give_up_seconds: float, trace: Trace | None
     ) -> HttpResponse | TransportFailed:
-        make = self._target.core_request if isinstance(http_client, DirectClient) else self._target.request
-        request = make(step, trace, give_up_seconds)
-        if self._your_transport is not None:
-            self._your_transport.prepare(request, is_grant=step.is_grant)
+        request = self._request(http_client, step, trace, give_up_seconds)
         response = http_client.send(request, stream=True, follow_redirects=False)
         if response.is_stream_consumed:  # A hook of the user's has read it, and given the connection back.
             return gather(response, [response.content], len(response.content), self._limit(step))
@@ -145,29 +131,24 @@ class Wire:
         return gather(response, chunks, size, limit)
 
     def _http_client(self) -> _AnyClient:
-        if self._closed:
-            raise ConfigurationError(self._closed_told)
+        self._check_not_closed()
         if self._yours is not None:
-            self._check_process()
+            pid = os.getpid()
+            if self._your_process is None:
+                self._your_process = pid
+            if self._your_process != pid:
+                raise ConfigurationError(FORKED_WITH_YOUR_CLIENT)
             check_open(self._yours)
-            return self._yours
+            yours: SyncHttpClient = self._yours
+            return yours
         return self._ours.get(os.getpid()) or self._open()
-
-    def _check_process(self) -> None:
-        if self._your_process is None:
-            self._your_process = os.getpid()
-        if self._your_process != os.getpid():
-            raise ConfigurationError(FORKED_WITH_YOUR_CLIENT)
 
     def _open(self) -> DirectClient | ProxiedClient:
         pid = os.getpid()
         with self._lock():
-            if self._closed:
-                raise ConfigurationError(self._closed_told)
+            self._check_not_closed()
             if pid not in self._ours:
-                self._ours[pid] = open_http_client(
-                    DirectClient, ProxiedClient, self._base_url, self._ssl_context, trust_env=self._trust_env
-                )
+                self._ours[pid] = self._new_http_client()
             return self._ours[pid]
 
     def _lock(self) -> threading.Lock:
