@@ -266,7 +266,9 @@ def test_no_ledger_there(run: Run, database_url: str) -> None:
     [
         pytest.param(["--upgrade"], "There is no database. Pass --database", id="no database"),
         pytest.param(["--upgrade", "--database", "sqlite:///:memory:"], "nothing to upgrade", id="in memory"),
-        pytest.param(["--upgrade", "--database", "mysql://db/x"], "no database we know", id="another kind"),
+        pytest.param(
+            ["--upgrade", "--database", "mysql://db/x"], "is not an address of SQLite or PostgreSQL", id="another kind"
+        ),
         pytest.param(["--upgrade", "--database", "sqlite:///x.db", "--accounts-table", "t"], "all three", id="half"),
         pytest.param(["--database", "sqlite:///x.db"], "are for doctor --upgrade", id="without --upgrade"),
     ],

@@ -453,8 +453,8 @@ def _pem(key: Any) -> bytes:
         pytest.param(
             ("--database", f"mysql://u:{PASSWORD}@h/d", "--service-key", "{public}"),
             2,
-            "no database we know",
-            id="no database we know",
+            "is not an address of SQLite or PostgreSQL",
+            id="another kind of database",
         ),
         pytest.param(
             ("--database", f"postgresql://u:{PASSWORD}@127.0.0.1:1/d", "--service-key", "{public}"),

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, UnknownSourceError, shown
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_sql import AsyncSqlLedger
+from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.script import Step, Work, at_once, awaited
 from game_operator.ledger.joined.savepoint import asks_to_repeat
 from game_operator.ledger.postgres.commit_warnings import CommitWatch
@@ -190,6 +191,8 @@ class AsyncJoinedBlock(_Block):
     ) -> None:
         if not isinstance(ledger, AsyncSqlLedger):
             raise _wrong_ledger(ledger, AsyncSqlLedger, "JoinedWallet" if isinstance(ledger, SqlLedger) else "")
+        if confirm != "never" and is_postgres(ledger._url):
+            _check_psycopg()
         super().__init__(transaction, after, terms, confirm)
         self._ledger = ledger
 
@@ -209,6 +212,18 @@ class AsyncJoinedBlock(_Block):
                 done.append(await awaited(work(connection)))
                 watch.observe(connection)
         return _only(done)
+
+
+def _check_psycopg() -> None:
+    """Raise ConfigurationError where the ledger's own connection to PostgreSQL has no driver."""
+    try:
+        import psycopg  # noqa: F401 - whether it is there
+    except ImportError as missing:
+        raise ConfigurationError(
+            "AsyncJoinedWallet looks a call up over the ledger's own connection, which needs psycopg even if your "
+            'transactions use another driver: pip install "game-operator[postgres]". With confirm="never" it looks '
+            "nothing up."
+        ) from missing
 
 
 def _entered(manager: Any, block: ExitStack) -> Any:
