@@ -6,7 +6,7 @@ live. No page asks another host for anything.
 """
 
 try:
-    from game_operator.control_room.room import ControlRoom
+    from game_operator.control_room.application import ControlRoom
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in {"jinja2", "starlette"}:
         raise

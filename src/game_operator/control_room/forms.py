@@ -1,15 +1,18 @@
-"""What a form has sent: read up to a limit, and only if the form is one of ours."""
+"""Forms: read up to a limit, accepted only from our own pages, and checked field by field."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
+from decimal import Decimal
 from hmac import compare_digest
-from typing import Final
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
+from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic_core import PydanticCustomError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from game_operator.control_room.refusal import NotServedError
-
-__all__ = ["MAX_FORM_BYTES", "TOKEN_FIELD", "Form", "read_form"]
+from game_operator.money import cents_from_amount
 
 #: More than any of our forms can hold.
 MAX_FORM_BYTES: Final = 64 * 1024
@@ -18,53 +21,70 @@ TOKEN_FIELD: Final = "form_token"  # noqa: S105 - the name, not the token
 
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _MAX_FIELDS: Final = 500
+# Numbers below zero are read too, because the rules of the protocol refuse them with a code.
+_WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+#: Currency units, never through a float.
+_AMOUNT: Final = re.compile(r"-?[0-9]{1,16}(?:\.[0-9]{1,2})?", re.ASCII)
+
+M = TypeVar("M", bound=BaseModel)
 
 
-class Form(Mapping[str, str]):
-    """The fields of a form; where a name repeats, the last one counts."""
-
-    def __init__(self, fields: Mapping[str, str]) -> None:
-        self._fields = dict(fields)
-
-    def __getitem__(self, name: str) -> str:
-        return self._fields[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def text(self, name: str, default: str = "") -> str:
-        """Return the field without the blanks around it, or *default* if it was not sent."""
-        return self._fields.get(name, default).strip()
-
-
-async def read_form(request: Request, token: str) -> Form:
+async def read_form(request: Request, token: str) -> dict[str, str]:
     """
-    Return what the form has sent.
+    Return the fields of a form; where a name repeats, the last one counts.
 
     Raises:
-        NotServedError: 413 for a body over the limit, 415 for one that is no form, 403 for a form that is not ours.
+        HTTPException: 413 for a body over the limit, 415 for a body that is not a form, 400 for one that cannot be
+            read, 403 for a form without our token.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
-        raise NotServedError(415, f"Forms are read as {_FORM_TYPE}, and this was something else.")
-    body = await _bounded_body(request)
-    try:
-        fields = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
-    except ValueError as unreadable:
-        raise NotServedError(400, "The form could not be read: it is no UTF-8, or has too many fields.") from unreadable
-    if not compare_digest(fields.pop(TOKEN_FIELD, "").encode(), token.encode()):
-        raise NotServedError(
-            403, "This form is from an earlier run of the sandbox. Go back, reload the page and send it again."
-        )
-    return Form(fields)
-
-
-async def _bounded_body(request: Request) -> bytes:
+        raise HTTPException(415, f"Forms are read as {_FORM_TYPE}, and this was something else.")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_FORM_BYTES:
-            raise NotServedError(413, f"The form is longer than {MAX_FORM_BYTES // 1024} KiB, and nothing was done.")
-    return bytes(body)
+            raise HTTPException(413, f"The form is longer than {MAX_FORM_BYTES // 1024} KiB, and nothing was done.")
+    try:
+        fields = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
+    except ValueError as unreadable:
+        raise HTTPException(400, "The form could not be read: it is no UTF-8, or has too many fields.") from unreadable
+    if not compare_digest(fields.pop(TOKEN_FIELD, "").encode(), token.encode()):
+        raise HTTPException(
+            403, "This form is from an earlier run of the sandbox. Go back, reload the page and send it again."
+        )
+    return fields
+
+
+def checked(model: type[M], typed: Mapping[str, object], context: Any = None) -> tuple[M | None, dict[str, str]]:
+    """
+    Return what was *typed* as *model*, or None and a sentence for each field that is wrong, by the field's name.
+
+    Any: what validators take as *context* depends on the model.
+    """
+    try:
+        return model.model_validate(typed, context=context), {}
+    except ValidationError as invalid:
+        return None, {"-".join(map(str, error["loc"])): error["msg"] for error in invalid.errors()}
+
+
+def problem(sentence: str) -> PydanticCustomError:
+    """Return an error whose message is *sentence*, to be raised by a validator."""
+    return PydanticCustomError("form", "{sentence}", {"sentence": sentence})
+
+
+def whole(text: str) -> int:
+    """Return a whole number; raise a problem for any other text."""
+    if not _WHOLE.fullmatch(text):
+        raise problem("Write a whole number, such as 5.")
+    return int(text)
+
+
+def cents(text: str) -> int:
+    """Return an amount in currency units as cents; raise a problem for any other text."""
+    if not _AMOUNT.fullmatch(text):
+        raise problem("Write an amount in currency units with at most two decimals, such as 5 or 2.50.")
+    return cents_from_amount(Decimal(text))
+
+
+Whole = Annotated[int, BeforeValidator(whole)]
+CentsTyped = Annotated[int, BeforeValidator(cents)]

@@ -1,20 +1,17 @@
 """
-Who may see and use the control room: whoever sits at this machine, and no page of another site in their browser.
+Who may see and use the control room: the person at this machine, and no page of another site in their browser.
 
-A name that somebody points at 127.0.0.1 is refused by its Host header, a form that another site sends by
-``Sec-Fetch-Site``, ``Origin`` and the token of our own forms, and a page that is framed by nobody needs no more.
+A name that somebody points at 127.0.0.1 is refused by its Host header. A form of another site is refused by
+``Sec-Fetch-Site``, ``Origin`` and the token of our forms (``forms.py``). No page can be framed.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message, Send
-
-from game_operator.control_room.refusal import NotServedError
-
-__all__ = ["check_host", "check_origin", "locked_down"]
 
 #: What every answer of the control room carries, unless it says otherwise itself.
 _HEADERS: Final[Mapping[str, str]] = {
@@ -27,22 +24,30 @@ _HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-
 _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _HTTP_PORT: Final = 80
-_READING: Final = frozenset({"GET", "HEAD"})
 
 
 def check_host(request: Request, bound: str) -> None:
     """
-    Raise unless the request asks for this machine by an address of its own, or by *bound*, the host it was told.
+    Raise unless the request asks for this machine by an address, or by *bound*, the host that the sandbox was given.
 
     Raises:
-        NotServedError: With 421.
+        HTTPException: With 421.
     """
-    address, port = _called(request)
-    if request.headers.get("host", "").lower() not in _own_hosts({address, _in_url(bound.lower())}, port):
-        raise NotServedError(421, f"This is a control room for the person at this machine. {_advice(address, port)}")
+    # Where the connection came in, as the socket says it: with a listener on all addresses, the one that was called.
+    host, port = request.scope["server"]
+    address = _in_url(host)
+    names = {address, _in_url(bound.lower()), *_LOCAL_NAMES}
+    admitted = {f"{name}:{port}" for name in names} | (names if port == _HTTP_PORT else set())
+    if request.headers.get("host", "").lower() in admitted:
+        return
+    here = f"http://localhost:{port}/"
+    advice = f"Ask for {here} ."
+    if address not in _LOCAL_NAMES:
+        # Any name can be pointed at this machine, so no name is believed.
+        advice = f"Ask for it by its address, http://{address}:{port}/ ; at the machine itself, {here} will do too."
+    raise HTTPException(421, f"This is a control room for the person at this machine. {advice}")
 
 
 def check_origin(request: Request) -> None:
@@ -50,9 +55,9 @@ def check_origin(request: Request) -> None:
     Raise if the request changes something and another site has sent it. Call ``check_host`` first.
 
     Raises:
-        NotServedError: With 403.
+        HTTPException: With 403.
     """
-    if request.method in _READING:
+    if request.method in {"GET", "HEAD"}:
         return
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
@@ -61,7 +66,7 @@ def check_origin(request: Request) -> None:
     # could have it sent as well, but not together with "same-origin".
     admitted = {None, own, "null"} if site == "same-origin" else {None, own}
     if site not in {None, "same-origin", "none"} or origin not in admitted:
-        raise NotServedError(
+        raise HTTPException(
             403, "This form was sent by a page of another site, and nothing was done. Use the one in here."
         )
 
@@ -79,24 +84,5 @@ def locked_down(send: Send) -> Send:
     return sends
 
 
-def _called(request: Request) -> tuple[str, int]:
-    # Where the connection came in, as the socket says it: with a listener on all addresses, the one that was called.
-    address, port = request.scope["server"]
-    return _in_url(address), port
-
-
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _advice(address: str, port: int) -> str:
-    here = f"http://localhost:{port}/"
-    if address in _LOCAL_NAMES:
-        return f"Ask for {here} ."
-    # Any name can be pointed at this machine, and so none is believed.
-    return f"Ask for it by its address, http://{address}:{port}/ ; at the machine itself, {here} will do too."
-
-
-def _own_hosts(addresses: set[str], port: int) -> set[str]:
-    names = {*addresses, *_LOCAL_NAMES}
-    return {f"{name}:{port}" for name in names} | (names if port == _HTTP_PORT else set())

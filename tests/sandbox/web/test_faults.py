@@ -6,8 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from game_operator.control_room.fault_form import form_of, percent, read_fault_form
-from game_operator.control_room.forms import Form
+from game_operator.control_room.pages.faults import percent, read_fault_form, typed_form
 from game_operator.provider.faults import FAULTS, Fault, FaultPlan
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.dealing.timing import RETRY_PRESETS
@@ -118,20 +117,19 @@ def test_what_cannot_be_read_changes_nothing(
 )
 def test_a_share_is_read_and_written(text: str, rate: float | None) -> None:
     """Off is empty; what was read is written the same way."""
-    form, plan = read_fault_form(Form({"rate-slow": text, "retries": "none"}))
-    assert not form.problems
-    assert plan is not None
-    assert plan.rates.get(Fault.SLOW) == rate
+    form, problems = read_fault_form({"rate-slow": text, "retries": "none"})
+    assert not problems
+    assert form is not None
+    assert form.plan().rates.get(Fault.SLOW) == rate
     assert percent(rate or 0.0) == text.removesuffix("%").replace("0", "", 1 if text == "0" else 0)
 
 
 def test_the_form_says_what_is_switched_on() -> None:
     """And reads itself back unchanged."""
     plan = FaultPlan({Fault.SLOW: 0.03, Fault.API_500: 0.125}, {Fault.TIMEOUT: 7})
-    form = form_of(plan, "none")
-    fields = {f"rate-{fault}": text for fault, text in form.rates.items()}
-    fields |= {f"call-{fault}": text for fault, text in form.calls.items()}
-    assert read_fault_form(Form({**fields, "retries": "none"})) == (form, plan)
+    form, problems = read_fault_form(typed_form(plan, "none"))
+    assert form is not None
+    assert (form.plan(), form.retries, problems) == (plan, "none", {})
 
 
 def test_every_preset_can_be_chosen(http: httpx.Client) -> None:

@@ -80,7 +80,9 @@ def test_other_methods_are_refused(http: httpx.Client, method: str, path: str) -
     assert http.request(method, path).status_code == 405
 
 
-@pytest.mark.parametrize("path", ["/static/..%2fdesk.py", "/static/../desk.py", "/static/%2e%2e/room.py", "/static/"])
+@pytest.mark.parametrize(
+    "path", ["/static/..%2fguard.py", "/static/../guard.py", "/static/%2e%2e/guard.py", "/static/", "/static/genres"]
+)
 def test_only_the_files_are_served(http: httpx.Client, path: str) -> None:
     """No path leads out of the folder."""
     assert http.get(path).status_code == 404

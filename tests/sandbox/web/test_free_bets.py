@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, expect
 from game_operator import GrantErrorCode
 from game_operator.codes import GRANT_MESSAGES
 from game_operator.control_room import ControlRoom
-from game_operator.control_room.forms import Form
-from game_operator.control_room.grant_form import read_grant_form
+from game_operator.control_room.pages.free_bets import read_grant_form, refused
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from tests.sandbox.support import NOW_MILLIS, StoppedClock
@@ -104,10 +103,7 @@ def test_a_reference_id_is_granted_once(sandbox: Sandbox, http: httpx.Client) ->
 def test_every_refusal_has_a_place() -> None:
     """All 13 codes of spec §7.2 belong to a field of the form."""
     for code in GrantErrorCode:
-        form, _ = read_grant_form(Form({}))
-        form.problems.clear()
-        form.refuse(code)
-        assert set(form.problems) <= {"player_id", "instance_id", "count", "wager", "duration", "reference_id"}
+        assert set(refused(code)) <= {"player_id", "instance_id", "count", "wager", "duration", "reference_id"}
 
 
 @pytest.mark.parametrize(
@@ -132,16 +128,16 @@ def test_every_refusal_has_a_place() -> None:
 )
 def test_both_sides_of_each_limit(sandbox: Sandbox, fields: dict[str, str], granted: bool) -> None:
     """What is read, and what is not; a form with mistakes has a sentence for each (spec §8)."""
-    form, request = read_grant_form(Form(terms(sandbox, **fields)))
+    request, problems = read_grant_form(terms(sandbox, **fields))
     assert (request is not None) == granted
-    assert bool(form.problems) != granted
+    assert bool(problems) != granted
 
 
 def test_an_empty_form_has_a_sentence_for_each_number(sandbox: Sandbox) -> None:
     """All at once, and not one after the other."""
-    form, request = read_grant_form(Form({}))
+    request, problems = read_grant_form(dict.fromkeys(terms(sandbox), ""))
     assert request is None
-    assert set(form.problems) == {"count", "wager", "duration"}
+    assert set(problems) == {"count", "wager", "duration"}
 
 
 def test_free_bets_are_claimed(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:

@@ -9,7 +9,8 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator.control_room import ControlRoom, streams
+from game_operator.control_room import ControlRoom
+from game_operator.control_room.pages import live
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import Exchange
@@ -95,7 +96,7 @@ def test_the_newest_call_stands_first(sandbox: Sandbox, http: httpx.Client) -> N
     assert numbers(html.source)[:2] == [second.number, first.number]
     assert "to the wallet POST /deposit reply-lost delivery 2 – valid SUCCESS 1.23 s" in html.text
     assert "to the API GET /api/v0.2/fetch-games – valid 200 0.00 ms" in html.text
-    assert '<time datetime="2025-11-21T11:00:00.120+00:00">11:00:00.120</time>' in html.source
+    assert '<time datetime="2025-11-21T11:00:00.120Z">11:00:00.120</time>' in html.source
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
 @pytest.mark.outside
 def test_a_reader_that_takes_nothing_is_hung_up_on(public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that stands still does not fill our memory for ever."""
-    monkeypatch.setattr(streams, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(live, "_MOST_SEND_SECONDS", 0.2)
     with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
         port = urlsplit(sandbox.base_url).port
         with RawClient(port or 0) as idle:

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 
 from game_operator import GameInfo, Genre
 from game_operator.control_room import ControlRoom
-from game_operator.control_room.words import amount
+from game_operator.control_room.page_context import amount
 from game_operator.ledger import MemoryLedger
 from game_operator.models import BetConfig, GameInstance
 from game_operator.sandbox import Sandbox

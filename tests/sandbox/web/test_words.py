@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from game_operator.control_room.words import amount, clock_time, day_and_time, iso_time, latency, money
+from game_operator.control_room.page_context import amount, clock_time
+from game_operator.provider.text import day_and_time, duration, iso_time, money
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def test_amounts_keep_their_digits(units: str, text: str) -> None:
 def test_times_are_utc() -> None:
     """Each of the three ways shows the same moment."""
     at_millis = 1_763_722_800_007
-    assert iso_time(at_millis) == "2025-11-21T11:00:00.007+00:00"
+    assert iso_time(at_millis) == "2025-11-21T11:00:00.007Z"
     assert clock_time(at_millis) == "11:00:00.007"
     assert day_and_time(at_millis) == "2025-11-21 11:00:00"
 
@@ -52,4 +53,4 @@ def test_times_are_utc() -> None:
 )
 def test_latencies_have_three_digits(elapsed_ms: float, text: str) -> None:
     """In the unit in which they are read best."""
-    assert latency(elapsed_ms) == text
+    assert duration(elapsed_ms) == text

@@ -1,92 +1,152 @@
 """Faults: what goes wrong between the service and the wallet, switched on and off."""
 
-from collections.abc import Sequence
-from typing import Final
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
 
+from pydantic import AfterValidator, BaseModel, BeforeValidator
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from game_operator.control_room.desk import Desk
-from game_operator.control_room.fault_form import FaultForm, form_of, percent, read_fault_form
-from game_operator.control_room.streams import Streams
-from game_operator.provider.faults import FAULTS, FaultPlan
+from game_operator.control_room.forms import checked, problem
+from game_operator.control_room.page_context import Page, see_other
+from game_operator.provider.faults import FAULTS, Fault, FaultPlan
 from game_operator.sandbox.dealing.timing import RETRY_PRESETS
 
-__all__ = ["PATH", "TITLE", "routes"]
-
-PATH: Final = "/faults"
-TITLE: Final = "Faults"
-
-_SEE_OTHER: Final = 303
+_PERCENT: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?", re.ASCII)
+_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _SIDES: Final = {
     "webhook": ("Calls to the wallet", [info for info in FAULTS if info.side == "webhook"]),
     "api": ("Calls to the Operator API", [info for info in FAULTS if info.side == "api"]),
 }
 
 
-def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - as every page
-    """Return the switches, and the forms that change them."""
-    faults = _Faults(desk)
-    return [
-        Route(PATH, faults.show),
-        Route(f"{PATH}/set", faults.set, methods=["POST"]),
-        Route(f"{PATH}/all", faults.all, methods=["POST"]),
-        Route(f"{PATH}/none", faults.none, methods=["POST"]),
-    ]
+def _share(typed: str) -> float:
+    text = typed.removesuffix("%").rstrip() or "0"
+    if not _PERCENT.fullmatch(text) or (share := float(text) / 100) > 1:
+        raise problem("Write a share from 0 to 100 percent, such as 3 or 0.5.")
+    return share
 
 
-class _Faults:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._service = desk.sandbox.service
+def _call_number(typed: str) -> int:
+    if typed and not _NUMBER.fullmatch(typed):
+        raise problem("Write which of the next calls, such as 1 for the next one.")
+    if typed and not int(typed):
+        raise problem("Calls are counted from 1, the next one; leave it empty to wait for none.")
+    return int(typed or 0)
+
+
+def _preset(typed: str) -> str:
+    if typed not in RETRY_PRESETS:
+        raise problem(f"Choose one of {', '.join(RETRY_PRESETS)}.")
+    return typed
+
+
+class FaultForm(BaseModel):
+    """
+    The form that switches faults on.
+
+    Attributes:
+        rate: How often each fault strikes, as a share of 1; 0 is off.
+        call: The number of the call that each fault waits for; 0 waits for none.
+        retries: The name of a preset.
+    """
+
+    rate: dict[Fault, Annotated[float, BeforeValidator(_share)]]
+    call: dict[Fault, Annotated[int, BeforeValidator(_call_number)]]
+    retries: Annotated[str, AfterValidator(_preset)]
+
+    def plan(self) -> FaultPlan:
+        """Return the faults that are on."""
+        return FaultPlan(
+            rates={fault: rate for fault, rate in self.rate.items() if rate},
+            nth={fault: number for fault, number in self.call.items() if number},
+        )
+
+
+def read_fault_form(form: Mapping[str, str]) -> tuple[FaultForm | None, dict[str, str]]:
+    """Return the form, or None and a sentence for each wrong field, by ``rate-`` or ``call-`` and the fault's name."""
+    parts = {
+        part: {info.name: form.get(f"{part}-{info.name}", "").strip() for info in FAULTS} for part in ("rate", "call")
+    }
+    return checked(FaultForm, {**parts, "retries": form.get("retries", "").strip()})
+
+
+def typed_form(plan: FaultPlan, retries: str) -> dict[str, str]:
+    """Return the fields that ask for what is switched on."""
+    return {
+        **{f"rate-{info.name}": percent(plan.rates.get(info.name, 0.0)) for info in FAULTS},
+        **{f"call-{info.name}": str(plan.nth.get(info.name, "")) for info in FAULTS},
+        "retries": retries,
+    }
+
+
+def percent(rate: float) -> str:
+    """Return a rate in percent, as short as can be: 0.03 is ``3``, and 0 is empty."""
+    return f"{rate * 100:.6f}".rstrip("0").rstrip(".") if rate else ""
+
+
+class FaultsPage(Page):
+    """The switches, and the forms that change them."""
+
+    PATH = "/faults"
+    TITLE = "Faults"
+
+    def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
+        return [
+            Route(self.PATH, self.show),
+            Route(f"{self.PATH}/set", self.set, methods=["POST"]),
+            Route(f"{self.PATH}/all", self.all, methods=["POST"]),
+            Route(f"{self.PATH}/none", self.none, methods=["POST"]),
+        ]
 
     async def show(self, request: Request) -> Response:
-        return self._page(request, form_of(self._service.faults.plan, self._service.retries))
+        """Show what is on."""
+        service = self._sandbox.service
+        return self._page(request, typed_form(service.faults.plan, service.retries), {})
 
     async def set(self, request: Request) -> Response:
-        form, plan = read_fault_form(await self._desk.form(request))
-        if plan is None:
-            return self._page(request, form, status=422)
-        self._service.faults.plan = plan
-        self._service.retries = form.retries
-        return _back()
+        """Switch on what the form asks for, and nothing else."""
+        fields = await self._context.form(request)
+        form, problems = read_fault_form(fields)
+        if form is None:
+            typed = {name: fields.get(name, "").strip() for name in typed_form(FaultPlan(), "")}
+            return self._page(request, typed, problems)
+        self._sandbox.service.retries = form.retries
+        return self._changed(form.plan())
 
     async def all(self, request: Request) -> Response:
-        await self._desk.form(request)
-        self._service.faults.plan = FaultPlan.parse("all")
-        return _back()
+        """Switch on all faults of webhooks."""
+        await self._context.form(request)
+        return self._changed(FaultPlan.parse("all"))
 
     async def none(self, request: Request) -> Response:
-        await self._desk.form(request)
-        self._service.faults.clear()
-        return _back()
+        """Switch all faults off."""
+        await self._context.form(request)
+        return self._changed(FaultPlan())
 
-    def _page(self, request: Request, form: FaultForm, *, status: int = 200) -> Response:
-        plan = self._service.faults.plan
-        return self._desk.page(
+    def _changed(self, plan: FaultPlan) -> Response:
+        self._sandbox.service.faults.plan = plan
+        return see_other(f"{self.PATH}?saved")
+
+    def _page(self, request: Request, form: Mapping[str, str], problems: Mapping[str, str]) -> Response:
+        plan = self._sandbox.service.faults.plan
+        on = [(info.title, f"{percent(plan.rates[info.name])} %") for info in FAULTS if info.name in plan.rates]
+        on += [(info.title, _which(plan.nth[info.name])) for info in FAULTS if info.name in plan.nth]
+        return self._context.page(
             request,
             "faults.html",
-            status=status,
+            status=422 if problems else 200,
             form=form,
+            problems=problems,
             sides=_SIDES,
             presets=list(RETRY_PRESETS.values()),
-            on=_switched_on(plan),
+            on=on,
             active={*plan.rates, *plan.nth},
             saved="saved" in request.query_params,
         )
 
 
-def _switched_on(plan: FaultPlan) -> list[tuple[str, str]]:
-    """Return what is on now, by title: how often, or when."""
-    on = [(info.title, f"{percent(plan.rates[info.name])} %") for info in FAULTS if info.name in plan.rates]
-    waiting = [(info.title, _which(plan.nth[info.name])) for info in FAULTS if info.name in plan.nth]
-    return on + waiting
-
-
 def _which(number: int) -> str:
     return "the next call" if number == 1 else f"call {number} from now"
-
-
-def _back() -> Response:
-    return RedirectResponse(f"{PATH}?saved", _SEE_OTHER)

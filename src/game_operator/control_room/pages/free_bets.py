@@ -1,31 +1,24 @@
-"""Free bets: granted by the API's own rules, and what became of them."""
+"""Free bets: granted by the API's rules, and what became of them."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, NamedTuple
 
+from pydantic import BaseModel, BeforeValidator, ValidationInfo
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from game_operator.codes import GrantErrorCode
-from game_operator.control_room.desk import Desk
-from game_operator.control_room.exchanges import folded, row
-from game_operator.control_room.grant_form import UNITS, GrantForm, read_grant_form
-from game_operator.control_room.instances import instance_names
-from game_operator.control_room.streams import Streams
+from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
+from game_operator.control_room.exchange_rows import folded
+from game_operator.control_room.forms import CentsTyped, Whole, checked, problem, whole
+from game_operator.control_room.page_context import Page, PageContext, see_other
 from game_operator.errors import GameOperatorError
+from game_operator.models import GrantRequest
+from game_operator.models.free_bets import refusal_of
 from game_operator.sandbox.service.world import Grant, GrantStatus
 
-__all__ = ["PATH", "TITLE", "routes"]
-
-PATH: Final = "/free-bets"
-TITLE: Final = "Free bets"
-
-_SEE_OTHER: Final = 303
 _SHOWN: Final = 200
-_LOOKED_THROUGH: Final = 1_000
 #: Claims whose mistakes can be looked at again.
 _REMEMBERED: Final = 200
 #: Choices of the form that the API refuses, so that one can see it do so.
@@ -33,83 +26,142 @@ _REFUSED: Final = {
     "not-an-instance": "not an instance id",
     "0" * 24: "an instance that does not exist",
 }
+#: What a duration may be given in, in milliseconds.
+_UNITS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000, "milliseconds": 1}
+_SUGGESTED: Final = {"count": "5", "wager": "1.00", "duration": "1", "unit": "days"}
+#: Ids are sent as they were typed.
+_IDS: Final = ("player_id", "reference_id")
 
 
-def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - as every page
-    """Return the list, and its two forms."""
-    free_bets = _FreeBets(desk)
-    return [
-        Route(PATH, free_bets.show),
-        Route(f"{PATH}/grant", free_bets.grant, methods=["POST"]),
-        Route(f"{PATH}/claim", free_bets.claim, methods=["POST"]),
-    ]
+def _duration(typed: str, info: ValidationInfo) -> int:
+    unit = info.data["unit"]
+    if unit not in _UNITS:
+        raise problem(f"Choose one of {', '.join(_UNITS)}.")
+    return whole(typed) * _UNITS[unit]
 
 
-@dataclass(frozen=True, slots=True)
-class _Granted:
+class GrantForm(BaseModel):
+    """The form that grants free bets: ``wager`` in cents, ``duration`` in milliseconds."""
+
+    player_id: str
+    instance_id: str
+    count: Whole
+    wager: CentsTyped
+    unit: str
+    duration: Annotated[int, BeforeValidator(_duration)]
+    reference_id: str
+
+
+def read_grant_form(typed: Mapping[str, str]) -> tuple[GrantRequest | None, dict[str, str]]:
+    """Return the request, or None and a sentence for each wrong field, in the words of the API (spec §7.2)."""
+    form, problems = checked(GrantForm, typed)
+    if form is None:
+        return None, problems
+    request = GrantRequest(
+        player_id=form.player_id,
+        instance_id=form.instance_id,
+        count=form.count,
+        wager_amount_cents=form.wager,
+        expire_duration_millis=form.duration,
+        reference_id=form.reference_id,
+    )
+    code = refusal_of(request)
+    return (request, {}) if code is None else (None, refused(code))
+
+
+def refused(code: GrantErrorCode) -> dict[str, str]:
+    """Return why the API refuses the grant, in its words and with its code, by the field that is to blame."""
+    fields = ("count", "wager", "duration", "player_id", "reference_id", "instance_id")
+    # Codes are called after their fields: COUNT_TOO_HIGH, INVALID_EXPIRE_DURATION, INSTANCE_NOT_FOUND.
+    field = next(field for field in fields if field.removesuffix("_id").upper() in code)
+    return {field: f"{GRANT_MESSAGES[code]} ({code})"}
+
+
+class _Granted(NamedTuple):
     grant: Grant
     status: GrantStatus
 
 
-class _FreeBets:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._sandbox = desk.sandbox
-        self._world = desk.sandbox.world
-        #: What the wallet did in a claim that no sound wallet does, by the grant's id.
-        self._problems: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+class FreeBetsPage(Page):
+    """The list of grants, and its two forms."""
+
+    PATH = "/free-bets"
+    TITLE = "Free bets"
+
+    def __init__(self, context: PageContext) -> None:
+        super().__init__(context)
+        #: What the wallet did in a claim that no correct wallet does, by the grant's id.
+        self._mistakes: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+
+    def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
+        return [
+            Route(self.PATH, self.show),
+            Route(f"{self.PATH}/grant", self.grant, methods=["POST"]),
+            Route(f"{self.PATH}/claim", self.claim, methods=["POST"]),
+        ]
 
     async def show(self, request: Request) -> Response:
-        reference_id = f"free-bets-{len(self._world.grants()) + 1}"
-        form = GrantForm(
-            player_id=self._desk.likely_player(), instance_id=self._sandbox.instance_id, reference_id=reference_id
-        )
-        return self._page(request, form)
+        """Show the grants, and a form that is filled in."""
+        reference_id = f"free-bets-{len(self._sandbox.world.grants()) + 1}"
+        return self._page(request, self._suggested(self._context.likely_player(), reference_id))
 
     async def grant(self, request: Request) -> Response:
-        form, asked = read_grant_form(await self._desk.form(request))
+        """Grant free bets."""
+        fields = await self._context.form(request)
+        typed = {
+            name: fields.get(name, "") if name in _IDS else fields.get(name, "").strip()
+            for name in GrantForm.model_fields
+        }
+        asked, problems = read_grant_form(typed)
         if asked is None:
-            return self._page(request, form, status=422)
-        granted = self._world.grant(self._sandbox.operator_id, asked, now_millis=self._desk.now_millis())
+            return self._page(request, typed, problems, status=422)
+        now_millis = self._context.now_millis()
+        granted = self._sandbox.world.grant(self._sandbox.operator_id, asked, now_millis=now_millis)
         if isinstance(granted, GrantErrorCode):
-            form.refuse(granted)
-            return self._page(request, form, status=422)
-        return RedirectResponse(f"{PATH}?granted={granted.free_bet_id}#grants", _SEE_OTHER)
+            return self._page(request, typed, refused(granted), status=422)
+        return see_other(f"{self.PATH}?granted={granted.free_bet_id}#grants")
 
     async def claim(self, request: Request) -> Response:
-        free_bet_id = (await self._desk.form(request)).get("free_bet_id", "")
+        """Play the free bets of a grant, and claim what they have won."""
+        free_bet_id = (await self._context.form(request)).get("free_bet_id", "")
         try:
-            played = await self._desk.done_by_wallet(self._sandbox.claim_free_bets, free_bet_id)
+            played = await self._context.call_wallet(self._sandbox.claim_free_bets, free_bet_id)
         except GameOperatorError as failed:
-            form = GrantForm(instance_id=self._sandbox.instance_id)
-            return self._page(request, form, status=422, problem=str(failed))
-        self._remember(free_bet_id, played.problems)
-        return RedirectResponse(f"{PATH}?claimed={free_bet_id}#grants", _SEE_OTHER)
+            return self._page(request, self._suggested("p1", ""), status=422, said=str(failed))
+        self._mistakes[free_bet_id] = played.problems
+        while len(self._mistakes) > _REMEMBERED:
+            self._mistakes.popitem(last=False)
+        return see_other(f"{self.PATH}?claimed={free_bet_id}#grants")
 
-    def _remember(self, free_bet_id: str, problems: tuple[str, ...]) -> None:
-        self._problems[free_bet_id] = problems
-        while len(self._problems) > _REMEMBERED:
-            self._problems.popitem(last=False)
+    def _suggested(self, player_id: str, reference_id: str) -> dict[str, str]:
+        ids = {"player_id": player_id, "instance_id": self._sandbox.instance_id, "reference_id": reference_id}
+        return _SUGGESTED | ids
 
-    def _page(self, request: Request, form: GrantForm, *, status: int = 200, problem: str = "") -> Response:
-        now_millis = self._desk.now_millis()
-        grants = [
-            _Granted(grant, self._world.grant_status(grant, now_millis=now_millis)) for grant in self._world.grants()
-        ]
+    def _page(
+        self,
+        request: Request,
+        form: Mapping[str, str],
+        problems: Mapping[str, str] | None = None,
+        *,
+        status: int = 200,
+        said: str = "",
+    ) -> Response:
+        world, now_millis = self._sandbox.world, self._context.now_millis()
+        grants = [_Granted(grant, world.grant_status(grant, now_millis=now_millis)) for grant in world.grants()]
         changed = request.query_params.get("granted") or request.query_params.get("claimed") or ""
-        about = [row(each) for each in self._sandbox.live.recent(_LOOKED_THROUGH) if changed and each.bet_id == changed]
-        return self._desk.page(
+        return self._context.page(
             request,
             "free_bets.html",
             status=status,
             form=form,
+            problems=problems or {},
             grants=grants[: -_SHOWN - 1 : -1],
             total=len(grants),
             changed=next((each for each in grants if each.grant.free_bet_id == changed), None),
-            rows=folded(about[::-1]),
-            instances=instance_names(self._sandbox),
+            rows=folded(self._context.calls_about(changed)) if changed else [],
+            instances=self._context.instance_names(),
             refused=_REFUSED,
-            units=UNITS,
-            problem=problem,
-            problems=self._problems.get(changed, ()),
+            units=list(_UNITS),
+            said=said,
+            wallet_mistakes=self._mistakes.get(changed, ()),
         )

@@ -1,100 +1,86 @@
-"""Keys: what to register where, and how to rotate. Public halves alone: no private key ever comes to a page."""
+"""Keys: what to register where, and how to rotate. Public halves alone: no private key ever reaches a page."""
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from game_operator.control_room.desk import Desk
-from game_operator.control_room.streams import Streams
+from game_operator.control_room.page_context import Page, see_other
 from game_operator.errors import ConfigurationError
 from game_operator.signers.keys import load_public_key
 
-__all__ = ["PATH", "TITLE", "routes"]
-
-PATH: Final = "/keys"
-TITLE: Final = "Keys"
-
-_SEE_OTHER: Final = 303
 _CONFLICT: Final = 409
 _NONE_PREPARED: Final = "There is no next key to switch to (any more). Make one first: step 1."
 
 
-def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - as every page
-    """Return the page, the service's keys as files, and the forms that prepare the next one and switch to it."""
-    keys = _Keys(desk)
-    return [
-        Route(PATH, keys.show),
-        Route(f"{PATH}/service.pub.pem", keys.download),
-        Route(f"{PATH}/service-new.pub.pem", keys.download_next),
-        Route(f"{PATH}/prepare", keys.prepare, methods=["POST"]),
-        Route(f"{PATH}/rotate", keys.rotate, methods=["POST"]),
-    ]
+class KeysPage(Page):
+    """The page, the service's keys as files, and the forms that prepare the next one and switch to it."""
 
+    PATH = "/keys"
+    TITLE = "Keys"
 
-class _Keys:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._sandbox = desk.sandbox
+    def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
+        return [
+            Route(self.PATH, self.show),
+            Route(f"{self.PATH}/service.pub.pem", self.download),
+            Route(f"{self.PATH}/service-new.pub.pem", self.download_next),
+            Route(f"{self.PATH}/prepare", self.prepare, methods=["POST"]),
+            Route(f"{self.PATH}/rotate", self.rotate, methods=["POST"]),
+        ]
 
     async def show(self, request: Request) -> Response:
+        """Show the keys."""
         return await self._page(request)
 
-    async def _page(self, request: Request, *, status: int = 200, problem: str = "") -> Response:
+    async def _page(self, request: Request, problem: str = "") -> Response:
         # In a thread: the service's key may have to be made first.
         service_pem = await run_in_threadpool(lambda: self._sandbox.service_public_key_pem)
-        service_key, operator = load_public_key(service_pem), self._sandbox.world.account(self._sandbox.operator_id)
+        operator = self._sandbox.world.account(self._sandbox.operator_id)
         next_pem = self._sandbox.prepared_service_key_pem
-        next_key = None if next_pem is None else load_public_key(next_pem)
         keeper = self._sandbox.key_keeper
-        return self._desk.page(
+        return self._context.page(
             request,
             "keys.html",
-            status=status,
+            status=_CONFLICT if problem else 200,
             problem=problem,
             where="" if keeper is None else keeper.where,
-            next_pem="" if next_pem is None else next_pem.decode(),
-            next_fingerprint="" if next_key is None else fingerprint(next_key),
-            next_bits=0 if next_key is None else next_key.key_size,
-            service_pem=service_pem.decode(),
-            service_fingerprint=fingerprint(service_key),
-            service_bits=service_key.key_size,
-            operator_pem="" if operator is None else _pem(operator.public_key),
-            operator_fingerprint="" if operator is None else fingerprint(operator.public_key),
-            operator_bits=0 if operator is None else operator.public_key.key_size,
+            service_key=_Shown.of(load_public_key(service_pem)),
+            next_key=None if next_pem is None else _Shown.of(load_public_key(next_pem)),
+            operator_key=None if operator is None else _Shown.of(operator.public_key),
             rotated="rotated" in request.query_params,
         )
 
-    async def download(self, request: Request) -> Response:  # noqa: ARG002 - as every route
+    async def download(self, _request: Request) -> Response:
+        """Return the service's key as a file."""
         pem = await run_in_threadpool(lambda: self._sandbox.service_public_key_pem)
         return _file("service.pub.pem", pem)
 
     async def download_next(self, request: Request) -> Response:
+        """Return the next key as a file."""
         pem = self._sandbox.prepared_service_key_pem
-        return await self._not_prepared(request) if pem is None else _file("service-new.pub.pem", pem)
+        return await self._page(request, _NONE_PREPARED) if pem is None else _file("service-new.pub.pem", pem)
 
     async def prepare(self, request: Request) -> Response:
-        await self._desk.form(request)
+        """Make the next key."""
+        await self._context.form(request)
         await run_in_threadpool(self._sandbox.prepare_service_key)
-        return RedirectResponse(f"{PATH}#rotate-title", _SEE_OTHER)
+        return see_other(f"{self.PATH}#rotate-title")
 
     async def rotate(self, request: Request) -> Response:
-        await self._desk.form(request)
+        """Switch to the next key."""
+        await self._context.form(request)
         try:
             # Pressed twice, it would else switch to a key that no wallet knows.
             await run_in_threadpool(self._sandbox.rotate_service_key, only_prepared=True)
         except ConfigurationError as failed:
-            return await self._page(request, status=_CONFLICT, problem=str(failed))
-        return RedirectResponse(f"{PATH}?rotated", _SEE_OTHER)
-
-    async def _not_prepared(self, request: Request) -> Response:
-        return await self._page(request, status=_CONFLICT, problem=_NONE_PREPARED)
+            return await self._page(request, str(failed))
+        return see_other(f"{self.PATH}?rotated")
 
 
 def _file(name: str, pem: bytes) -> Response:
@@ -102,11 +88,20 @@ def _file(name: str, pem: bytes) -> Response:
     return Response(pem, headers=headers, media_type="application/x-pem-file")
 
 
+class _Shown(NamedTuple):
+    """A public key on the page: its PEM, how many bits it has, and its fingerprint."""
+
+    pem: str
+    bits: int
+    fingerprint: str
+
+    @classmethod
+    def of(cls, key: RSAPublicKey) -> Self:
+        pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+        return cls(pem, key.key_size, fingerprint(key))
+
+
 def fingerprint(key: RSAPublicKey) -> str:
     """Return what to compare a key by: SHA-256 of its DER, as openssl prints it."""
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return sha256(der).digest().hex(":").upper()
-
-
-def _pem(key: RSAPublicKey) -> str:
-    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()

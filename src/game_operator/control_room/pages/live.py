@@ -1,82 +1,104 @@
-"""Live: every call as it happens, and each of them byte for byte."""
+"""
+Live: every call as it happens, as server-sent events, and each of them byte for byte.
 
-from collections.abc import Sequence
+A stream is woken by the live log and then reads what is new in it, by number. So nothing waits in a queue: a slow
+reader gets more at once, and what has left the log in the meantime is left out.
+
+The id of an event is a mark: a number, and the run that counted it. A page that is left open while the sandbox starts
+again comes back with a mark of the earlier run, and begins anew.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from game_operator.control_room.desk import Desk
-from game_operator.control_room.exchanges import raw_request, raw_response, row
-from game_operator.control_room.refusal import NotServedError
-from game_operator.control_room.streams import EventStream, Streams, mark
-from game_operator.control_room.verdict import unreachable_wallet
+from game_operator.control_room.exchange_rows import raw_request, raw_response, row, unreachable_wallet
+from game_operator.control_room.page_context import Page, PageContext, see_other
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.protocol.printable import curl_line
-from game_operator.sandbox.service.exchange_log import Exchange
-
-__all__ = ["PATH", "TITLE", "routes"]
-
-PATH: Final = "/live"
-TITLE: Final = "Live"
+from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
 
 _SHOWN: Final = 100
-_SEE_OTHER: Final = 303
 _LONGEST_NUMBER: Final = 15
+#: How many exchanges one event carries at most; of more, the newest.
+_MOST_AT_ONCE: Final = 100
+_HEARTBEAT_SECONDS: Final = 15.0
+#: After an event, so that a storm of calls becomes a few events a second and not one for each call.
+_PAUSE_SECONDS: Final = 0.1
+#: A reader that takes nothing for so long is disconnected; the page asks again when it is back.
+_MOST_SEND_SECONDS: Final = 30.0
+_MARK: Final = re.compile(r"([0-9a-f]{16})-([0-9]{1,15})")
 
 
-def routes(desk: Desk, streams: Streams) -> Sequence[Route]:
-    """Return the list, its stream of events, and the page of one exchange."""
-    live = _Live(desk, streams)
-    return [
-        Route("/live", live.newest),
-        Route("/live/events", live.events),
-        Route("/live/{number}", live.one),
-        Route("/live/{number}/again", live.again, methods=["POST"]),
-    ]
+class LivePage(Page):
+    """The list, its stream of events, and the page of one exchange."""
 
+    PATH = "/live"
+    TITLE = "Live"
 
-class _Live:
-    def __init__(self, desk: Desk, streams: Streams) -> None:
-        self._desk = desk
-        self._streams = streams
-        self._log = desk.sandbox.live
+    def __init__(self, context: PageContext) -> None:
+        super().__init__(context)
+        self._log = context.sandbox.live
+        self._streams = _Streams(self._log)
+
+    def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
+        return [
+            Route(self.PATH, self.newest),
+            Route(f"{self.PATH}/events", self.events),
+            Route(f"{self.PATH}/{{number}}", self.one),
+            Route(f"{self.PATH}/{{number}}/again", self.again, methods=["POST"]),
+        ]
+
+    def stop(self) -> None:  # noqa: D102 - as every page
+        self._streams.stop()
 
     async def newest(self, request: Request) -> Response:
+        """Show the newest calls."""
         exchanges = self._log.recent(_SHOWN)
-        seen = mark(self._log, exchanges[0].number if exchanges else 0)
-        return self._desk.page(request, "live.html", rows=[row(each) for each in exchanges], seen=seen, shown=_SHOWN)
+        seen = _mark(self._log, exchanges[0].number if exchanges else 0)
+        return self._context.page(request, "live.html", rows=[row(each) for each in exchanges], seen=seen, shown=_SHOWN)
 
     async def events(self, request: Request) -> Response:
+        """Send calls as they happen."""
         if request.method == "HEAD":
-            return Response(media_type=EventStream.media_type)
+            return Response(media_type=_EventStream.media_type)
         # A page that was away names what it has seen last; one that is new was made with that mark.
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return EventStream(self._streams, seen, self._rows)
+        return _EventStream(self._streams, seen, self._rows)
 
     async def one(self, request: Request) -> Response:
+        """Show a call."""
         return self._detail(request, self._asked_for(request))
 
     async def again(self, request: Request) -> Response:
-        await self._desk.form(request)
+        """Deliver a webhook again."""
+        await self._context.form(request)
         exchange = self._asked_for(request)
         if exchange.direction != "webhook":
-            raise NotServedError(
+            raise HTTPException(
                 400, "Only what the sandbox has sent can be sent again. Use the curl line for other calls."
             )
         try:
-            sent = await self._desk.done_by_wallet(self._desk.sandbox.redeliver, exchange.number)
+            sent = await self._context.call_wallet(self._sandbox.redeliver, exchange.number)
         except TransportError as unreachable:
-            problem = unreachable_wallet(exchange.url, unreachable)
-            return self._detail(request, exchange, status=502, problem=problem)
+            said = unreachable_wallet(exchange.url, unreachable)
+            return self._detail(request, exchange, status=502, problem=said)
         except GameOperatorError as failed:
             return self._detail(request, exchange, status=422, problem=str(failed))
-        return RedirectResponse(f"/live/{sent.number}", _SEE_OTHER)
+        return see_other(f"{self.PATH}/{sent.number}")
 
     def _detail(self, request: Request, exchange: Exchange, *, status: int = 200, problem: str = "") -> Response:
         url = exchange.url or f"http://{request.headers['host']}{exchange.path}"
-        return self._desk.page(
+        return self._context.page(
             request,
             "exchange.html",
             status=status,
@@ -88,16 +110,125 @@ class _Live:
         )
 
     def _asked_for(self, request: Request) -> Exchange:
-        exchange = self._log.exchange(_number(request.path_params["number"]))
+        text: str = request.path_params["number"]
+        is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
+        exchange = self._log.exchange(int(text)) if is_number else None
         if exchange is None:
-            raise NotServedError(
+            raise HTTPException(
                 404, "There is no such call in the log, or no longer: it keeps the newest 1,000, of long ones fewer."
             )
         return exchange
 
     def _rows(self, exchanges: Sequence[Exchange]) -> str:
-        return self._desk.fragment("_rows.html", rows=[row(each) for each in exchanges], fresh=True)
+        return self._context.fragment("_rows.html", rows=[row(each) for each in exchanges], fresh=True)
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0
+class _Streams:
+    """The open streams of one server, which all end when it stops."""
+
+    def __init__(self, live: LiveLog) -> None:
+        self.live = live
+        self.stopped = False
+        self._open: set[asyncio.Event] = set()
+
+    def stop(self) -> None:
+        """End all streams, now and to come."""
+        self.stopped = True
+        for wake in self._open:
+            wake.set()
+
+    @contextmanager
+    def woken(self) -> Iterator[asyncio.Event]:
+        """Give an event that is set at each exchange, and when all streams end."""
+        wake, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def watch(_exchange: Exchange) -> None:
+            # A watcher must not raise, and the loop may have closed just now.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(wake.set)
+
+        self._open.add(wake)
+        try:
+            with self.live.watched_by(watch):
+                yield wake
+        finally:
+            self._open.discard(wake)
+
+
+class _EventStream(Response):
+    """
+    Exchanges as events, from those after *seen* on, until the reader goes or the server stops.
+
+    Args:
+        streams: Of the server.
+        seen: The mark of the exchange that the reader has seen last; one that this run did not give begins anew.
+        show: Makes the data of an event from exchanges, the newest first.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, streams: _Streams, seen: str, show: Callable[[Sequence[Exchange]], str]) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._streams = streams
+        self._live = streams.live
+        self._seen = seen
+        self._after = 0
+        self._show = show
+        self._gone = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as every response
+        """Send events for as long as there is a reader."""
+        with self._streams.woken() as wake:
+            leaving = asyncio.create_task(self._watch_reader(receive, wake))
+            try:
+                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+                await self._send(self._greeting(), send)
+                while not (self._gone or self._streams.stopped):
+                    await self._send(await self._next(wake), send)
+                if not self._gone:
+                    await send({"type": "http.response.body", "body": b""})
+            except TimeoutError:
+                return
+            finally:
+                leaving.cancel()
+
+    def _greeting(self) -> bytes:
+        found = _MARK.fullmatch(self._seen)
+        if found is None or found[1] != self._live.run or int(found[2]) > self._live.count:
+            return f"event: anew\nid: {_mark(self._live, 0)}\ndata: {self._live.run}\n\n".encode()
+        self._after = int(found[2])
+        return b": connected\n\n"
+
+    async def _next(self, wake: asyncio.Event) -> bytes:
+        new = [exchange for exchange in self._live.recent(_MOST_AT_ONCE) if exchange.number > self._after]
+        if not new:
+            # Nothing can come between this look at the log and the wait, because each exchange sets the event.
+            try:
+                async with asyncio.timeout(_HEARTBEAT_SECONDS):
+                    await wake.wait()
+            except TimeoutError:
+                return b": still here\n\n"
+            wake.clear()
+            return b""
+        self._after = new[0].number
+        lines = "".join(f"data: {line}\n" for line in self._show(new).splitlines() if line.strip())
+        return f"id: {_mark(self._live, self._after)}\n{lines}\n".encode(errors="backslashreplace")
+
+    async def _send(self, data: bytes, send: Send) -> None:
+        if not data:
+            return
+        async with asyncio.timeout(_MOST_SEND_SECONDS):
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+        await asyncio.sleep(0 if data.startswith(b":") else _PAUSE_SECONDS)
+
+    async def _watch_reader(self, receive: Receive, wake: asyncio.Event) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        wake.set()
+
+
+def _mark(live: LiveLog, number: int) -> str:
+    """Return the mark of a reader that has seen the exchanges of *live* up to *number*."""
+    return f"{live.run}-{number}"

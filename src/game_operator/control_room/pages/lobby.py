@@ -2,49 +2,52 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from colorsys import hls_to_rgb
-from dataclasses import dataclass
-from functools import cache, partial
+from enum import StrEnum
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlencode
 
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from game_operator.codes import GameStatus, Genre
-from game_operator.control_room.desk import Desk
-from game_operator.control_room.exchanges import ExchangeRow, folded, row
-from game_operator.control_room.instances import currency_of
-from game_operator.control_room.play_form import Outcome, PlayForm, read_play_form
-from game_operator.control_room.refusal import NotServedError
-from game_operator.control_room.streams import Streams
-from game_operator.control_room.verdict import headline, unreachable_wallet
+from game_operator.control_room.bet_outcome import BetOutcome
+from game_operator.control_room.exchange_rows import ExchangeRow, folded, unreachable_wallet
+from game_operator.control_room.forms import CentsTyped, cents, checked, problem
+from game_operator.control_room.page_context import LOOKED_THROUGH, Page, PageContext, see_other
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.models import GameInfo, GameInstance
-from game_operator.sandbox.service.state import PlayedRound
+from game_operator.models.webhooks import LONGEST_ID, problem_of_id
+from game_operator.provider.text import money
+from game_operator.sandbox.games import limits_of
 
-__all__ = ["PATH", "TITLE", "routes"]
-
-PATH: Final = "/"
-TITLE: Final = "Lobby"
-
-_SEE_OTHER: Final = 303
 #: Rounds whose result can be looked at again.
 _REMEMBERED: Final = 200
-_LOOKED_THROUGH: Final = 1_000
-
-#: Of every bet.
-_FIRST_CALL: Final = "/withdraw"
-
 #: Players whom the form suggests.
 _OFFERED: Final = 50
-
 #: Fields of the form that stand in the address when a round was played.
 _KEPT: Final = ("player_id", "wager", "outcome", "won")
+
+#: A drawing for each genre (spec §2.5), and the colours in these files: ground, its darker end, a softer one, accent.
+_DRAWINGS: Final = Path(__file__).parents[1] / "static" / "genres"
+_DRAWN_IN: Final = ("#2e688a", "#13273f", "#7bb1cb", "#e6a857")
+
+
+class Outcome(StrEnum):
+    """How a round may end."""
+
+    RULES = "rules"
+    WIN = "win"
+    LOSS = "loss"
+    CANCELLED = "cancelled"
+
 
 _OUTCOMES: Final = {
     Outcome.RULES: "By the game’s rules",
@@ -53,19 +56,63 @@ _OUTCOMES: Final = {
     Outcome.CANCELLED: "Cancelled",
 }
 
-#: A drawing for each genre (spec §2.5), and the colours in these files: ground, its darker end, a softer one, accent.
-_DRAWINGS: Final = Path(__file__).parents[1] / "static" / "genres"
-_DRAWN_IN: Final = ("#2e688a", "#13273f", "#7bb1cb", "#e6a857")
+
+def _instance_of(info: ValidationInfo) -> GameInstance | None:
+    instances: Mapping[str, GameInstance] = info.context or {}
+    return instances.get(info.data.get("instance_id", ""))
 
 
-def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - as every page
-    """Return the catalogue, its pictures and the form."""
-    lobby = _Lobby(desk)
-    return [
-        Route("/", lobby.show),
-        Route("/play", lobby.play, methods=["POST"]),
-        Route("/thumbnails/{game_id:path}.svg", lobby.thumbnail),
-    ]
+def _playable_id(typed: str, info: ValidationInfo) -> str:
+    if typed not in (info.context or {}):
+        raise problem("Choose a game that can be played now.")
+    return typed
+
+
+def _wager(wager_cents: int, info: ValidationInfo) -> int:
+    instance = _instance_of(info)
+    if wager_cents < 0:
+        raise problem("Write an amount in currency units above 0.")
+    if instance is not None:
+        limits, currency = limits_of(instance.bet_config), instance.bet_config.currency
+        if not limits.min_cents <= wager_cents <= limits.max_cents:
+            raise problem(f"This game takes {money(limits.min_cents)} to {money(limits.max_cents)} {currency}.")
+    return wager_cents
+
+
+def _player(typed: str) -> str:
+    if what := problem_of_id(typed, LONGEST_ID):
+        raise problem(f"A player id {what}.")
+    return typed
+
+
+def _outcome(typed: str) -> Outcome:
+    if typed not in set(Outcome):
+        raise problem("Choose one of the outcomes.")
+    return Outcome(typed)
+
+
+def _won(typed: str, info: ValidationInfo) -> int | None:
+    outcome, instance = info.data.get("outcome"), _instance_of(info)
+    if outcome != Outcome.WIN:
+        if outcome == Outcome.RULES and typed:
+            raise problem("The amount won counts for Win only: choose Win, or leave it empty.")
+        return 0 if outcome == Outcome.LOSS else None
+    won_cents = cents(typed)
+    if won_cents <= 0:
+        raise problem("Write an amount above 0, or choose Loss.")
+    if instance is not None and won_cents > (most := limits_of(instance.bet_config).max_win_cents):
+        raise problem(f"The most that a bet wins here is {money(most)} {instance.bet_config.currency}.")
+    return won_cents
+
+
+class PlayForm(BaseModel):
+    """The form that plays a round, amounts in cents; validated with the playable instances by id as context."""
+
+    instance_id: Annotated[str, AfterValidator(_playable_id)]
+    wager: Annotated[CentsTyped, AfterValidator(_wager)]
+    outcome: Annotated[Outcome, BeforeValidator(_outcome)]
+    won: Annotated[int | None, BeforeValidator(_won)]
+    player_id: Annotated[str, AfterValidator(_player)]
 
 
 class _BetPlayed(NamedTuple):
@@ -75,18 +122,17 @@ class _BetPlayed(NamedTuple):
     Attributes:
         bet_id: The bet.
         headline: What became of it.
-        problems: What the wallet did in its round that no sound wallet does.
-        rows: What was said about it, equal lines as one.
+        mistakes: What the wallet did in its round that no correct wallet does.
+        rows: The calls about it, equal ones as one.
     """
 
     bet_id: str
     headline: str
-    problems: tuple[str, ...]
+    mistakes: tuple[str, ...]
     rows: list[tuple[ExchangeRow, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Filter:
+class _Filter(NamedTuple):
     """Which games are shown; "" stands for all."""
 
     genre: str
@@ -97,137 +143,139 @@ class _Filter:
 
     def link(self, path: str = "/", **more: str) -> str:
         """Return the address of *path* so filtered, with *more* in its query."""
-        chosen = {"genre": self.genre, "status": self.status} | more
-        query = urlencode({name: value for name, value in chosen.items() if value})
+        query = urlencode({name: value for name, value in (self._asdict() | more).items() if value})
         return f"{path}?{query}" if query else path
 
+    @classmethod
+    def chosen(cls, request: Request) -> "_Filter":
+        return cls(request.query_params.get("genre", ""), request.query_params.get("status", ""))
 
-class _Lobby:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._sandbox = desk.sandbox
+
+class LobbyPage(Page):
+    """The catalogue, its pictures and the form."""
+
+    PATH = "/"
+    TITLE = "Lobby"
+
+    def __init__(self, context: PageContext) -> None:
+        super().__init__(context)
         #: The bets of each round that was played here, and the wallet's mistakes, by the round's id.
         self._played: OrderedDict[str, tuple[tuple[str, ...], tuple[str, ...]]] = OrderedDict()
 
+    def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
+        return [
+            Route(self.PATH, self.show),
+            Route("/play", self.play, methods=["POST"]),
+            Route("/thumbnails/{game_id:path}.svg", self.thumbnail),
+        ]
+
     async def show(self, request: Request) -> Response:
-        instance = self._instance(request.query_params.get("instance", self._sandbox.instance_id))
-        form = _filled_in(request, instance, self._desk.likely_player())
-        return self._page(request, form, played=self._result(request.query_params.get("played", "")))
+        """Show the catalogue, and the result of a round if the address names one."""
+        query = request.query_params
+        instance_id = query.get("instance", self._sandbox.instance_id)
+        instance = next(
+            (each for game in self._context.games() for each in game.instances if each.id == instance_id), None
+        )
+        form = {
+            "player_id": self._context.likely_player(),
+            "wager": "" if instance is None else f"{instance.bet_config.default_wager:f}",
+            "outcome": Outcome.RULES,
+            "won": "",
+        }
+        form = {name: query.get(name, usual) for name, usual in form.items()}
+        form["instance_id"] = "" if instance is None else instance.id
+        bet_ids, mistakes = self._played.get(query.get("played", ""), ((), ()))
+        return self._page(request, form, played=[self._bet(bet_id, mistakes) for bet_id in bet_ids])
 
     async def play(self, request: Request) -> Response:
-        form, asked = read_play_form(await self._desk.form(request), self._playable_instances())
+        """Play a round."""
+        fields = {"outcome": Outcome.RULES} | await self._context.form(request)
+        typed = {name: fields.get(name, "") for name in PlayForm.model_fields}
+        typed |= {name: text.strip() for name, text in typed.items() if name != "player_id"}
+        playable = {each.id: each for _, instances in self._playable() for each in instances}
+        form, problems = checked(PlayForm, typed, playable)
         if not self._sandbox.wallet_url:
-            form.problems["round"] = "There is no wallet to take the wager from, so nothing was played."
-            asked = None
-        if asked is None:
-            return self._page(request, form, status=422)
+            problems["round"] = "There is no wallet to take the wager from, so nothing was played."
+        if form is None or problems:
+            return self._page(request, typed, problems, status=422)
         newest = self._sandbox.live.recent(1)
         try:
-            played = await self._desk.done_by_wallet(partial(self._sandbox.play_round, **asked))
+            played = await self._context.call_wallet(
+                self._sandbox.play_round,
+                player_id=form.player_id,
+                instance_id=form.instance_id,
+                wager_cents=form.wager,
+                won_cents=form.won,
+                cancel=form.outcome is Outcome.CANCELLED,
+            )
         except TransportError as unreachable:
-            form.problems["round"] = unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
+            problems["round"] = unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
             begun = self._begun(form.player_id, after=newest[0].number if newest else 0)
-            return self._page(request, form, status=502, played=begun, unreachable=True)
+            return self._page(request, typed, problems, status=502, played=begun, unreachable=True)
         except GameOperatorError as failed:
-            form.problems["round"] = str(failed)
-            return self._page(request, form, status=422)
-        self._remember(played)
-        # The form stays filled in: whoever plays one round plays another.
-        filled_in = {name: getattr(form, name) for name in _KEPT}
-        chosen = _chosen(request).link(instance=form.instance_id, played=played.round_id, **filled_in)
-        return RedirectResponse(f"{chosen}#play", _SEE_OTHER)
+            return self._page(request, typed, {"round": str(failed)}, status=422)
+        # Not all of it is kept: the deliveries are in the live log, too.
+        self._played[played.round_id] = played.bet_ids, played.problems
+        while len(self._played) > _REMEMBERED:
+            self._played.popitem(last=False)
+        # The form stays filled in, to play another round.
+        filled_in = {name: typed[name] for name in _KEPT}
+        chosen = _Filter.chosen(request).link(instance=form.instance_id, played=played.round_id, **filled_in)
+        return see_other(f"{chosen}#play")
 
     async def thumbnail(self, request: Request) -> Response:
-        game = next((game for game in self._games() if game.id == request.path_params["game_id"]), None)
+        """Return the picture of a game."""
+        game = next((game for game in self._context.games() if game.id == request.path_params["game_id"]), None)
         if game is None:
-            raise NotServedError(404, "There is no such game.")
+            raise HTTPException(404, "There is no such game.")
         return Response(thumbnail(game), headers={"cache-control": "max-age=300"}, media_type="image/svg+xml")
 
     def _page(
         self,
         request: Request,
-        form: PlayForm,
+        form: Mapping[str, str],
+        problems: Mapping[str, str] | None = None,
         *,
         status: int = 200,
         played: Sequence[_BetPlayed] = (),
         unreachable: bool = False,
     ) -> Response:
-        games, chosen = self._games(), _chosen(request)
-        return self._desk.page(
+        games, chosen = self._context.games(), _Filter.chosen(request)
+        # Players whom the wallet knows: it has answered with their balance.
+        players = [each.player_id for each in self._sandbox.service.balances.players() if each.last is not None]
+        return self._context.page(
             request,
             "lobby.html",
             status=status,
             games=[game for game in games if chosen.admits(game)],
-            playable=_playable(games),
+            playable=self._playable(),
             genres=sorted({str(game.genre) for game in games}),
             statuses=sorted({str(game.status) for game in games}),
             chosen=chosen,
             form=form,
+            problems=problems or {},
             outcomes=_OUTCOMES,
             played=played,
             unreachable=unreachable,
-            players=self._players(),
+            players=sorted(players[:_OFFERED]),
             total=len(games),
         )
 
-    def _players(self) -> list[str]:
-        """Return players whom the wallet knows, as far as it has told their balance."""
-        players = self._sandbox.service.balances.players()
-        return sorted([player.player_id for player in players if player.last is not None][:_OFFERED])
-
-    def _games(self) -> Sequence[GameInfo]:
-        return self._sandbox.world.games(self._sandbox.operator_id)
-
-    def _instance(self, instance_id: str) -> GameInstance | None:
-        return next((each for game in self._games() for each in game.instances if each.id == instance_id), None)
-
-    def _playable_instances(self) -> dict[str, GameInstance]:
-        return {each.id: each for _, instances in _playable(self._games()) for each in instances}
-
-    def _remember(self, played: PlayedRound) -> None:
-        # Not all of it: the deliveries are in the live log, too.
-        self._played[played.round_id] = played.bet_ids, played.problems
-        while len(self._played) > _REMEMBERED:
-            self._played.popitem(last=False)
-
-    def _result(self, round_id: str) -> list[_BetPlayed]:
-        bet_ids, problems = self._played.get(round_id, ((), ()))
-        return [self._bet(bet_id, problems) for bet_id in bet_ids]
+    def _playable(self) -> list[tuple[GameInfo, list[GameInstance]]]:
+        """Return the games that can be played now, each with its active instances."""
+        active = [game for game in self._context.games() if game.status == GameStatus.ACTIVE]
+        offered = [(game, [each for each in game.instances if each.active]) for game in active]
+        return [(game, instances) for game, instances in offered if instances]
 
     def _begun(self, player_id: str, *, after: int) -> list[_BetPlayed]:
         """Return the bet of *player_id* whose calls are in the log *after* a number; none if it may be one of many."""
-        new = [each for each in self._sandbox.live.recent(_LOOKED_THROUGH) if each.number > after]
-        bet_ids = {each.bet_id for each in new if each.player_id == player_id and each.path == _FIRST_CALL}
+        new = [each for each in self._sandbox.live.recent(LOOKED_THROUGH) if each.number > after]
+        bet_ids = {each.bet_id for each in new if each.player_id == player_id and each.path == "/withdraw"}
         return [self._bet(bet_id, ()) for bet_id in bet_ids] if len(bet_ids) == 1 else []
 
-    def _bet(self, bet_id: str, problems: tuple[str, ...]) -> _BetPlayed:
-        bet = self._sandbox.world.bet(self._sandbox.operator_id, bet_id, now_millis=self._desk.now_millis())
-        about = [each for each in self._sandbox.live.recent(_LOOKED_THROUGH) if each.bet_id == bet_id][::-1]
-        told = headline(bet, about, currency_of(self._sandbox, bet))
-        return _BetPlayed(bet_id, told, problems, folded(map(row, about)))
-
-
-def _chosen(request: Request) -> _Filter:
-    return _Filter(request.query_params.get("genre", ""), request.query_params.get("status", ""))
-
-
-def _filled_in(request: Request, instance: GameInstance | None, player_id: str) -> PlayForm:
-    query = request.query_params
-    usual = "" if instance is None else f"{instance.bet_config.default_wager:f}"
-    return PlayForm(
-        player_id=query.get("player_id", player_id),
-        instance_id="" if instance is None else instance.id,
-        wager=query.get("wager", usual),
-        outcome=query.get("outcome", Outcome.RULES),
-        won=query.get("won", ""),
-    )
-
-
-def _playable(games: Sequence[GameInfo]) -> list[tuple[GameInfo, list[GameInstance]]]:
-    active = [
-        (game, [each for each in game.instances if each.active]) for game in games if game.status == GameStatus.ACTIVE
-    ]
-    return [(game, instances) for game, instances in active if instances]
+    def _bet(self, bet_id: str, mistakes: tuple[str, ...]) -> _BetPlayed:
+        bet, about, currency = self._context.bet(bet_id)
+        return _BetPlayed(bet_id, BetOutcome(bet, about, currency).headline, mistakes, folded(about))
 
 
 def thumbnail(game: GameInfo) -> str:

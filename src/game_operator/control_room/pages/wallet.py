@@ -7,22 +7,16 @@ from typing import Final
 
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from game_operator.control_room.desk import Desk, environment
-from game_operator.control_room.streams import Streams
-from game_operator.control_room.words import clock_time, day_and_time, latency, money
+from game_operator.control_room.page_context import LOOKED_THROUGH, Page, clock_time, environment, see_other
 from game_operator.provider.histogram import percentile
 from game_operator.provider.latency_chart import coordinate, latency_chart
+from game_operator.provider.text import day_and_time, duration, money
 from game_operator.sandbox.dealing.balances import ToldBalance
 
-PATH: Final = "/wallet"
-TITLE: Final = "Wallet"
-
-_SEE_OTHER: Final = 303
 _SHOWN: Final = 200
-_LOOKED_THROUGH: Final = 1_000
 _PERCENTS: Final = (50, 95, 99)
 
 #: Edges of the chart of balances in units of the drawing, one of which is about a pixel.
@@ -38,40 +32,40 @@ _DAY_MILLIS: Final = 86_400_000
 _Scale = Callable[[int], float]
 
 
-def routes(desk: Desk, streams: Streams) -> Sequence[Route]:  # noqa: ARG001 - as every page
-    """Return the page, and the form that accepts a balance."""
-    wallet = _Wallet(desk)
-    return [Route(PATH, wallet.show), Route(f"{PATH}/accept", wallet.accept, methods=["POST"])]
+class WalletPage(Page):
+    """The balances, the latencies, and the form that accepts a balance."""
 
+    PATH = "/wallet"
+    TITLE = "Wallet"
 
-class _Wallet:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._sandbox = desk.sandbox
-        self._board = desk.sandbox.service.balances
+    def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
+        return [Route(self.PATH, self.show), Route(f"{self.PATH}/accept", self.accept, methods=["POST"])]
 
     async def show(self, request: Request) -> Response:
-        players = self._board.players()
+        """Show all players, and the balances of one of them."""
+        board = self._sandbox.service.balances
+        players = board.players()
         asked = request.query_params.get("player", players[0].player_id if players else "")
-        exchanges = self._sandbox.live.recent(_LOOKED_THROUGH)
+        exchanges = self._sandbox.live.recent(LOOKED_THROUGH)
         answered = [each for each in exchanges if each.direction == "webhook" and each.status is not None]
         # The charts escape what they write themselves.
-        return self._desk.page(
+        return self._context.page(
             request,
             "wallet.html",
             players=players[:_SHOWN],
             total=len(players),
             wrong=[player for player in players if not player.agrees],
             asked=asked,
-            chosen=self._board.player(asked),
-            balances=Markup(balance_chart(self._board.series(asked), player_id=asked)),  # noqa: S704
+            chosen=board.player(asked),
+            balances=Markup(balance_chart(board.series(asked), player_id=asked)),  # noqa: S704
             answers=len(answered),
             latencies=Markup(latencies_chart([each.elapsed_ms for each in answered])),  # noqa: S704
         )
 
     async def accept(self, request: Request) -> Response:
-        self._board.accept((await self._desk.form(request)).get("player_id", ""))
-        return RedirectResponse(PATH, _SEE_OTHER)
+        """Believe the next balance of a player."""
+        self._sandbox.service.balances.accept((await self._context.form(request)).get("player_id", ""))
+        return see_other(self.PATH)
 
 
 def latencies_chart(samples_ms: Sequence[float]) -> str:
@@ -80,9 +74,9 @@ def latencies_chart(samples_ms: Sequence[float]) -> str:
         return latency_chart([], [], "Nothing was answered yet.")
     ordered = sorted(samples_ms)
     percentiles = [(percent, percentile(ordered, percent)) for percent in _PERCENTS]
-    said = ", ".join(f"{percent} % within {latency(value)}" for percent, value in percentiles)
-    story = f"{len(ordered)} answers: {said}; the slowest took {latency(ordered[-1])}."
-    return latency_chart(ordered, [(value, f"p{percent} {latency(value)}") for percent, value in percentiles], story)
+    said = ", ".join(f"{percent} % within {duration(value)}" for percent, value in percentiles)
+    story = f"{len(ordered)} answers: {said}; the slowest took {duration(ordered[-1])}."
+    return latency_chart(ordered, [(value, f"p{percent} {duration(value)}") for percent, value in percentiles], story)
 
 
 def balance_chart(points: Sequence[ToldBalance], *, player_id: str) -> str:

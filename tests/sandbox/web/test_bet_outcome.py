@@ -2,7 +2,7 @@
 
 import pytest
 
-from game_operator.control_room.verdict import headline, standing
+from game_operator.control_room.bet_outcome import BetOutcome
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator.protocol.operations import AnyBet
 from game_operator.sandbox.service.exchange_log import Exchange
@@ -198,7 +198,7 @@ def test_the_headline_is_what_was_answered(
     bet: AnyBet, told: list[tuple[str, object] | tuple[str, object, str]], expected: str
 ) -> None:
     """Never what was asked for; what nobody knows is said to be unknown (spec §3, docs/decisions/0013)."""
-    assert expected in headline(bet, calls(*told), "EUR")
+    assert expected in BetOutcome(bet, calls(*told), "EUR").headline
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_whether_the_wallet_has_confirmed_a_bet(
     bet: AnyBet, told: list[tuple[str, object] | tuple[str, object, str]], confirmed: bool | None
 ) -> None:
     """Only by what it answered to the calls themselves (spec §3)."""
-    stands = standing(bet, calls(*told), "EUR")
+    stands = BetOutcome(bet, calls(*told), "EUR")
     assert stands.confirmed is confirmed
     assert ("has confirmed that." in stands.wallet) == (confirmed is True)
     assert ("has not confirmed that" in stands.wallet) == (confirmed is False)
@@ -244,5 +244,5 @@ def test_whether_the_wallet_has_confirmed_a_bet(
 )
 def test_what_the_service_holds(bet: AnyBet, service: str) -> None:
     """Whatever the wallet has; an instance that is gone has no currency."""
-    assert standing(bet, [], "").service == service
-    assert ("no call about it" in standing(bet, [], "").wallet) == (bet is not NOT_FOUND)
+    assert BetOutcome(bet, [], "").service == service
+    assert ("no call about it" in BetOutcome(bet, [], "").wallet) == (bet is not NOT_FOUND)

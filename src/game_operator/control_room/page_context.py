@@ -1,0 +1,168 @@
+"""What every page works with: the sandbox, the templates, the token of our forms, and how values are written."""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.routing import Route
+
+from game_operator.codes import GameStatus
+from game_operator.control_room.forms import TOKEN_FIELD, read_form
+from game_operator.models import BetNotFound, GameInfo, GameInstance
+from game_operator.protocol.operations import AnyBet
+from game_operator.provider.latency_chart import coordinate
+from game_operator.provider.text import day_and_time, duration, iso_time, money
+from game_operator.sandbox.service.exchange_log import Exchange
+
+if TYPE_CHECKING:
+    from game_operator.sandbox.server import Sandbox
+
+T = TypeVar("T")
+
+#: How many wait for the wallet at once. All pages share a few dozen threads, and a wallet that hangs takes only these.
+_MOST_CALLING: Final = 8
+#: Exchanges of the live log that are looked through.
+LOOKED_THROUGH: Final = 1_000
+
+
+class PageContext:
+    """
+    What the pages share.
+
+    Args:
+        sandbox: What is shown and used.
+        navigation: The pages that each page links to.
+    """
+
+    def __init__(self, sandbox: "Sandbox", navigation: "Sequence[type[Page]]") -> None:
+        self.sandbox = sandbox
+        self._navigation = navigation
+        self._token = secrets.token_urlsafe(32)
+        self._calling = asyncio.Semaphore(_MOST_CALLING)
+
+    def now_millis(self) -> int:
+        """Return the service's time, Unix milliseconds."""
+        return self.sandbox._clock()
+
+    def likely_player(self) -> str:
+        """Return the player of the newest call, to fill in forms."""
+        recent = self.sandbox.live.recent()
+        return next((exchange.player_id for exchange in recent if exchange.player_id), "p1")
+
+    def games(self) -> Sequence[GameInfo]:
+        """Return the operator's catalogue."""
+        return self.sandbox.world.games(self.sandbox.operator_id)
+
+    def instance_names(self) -> dict[str, str]:
+        """Return the name of each instance by its id, in the order of the catalogue, those that are off included."""
+        return {each.id: each.name + _off(game, each) for game in self.games() for each in game.instances}
+
+    def bet(self, bet_id: str) -> tuple[AnyBet, list[Exchange], str]:
+        """Return a bet, the calls about it in the live log, oldest first, and the currency of its instance or ""."""
+        bet = self.sandbox.world.bet(self.sandbox.operator_id, bet_id, now_millis=self.now_millis())
+        instance_id = None if isinstance(bet, BetNotFound) else bet.instance_id
+        instances = (each for game in self.games() for each in game.instances)
+        currency = next((each.bet_config.currency for each in instances if each.id == instance_id), "")
+        return bet, self.calls_about(bet_id), currency
+
+    def calls_about(self, bet_id: str) -> list[Exchange]:
+        """Return the calls about a bet or grant in the live log, oldest first."""
+        return [each for each in self.sandbox.live.recent(LOOKED_THROUGH) if each.bet_id == bet_id][::-1]
+
+    async def call_wallet(self, work: Callable[..., T], *args: Any, **named: Any) -> T:
+        """
+        Return what *work* returns, done in a thread: a slow wallet must not hold up the pages.
+
+        Any: the arguments are those of *work*.
+        """
+        async with self._calling:
+            return await run_in_threadpool(work, *args, **named)
+
+    async def form(self, request: Request) -> dict[str, str]:
+        """
+        Return what the form has sent; see ``read_form``.
+
+        Raises:
+            HTTPException: It is too long, or not ours.
+        """
+        return await read_form(request, self._token)
+
+    def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        """
+        Return the page that *template* makes of *values*; a template that misses one raises.
+
+        Any: the values are those of the template.
+        """
+        return HTMLResponse(self.fragment(template, here=request.url.path, **values), status)
+
+    def fragment(self, template: str, **values: Any) -> str:
+        """Return the HTML that *template* makes of *values*; what UTF-8 cannot carry is escaped."""
+        shared = {"places": self._navigation, "token_field": TOKEN_FIELD, "form_token": self._token}
+        html = environment().get_template(template).render(sandbox=self.sandbox, **shared, **values)
+        # A lone surrogate in something that was recorded would else be an error of the server, again and again.
+        return html.encode(errors="backslashreplace").decode()
+
+
+class Page:
+    """A page of the control room: each subclass sets its path and its title in the navigation, and its routes."""
+
+    PATH: ClassVar[str]
+    TITLE: ClassVar[str]
+
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        self._sandbox = context.sandbox
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes of the page, its forms included."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End what would outlast the server."""
+
+
+def see_other(path: str) -> RedirectResponse:
+    """Return what a form answers: the page to look at next."""
+    return RedirectResponse(path, 303)
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates: everything is escaped, and a name that is missing is an error."""
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for write in (amount, clock_time, day_and_time, duration, iso_time, money):
+        made.filters[write.__name__] = write
+    made.filters["n"] = coordinate
+    return made
+
+
+def amount(units: Decimal) -> str:
+    """Return currency units with two decimals, and with more where there are more: ``0.10``, ``0.025``."""
+    exponent = units.as_tuple().exponent
+    return f"{units:,.{max(2, -exponent if isinstance(exponent, int) else 0)}f}"
+
+
+def clock_time(at_millis: int) -> str:
+    """Return the time of the day in UTC, to the millisecond: ``14:03:59.120``."""
+    return iso_time(at_millis)[11:23]
+
+
+def _off(game: GameInfo, instance: GameInstance) -> str:
+    """Return what is to be added to the name of an instance that cannot be played now."""
+    if not instance.active:
+        return " (off)"
+    return "" if game.status == GameStatus.ACTIVE else f" ({game.status.replace('_', ' ').lower()})"
