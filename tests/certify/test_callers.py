@@ -84,11 +84,11 @@ def test_only_what_the_profile_admits_is_left_out() -> None:
         pytest.param(callers.TrimsBeforeVerifying, "E03", DOUBLED, "with a line break more", id="E03, trimmed"),
         pytest.param(callers.FallsOverGarbage, "E04", BROKEN, "answered HTTP 500, and no reply", id="E04"),
         pytest.param(callers.MindsTheCaseOfHeaders, "E05", BROKEN, "the header in capitals: refused", id="E05"),
-        pytest.param(callers.AcceptsRetiredKeys, "E06", DOUBLED, "with a retired key: answered SUCCESS", id="E06"),
+        pytest.param(callers.AcceptsRetiredKeys, "E06", DOUBLED, "with a retired key: returned SUCCESS", id="E06"),
         pytest.param(callers.TrustsOneKey, "E06", BROKEN, "signed with the old key: refused", id="E06, too early"),
         pytest.param(callers.ForgetsAfterADay, "E07", DOUBLED, "after a claim again, a day later", id="E07"),
         pytest.param(callers.ReadsAnyBodyAnywhere, "E09", DOUBLED, "of a withdraw, posted to /deposit", id="E09"),
-        pytest.param(callers.KeepsNoDigest, "E09", DOUBLED, "posted to /rollback: answered SUCCESS", id="E09, refund"),
+        pytest.param(callers.KeepsNoDigest, "E09", DOUBLED, "posted to /rollback: returned SUCCESS", id="E09, refund"),
         pytest.param(
             callers.KeepsDigestsOfRepeats, "E09", DOUBLED, "the rollback at its own path: refused", id="E09, digests"
         ),
@@ -151,7 +151,9 @@ class RefusesRepeatsAstray(PlainWallet):
     [
         pytest.param(callers.RefusesTheUnauthenticForGood, "E01", ADVICE, "never sends it again", id="a final code"),
         pytest.param(ReadsOneForm, "E04", ADVICE, "accepted is assumed", id="one form of Base64"),
-        pytest.param(RefusesWithABalance, "E03", ADVICE, "told the player's balance", id="a refusal with a balance"),
+        pytest.param(
+            RefusesWithABalance, "E03", ADVICE, "returned the player's balance", id="a refusal with a balance"
+        ),
         pytest.param(TellsAnybodyABalance, "E01", BROKEN, "with the player's balance", id="an open balance check"),
         pytest.param(AnswersNobodyWith401, "E01", BROKEN, "HTTP 401, and it must be 200", id="401 unannounced"),
     ],
@@ -265,4 +267,4 @@ def test_an_address_that_says_it_may(allowing: AsgiApp) -> None:
     with asgi_server(_TrustingProxies(allowing)) as port:
         verdict = certified_at(port, "E10", elsewhere="127.0.0.2").verdict("E10")
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, BROKEN)
-    assert "says it is from 127.0.0.1: answered SUCCESS" in verdict.reason
+    assert "says it is from 127.0.0.1: returned SUCCESS" in verdict.reason

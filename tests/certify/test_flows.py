@@ -56,7 +56,7 @@ class NeverBlocks(PlainWallet):
 @pytest.mark.parametrize(
     ("wrong", "scenario", "weight", "told"),
     [
-        pytest.param(flows.LossIgnored, "A03", LOST, "a rollback of the lost bet: answered SUCCESS", id="A03, open"),
+        pytest.param(flows.LossIgnored, "A03", LOST, "a rollback of the lost bet: returned SUCCESS", id="A03, open"),
         pytest.param(flows.LossRefused, "A03", LOST, "a loss: refused with INVALID_REQUEST", id="A03, refused"),
         pytest.param(flows.NothingRefunded, "A04", LOST, "after its rollback, player-1 has 995.00", id="A04"),
         pytest.param(flows.OneDepositPerRound, "A05", LOST, "the third bet's deposit: refused", id="A05"),
@@ -133,7 +133,7 @@ class RefusesBatches(PlainWallet):
     ("wrong", "told"),
     [
         pytest.param(RefusesEarlyDepositsInBatchesForGood, "never sends it again", id="refused for good"),
-        pytest.param(PaysEveryItem, "A11-bet-2: answered SUCCESS, and BET_NOT_FOUND was due", id="SUCCESS for all"),
+        pytest.param(PaysEveryItem, "A11-bet-2: returned SUCCESS instead of BET_NOT_FOUND", id="SUCCESS for all"),
         pytest.param(AnswersTheRefusedAlone, "one that can be carried out is not answered", id="left out"),
         pytest.param(AnswersAnObject, "answered HTTP 200, and no array of replies", id="no array"),
         pytest.param(RefusesBatches, "answered HTTP 404, and the profile says", id="not served"),

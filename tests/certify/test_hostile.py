@@ -68,14 +68,14 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("wrong", "scenario", "weight", "told"),
     [
-        pytest.param(hostile.DropsWhatIsNoUtf8, "F01", LOST, "a byte that is no UTF-8: answered SUCCESS", id="F01"),
+        pytest.param(hostile.DropsWhatIsNoUtf8, "F01", LOST, "a byte that is no UTF-8: returned SUCCESS", id="F01"),
         pytest.param(hostile.AnswersNoJsonWith400, "F01", BROKEN, "answered HTTP 400, and no reply", id="F01, 400"),
         pytest.param(
             hostile.MissingAmountsAreZero, "F02", LOST, "a deposit whose amount is missing: answered", id="F02, amount"
         ),
         pytest.param(hostile.MissingIdsAreEmpty, "F02", LOST, "a withdraw whose action_id is", id="F02, bet"),
-        pytest.param(hostile.TakesTrueForOne, "F03", LOST, "whose amount is true: answered SUCCESS", id="F03, true"),
-        pytest.param(hostile.CutsFractions, "F03", LOST, "whose amount is 5.5: answered SUCCESS", id="F03, fractions"),
+        pytest.param(hostile.TakesTrueForOne, "F03", LOST, "whose amount is true: returned SUCCESS", id="F03, true"),
+        pytest.param(hostile.CutsFractions, "F03", LOST, "whose amount is 5.5: returned SUCCESS", id="F03, fractions"),
         pytest.param(hostile.MindsNoSign, "F04", DOUBLED, "the balance moved by +0.01", id="F04"),
         pytest.param(hostile.WrapsAmounts, "F05", DOUBLED, "after a withdraw of 2^31 cents", id="F05"),
         pytest.param(hostile.NormalisesIds, "F07", LOST, "5.00 too much", id="F07, normalised"),
@@ -229,7 +229,7 @@ class CallsHugeAmountsTooMuch(PlainWallet):
         pytest.param(NullIsAbsent, "F02", ADVICE, "whose tx_id is null: accepted", id="null is absent"),
         pytest.param(GoesByTheWithdrawOfARollback, "F02", ADVICE, "a rollback whose action_id is", id="no bet_id"),
         pytest.param(ReadsAmountsInText, "F03", ADVICE, 'whose amount is "50": accepted', id="text"),
-        pytest.param(ReadsTextAsUnits, "F03", LOST, "player-1 has 950.00, and 999.50 is due", id="text as units"),
+        pytest.param(ReadsTextAsUnits, "F03", LOST, "player-1 has 950.00; expected 999.50", id="text as units"),
         pytest.param(ReadsExponents, "F03", ADVICE, "whose amount is 5e1: accepted", id="an exponent"),
         pytest.param(TakesBetsOfNothing, "F04", ADVICE, "no harm is done", id="a withdraw of 0"),
         pytest.param(TakesTheLastOfTwo, "F06", ADVICE, "with two values of", id="members that stand twice"),

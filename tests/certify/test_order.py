@@ -65,9 +65,9 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any], not_t
             order.ForgetsEarlyRollbacks, "C02", LOST, "the withdraw that arrives after its rollback", id="C02"
         ),
         pytest.param(
-            order.RefundsTheSettled, "C03", DOUBLED, "a rollback after the deposit: answered SUCCESS", id="C03"
+            order.RefundsTheSettled, "C03", DOUBLED, "a rollback after the deposit: returned SUCCESS", id="C03"
         ),
-        pytest.param(order.PaysTheRefunded, "C04", DOUBLED, "a deposit after the rollback: answered SUCCESS", id="C04"),
+        pytest.param(order.PaysTheRefunded, "C04", DOUBLED, "a deposit after the rollback: returned SUCCESS", id="C04"),
         pytest.param(order.RemembersEarlyDeposits, "C05", LOST, "10.00 too little", id="C05, refused for ever"),
         pytest.param(order.PaysTheUnseen, "C05", LOST, "the balance moved by +10.00", id="C05, paid at once"),
         pytest.param(order.RefundsTheDeclined, "C06", DOUBLED, "the balance moved by +1000.01", id="C06"),
@@ -81,11 +81,13 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any], not_t
         pytest.param(order.PaysTheUnseen, "C09", DOUBLED, "nothing was wagered", id="C09, paid for nothing"),
         pytest.param(order.PaysWhoeverIsNamed, "C10", LOST, "player-2 has 1010.00", id="C10"),
         pytest.param(order.RefundsForAnyWithdraw, "C11", LOST, "a rollback of another withdraw", id="C11"),
-        pytest.param(order.SettlesTheSpent, "C12", LOST, "a deposit for the RAIN: answered SUCCESS", id="C12, settled"),
+        pytest.param(order.SettlesTheSpent, "C12", LOST, "a deposit for the RAIN: returned SUCCESS", id="C12, settled"),
         pytest.param(
             order.KnowsBetsAlone, "C12", LOST, "the action RAIN: refused with INVALID_REQUEST", id="C12, refused"
         ),
-        pytest.param(order.ForgetsRefusalsToTheBlocked, "C13", LOST, "at first it was PLAYER_BLOCKED", id="C13"),
+        pytest.param(
+            order.ForgetsRefusalsToTheBlocked, "C13", LOST, "the first time it returned PLAYER_BLOCKED", id="C13"
+        ),
         pytest.param(order.KeepsNoTombstoneOfStrangers, "C14", LOST, "after the account is opened", id="C14"),
     ],
 )

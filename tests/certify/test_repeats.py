@@ -66,12 +66,16 @@ class ShowsAPageWhenBroken(PlainWallet):
         pytest.param(repeats.DebitsEachTime, "B01", DOUBLED, "5.00 too little", id="B01"),
         pytest.param(repeats.PaysEachTime, "B02", DOUBLED, "after the same deposit again, player-1", id="B02, paid"),
         pytest.param(repeats.RefundsEachTime, "B02", DOUBLED, "after the same rollback again", id="B02, refunded"),
-        pytest.param(repeats.OldBalanceAsOfNow, "B03", BROKEN, "tells a balance of 995.00, and it is", id="B03, told"),
+        pytest.param(
+            repeats.OldBalanceAsOfNow, "B03", BROKEN, "returned a balance of 995.00; expected", id="B03, told"
+        ),
         pytest.param(repeats.FundsBeforeTheRepeat, "B03", LOST, "with no money left: answered INS", id="B03, refused"),
-        pytest.param(repeats.AmountNotCompared, "B04", LOST, "with another amount: answered SUCCESS", id="B04, amount"),
-        pytest.param(repeats.PlayerNotCompared, "B04", LOST, "with another player: answered SUCCESS", id="B04, player"),
+        pytest.param(repeats.AmountNotCompared, "B04", LOST, "with another amount: returned SUCCESS", id="B04, amount"),
+        pytest.param(repeats.PlayerNotCompared, "B04", LOST, "with another player: returned SUCCESS", id="B04, player"),
         pytest.param(repeats.KeyedOnTxIdAlone, "B05", LOST, "refused with DUPLICATE_TRANSACTION", id="B05"),
-        pytest.param(repeats.RefusalsForgotten, "B06", LOST, "at first it was INSUFFICIENT_BALANCE", id="B06"),
+        pytest.param(
+            repeats.RefusalsForgotten, "B06", LOST, "the first time it returned INSUFFICIENT_BALANCE", id="B06"
+        ),
         pytest.param(repeats.FailuresRemembered, "B07", LOST, "refused with SYSTEM_ERROR", id="B07, for ever"),
         pytest.param(MistakesItsFailures, "B07", LOST, "and never sends it again", id="B07, given up"),
         pytest.param(ShowsAPageWhenBroken, "B07", BROKEN, "answered HTTP 500, and no reply", id="B07, no reply"),
@@ -151,7 +155,7 @@ def test_a_second_settlement_of_another_amount_is_no_repeat() -> None:
     """The service believes that it was paid (docs/decisions/0018)."""
     verdict = only(certified(SaysThatItPaidAnotherAmount, only=["B10"]))
     assert verdict.weight is DOUBLED
-    assert "another tx_id and amount: answered SUCCESS" in verdict.reason
+    assert "another tx_id and amount: returned SUCCESS" in verdict.reason
 
 
 class CannotFail(PlainWallet):
@@ -165,7 +169,7 @@ class CannotFail(PlainWallet):
 def test_a_wallet_that_cannot_be_made_to_fail_is_not_tried() -> None:
     """Its answers tell nothing of failures, and its balances are brought back."""
     report = certified(CannotFail, only=["B07", "B01"])
-    assert skipped(report) == {"B07": "the wallet answered SUCCESS when it was made to fail"}
+    assert skipped(report) == {"B07": "the wallet returned SUCCESS when it was made to fail"}
     assert found(report) == {}
     assert [each.difference_cents for each in report.moved] == [0, 0]
 

@@ -433,7 +433,7 @@ def test_a_wrong_balance_that_is_told_is_no_lost_money(wallet: PlainWallet) -> N
 
     verdict = run_on(deliver).play(scenario(play))
     assert verdict.weight is Weight.CONTRACT_BROKEN
-    assert verdict.reason == "a withdraw: tells a balance of 990.00, and it is 995.00"
+    assert verdict.reason == "a withdraw: returned a balance of 990.00; expected 995.00"
 
 
 @pytest.mark.parametrize("status", [201, 400, 500])

@@ -60,8 +60,8 @@ def weights(at: Stage) -> list[Weight]:
     [
         pytest.param([(None, 9_500)], None, id="as it must be"),
         pytest.param([("INSUFFICIENT_BALANCE", 10_000)], "refused with INSUFFICIENT_BALANCE", id="refused"),
-        pytest.param([(None, 10_000), (None, 10_000)], "p1 has 100.00, and 95.00 is due: 5.00 too much", id="no debit"),
-        pytest.param([(None, 9_000), (None, 9_000)], "p1 has 90.00, and 95.00 is due: 5.00 too little", id="twice"),
+        pytest.param([(None, 10_000), (None, 10_000)], "p1 has 100.00; expected 95.00: 5.00 too much", id="no debit"),
+        pytest.param([(None, 9_000), (None, 9_000)], "p1 has 90.00; expected 95.00: 5.00 too little", id="twice"),
         pytest.param([(None, 9_501), (None, 9_501)], "0.01 too much", id="a cent off"),
     ],
 )
@@ -180,7 +180,7 @@ def test_what_must_be_refused_and_is_accepted(after: int, sound: bool, found: st
         judged(play, (None, 10_000), (None, after))
         assert weights(at) == [ADVICE]
         return
-    with pytest.raises(Found, match=r"answered SUCCESS, and BET_NOT_FOUND was due") as raised:
+    with pytest.raises(Found, match=r"returned SUCCESS instead of BET_NOT_FOUND") as raised:
         judged(play, (None, 10_000), (None, after))
     assert found in raised.value.reason
 
@@ -198,8 +198,12 @@ def test_a_refusal_that_moves_money() -> None:
         pytest.param((None, 9_500), [(None, 9_500)], None, id="the same"),
         pytest.param((None, 9_000), [(None, 9_500)], None, id="today's balance"),
         pytest.param((None, 9_000), [(None, 9_000)], None, id="word for word"),
-        pytest.param((None, 9_500), [("DUPLICATE_TRANSACTION", 9_500)], "at first it was SUCCESS", id="refused"),
-        pytest.param(("INSUFFICIENT_BALANCE", 9_500), [(None, 9_000)], "at first it was INSUFF", id="accepted"),
+        pytest.param(
+            (None, 9_500), [("DUPLICATE_TRANSACTION", 9_500)], "the first time it returned SUCCESS", id="refused"
+        ),
+        pytest.param(
+            ("INSUFFICIENT_BALANCE", 9_500), [(None, 9_000)], "the first time it returned INSUFF", id="accepted"
+        ),
         pytest.param((None, 9_500), [(None, 9_000), (None, 9_000)], "5.00 too little", id="debited again"),
     ],
 )

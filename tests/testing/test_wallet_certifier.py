@@ -251,7 +251,7 @@ def test_a_wrong_prefix_is_thought_of(
     report = wallet_certifier(lambda *_: (status, {}, body), **PLAYERS, only=["A02"], check=False)
     (verdict,) = report.verdicts
     assert f"answered HTTP {status}" in verdict.reason
-    assert ("Mind a prefix, such as /wallet" in verdict.reason) == advised
+    assert ("a prefix such as /wallet" in verdict.reason) == advised
 
 
 def test_a_wallet_with_another_key_is_told_of(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:

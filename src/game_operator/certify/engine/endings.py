@@ -20,6 +20,7 @@ class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing g
         weight: What it costs; None for what the scenario says.
         cause: The words of a mistake that shows in many scenarios.
         place: Which of the scenario's exchanges shows it, if the reason names none.
+        symptom: What the wallet did to which operation; for a refusal it is known.
     """
 
     def __init__(
@@ -30,12 +31,19 @@ class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing g
         weight: Weight | None = None,
         cause: str = "",
         place: int | None = None,
+        symptom: str = "",
     ) -> None:
         self.reason = reason if heard is None else f"{heard.request.title}: {reason}"
         super().__init__(self.reason)
         self.weight = weight
         self.cause = cause
         self.place = place if heard is None else heard.place
+        self.symptom = symptom or ("" if heard is None or heard.code is None else symptom_of(heard, heard.code))
+
+
+def symptom_of(heard: Heard, what: str) -> str:
+    """Return what the wallet did to an operation, for failures of one mistake to be found: a batch pays deposits."""
+    return f"{heard.request.path.removesuffix('-batch')} {what}"
 
 
 class NotTried(Exception):  # noqa: N818 - see above

@@ -76,7 +76,7 @@ class Record:
 
 def noted(found: Found, scenario: Scenario) -> Note:
     """Return what was found in *scenario* as a note."""
-    return Note(found.reason, found.weight or scenario.weight, found.cause, found.place)
+    return Note(found.reason, found.weight or scenario.weight, found.cause, found.place, found.symptom)
 
 
 def ended(scenario: Scenario, notes: list[Note], record: Record, broken_off: NotTried | None) -> Verdict:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from game_operator.certify.engine.calls import CallMaker
-from game_operator.certify.engine.endings import Found, NotTried, Undone
+from game_operator.certify.engine.endings import Found, NotTried, Undone, symptom_of
 from game_operator.certify.report.mistakes import (
     CRASH,
     FAILS,
@@ -187,9 +187,10 @@ class Stage(CallMaker):
         """
         heard = yield from self.ask(what, title)
         if heard.succeeded != first.succeeded:
-            raise Found(f"answered {_said(heard)}, and at first it was {_said(first)}", heard)
+            told = f"returned {_said(heard)}; the first time it returned {_said(first)}"
+            raise Found(told, heard, symptom=symptom_of(heard, "changed"))
         if heard.code != first.code:
-            self.advise(f"{heard.code}, and at first {first.code}", heard)
+            self.advise(f"refused with {heard.code}; the first time with {first.code}", heard)
         if heard.reply is not None and heard.reply != first.reply:
             yield from self.check_balance(heard, player or self._player_of(what))
         return heard
@@ -244,7 +245,7 @@ class Stage(CallMaker):
                 failed += 1
                 heard[place] = yield from self.insisted(each.request)
         if failed:
-            told = f"{failed} of {len(requests)} calls at once were answered SYSTEM_ERROR, and had to be sent again"
+            told = f"{failed} of {len(requests)} calls at once returned SYSTEM_ERROR, and were sent again"
             self.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
         return heard
 
@@ -272,7 +273,7 @@ class Stage(CallMaker):
         if not heard.status:
             raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
         if heard.reply is None:
-            told = f"answered HTTP {heard.status}, and no reply of spec §2.1: {heard.problem}{_advised(heard)}"
+            told = f"answered HTTP {heard.status}, which is not a reply of spec §2.1: {heard.problem}{_advised(heard)}"
             raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=_cause_of(heard))
         if heard.status != status:
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
@@ -298,12 +299,13 @@ class Stage(CallMaker):
         """Hold that it is a SUCCESS; otherwise it costs *weight*, or what the scenario says."""
         if not heard.succeeded:
             cause = _CAUSES.get((heard.request.path, str(heard.code))) or _CAUSES.get(("", str(heard.code)), "")
-            raise Found(f"refused with {heard.code}, and SUCCESS was due", heard, weight=weight, cause=cause)
+            raise Found(f"refused with {heard.code} instead of SUCCESS", heard, weight=weight, cause=cause)
 
     def check_refused(self, heard: Heard, code: str, weight: Weight | None = None) -> None:
         """Hold that it is a refusal that says what *code* says; a SUCCESS costs *weight*, or what the scenario says."""
         if heard.succeeded:
-            raise Found(f"answered SUCCESS, and {code} was due", heard, weight=weight)
+            symptom = _accepted_symptom(heard, code)
+            raise Found(f"returned SUCCESS instead of {code}", heard, weight=weight, symptom=symptom)
         self.check_code(heard, code)
 
     def check_code(self, heard: Heard, code: str, *, final_is_sound: bool = False) -> None:
@@ -312,14 +314,15 @@ class Stage(CallMaker):
         operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
         if heard.code == due or (due == Code.INSUFFICIENT_BALANCE and heard.code == Code.LIMIT_EXCEEDED):
             return  # A limit may be asked before the funds.
-        told = f"refused with {heard.code}, and {due} is assumed"
+        told = f"refused with {heard.code}; {due} is assumed"
         early_code = self.profile.early_deposit_code
         due_is, is_ = (finality(operation, each, early_code=early_code) for each in (due, heard.code))
         if due_is is not Finality.FINAL and is_ is Finality.FINAL:
             # Of a bet that is never placed nobody loses anything.
             harmless = final_is_sound or heard.request.path == _WITHDRAW
             weight = Weight.ADVICE if harmless else Weight.MONEY_LOST
-            self.note(f"{told}; the service takes this for final and never sends it again", weight, "", heard)
+            told += "; the service takes this for final and never sends it again"
+            self.note(told, weight, "", heard, symptom=symptom_of(heard, heard.code))
         elif due_is is Finality.FINAL and is_ is not Finality.FINAL:
             self.note(f"{told}; the service may send it again for hours", Weight.ADVICE, OTHER_CODES, heard)
         else:
@@ -331,7 +334,7 @@ class Stage(CallMaker):
         if told is None or told == player.due_cents:
             return
         yield from self.check_balances(player, after=heard)
-        reason = f"tells a balance of {units(told)}, and it is {units(player.due_cents)}"
+        reason = f"returned a balance of {units(told)}; expected {units(player.due_cents)}"
         self.note(reason, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard)
 
     def check_balances(self, *players: Player, after: Heard | None = None) -> Judging:
@@ -341,24 +344,28 @@ class Stage(CallMaker):
             if actual != player.due_cents:
                 shown_by = after or self._moved or self._balance
                 cause = SHARED if player is self.other and not self.plays(player) else ""
-                raise Found(_off(player, actual, after), cause=cause, place=shown_by.place if shown_by else None)
+                symptom = symptom_of(shown_by, _much(player, actual)) if shown_by else ""
+                place = shown_by.place if shown_by else None
+                raise Found(_off(player, actual, after), cause=cause, place=place, symptom=symptom)
 
     def balance_of(self, player: Player) -> Generator[Step, list[Heard], int]:
         """Return a player's balance in cents."""
         heard = yield from self.ask(BalanceCall(player_id=player.id), f"the balance of {player.id}")
         self._balance = heard
         if heard.balance_cents is None or not heard.succeeded:
-            told = f"refused with {heard.code}, and a balance was due"
+            told = f"refused with {heard.code} instead of a balance"
             raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_BALANCE)
         if heard.balance_cents > MOST_BALANCE_CENTS:
-            told = f"tells {units(heard.balance_cents)}, which no call could move"
+            told = f"returned {units(heard.balance_cents)}, which no call could move"
             raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=WRONG_BALANCE)
         return heard.balance_cents
 
-    def note(self, reason: str, weight: Weight, cause: str = "", heard: Heard | None = None) -> None:
+    def note(
+        self, reason: str, weight: Weight, cause: str = "", heard: Heard | None = None, *, symptom: str = ""
+    ) -> None:
         """Note that something is wrong, as *heard* shows, and go on."""
         reason = reason if heard is None else f"{heard.request.title}: {reason}"
-        self.notes.append(Note(reason, weight, cause, None if heard is None else heard.place))
+        self.notes.append(Note(reason, weight, cause, None if heard is None else heard.place, symptom))
 
     def advise(self, reason: str, heard: Heard | None = None) -> None:
         """Note that something could be better."""
@@ -373,11 +380,14 @@ class Stage(CallMaker):
         actual = yield from self.balance_of(player)
         moved, due = actual - player.due_cents, fold_code(code, self.profile)
         if sound and not moved:
-            told = f"answered SUCCESS without moving money, and {due} is assumed; no harm is done"
+            told = f"returned SUCCESS without moving money; {due} is assumed, and no harm is done"
             self.note(told, Weight.ADVICE, STEADY, heard)
             return
-        what = f"the balance moved by {_signed(moved)}" if moved else "nothing moved, and the service believes it did"
-        raise Found(f"answered SUCCESS, and {due} was due; {what}", heard)
+        what = (
+            f"the balance moved by {_signed(moved)}" if moved else "nothing moved, although the service believes it did"
+        )
+        symptom = _accepted_symptom(heard, code)
+        raise Found(f"returned SUCCESS instead of {due}; {what}", heard, symptom=symptom)
 
 
 def is_unanswered(heard: Heard) -> bool:
@@ -407,11 +417,21 @@ def _advised(heard: Heard) -> str:
     """Return what to look at where a page or nothing came: another part of the application answers at this address."""
     if heard.status >= _CRASH or heard.status in TURNING_AWAY or heard.body.lstrip().startswith((b"{", b"[")):
         return ""
-    return ". Is it the address that /withdraw and the others are below? Mind a prefix, such as /wallet"
+    return ". Check the address: /withdraw and the others must be below it, perhaps after a prefix such as /wallet"
 
 
 def _said(heard: Heard) -> str:
     return "SUCCESS" if heard.succeeded else str(heard.code)
+
+
+def _accepted_symptom(heard: Heard, code: str) -> str:
+    # A wallet that checks no signature accepts every operation.
+    what = f"accepted instead of {code}"
+    return what if code == Code.INVALID_SIGNATURE else symptom_of(heard, what)
+
+
+def _much(player: Player, actual: int) -> str:
+    return "too much" if actual > player.due_cents else "too little"
 
 
 def _signed(cents: int) -> str:
@@ -420,6 +440,5 @@ def _signed(cents: int) -> str:
 
 def _off(player: Player, actual: int, after: Heard | None) -> str:
     since = f"after {after.request.title}, " if after else ""
-    much = "too much" if actual > player.due_cents else "too little"
     off = units(abs(actual - player.due_cents))
-    return f"{since}{player.id} has {units(actual)}, and {units(player.due_cents)} is due: {off} {much}"
+    return f"{since}{player.id} has {units(actual)}; expected {units(player.due_cents)}: {off} {_much(player, actual)}"

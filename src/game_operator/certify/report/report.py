@@ -191,14 +191,19 @@ def causes_of(verdicts: Iterable[Verdict], explains: Mapping[str, Sequence[str]]
     """
     Return the causes of all failed *verdicts*, advice too.
 
-    Verdicts whose heaviest note has the same cause are one mistake. A scenario that shows a mistake best stands for
-    those that it *explains*, by their ids.
+    Failures are one mistake if the heaviest notes of their verdicts have the same cause, or the same symptom. A
+    scenario also stands for those that it *explains*, by their ids: for it shows best what they show in other ways.
     """
     left = sorted((each for each in verdicts if each.outcome is Outcome.FAILED), key=_by_weight)
-    explaining = sorted(left, key=lambda verdict: -len(_explained(verdict, left, explains)))
+
+    def shows_most(verdict: Verdict) -> tuple[int, int]:
+        named = _named(verdict, _slug(verdict, left), explains)
+        by_name = len(left) if ALL in named else sum(each.id in named for each in left)
+        return -by_name, -len(_explained(verdict, left, explains))
+
     causes: list[Cause] = []
     taken: set[str] = set()
-    for verdict in explaining:
+    for verdict in sorted(left, key=shows_most):
         if verdict.id in taken:
             continue
         others = tuple(each for each in _explained(verdict, left, explains) if each.id not in taken)
@@ -213,13 +218,20 @@ def _explained(
     """Return the other failures behind which the same mistake is, none of them heavier."""
     slug = _slug(verdict, failed)
     named = _named(verdict, slug, explains)
-    same = (
-        each
-        for each in failed
-        if (slug and _slug(each, failed) == slug)
-        or (not _slug(each, failed) and (ALL in named or (slug in ("", SHARED) and each.id in named)))
-    )
-    return tuple(each for each in same if each is not verdict and each.weight.rank >= verdict.weight.rank)
+
+    def is_same(other: Verdict) -> bool:
+        if own := _slug(other, failed):
+            return own == slug
+        if ALL in named or (slug in ("", SHARED) and other.id in named):
+            return True
+        return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)
+
+    no_heavier = (each for each in failed if each is not verdict and each.weight.rank >= verdict.weight.rank)
+    return tuple(each for each in no_heavier if is_same(each))
+
+
+def _symptom(verdict: Verdict) -> str:
+    return verdict.notes[0].symptom if verdict.notes and not verdict.is_advice else ""
 
 
 def _named(verdict: Verdict, slug: str, explains: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -117,12 +117,14 @@ class Note:
         cause: The same words for the same mistake wherever it shows, for a report that counts; "" if it is one of a
             kind.
         exchange: Which of the verdict's exchanges shows it, by its place; None if it is no single one.
+        symptom: What the wallet did to which operation, such as ``/deposit too much``; "" if that says nothing.
     """
 
     reason: str
     weight: Weight
     cause: str = ""
     exchange: int | None = None
+    symptom: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _MOST_SKEW_MILLIS: Final = 5_000
 
 
 def a01(at: Stage) -> Judging:
-    """A known player's balance is told, with the time of now."""
+    """A known player's balance is returned, with the current time."""
     heard = yield from at.ask(at.balance_request("a balance check"))
     at.check_success(heard)
     yield from at.check_balance(heard, at.player)
@@ -43,7 +43,7 @@ def a02(at: Stage) -> Judging:
 
 
 def _check_scale(at: Stage, heard: Heard, wager_cents: int) -> None:
-    """The first days' mistake: cents are taken for currency units, or told in their place."""
+    """The first days' mistake: cents are mixed up with currency units."""
     told = heard.balance_cents
     if told is None:
         return
@@ -99,7 +99,7 @@ def a07(at: Stage) -> Judging:
     for call in calls:
         heard = yield from at.ask(call, f"a {call.operation} of an unknown player")
         if heard.succeeded:
-            raise Found(f"answered SUCCESS with {units(heard.balance_cents or 0)}", heard)
+            raise Found(f"returned SUCCESS with {units(heard.balance_cents or 0)}", heard)
         # Whatever the profile has for a deposit that comes early: of a bet, that is (docs/decisions/0014).
         at.check_code(heard, Code.PLAYER_NOT_FOUND)
 

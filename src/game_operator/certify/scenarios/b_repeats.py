@@ -51,7 +51,7 @@ def _cancelled_without_tx_id(at: Stage, cancelled: Bet) -> Judging:
     if heard.succeeded:
         yield from at.check_moved(heard, at.player, bet.wager_cents)
         return
-    at.advise(f"refused with {heard.code}, and SUCCESS is assumed", heard)
+    at.advise(f"refused with {heard.code}; SUCCESS is assumed", heard)
     yield from at.accepts(bet.rollback(), "the rollback with its tx_id")
 
 
@@ -109,7 +109,7 @@ def b07(at: Stage) -> Judging:
     failing = [at.request(call, f"a {call.operation} while the wallet fails") for call in calls]
     failed = yield from at.during("fail", "recover", failing)
     if any(heard.succeeded for heard in failed):
-        raise NotTried("the wallet answered SUCCESS when it was made to fail")
+        raise NotTried("the wallet returned SUCCESS when it was made to fail")
     for call in calls:
         yield from at.accepts(call, f"the same {call.operation} when the wallet works")
     for heard in failed:
@@ -142,7 +142,7 @@ def b09(at: Stage) -> Judging:
     trailing = BalanceCall(player_id=f"{at.player.id} ")
     heard = yield from at.ask(trailing, f"the balance of {trailing.player_id!r}")
     if heard.succeeded:
-        at.advise(f"answered SUCCESS; it is another id than {at.player.id!r}", heard)
+        at.advise(f"returned SUCCESS; it is another id than {at.player.id!r}", heard)
 
 
 def b10(at: Stage) -> Judging:
@@ -220,7 +220,7 @@ def b13(at: Stage) -> Judging:
         another = yield from at.placed(title="another withdraw")
         borrowed = another.deposit(known.amount_cents, tx_id=known.tx_id)
         yield from at.refuses(borrowed, "its deposit with the tx_id of the first bet's", code)
-        yield from at.accepts(another.deposit(known.amount_cents), "its deposit with a tx_id of its own")
+        yield from at.accepts(another.deposit(known.amount_cents), "its deposit with its own tx_id")
 
 
 def b14(at: Stage) -> Judging:

@@ -32,7 +32,7 @@ def pays_nothing(at: Stage, request: Request) -> Judging:
     heard = yield from at.send(request)
     yield from at.check_balances(at.player, after=heard)
     if _has_success(heard):
-        told = "answered SUCCESS, and a refusal was due; nothing moved, and the caller believes it did"
+        told = "returned SUCCESS instead of a refusal; nothing moved, and the caller believes it did"
         raise Found(told, heard)
 
 
@@ -48,7 +48,7 @@ def answers(heard: Heard, calls: Sequence[DepositCall]) -> list[Heard | None]:
     """
     Return what *heard* says of each of *calls*, as if each had been sent alone; None where it says nothing.
 
-    Each call has a tx_id of its own, by which its answer is found.
+    Each call has its own tx_id, which identifies its answer.
     """
     if not heard.status:
         raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)

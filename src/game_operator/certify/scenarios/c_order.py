@@ -99,7 +99,7 @@ def c10(at: Stage) -> Judging:
 def c11(at: Stage) -> Judging:
     """It refunds nothing; the one that names the bet's withdraw does."""
     if at.profile.rollback_tx_id == "own":
-        raise NotTried("in this profile a rollback has a tx_id of its own, and names no withdraw")
+        raise NotTried("in this profile a rollback has its own tx_id, and names no withdraw")
     if not at.writer.name("tx_id", "rollback"):
         raise NotTried("in this profile a rollback has no tx_id")
     bet = yield from at.placed()
@@ -132,7 +132,7 @@ def c14(at: Stage) -> Judging:
     bet = at.bet(newcomer)
     heard = yield from at.ask(bet.rollback(), "a rollback of an unknown player")
     if heard.succeeded:
-        at.advise("answered SUCCESS, and PLAYER_NOT_FOUND is assumed", heard)
+        at.advise("returned SUCCESS; PLAYER_NOT_FOUND is assumed", heard)
     else:
         at.check_code(heard, Code.PLAYER_NOT_FOUND)
     yield from at.act("open_account", newcomer.id, newcomer.opening_cents)
@@ -192,9 +192,9 @@ def _twice_in_order(at: Stage, bet: Bet, order: Sequence[str]) -> Judging:
 
 def _check_resolved_once(heard: Heard, first: Mapping[str, Heard]) -> None:
     if {"deposit", "rollback"} <= first.keys():
-        raise Found("answered SUCCESS, and the bet is both paid and refunded for the service", heard)
+        raise Found("returned SUCCESS, and the bet is both paid and refunded for the service", heard)
     if "deposit" in first and "withdraw" not in first:
-        raise Found("answered SUCCESS, and nothing was wagered", heard)
+        raise Found("returned SUCCESS, and nothing was wagered", heard)
 
 
 def _due_after(bet: Bet, succeeded: Mapping[str, Heard]) -> int:

@@ -67,7 +67,7 @@ def _check_each_its_own(at: Stage, taken: Sequence[Heard], before_cents: int, wa
     left = set(range(before_cents - wager_cents * len(taken), before_cents, wager_cents))
     for each in taken:
         if each.balance_cents not in left:
-            told = f"tells a balance of {units(each.balance_cents or 0)}, which it did not leave, or another told too"
+            told = f"returned a balance of {units(each.balance_cents or 0)}, which is not its own"
             at.note(told, Weight.CONTRACT_BROKEN, WRONG_BALANCE, each)
             return
         left.remove(each.balance_cents)
@@ -107,7 +107,7 @@ def _check_one_wins(at: Stage, deposit: Heard, rollback: Heard, won_cents: int, 
         actual_cents = yield from at.balance_of(at.player)
         moved = units(abs(actual_cents - at.player.due_cents))
         told = f"a deposit of {units(won_cents)} and a rollback of {units(wager_cents)} of one bet were both accepted"
-        raise Found(f"{told}, and {moved} was moved", place=rollback.place)
+        raise Found(f"{told}, and the balance moved by {moved}", place=rollback.place)
     if not deposit.succeeded and not rollback.succeeded:
         told = f"of a deposit and a rollback at once neither was accepted: {deposit.code} and {rollback.code}"
         raise Found(told, weight=Weight.MONEY_LOST, place=deposit.place)
@@ -280,7 +280,7 @@ def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str, moves: int) -> 
     at.player.due_cents += moves
     yield from at.check_balances(at.player, after=accepted[-1])
     if len(accepted) > 1:
-        at.advise("both answered SUCCESS, and one moved its money", accepted[-1])
+        at.advise("both returned SUCCESS, and one moved its money", accepted[-1])
 
 
 def _bet_of_identical(at: Stage, places: Sequence[Place]) -> Judging:
@@ -306,8 +306,7 @@ def _identical(
     yield from at.check_balances(at.player, after=odd)
     refused = next((each for each in heard if not each.succeeded), None)
     if refused is not None:
-        told = f"refused with {refused.code} beside its twin, and SUCCESS was due"
-        raise Found(told, refused, weight=Weight.MONEY_LOST)
+        at.check_success(refused, Weight.MONEY_LOST)
     yield from at.check_balance(odd, at.player)
 
 
@@ -329,12 +328,12 @@ def _check_net_zero(at: Stage, withdraw: Heard, rollback: Heard) -> None:
     """Hold that a withdraw and its rollback agree on which was first; what moved is seen by the balance."""
     if withdraw.succeeded:
         if not rollback.succeeded:
-            told = f"the withdraw was accepted, and its rollback at the same time refused with {rollback.code}"
-            raise Found(f"{told}: the wager stays taken", place=rollback.place)
+            told = f"refused with {rollback.code}, and the withdraw was accepted at the same time"
+            raise Found(f"{told}: the wager stays taken", rollback)
         return
     at.check_code(withdraw, Code.BET_ROLLED_BACK)
     if not rollback.succeeded:
         at.check_code(rollback, Code.BET_NOT_FOUND)
     elif at.profile.unknown_rollback != "success":
-        told = f"answered SUCCESS without moving money, and {Code.BET_NOT_FOUND} is assumed; no harm is done"
+        told = f"returned SUCCESS without moving money; {Code.BET_NOT_FOUND} is assumed, and no harm is done"
         at.note(told, Weight.ADVICE, STEADY, rollback)

@@ -155,7 +155,7 @@ def e10(at: Stage) -> Judging:
     for request in (check, spoofed):
         heard = yield from at.send(request)
         if heard.succeeded:
-            raise Found("answered SUCCESS, and a refusal was due", heard)
+            raise Found("returned SUCCESS instead of a refusal", heard)
     yield from at.check_balances(at.player)
 
 
@@ -166,7 +166,7 @@ def e11(at: Stage) -> Judging:
     if heard.timed_out:
         raise Found(heard.problem, heard, cause=NO_ANSWER)
     if heard.succeeded:
-        raise Found("answered SUCCESS", heard, weight=Weight.MONEY_DOUBLED)
+        raise Found("returned SUCCESS", heard, weight=Weight.MONEY_DOUBLED)
     yield from at.check_balances(at.player)
 
 
@@ -223,14 +223,14 @@ def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> Ju
 
 def _check_silent(at: Stage, heard: Heard) -> None:
     if heard.balance_cents is not None:
-        at.advise("refused, and told the player's balance", heard)
+        at.advise("refused, but returned the player's balance", heard)
 
 
 def _balance_is_kept(at: Stage) -> Judging:
     """Hold that a balance check without a signature returns no balance; no money is lost by it."""
     heard = yield from at.send(at.balance_request("a balance check without a signature", seal=UNSIGNED))
     if heard.succeeded:
-        told = f"answered SUCCESS with the player's balance, and {Code.INVALID_SIGNATURE} was due"
+        told = f"returned SUCCESS with the player's balance instead of {Code.INVALID_SIGNATURE}"
         at.note(told, Weight.CONTRACT_BROKEN, "", heard)
     else:
         at.check_reply(heard, status=at.profile.unauthenticated_status)
@@ -245,9 +245,9 @@ def _admitted(at: Stage, request: Request, weight: Weight = Weight.CONTRACT_BROK
     if heard.succeeded:
         yield from at.check_moved(heard, at.player, moves)
     elif weight is Weight.ADVICE:
-        at.advise(f"refused with {heard.code}, and accepted is assumed", heard)
+        at.advise(f"refused with {heard.code}; accepted is assumed", heard)
     else:
-        raise Found(f"refused with {heard.code}, and SUCCESS was due", heard, weight=weight)
+        raise Found(f"refused with {heard.code} instead of SUCCESS", heard, weight=weight)
 
 
 def _spaced(body: Body) -> bytes:

@@ -230,7 +230,7 @@ def _placed(at: Stage, bet: Bet, title: str, weight: Weight = Weight.CONTRACT_BR
     """Place *bet*. If it is refused for its letters, no money is lost, but a game cannot be played."""
     heard = yield from at.ask(bet.withdraw(), title)
     if not heard.succeeded:
-        raise Found(f"refused with {heard.code}, and SUCCESS was due", heard, weight=weight)
+        raise Found(f"refused with {heard.code} instead of SUCCESS", heard, weight=weight)
     yield from at.check_moved(heard, at.player, -bet.wager_cents)
     return heard
 

@@ -34,7 +34,7 @@ _EXPONENT: Final = re.compile(rb'"balance"\s*:\s*-?[0-9.]+[eE]')
 
 
 def g01(at: Stage) -> Judging:
-    """From 1.00, a hundred withdraws of 0.01 lead to exactly 0.00, and each step is told exactly."""
+    """From 1.00, a hundred withdraws of 0.01 lead to exactly 0.00, and each step is returned exactly."""
     most_cents = at.player.due_cents - _LAST_CENTS
     if most_cents < 1:
         raise NotTried(f"the player has {units(at.player.due_cents)}, and more than 1.00 is needed")
@@ -51,7 +51,7 @@ def g02(at: Stage) -> Judging:
 
 
 def g03(at: Stage) -> Judging:
-    """A balance of 1234567890.12 is told exactly, digit for digit, and can be wagered again."""
+    """A balance of 1234567890.12 is returned exactly, digit for digit, and can be wagered again."""
     much_cents = _MUCH_CENTS - at.player.due_cents
     if much_cents < 1:
         raise NotTried(f"the player has {units(at.player.due_cents)}, and a smaller balance is tried")
@@ -80,7 +80,7 @@ def g04(at: Stage) -> Judging:
 
 
 def g05(at: Stage) -> Judging:
-    """After each bet and win of odd amounts, the operator's own balance is the one that is told."""
+    """After each bet and win of odd amounts, the operator's own balance is the one that the wallet returns."""
     yield from _odd_amounts(at, lambda heard: _check_stored(at, heard))
 
 
@@ -95,7 +95,10 @@ def _odd_amounts(at: Stage, look: Callable[[Heard], object]) -> Judging:
 def _check_stored(at: Stage, heard: Heard) -> None:
     stored, due = at.stored_cents(at.player), at.player.due_cents
     if stored != due:
-        raise Found(f"the operator's own books have {units(stored)}, and {units(due)} is told and due", heard)
+        raise Found(
+            f"the operator's own books have {units(stored)}, and the wallet returned {units(due)}, which is right",
+            heard,
+        )
 
 
 def _check_unlimited(at: Stage, much_cents: int) -> Judging:
@@ -123,7 +126,7 @@ def _judge_large(at: Stage, heard: Heard, moves: int) -> None:
     at.player.due_cents += moves
     told, due = heard.balance_cents, at.player.due_cents
     if told is not None and told != due:
-        reason = f"tells a balance of {units(told)}, and {units(due)} is due"
+        reason = f"returned a balance of {units(told)}; expected {units(due)}"
         at.note(reason, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard)
     if _EXPONENT.search(heard.body):
         at.advise("the balance is written with an exponent, which not every reader of money takes", heard)

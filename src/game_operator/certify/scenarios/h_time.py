@@ -56,16 +56,16 @@ def _check_outage(at: Stage, heard: Sequence[Heard]) -> Judging:
     if accepted is not None:
         if balance_cents != at.player.due_cents:
             raise NotTried("the wallet went on working after fail()")
-        raise Found("answered SUCCESS, and nothing moved", accepted)
+        raise Found("returned SUCCESS, and nothing moved", accepted)
     yield from at.check_balances(at.player, after=heard[-1])
     for each in heard:
         if not is_unanswered(each):
             told = f"refused with {each.code}, which the service takes for final"
-            raise Found(f"{told}; SYSTEM_ERROR says that it must come again", each)
+            raise Found(f"{told}; SYSTEM_ERROR tells the service to send it again", each)
     other = next((each for each in heard if each.reply is None or each.status != 200), None)
     if other is not None:
         told = f"answered with HTTP {other.status}" if other.status else other.problem
-        at.advise(f"{told}; SYSTEM_ERROR with HTTP 200 is due (spec §4.1)", other)
+        at.advise(f"{told}; expected SYSTEM_ERROR with HTTP 200 (spec §4.1)", other)
 
 
 def h04(at: Stage) -> Judging:
