@@ -69,12 +69,12 @@ def test_only_what_the_profile_admits_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("wrong", "scenario", "weight", "told"),
     [
-        pytest.param(callers.BelievesEverybody, "E01", DOUBLED, "a claim without a signature: answered", id="E01"),
+        pytest.param(callers.BelievesEverybody, "E01", DOUBLED, "a claim without a signature: returned", id="E01"),
         pytest.param(callers.BelievesTheUnsigned, "E04", DOUBLED, "an empty signature", id="E04, none and empty"),
         pytest.param(
             callers.AsksNobodyAtRollback, "E01", DOUBLED, "a rollback without a signature", id="E01, one path"
         ),
-        pytest.param(callers.IgnoresWhatVerifySays, "E02", DOUBLED, "signed with another key: answered", id="E02"),
+        pytest.param(callers.IgnoresWhatVerifySays, "E02", DOUBLED, "signed with another key: returned", id="E02"),
         pytest.param(
             callers.BelievesKnownSignatures, "E02", DOUBLED, "with the signature of a balance check", id="E02, known"
         ),
@@ -82,7 +82,7 @@ def test_only_what_the_profile_admits_is_left_out() -> None:
         pytest.param(callers.RemembersTheUnauthentic, "E02", LOST, "the same deposit, as the", id="E02, remembered"),
         pytest.param(callers.WritesAnewBeforeVerifying, "E03", DOUBLED, "with other spaces", id="E03"),
         pytest.param(callers.TrimsBeforeVerifying, "E03", DOUBLED, "with a line break more", id="E03, trimmed"),
-        pytest.param(callers.FallsOverGarbage, "E04", BROKEN, "answered HTTP 500, and no reply", id="E04"),
+        pytest.param(callers.FallsOverGarbage, "E04", BROKEN, "answered HTTP 500, which is not a reply", id="E04"),
         pytest.param(callers.MindsTheCaseOfHeaders, "E05", BROKEN, "the header in capitals: refused", id="E05"),
         pytest.param(callers.AcceptsRetiredKeys, "E06", DOUBLED, "with a retired key: returned SUCCESS", id="E06"),
         pytest.param(callers.TrustsOneKey, "E06", BROKEN, "signed with the old key: refused", id="E06, too early"),
@@ -95,7 +95,7 @@ def test_only_what_the_profile_admits_is_left_out() -> None:
         pytest.param(callers.FallsOverLongBodies, "E11", BROKEN, "answered HTTP 502", id="E11"),
         pytest.param(callers.RefusesTheUnauthenticForGood, "E12", LOST, "takes this for final", id="E12, final"),
         pytest.param(callers.RemembersTheUnauthentic, "E12", LOST, "the same deposit afterwards", id="E12, remembered"),
-        pytest.param(callers.BelievesEverybody, "E12", DOUBLED, "while no key is trusted: answered", id="E12, forged"),
+        pytest.param(callers.BelievesEverybody, "E12", DOUBLED, "while no key is trusted: returned", id="E12, forged"),
         pytest.param(callers.MindsNoInstance, "E13", DOUBLED, "a withdraw of another operator's instance", id="E13"),
         pytest.param(callers.ComparesInstancesOfBetsAlone, "E13", DOUBLED, "a claim of another", id="E13, claims"),
     ],

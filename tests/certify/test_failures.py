@@ -9,7 +9,7 @@ from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.certify.engine.endings import Allowance, Found, NotTried
-from game_operator.certify.engine.run import KnownBalance, Run
+from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.scenarios import h_time
@@ -115,12 +115,14 @@ def test_an_outage_ends_with_its_scenario(ends: BaseException) -> None:
 
     run = Run(
         InProcessCarrier(delivered_to(wallet), ServiceKeys(service_signer())),
-        profile=Profile(),
-        players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
-        supplies=supplies_of(wallet),
-        run_id="certify-undone",
-        instance_id=INSTANCE,
-        allowance=Allowance(60),
+        RunSettings(
+            profile=Profile(),
+            players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
+            supplies=supplies_of(wallet),
+            run_id="certify-undone",
+            instance_id=INSTANCE,
+            allowance=Allowance(60),
+        ),
     )
     with contextlib.suppress(KeyboardInterrupt):
         run.play(Scenario("H99", "a test", LOST, ("spec §4.1",), "means", "mend", play))

@@ -69,9 +69,11 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> No
     ("wrong", "scenario", "weight", "told"),
     [
         pytest.param(hostile.DropsWhatIsNoUtf8, "F01", LOST, "a byte that is no UTF-8: returned SUCCESS", id="F01"),
-        pytest.param(hostile.AnswersNoJsonWith400, "F01", BROKEN, "answered HTTP 400, and no reply", id="F01, 400"),
         pytest.param(
-            hostile.MissingAmountsAreZero, "F02", LOST, "a deposit whose amount is missing: answered", id="F02, amount"
+            hostile.AnswersNoJsonWith400, "F01", BROKEN, "answered HTTP 400, which is not a reply", id="F01, 400"
+        ),
+        pytest.param(
+            hostile.MissingAmountsAreZero, "F02", LOST, "a deposit whose amount is missing: returned", id="F02, amount"
         ),
         pytest.param(hostile.MissingIdsAreEmpty, "F02", LOST, "a withdraw whose action_id is", id="F02, bet"),
         pytest.param(hostile.TakesTrueForOne, "F03", LOST, "whose amount is true: returned SUCCESS", id="F03, true"),

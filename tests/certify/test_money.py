@@ -54,7 +54,11 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> No
         ),
         pytest.param(money.CachesFiftyCalls, "G04", LOST, "the first time it returned SUCCESS", id="G04"),
         pytest.param(
-            money.BooksInFloats, "G05", LOST, "the operator's own books have 998.86, and 998.85 is told", id="G05"
+            money.BooksInFloats,
+            "G05",
+            LOST,
+            "the operator's own books have 998.86, and the wallet returned 998.85",
+            id="G05",
         ),
         pytest.param(money.CountsInFloats, "G03", LOST, "player-1 has 999.99", id="G03, a cent"),
     ],

@@ -21,7 +21,7 @@ from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, certify
 from game_operator.certify.engine.endings import Allowance
-from game_operator.certify.engine.run import KnownBalance, Run
+from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
 from game_operator.certify.report.as_json import document
 from game_operator.certify.scenarios import d_races
 from game_operator.errors import ConfigurationError, RequestNotSentError, SigningKeyError
@@ -423,13 +423,15 @@ def test_what_holds_keys_shows_none(private_pem: bytes) -> None:
     )
     run = Run(
         carrier,
-        profile=Profile(),
-        players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
-        supplies=supplies,
-        run_id="certify-secrets",
-        instance_id=INSTANCE,
-        allowance=Allowance(1),
-        shown_headers=(b"Authorization",),
+        RunSettings(
+            profile=Profile(),
+            players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
+            supplies=supplies,
+            run_id="certify-secrets",
+            instance_id=INSTANCE,
+            allowance=Allowance(1),
+            shown_headers=(b"Authorization",),
+        ),
     )
     for each in (keys, supplies, carrier, run):
         told = f"{each!r} {each}"

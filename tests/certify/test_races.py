@@ -71,10 +71,24 @@ def test_our_wallets_on_one_database_pass(tmp_path: Path) -> None:
         pytest.param(races.AsksForFundsBeforeTheLock, "D01", LOST, "the balance paid for 33: -", id="D01, overdrawn"),
         pytest.param(races.DebitsAnEarlierBalance, "D01", LOST, "50 of 50 withdraws at once", id="D01, lost updates"),
         pytest.param(races.PaysTwinsOfDeposits, "D02", DOUBLED, "identical deposits at once, player-1", id="D02, paid"),
-        pytest.param(races.RefusesTwins, "D02", LOST, "refused with DUPLICATE_TRANSACTION beside", id="D02, refused"),
+        pytest.param(
+            races.RefusesTwins, "D02", LOST, "refused with DUPLICATE_TRANSACTION instead of SUCCESS", id="D02, refused"
+        ),
         pytest.param(races.OverlooksAWithdrawUnderWay, "D03", LOST, "the wager stays taken", id="D03"),
-        pytest.param(races.PaysWhatIsRefundedMeanwhile, "D04", DOUBLED, "both accepted, and 20.00", id="D04, paid"),
-        pytest.param(races.RefundsWhatIsPaidMeanwhile, "D04", DOUBLED, "both accepted, and 20.00", id="D04, refunded"),
+        pytest.param(
+            races.PaysWhatIsRefundedMeanwhile,
+            "D04",
+            DOUBLED,
+            "both accepted, and the balance moved by 20.00",
+            id="D04, paid",
+        ),
+        pytest.param(
+            races.RefundsWhatIsPaidMeanwhile,
+            "D04",
+            DOUBLED,
+            "both accepted, and the balance moved by 20.00",
+            id="D04, refunded",
+        ),
         pytest.param(races.CreditsAnEarlierBalance, "D05", LOST, "expected 1000.00:", id="D05"),
         pytest.param(races.LocksInMemory, "D06", DOUBLED, "s at once, player-1 has ", id="D06"),
         pytest.param(races.TellsTheTimeOfTheAnswer, "D07", BROKEN, "is older than", id="D07"),

@@ -69,7 +69,7 @@ class ShowsAPageWhenBroken(PlainWallet):
         pytest.param(
             repeats.OldBalanceAsOfNow, "B03", BROKEN, "returned a balance of 995.00; expected", id="B03, told"
         ),
-        pytest.param(repeats.FundsBeforeTheRepeat, "B03", LOST, "with no money left: answered INS", id="B03, refused"),
+        pytest.param(repeats.FundsBeforeTheRepeat, "B03", LOST, "with no money left: returned INS", id="B03, refused"),
         pytest.param(repeats.AmountNotCompared, "B04", LOST, "with another amount: returned SUCCESS", id="B04, amount"),
         pytest.param(repeats.PlayerNotCompared, "B04", LOST, "with another player: returned SUCCESS", id="B04, player"),
         pytest.param(repeats.KeyedOnTxIdAlone, "B05", LOST, "refused with DUPLICATE_TRANSACTION", id="B05"),
@@ -78,14 +78,18 @@ class ShowsAPageWhenBroken(PlainWallet):
         ),
         pytest.param(repeats.FailuresRemembered, "B07", LOST, "refused with SYSTEM_ERROR", id="B07, for ever"),
         pytest.param(MistakesItsFailures, "B07", LOST, "and never sends it again", id="B07, given up"),
-        pytest.param(ShowsAPageWhenBroken, "B07", BROKEN, "answered HTTP 500, and no reply", id="B07, no reply"),
+        pytest.param(
+            ShowsAPageWhenBroken, "B07", BROKEN, "answered HTTP 500, which is not a reply", id="B07, no reply"
+        ),
         pytest.param(repeats.ForgetsWhenRestarted, "B08", DOUBLED, "withdraw after the restart, player-1", id="B08"),
         pytest.param(repeats.IdsFolded, "B09", LOST, "CERTIFY-TEST-b09", id="B09, case"),
         pytest.param(repeats.IdsTrimmed, "B09", LOST, "5.00 too much", id="B09, space"),
         pytest.param(repeats.PaysEachTxId, "B10", DOUBLED, "the balance moved by +10.00", id="B10"),
         pytest.param(repeats.ForgetsAfterAMonth, "B11", DOUBLED, "withdraw 89 days later, player-1", id="B11"),
         pytest.param(repeats.BetIdNotUnique, "B12", DOUBLED, "the balance moved by -5.00", id="B12"),
-        pytest.param(repeats.WithdrawOfAnyBetIsARepeat, "B13", LOST, "nothing moved, and the service", id="B13, free"),
+        pytest.param(
+            repeats.WithdrawOfAnyBetIsARepeat, "B13", LOST, "nothing moved, although the service", id="B13, free"
+        ),
         pytest.param(repeats.KeyedOnTheBetAlone, "B13", LOST, "the balance moved by -5.00", id="B13, debited"),
         pytest.param(repeats.BlockedBeforeTheRepeat, "B14", LOST, "refused with PLAYER_BLOCKED", id="B14"),
         pytest.param(repeats.BytesCompared, "B15", DOUBLED, "in another order and one more", id="B15, bytes"),

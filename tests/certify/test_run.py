@@ -13,7 +13,7 @@ from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.certify.engine import run as run_module
 from game_operator.certify.engine.endings import Allowance, Found, NotTried
-from game_operator.certify.engine.run import KnownBalance, Run
+from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.report.verdicts import Verdict
@@ -40,12 +40,14 @@ def run_on(
 ) -> Run:
     return Run(
         InProcessCarrier(wallet, ServiceKeys(service_signer())),
-        profile=Profile(),
-        players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
-        supplies=supplies or Supplies(),
-        run_id="certify-run",
-        instance_id=INSTANCE,
-        allowance=Allowance(seconds, stopping),
+        RunSettings(
+            profile=Profile(),
+            players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
+            supplies=supplies or Supplies(),
+            run_id="certify-run",
+            instance_id=INSTANCE,
+            allowance=Allowance(seconds, stopping),
+        ),
     )
 
 

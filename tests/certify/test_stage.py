@@ -166,7 +166,7 @@ def test_few_codes() -> None:
 @pytest.mark.parametrize(
     ("after", "sound", "found"),
     [
-        pytest.param(10_000, False, "nothing moved, and the service believes it did", id="a lie"),
+        pytest.param(10_000, False, "nothing moved, although the service believes it did", id="a lie"),
         pytest.param(10_000, True, None, id="no harm"),
         pytest.param(9_500, False, "the balance moved by -5.00", id="a debit"),
         pytest.param(10_500, True, "the balance moved by +5.00", id="a refund of nothing"),

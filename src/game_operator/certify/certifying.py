@@ -5,7 +5,6 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from threading import Event
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 from game_operator._version import __version__
 from game_operator.certify.catalogue import in_playing_order, scenarios, selected
 from game_operator.certify.engine.endings import Allowance
-from game_operator.certify.engine.run import KnownBalance, Run
+from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.preflight import check_second, check_wallet
@@ -27,8 +26,6 @@ from game_operator.provider.caller import HeadersToSend
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import Deliver, InProcessCarrier, a_loop_runs_here
 from game_operator.provider.keys import ServiceKeys, SigningKey
-
-__all__ = ["OnVerdict", "certify", "certify_in_process"]
 
 #: Told of each verdict, with how many scenarios there are.
 OnVerdict: TypeAlias = Callable[[Verdict, int], object]
@@ -47,39 +44,6 @@ class _Hidden(tuple[tuple[bytes, bytes], ...]):
 
     def __repr__(self) -> str:
         return f"({', '.join(repr(name) for name, _ in self)})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Commission:
-    """What is to be certified, by whatever way it is reached."""
-
-    keys: ServiceKeys
-    players: tuple[KnownBalance, KnownBalance]
-    profile: Profile
-    chosen: tuple[Scenario, ...]
-    supplies: Supplies
-    instance_id: str | None
-    allowance: Allowance
-    on_verdict: OnVerdict | None
-    run_id: str | None
-    with_signatures: bool
-    headers: _Hidden = _Hidden()  # noqa: RUF009 - it cannot change
-
-    def run(self, carrier: HttpCarrier | InProcessCarrier) -> Run:
-        """Return a run of it."""
-        if self.run_id is not None and not _RUN_ID.fullmatch(self.run_id):
-            raise ConfigurationError(f"run_id {shown(self.run_id)} cannot be used. Pass 1 to 64 of A-Z, 0-9, _ and -.")
-        return Run(
-            carrier,
-            profile=self.profile,
-            players=self.players,
-            supplies=self.supplies,
-            run_id=self.run_id or f"certify-{secrets.token_hex(4)}",
-            instance_id=self.instance_id,
-            allowance=self.allowance,
-            shown_headers=tuple(name for name, _ in self.headers),
-            with_signatures=self.with_signatures,
-        )
 
 
 def certify(
@@ -158,31 +122,29 @@ def certify(
             setting="second_url",
             remedy="Pass another process of it, on the same database.",
         )
-    commission = _Commission(
-        keys=keys,
-        players=(KnownBalance(player_id), KnownBalance(other_player_id)),
+    chosen = selected(only, skip)
+    settings = RunSettings(
         profile=profile or Profile(),
-        chosen=selected(only, skip),
+        players=(KnownBalance(player_id), KnownBalance(other_player_id)),
         supplies=supplies or Supplies(),
+        run_id=_run_id(run_id),
         instance_id=instance_id,
         allowance=Allowance(deadline, stopping),
-        on_verdict=on_verdict,
-        run_id=run_id,
+        shown_headers=tuple(name for name, _ in extra),
         with_signatures=with_signatures,
-        headers=extra,
     )
     carrier = HttpCarrier(
         url,
         keys,
-        second_url=commission.supplies.second_url,
-        elsewhere=commission.supplies.elsewhere,
-        headers=commission.headers,
-        profile=commission.profile,
+        second_url=settings.supplies.second_url,
+        elsewhere=settings.supplies.elsewhere,
+        headers=extra,
+        profile=settings.profile,
         timeout=timeout,
         allow_insecure_http=allow_insecure_http,
         ssl_context=ssl_context,
     )
-    return _certified(url, carrier, commission)
+    return _certified(url, carrier, settings, chosen, on_verdict)
 
 
 def certify_in_process(
@@ -213,33 +175,37 @@ def certify_in_process(
     finally:
         # As in ``certify``.
         del signing_key
-    commission = _Commission(
-        keys=keys,
-        players=(KnownBalance(player_id), KnownBalance(other_player_id)),
+    chosen = selected(only, skip)
+    settings = RunSettings(
         profile=profile or Profile(),
-        chosen=selected(only, skip),
+        players=(KnownBalance(player_id), KnownBalance(other_player_id)),
         supplies=supplies or Supplies(),
+        run_id=_run_id(run_id),
         instance_id=instance_id,
         allowance=Allowance(deadline, stopping),
-        on_verdict=on_verdict,
-        run_id=run_id,
         with_signatures=with_signatures,
     )
-    second = commission.supplies.second_url
-    carrier = InProcessCarrier(wallet, keys, profile=commission.profile, second=second)
-    return _certified("", carrier, commission)
+    second = settings.supplies.second_url
+    carrier = InProcessCarrier(wallet, keys, profile=settings.profile, second=second)
+    return _certified("", carrier, settings, chosen, on_verdict)
 
 
-def _certified(url: str, carrier: HttpCarrier | InProcessCarrier, commission: _Commission) -> Report:
+def _certified(
+    url: str,
+    carrier: HttpCarrier | InProcessCarrier,
+    settings: RunSettings,
+    chosen: tuple[Scenario, ...],
+    on_verdict: OnVerdict | None,
+) -> Report:
     began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
     try:
-        _check_writable(commission.profile)
-        run = commission.run(carrier)
-        check_wallet(run.hear, BodyWriter(commission.profile), commission.players, url)
-        if any("second_url" in each.needs for each in commission.chosen) and commission.supplies.second_url is not None:
-            check_second(run.hear, BodyWriter(commission.profile), commission.players[0])
-        before = [player.cents for player in commission.players]
-        verdicts, stages = _played(run, commission.chosen, commission.on_verdict)
+        _check_writable(settings.profile)
+        run = Run(carrier, settings)
+        check_wallet(run.hear, BodyWriter(settings.profile), settings.players, url)
+        if any("second_url" in each.needs for each in chosen) and settings.supplies.second_url is not None:
+            check_second(run.hear, BodyWriter(settings.profile), settings.players[0])
+        before = [player.cents for player in settings.players]
+        verdicts, stages = _played(run, chosen, on_verdict)
         after = run.balances()
         if after != before and None not in after:
             run.put_back(before)
@@ -253,15 +219,15 @@ def _certified(url: str, carrier: HttpCarrier | InProcessCarrier, commission: _C
         causes=causes_of(ordered, {each.id: each.explains for each in scenarios()}),
         latency=run.latency(stages.get(_LOAD, 0.0)),
         moved=tuple(
-            Moved(player.player_id, *cents) for player, *cents in zip(commission.players, before, after, strict=True)
+            Moved(player.player_id, *cents) for player, *cents in zip(settings.players, before, after, strict=True)
         ),
         began_millis=began_millis,
         seconds=time.monotonic() - began,
         calls=run.calls,
-        run_id=run.run_id,
+        run_id=settings.run_id,
         version=__version__,
         stages_seconds=stages,
-        with_signatures=commission.with_signatures,
+        with_signatures=settings.with_signatures,
     )
 
 
@@ -271,6 +237,12 @@ def _keys(signing_key: SigningKey, supplies: Supplies | None) -> ServiceKeys:
         return ServiceKeys(signing_key, old, retired=retired)
     finally:
         del signing_key, old, retired
+
+
+def _run_id(run_id: str | None) -> str:
+    if run_id is not None and not _RUN_ID.fullmatch(run_id):
+        raise ConfigurationError(f"run_id {shown(run_id)} cannot be used. Pass 1 to 64 of A-Z, 0-9, _ and -.")
+    return run_id or f"certify-{secrets.token_hex(4)}"
 
 
 def _check_writable(profile: Profile) -> None:

@@ -13,8 +13,6 @@ from game_operator.money import amount_from_cents
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.requests import Heard, Request
 
-__all__ = ["check_second", "check_wallet"]
-
 #: The least that both players must have, in cents: scenarios scale to what there is.
 _LEAST_CENTS: Final = 1_000
 #: And the most, so that what is won besides can still be moved.

@@ -4,11 +4,8 @@ from collections.abc import Generator
 from typing import Final, TypeAlias, TypeVar
 
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Judging, Stage
-from game_operator.models.webhooks import BalanceCall
 from game_operator.provider.bets import Player
 from game_operator.provider.requests import Heard, Step
-
-__all__ = ["put_back"]
 
 _T = TypeVar("_T")
 _Part: TypeAlias = Generator[Step, list[Heard], _T]
@@ -17,7 +14,6 @@ _Part: TypeAlias = Generator[Step, list[Heard], _T]
 _MOST_PIECES: Final = 12
 #: So many bets are looked through for one that is open still.
 _MOST_CANCELLED: Final = 20
-_JACKPOT: Final = "JACKPOT"
 
 
 def put_back(at: Stage) -> Judging:
@@ -31,14 +27,14 @@ def put_back(at: Stage) -> Judging:
             if not more or not piece_cents:
                 break
             part = min(abs(more), piece_cents)
-            if not (yield from (_taken(at, player, part) if more > 0 else _given(at, player, part))):
+            if not (yield from (_played(at, player, part, 0) if more > 0 else _given(at, player, part))):
                 # The wallet may limit what a bet can be.
                 piece_cents = part // 4
 
 
 def _more_than_before(at: Stage, player: Player) -> _Part[int | None]:
     """Return how many cents the player has more than before; 0 if nobody can say, None if nobody answers."""
-    heard = yield from at.send(at.request(BalanceCall(player_id=player.id), "the balance afterwards"))
+    heard = yield from at.send(at.balance_request("the balance afterwards", player))
     if heard.timed_out:
         return None
     if heard.balance_cents is None or not heard.succeeded:
@@ -47,16 +43,10 @@ def _more_than_before(at: Stage, player: Player) -> _Part[int | None]:
     return more if abs(more) <= MOST_BALANCE_CENTS else 0
 
 
-def _taken(at: Stage, player: Player, cents: int) -> _Part[bool]:
-    """Take *cents* from the player by a bet that is lost; return whether the wallet lets us."""
-    return (yield from _played(at, player, cents, 0))
-
-
 def _given(at: Stage, player: Player, cents: int) -> _Part[bool]:
-    """Give the player *cents* by whatever the wallet pays; return whether it paid anything."""
-    if _JACKPOT in at.claim_types:
-        claim = at.request(at.claim(cents, _JACKPOT, player=player), "what brings the balance back")
-        if (yield from at.send(claim)).succeeded:
+    """Give the player *cents* by a jackpot, a win or a refund; return whether the wallet paid anything."""
+    for jackpot in at.jackpots(cents, player=player):
+        if (yield from at.send(at.request(jackpot, "what brings the balance back"))).succeeded:
             return True
     return (yield from _played(at, player, 1, cents + 1)) or (yield from _cancelled_one(at, player))
 
@@ -70,7 +60,7 @@ def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> _Par
 
 
 def _cancelled_one(at: Stage, player: Player) -> _Part[bool]:
-    """Cancel the last bet that is open: who has nothing left can place none. Return whether one was cancelled."""
+    """Cancel the last open bet, for a player without money can place none. Return whether one was cancelled."""
     for bet in at.bets_of(player)[:_MOST_CANCELLED]:
         if (yield from at.send(at.request(bet.rollback(), "what gives a wager back"))).succeeded:
             return True

@@ -58,12 +58,12 @@ class KnownBalance:
     cents: int | None = None
 
 
-class Run:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
     """
-    A certification under way.
+    What is certified, however it is reached.
 
-    Args:
-        carrier: Signs requests and brings them to the wallet.
+    Attributes:
         profile: What is assumed of the wallet.
         players: Both players.
         supplies: What more can be done to the wallet.
@@ -74,30 +74,27 @@ class Run:
         with_signatures: Whether signatures are recorded.
     """
 
-    def __init__(
-        self,
-        carrier: HttpCarrier | InProcessCarrier,
-        *,
-        profile: Profile,
-        players: tuple[KnownBalance, KnownBalance],
-        supplies: Supplies,
-        run_id: str,
-        instance_id: str | None,
-        allowance: Allowance,
-        shown_headers: tuple[bytes, ...] = (),
-        with_signatures: bool = False,
-    ) -> None:
+    profile: Profile
+    players: tuple[KnownBalance, KnownBalance]
+    supplies: Supplies
+    run_id: str
+    instance_id: str | None
+    allowance: Allowance
+    shown_headers: tuple[bytes, ...] = ()
+    with_signatures: bool = False
+
+
+class Run:
+    """A certification under way; *carrier* signs requests and brings them to the wallet."""
+
+    def __init__(self, carrier: HttpCarrier | InProcessCarrier, settings: RunSettings) -> None:
         self._carrier = carrier
-        self._profile = profile
-        self._players = players
-        self._supplies = supplies
-        self._actions = WalletActions(supplies)
-        self._supplied = at_hand(supplies, profile, on_wire=carrier.on_wire)
-        self.run_id = run_id
-        self._instance_id = instance_id
-        self._allowance = allowance
-        self._with_signatures = with_signatures
-        self._shown = tuple((name, "…".encode()) for name in shown_headers)
+        self.settings: Final = settings
+        self._players = settings.players
+        self._allowance = settings.allowance
+        self._actions = WalletActions(settings.supplies)
+        self._supplied = at_hand(settings.supplies, settings.profile, on_wire=carrier.on_wire)
+        self._shown = tuple((name, "…".encode()) for name in settings.shown_headers)
         self._silent = 0
         self._record = Record()
         self._is_load = False
@@ -127,7 +124,7 @@ class Run:
 
     def balances(self) -> list[int | None]:
         """Return both balances in cents, None where one cannot be read."""
-        writer = BodyWriter(self._profile)
+        writer = BodyWriter(self.settings.profile)
         told: list[int | None] = []
         for player in self._players:
             body = writer.encoded(BalanceCall(player_id=player.player_id))
@@ -215,11 +212,11 @@ class Run:
         return Stage(
             player=opened[0],
             other=opened[1],
-            profile=self._profile,
-            prefix=f"{self.run_id}-{name}",
-            instance_id=self._instance_id,
+            profile=self.settings.profile,
+            prefix=f"{self.settings.run_id}-{name}",
+            instance_id=self.settings.instance_id,
             supplied=self._supplied,
-            values=self._supplies.values(),
+            values=self.settings.supplies.values(),
         )
 
     def _is_gone(self) -> bool:
@@ -271,8 +268,8 @@ class Run:
 
     def _recorded(self, carried: Carried) -> Heard:
         request, signer, at_millis = carried.request, signer_of(carried.request.seal), carried.began_millis
-        if not self._with_signatures:
-            carried = without_signatures(carried, self._profile.signature_header.encode())
+        if not self.settings.with_signatures:
+            carried = without_signatures(carried, self.settings.profile.signature_header.encode())
         answer = carried.answer
         reply, problem = (None, carried.problem) if answer is None or carried.problem else reply_in(answer)
         status, body = (answer.status, answer.body) if answer else (0, b"")
@@ -295,7 +292,7 @@ class Run:
             manner=request.manner.value,
             at=request.at,
             signed_by=signer,
-            is_left_out=bool(signer) and not self._with_signatures,
+            is_left_out=bool(signer) and not self.settings.with_signatures,
         )
         place = self._record.keep(exchange)
         return Heard(

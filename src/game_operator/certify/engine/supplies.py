@@ -142,7 +142,7 @@ class WalletActions:
             deed(*act.arguments)
         except NotTried:
             raise
-        except Exception as failed:  # What whoever certifies wrote may raise anything.
+        except Exception as failed:  # The user's own code may raise anything.
             raise Undone(f"{act.what} could not be done: {_told(failed)}") from failed
         with suppress(ValueError):
             self._to_undo.remove((act.what, act.arguments))
@@ -157,7 +157,7 @@ class WalletActions:
                 continue
             try:
                 deed(*arguments)
-            except Exception as failed:  # Whoever certifies could not; what they were to do is their own.
+            except Exception as failed:  # As above.
                 stuck.append(f"{what} could not be done: {_told(failed)}")
         return stuck
 

@@ -29,31 +29,11 @@ class Group:
     letter: str
     name: str
     verdicts: Sequence[Verdict]
-
-    @property
-    def failed(self) -> int:
-        """How many make the wallet fail."""
-        return sum(verdict.failed for verdict in self.verdicts)
-
-    @property
-    def advice(self) -> int:
-        """How many could be better."""
-        return sum(verdict.is_advice for verdict in self.verdicts)
-
-    @property
-    def skipped(self) -> int:
-        """How many were not tried."""
-        return sum(verdict.outcome is Outcome.SKIPPED for verdict in self.verdicts)
-
-    @property
-    def passed(self) -> int:
-        """How many passed."""
-        return sum(verdict.outcome is Outcome.PASSED for verdict in self.verdicts)
-
-    @property
-    def duration_ms(self) -> float:
-        """How long all of them took."""
-        return sum(verdict.duration_ms for verdict in self.verdicts)
+    passed: int
+    failed: int
+    advice: int
+    skipped: int
+    duration_ms: float
 
 
 @dataclass(frozen=True)
@@ -65,7 +45,7 @@ class Summary:
     @cached_property
     def passed(self) -> int:
         """How many scenarios passed."""
-        return sum(verdict.outcome is Outcome.PASSED for verdict in self.report.verdicts)
+        return sum(group.passed for group in self.groups)
 
     @cached_property
     def undone(self) -> list[Verdict]:
@@ -146,10 +126,7 @@ class Summary:
         verdicts: defaultdict[str, list[Verdict]] = defaultdict(list)
         for verdict in self.report.verdicts:
             verdicts[verdict.group].append(verdict)
-        return [
-            Group(letter, GROUPS.get(letter, "").capitalize(), sorted(each, key=_heaviest))
-            for letter, each in sorted(verdicts.items())
-        ]
+        return [_group(letter, verdicts[letter]) for letter in sorted(verdicts)]
 
     @cached_property
     def grounds(self) -> list[tuple[str, str]]:
@@ -179,6 +156,19 @@ def by_reason(verdicts: Iterable[Verdict]) -> Mapping[str, Sequence[Verdict]]:
     for verdict in verdicts:
         reasons[verdict.reason].append(verdict)
     return reasons
+
+
+def _group(letter: str, verdicts: list[Verdict]) -> Group:
+    return Group(
+        letter,
+        GROUPS.get(letter, "").capitalize(),
+        sorted(verdicts, key=_heaviest),
+        passed=sum(each.outcome is Outcome.PASSED for each in verdicts),
+        failed=sum(each.failed for each in verdicts),
+        advice=sum(each.is_advice for each in verdicts),
+        skipped=sum(each.outcome is Outcome.SKIPPED for each in verdicts),
+        duration_ms=sum(each.duration_ms for each in verdicts),
+    )
 
 
 def _heaviest(verdict: Verdict) -> tuple[int, str]:
