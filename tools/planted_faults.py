@@ -1,7 +1,7 @@
 """
 Plant faults in a copy of the package, one at a time, and see whether the tests notice (docs/maintainers/mutation.md).
 
-    python tools/planted_faults.py [MODULE …]      express, verify, prune, sqlite, operations; all by default
+    python tools/planted_faults.py [MODULE …]      express, verify, prune, dialects, sqlite, operations; all by default
 
 Most of what these modules do stands in SQL, in conditions that a tool for mutations of Python cannot change. Each fault
 names the text that it replaces, which must stand in the module exactly once: when the code moves on, so must the fault.
@@ -33,6 +33,19 @@ _CONTRACT = "tests/ledger/test_contract.py"
 #: Without the long random histories: what they alone would find is not pinned by anything.
 _SHORT = "not async and not g04 and not c09"
 
+_SQLITE_TESTS = (
+    "-k",
+    f"sqlite and {_SHORT}",
+    _CONTRACT,
+    "tests/reliability/test_sqlite_trouble.py",
+    "tests/reliability/test_sqlite_forks.py",
+    "tests/reliability/test_sqlite_neighbours.py",
+    "tests/ledger/test_schema.py",
+    "tests/ledger/test_lending.py",
+    "tests/ledger/test_within.py",
+    "tests/ledger/test_prune.py",
+)
+
 MODULES = {
     "express": Module(
         "ledger/postgres/express.py",
@@ -58,7 +71,7 @@ MODULES = {
             ("coalesce(able.round_id, bet.round_id)", "able.round_id"),
             ("won_cents = able.amount_cents", "won_cents = bet.amount_cents"),
             ("deposit_tx_id = able.tx_id", "deposit_tx_id = able.bet_id"),
-            ("call.action in item.terms.rules.spent_actions else BetState.OPEN", "False else BetState.OPEN"),
+            ("call.action in terms.rules.spent_actions else BetState.OPEN", "False else BetState.OPEN"),
             ("if call.body else None", "if call.body and state is BetState.OPEN else None"),
             ("or row[5] in bets or", "or"),
             (" or (row[1], row[3]) in identities:", ":"),
@@ -67,7 +80,7 @@ MODULES = {
             (" or terms.within is not None", ""),
             ("not call.is_claim and ", ""),
             (" and call.won_cents in (None, call.amount_cents)", ""),
-            ("if not call.amount_cents:\n        return None\n    state", "state"),
+            ("if isinstance(call, WithdrawCall) and call.amount_cents:", "if isinstance(call, WithdrawCall):"),
         ),
     ),
     "verify": Module(
@@ -140,20 +153,9 @@ MODULES = {
             ("last if len(rows) == _BATCH else None\n\n    def _drop_bodies", "None\n\n    def _drop_bodies"),
         ),
     ),
-    "sqlite": Module(
-        "ledger/sqlite/store.py",
-        (
-            "-k",
-            f"sqlite and {_SHORT}",
-            _CONTRACT,
-            "tests/reliability/test_sqlite_trouble.py",
-            "tests/reliability/test_sqlite_forks.py",
-            "tests/reliability/test_sqlite_neighbours.py",
-            "tests/ledger/test_schema.py",
-            "tests/ledger/test_lending.py",
-            "tests/ledger/test_within.py",
-            "tests/ledger/test_prune.py",
-        ),
+    "dialects": Module(
+        "ledger/engine/dialects.py",
+        _SQLITE_TESTS,
         (
             (
                 "calls WHERE source = ? AND operation = ? AND tx_id ",
@@ -165,13 +167,16 @@ MODULES = {
                 "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = seen + 1, code",
                 "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET code",
             ),
-            ("    if changed != len(rows):\n        raise ConflictError\n", ""),
+            (" != len(rows):\n        raise ConflictError\n", ":\n        pass\n"),
+        ),
+    ),
+    "sqlite": Module(
+        "ledger/sqlite/store.py",
+        _SQLITE_TESTS,
+        (
             ('"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"'),
             ('"PRAGMA journal_mode = WAL"', '"PRAGMA journal_mode = DELETE"'),
-            (
-                'connection.execute("BEGIN IMMEDIATE")\n                return',
-                'connection.execute("BEGIN")\n                return',
-            ),
+            ('connection.execute("BEGIN IMMEDIATE")\n        except', 'connection.execute("BEGIN")\n        except'),
             ("        if version == VERSION:\n            return\n", ""),
             ("        if not migrate:\n", "        if False:\n"),
             ("sqlite3.Error as failed:\n            self._roll_back(connection)\n", "sqlite3.Error as failed:\n"),
