@@ -143,7 +143,7 @@ class SessionTokenBuilder:
             TypeError: An argument is of the wrong type; so is a float anywhere, for it is not exact.
         """
         if is_async(self._signer):
-            raise ConfigurationError("The signer's sign method is async. Await build_async instead.")
+            raise ConfigurationError("The signer's sign method is async.", remedy="Await build_async instead.")
         signed = self._signing_input(player_id, instance_id, balance, name, timestamp, {} if claims is None else claims)
         return _assembled(signed, checked_signature(cast("Signer", self._signer).sign(signed)))
 

@@ -58,13 +58,17 @@ class RetryPolicy:
         if type(self.max_attempts) is not int:
             raise TypeError(f"max_attempts must be an int, not {type(self.max_attempts).__name__}")
         if self.max_attempts < 1:
-            raise ConfigurationError(f"max_attempts is {self.max_attempts}, but a call needs at least 1 attempt")
+            raise ConfigurationError(
+                f"max_attempts is {self.max_attempts}, but a call needs at least 1 attempt.", setting="retries"
+            )
         for name in ("base_delay_seconds", "max_delay_seconds", "max_retry_after_seconds"):
             seconds = getattr(self, name)
             if isinstance(seconds, bool) or not isinstance(seconds, int | float):
                 raise TypeError(f"{name} must be a number of seconds, not {type(seconds).__name__}")
             if not 0 <= seconds <= LONGEST_SECONDS:
-                raise ConfigurationError(f"{name} is {shown(seconds)}, but must be from 0 to a million seconds")
+                raise ConfigurationError(
+                    f"{name} is {shown(seconds)}, but must be from 0 to a million seconds.", setting="retries"
+                )
 
     def delay_seconds(self, attempts: int, jitter: float) -> float:
         """Return the wait after *attempts* attempts; *jitter* is from 0 to 1."""

@@ -76,7 +76,7 @@ class AwsKmsSigner:
         if not isinstance(key_id, str):
             raise TypeError(f"key_id must be a str, not {type(key_id).__name__}")
         if not key_id:
-            raise ConfigurationError("key_id is empty. Pass the ARN of a KMS key.")
+            raise ConfigurationError("key_id is empty.", setting="key_id", remedy="Pass the ARN of a KMS key.")
         boto3 = _boto3()
         self._client = _new_client(boto3) if client is None else client
         self._public_key_pem: bytes | None = None
@@ -137,7 +137,7 @@ class AwsKmsSigner:
         if code in _LATER or status == 429 or status >= 500:
             return self._unavailable(operation, code, began)
         advice = _ADVICE.get(code.partition(":")[0], _CREDENTIALS)
-        return SigningKeyError(f"{self._story(operation, code)}. {advice}")
+        return SigningKeyError(f"{self._story(operation, code)}.", setting="key_id", remedy=advice)
 
     def _failed(self, operation: str, error: Exception, began: float) -> GameOperatorError:
         from botocore.exceptions import ConnectionError as BotoConnectionError
@@ -147,7 +147,7 @@ class AwsKmsSigner:
         if isinstance(error, HTTPClientError | BotoConnectionError):
             timed_out = isinstance(error, ConnectTimeoutError | ReadTimeoutError)
             return self._unavailable(operation, kind, began, timed_out=timed_out)
-        return SigningKeyError(f"{self._story(operation, kind)}. {_CREDENTIALS}")
+        return SigningKeyError(f"{self._story(operation, kind)}.", remedy=_CREDENTIALS)
 
     def _unavailable(
         self, operation: str, problem: str, began: float, *, timed_out: bool = False
@@ -177,7 +177,7 @@ class AwsKmsSigner:
             problem = f"was made for {shown(answer.get('KeyUsage'))} and does not sign with {_ALGORITHM}"
         else:
             return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        raise SigningKeyError(f"The AWS KMS key {shown(self._key_id)} {problem}. {_MAKE_ONE}")
+        raise SigningKeyError(f"The AWS KMS key {shown(self._key_id)} {problem}.", setting="key_id", remedy=_MAKE_ONE)
 
 
 def _boto3() -> Any:
@@ -185,7 +185,7 @@ def _boto3() -> Any:
         import boto3
     except ImportError:
         raise ConfigurationError(
-            "AwsKmsSigner needs boto3, which is not installed. Run: pip install 'game-operator[aws]'"
+            "AwsKmsSigner needs boto3, which is not installed.", remedy="Run: pip install 'game-operator[aws]'"
         ) from None
     return boto3
 
@@ -202,5 +202,7 @@ def _new_client(boto3: Any) -> Any:
     except BotoCoreError as error:
         problem = type(error).__name__
     raise ConfigurationError(
-        f"No client for AWS KMS can be made ({problem}). Set AWS_REGION, or pass client=boto3.client('kms', ...)."
+        f"No client for AWS KMS can be made ({problem}).",
+        setting="client",
+        remedy="Set AWS_REGION, or pass client=boto3.client('kms', ...).",
     )

@@ -185,16 +185,26 @@ def _signer(source: object, passphrase: object) -> Signer | AsyncSigner | _Probl
         return TypeError(f"passphrase must be a str or bytes, not {type(passphrase).__name__}")
     if isinstance(source, Path | str | bytes):
         name, pem = _read(source, "private_key")
-        key = SigningKeyError(f"{name} {pem}") if isinstance(pem, str) else _private_key(name, pem, passphrase or None)
+        key = (
+            SigningKeyError(f"{name} {pem}", setting="private_key")
+            if isinstance(pem, str)
+            else _private_key(name, pem, passphrase or None)
+        )
         return LocalSigner(key) if isinstance(key, RSAPrivateKey) else key
     if passphrase:
-        return SigningKeyError("A passphrase was given with a key that is loaded already. Leave the passphrase out.")
+        return SigningKeyError(
+            "A passphrase was given with a key that is loaded already.",
+            setting="passphrase",
+            remedy="Leave the passphrase out.",
+        )
     if isinstance(source, RSAPrivateKey):
         return _too_short(source, "The private key") or LocalSigner(source)
     if hasattr(source, "public_bytes") or hasattr(source, "private_bytes"):
         # A key object of another kind has a sign method too, which would sign what no service accepts.
         kind = _kind_of(source)
-        return SigningKeyError(f"private_key is a key object of another kind ({kind}). {_MAKE_ONE}")
+        return SigningKeyError(
+            f"private_key is a key object of another kind ({kind}).", setting="private_key", remedy=_MAKE_ONE
+        )
     if isinstance(source, Signer) and not isinstance(source, type):
         return source
     return TypeError(
@@ -207,10 +217,12 @@ def _private_key(name: str, pem: bytes, passphrase: str | bytes | None) -> RSAPr
     block = _private_block(pem)
     key = _decrypted(block, passphrase) if isinstance(block, bytes) else block
     if isinstance(key, str):
-        return SigningKeyError(f"{name} {key}")
+        return SigningKeyError(f"{name} {key}", setting="private_key")
     if not isinstance(key, RSAPrivateKey):
         return SigningKeyError(
-            f"{name} holds a key of another kind ({_kind_of(key)}), but spec §5 asks for RSA. {_MAKE_ONE}"
+            f"{name} holds a key of another kind ({_kind_of(key)}), but spec §5 asks for RSA.",
+            setting="private_key",
+            remedy=_MAKE_ONE,
         )
     return _too_short(key, name) or key
 
@@ -333,7 +345,7 @@ def _not_pem(data: bytes) -> str:
 def _too_short(key: RSAPrivateKey | RSAPublicKey, name: str) -> SigningKeyError | None:
     if key.key_size >= MIN_KEY_BITS:
         return None
-    return SigningKeyError(f"{name} has {key.key_size} bits; under {MIN_KEY_BITS} it can be broken. {_MAKE_ONE}")
+    return SigningKeyError(f"{name} has {key.key_size} bits; under {MIN_KEY_BITS} it can be broken.", remedy=_MAKE_ONE)
 
 
 def _kind_of(key: object) -> str:

@@ -150,11 +150,13 @@ class AsyncWire(BaseWire):
         if self._your_home is None:
             self._your_home = home
         if self._your_home[0] != home[0]:
-            raise ConfigurationError(FORKED_WITH_YOUR_CLIENT)
+            raise ConfigurationError(FORKED_WITH_YOUR_CLIENT, setting="http_client")
         if self._your_home[1] is not home[1]:
             raise ConfigurationError(
-                "Your http_client was first used on another event loop, and its connections live there. Build it and "
-                "this client inside the loop that uses them, or leave http_client out: then each loop gets its own."
+                "Your http_client was first used on another event loop, and its connections live there.",
+                setting="http_client",
+                remedy="Build it and this client inside the loop that uses them, or leave http_client out: then each "
+                "loop gets its own.",
             )
 
     async def _open(self) -> "_Connections":

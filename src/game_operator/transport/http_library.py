@@ -241,8 +241,9 @@ def library_of(http_client: object, kind: str) -> HttpLibrary:
         library = HttpLibrary(httpx2)
     if not isinstance(http_client, getattr(library.module, kind)):
         raise ConfigurationError(
-            f"http_client is a {type(http_client).__module__}.{type(http_client).__name__}. "
-            f"Pass a {kind} of httpx or httpx2 here."
+            f"http_client is a {type(http_client).__module__}.{type(http_client).__name__}.",
+            setting="http_client",
+            remedy=f"Pass a {kind} of httpx or httpx2 here.",
         )
     return library
 
@@ -255,7 +256,11 @@ def check_open(http_client: Any) -> None:
         ConfigurationError: It is closed.
     """
     if http_client.is_closed:
-        raise ConfigurationError("Your http_client is closed. Close it only after the last call of this client.")
+        raise ConfigurationError(
+            "Your http_client is closed.",
+            setting="http_client",
+            remedy="Close it only after the last call of this client.",
+        )
 
 
 class Target:

@@ -32,7 +32,9 @@ class ReadLimits:
             if type(size) is not int:
                 raise TypeError(f"{name} must be a number of bytes, not {type(size).__name__}")
             if size < 1:
-                raise ConfigurationError(f"{name} is {size}, but no answer is shorter than 1 byte.")
+                raise ConfigurationError(
+                    f"{name} is {size}, but no answer is shorter than 1 byte.", setting="read_limits"
+                )
 
     def of(self, operation_name: str) -> int:
         """Return the limit for the endpoint *operation_name*."""

@@ -137,7 +137,7 @@ class Wire(BaseWire):
             if self._your_process is None:
                 self._your_process = pid
             if self._your_process != pid:
-                raise ConfigurationError(FORKED_WITH_YOUR_CLIENT)
+                raise ConfigurationError(FORKED_WITH_YOUR_CLIENT, setting="http_client")
             check_open(self._yours)
             yours: SyncHttpClient = self._yours
             return yours

@@ -174,7 +174,9 @@ def _loaded_keys(public_keys: Any) -> tuple[RSAPublicKey, ...]:  # Whatever the 
     finally:
         del public_keys
     if not keys:
-        raise ConfigurationError("RsaSignature needs the service's public key; ask the provider for it")
+        raise ConfigurationError(
+            "RsaSignature needs the service's public key; ask the provider for it", setting="public_keys"
+        )
     return keys
 
 
@@ -195,7 +197,7 @@ def _header_name(header: Any) -> str | None:  # Whatever the user passes.
         return header
     given = "a key" if "-----BEGIN" in str(header) else shown(header)
     del header
-    raise ConfigurationError(f"header must be the name of a header, not {given}.")
+    raise ConfigurationError(f"header must be the name of a header, not {given}.", setting="header")
 
 
 def _signature_in(request: WebhookRequest, header: str) -> bytes:
@@ -235,7 +237,7 @@ class HmacSignature:
         self._secrets: tuple[Any, ...] = (secrets,) if isinstance(secrets, bytes) else tuple(secrets)
         self._header = _header_name(header)
         if not self._secrets or not all(isinstance(each, bytes) and len(each) >= 16 for each in self._secrets):
-            raise ConfigurationError("HmacSignature needs a secret of at least 16 bytes, as bytes")
+            raise ConfigurationError("HmacSignature needs a secret of at least 16 bytes, as bytes", setting="secrets")
 
     def __repr__(self) -> str:
         if not hasattr(self, "_header"):
@@ -290,7 +292,9 @@ class IpAllowList:
         self._trust_chunked = trust_chunked
         self._is_logged = False
         if not self._networks:
-            raise ConfigurationError("IpAllowList needs at least one network; an empty list would refuse every call")
+            raise ConfigurationError(
+                "IpAllowList needs at least one network; an empty list would refuse every call", setting="networks"
+            )
 
     def __repr__(self) -> str:
         if not hasattr(self, "_is_logged"):
@@ -332,7 +336,7 @@ class IpAllowList:
 
 def _parsed_networks(networks: Iterable[str]) -> tuple[_Network, ...]:
     if isinstance(networks, str):
-        raise ConfigurationError(f"give a list of networks, not the text {shown(networks)}")
+        raise ConfigurationError(f"give a list of networks, not the text {shown(networks)}", setting="networks")
     if not isinstance(networks, Iterable):
         raise TypeError(f"give a list of networks, not {type(networks).__name__}")
     given = tuple(networks)
@@ -342,7 +346,9 @@ def _parsed_networks(networks: Iterable[str]) -> tuple[_Network, ...]:
     try:
         return tuple(map(ip_network, given))
     except (TypeError, ValueError) as wrong:
-        raise ConfigurationError(f"{wrong}; write an address or a network such as 198.51.100.0/24") from None
+        raise ConfigurationError(
+            f"{wrong}; write an address or a network such as 198.51.100.0/24", setting="networks"
+        ) from None
 
 
 def _parsed_address(text: object) -> _Address | None:

@@ -363,7 +363,7 @@ def _log_refusal(request: WebhookRequest, reply: Reply, reason: str, result: obj
 def _seconds(name: str, value: Any) -> float:  # Whatever the user passes.
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0:
         return value
-    raise ConfigurationError(f"{name} must be a number of seconds above 0, not {shown(value)}.")
+    raise ConfigurationError(f"{name} must be a number of seconds above 0, not {shown(value)}.", setting=name)
 
 
 def _returns_at_once(on_call: object) -> bool:
@@ -372,7 +372,7 @@ def _returns_at_once(on_call: object) -> bool:
 
 def _whole(name: str, value: object) -> int:
     if type(value) is not int or value < 1:
-        raise ConfigurationError(f"{name} must be a whole number above 0, not {shown(value)}.")
+        raise ConfigurationError(f"{name} must be a whole number above 0, not {shown(value)}.", setting=name)
     return value
 
 
