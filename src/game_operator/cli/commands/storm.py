@@ -4,6 +4,8 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,19 +30,116 @@ from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
     from game_operator.ledger import TableAccounts
-    from game_operator.provider.faults import FaultPlan
-    from game_operator.provider.keys import ServiceKeys
     from game_operator.sandbox.storm.players import Books
     from game_operator.sandbox.storm.report import StormProgress, StormReport
     from game_operator.sandbox.storm.storm import Storm
-    from game_operator.sandbox.storm.trace import Trace, TraceHead
+    from game_operator.sandbox.storm.trace import TraceHead
 
-__all__ = ["storm"]
+_players = partial(typer.Option, rich_help_panel="Who plays, and how it is audited")
+_plan = partial(typer.Option, rich_help_panel="What is played")
 
-_BETS = 1_000
-_PLAYERS = 100
-_PLAN = "What is played"
-_PLAYERS_PANEL = "Who plays, and how it is audited"
+
+@dataclass(frozen=True, kw_only=True)
+class PlayersOptions:
+    """Who plays, and who knows what the players hold at the end."""
+
+    ledger: Annotated[
+        str | None,
+        _players(
+            metavar="URL",
+            help=f"The wallet's ledger: fresh players are opened in it, and every bet is audited; else {DATABASE}.",
+        ),
+    ] = None
+    players_file: Annotated[
+        Path | None,
+        _players(
+            metavar="FILE",
+            help="In place of a ledger: players who hold money, an id on each line; the audit compares replies and "
+            "balances. With --accounts-table, beside the ledger.",
+        ),
+    ] = None
+    players: Annotated[int, _players(min=1, help="With a ledger: how many players.")] = 100
+    table_prefix: TablePrefix = PREFIX
+    source: Annotated[str, _players(help="The source that the wallet keeps bets under.")] = ""
+
+    def ids(self) -> tuple[str, ...]:
+        """Return the players in the file; none without one, because they are opened then."""
+        from game_operator.sandbox.storm.players import read_players
+
+        return () if self.players_file is None else tuple(read_players(self.players_file))
+
+    def ledger_books(self, accounts: "TableAccounts | None", *, as_json: bool) -> "Books":
+        """
+        Return the ledger that audits; with --players-file alone there is none.
+
+        Raises:
+            ConfigurationError: There is no such ledger, or nobody to play.
+        """
+        from game_operator.sandbox.storm.players import LedgerBooks
+
+        if accounts is not None and self.players_file is None:
+            raise ConfigurationError(
+                f"Nobody could play: a storm opens no accounts in {accounts.table}, which is yours. Pass "
+                "--players-file FILE with ids of players who hold money there."
+            )
+        try:
+            address = address_of(self.ledger)
+        except ConfigurationError:
+            raise ConfigurationError(
+                f"Nobody could play: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
+                "--players-file FILE with ids of players who hold money."
+            ) from None
+        check_file(address, "Pass the ledger that the wallet serves from.")
+        if accounts is not None:
+            check_elsewhere(address, self.table_prefix, accounts)
+        books = LedgerBooks(address, table_prefix=self.table_prefix, source=self.source, accounts=accounts)
+        _warn_of_source(self.source, books.sources(), as_json=as_json)
+        return books
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """What is played."""
+
+    bets: Annotated[int, _plan(min=1, help="How many bets.")] = 1_000
+    faults: Annotated[
+        str,
+        _plan(metavar="all|none|NAME[=RATE|@N],…", help="What goes wrong, such as reply-lost=0.05,forged=1%,reset@7."),
+    ] = "all"
+    retries: Annotated[str, _plan(metavar="none|three|ten|exponential", help="How calls are repeated.")] = "three"
+    seed: Annotated[int | None, _plan(help="The same seed makes the same rounds and the same faults.")] = None
+    currency: Annotated[str, _plan(help="Which instances are played.")] = "EUR"
+
+    def head(self, ids: tuple[str, ...], players: int, *, batches: bool) -> "TraceHead":
+        """
+        Return the head of a new trace, for the players *ids*, or so many *players* who are opened.
+
+        Raises:
+            ConfigurationError: There are no such faults or retries.
+        """
+        from game_operator.provider.faults import API_FAULTS, FaultPlan
+        from game_operator.sandbox.dealing.timing import retry_preset
+        from game_operator.sandbox.storm.storm import openings
+        from game_operator.sandbox.storm.trace import TraceHead
+
+        plan = FaultPlan.parse(self.faults)
+        if fault := next((each for each in API_FAULTS if each in plan.rates or each in plan.nth), None):
+            raise ConfigurationError(
+                f"{fault} strikes calls of the Operator API, and a storm makes none. Switch it on in "
+                "`game-operator sandbox`, where your client calls."
+            )
+        seed = secrets.randbelow(10**6) if self.seed is None else self.seed
+        start_millis = time.time_ns() // 1_000_000
+        return TraceHead(
+            seed=seed,
+            start_millis=start_millis,
+            bets=self.bets,
+            currency=self.currency,
+            faults=str(plan),
+            retries=retry_preset(self.retries).name,
+            batches=batches,
+            opening=dict.fromkeys(ids, 0) or openings(players, seed, start_millis),
+        )
 
 
 @with_option_groups
@@ -50,48 +149,9 @@ def storm(
     service_key: Annotated[
         Path, typer.Option(metavar="FILE", help="The service's private key, whose public half the wallet has.")
     ],
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help=f"The wallet's ledger: fresh players are opened in it, and every bet is audited; else {DATABASE}.",
-            rich_help_panel=_PLAYERS_PANEL,
-        ),
-    ] = None,
-    players_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="In place of a ledger: players who hold money, an id on each line; the audit compares replies and "
-            "balances. With --accounts-table, beside the ledger.",
-            rich_help_panel=_PLAYERS_PANEL,
-        ),
-    ] = None,
-    players: Annotated[
-        int, typer.Option(min=1, help="With a ledger: how many players.", rich_help_panel=_PLAYERS_PANEL)
-    ] = _PLAYERS,
-    table_prefix: TablePrefix = PREFIX,
-    source: Annotated[
-        str, typer.Option(help="The source that the wallet keeps bets under.", rich_help_panel=_PLAYERS_PANEL)
-    ] = "",
+    players: PlayersOptions,
     balances: BalancesOptions,
-    bets: Annotated[int, typer.Option(min=1, help="How many bets.", rich_help_panel=_PLAN)] = _BETS,
-    faults: Annotated[
-        str,
-        typer.Option(
-            metavar="all|none|NAME[=RATE|@N],…",
-            help="What goes wrong, such as reply-lost=0.05,forged=1%,reset@7.",
-            rich_help_panel=_PLAN,
-        ),
-    ] = "all",
-    retries: Annotated[
-        str, typer.Option(metavar="none|three|ten|exponential", help="How calls are repeated.", rich_help_panel=_PLAN)
-    ] = "three",
-    seed: Annotated[
-        int | None,
-        typer.Option(help="The same seed makes the same rounds and the same faults.", rich_help_panel=_PLAN),
-    ] = None,
-    currency: Annotated[str, typer.Option(help="Which instances are played.", rich_help_panel=_PLAN)] = "EUR",
+    plan: PlanOptions,
     concurrency: Annotated[
         int, typer.Option(min=1, max=100, help="Calls under way at once; 1 makes the order the plan's.")
     ] = 16,
@@ -124,15 +184,26 @@ def storm(
     from game_operator.sandbox.storm.trace import read_trace
 
     traced = None if replay is None else read_trace(replay)
-    keys = _keys(service_key, old_key)
-    accounts = balances.accounts()
-    books, ids = _books(wallet, keys, ledger, players_file, table_prefix, source, profile, timeout, accounts, as_json)
+    try:
+        from game_operator.provider.keys import ServiceKeys
+        from game_operator.sandbox.storm.players import PlayersBooks
+        from game_operator.sandbox.storm.storm import Storm
+    except ImportError as missing:
+        raise ConfigurationError(str(missing)) from None
+    keys, rules, accounts = ServiceKeys(service_key, old_key), read_profile(profile), balances.accounts()
+    if players.players_file is None or accounts is not None:
+        books = players.ledger_books(accounts, as_json=as_json)
+    elif players.ledger is not None:
+        raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
+    else:
+        books = PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout)
+    ids = players.ids()
     if traced and ids and set(ids) != set(traced.head.opening):
         raise ConfigurationError(
             "--players-file names other players than the trace has. Pass the file it was made with."
         )
-    head = traced.head if traced else _head(seed, bets, currency, faults, retries, profile, ids, players)
-    played = _storm(wallet, keys, books, head, concurrency, profile, timeout, traced)
+    head = traced.head if traced else plan.head(ids, players.players, batches=rules.deposit_batch)
+    played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout, trace=traced)
     place = trace or Path(f"storm-{head.seed}{'.replay' if replay else ''}.trace")
     report = _run(played, head.bets, place)
     from game_operator.cli.reports.storm import tell_report
@@ -154,7 +225,7 @@ def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
     except (TransportError, LedgerError) as gone:
         if not played.minutes.posts:
             raise
-        from game_operator.cli.reports.storm_broken_off import StormBrokenOffError
+        from game_operator.cli.reports.storm import StormBrokenOffError
 
         raise StormBrokenOffError(gone, played.minutes, _written(place, played.trace())) from gone
 
@@ -177,57 +248,6 @@ def _check_address(wallet: str, *, moves_money: bool) -> None:
         )
 
 
-def _keys(service_key: Path, old_key: Path | None) -> "ServiceKeys":
-    try:
-        from game_operator.provider.keys import ServiceKeys
-    except ImportError as missing:
-        raise ConfigurationError(str(missing)) from None
-    return ServiceKeys(service_key, old_key)
-
-
-def _books(
-    wallet: str,
-    keys: "ServiceKeys",
-    ledger: str | None,
-    players_file: Path | None,
-    table_prefix: str,
-    source: str,
-    profile: Path | None,
-    timeout: float,
-    accounts: "TableAccounts | None",
-    as_json: bool,
-) -> "tuple[Books, tuple[str, ...]]":
-    """Return who opens and audits the players, and who they are; nobody yet if they are to be opened."""
-    try:
-        from game_operator.sandbox.storm.players import LedgerBooks, PlayersBooks, read_players
-    except ImportError as missing:
-        raise ConfigurationError(str(missing)) from None
-    if accounts is not None and players_file is None:
-        raise ConfigurationError(
-            f"Nobody could play: a storm opens no accounts in {accounts.table}, which is yours. Pass --players-file "
-            "FILE with ids of players who hold money there."
-        )
-    if ledger is not None and players_file is not None and accounts is None:
-        raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
-    if players_file is not None and accounts is None:
-        ids = tuple(read_players(players_file))
-        return PlayersBooks(wallet, keys.current, profile=read_profile(profile), timeout=timeout), ids
-    try:
-        address = address_of(ledger)
-    except ConfigurationError:
-        raise ConfigurationError(
-            f"Nobody could play: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
-            "--players-file FILE with ids of players who hold money."
-        ) from None
-    check_file(address, "Pass the ledger that the wallet serves from.")
-    if accounts is not None:
-        check_elsewhere(address, table_prefix, accounts)
-    ids = () if players_file is None else tuple(read_players(players_file))
-    books = LedgerBooks(address, table_prefix=table_prefix, source=source, accounts=accounts)
-    _warn_of_source(source, books.sources(), as_json=as_json)
-    return books, ids
-
-
 def _warn_of_source(source: str, known: list[str], *, as_json: bool) -> None:
     """Say before the first call what it registers for good, or that the audit would look in the wrong place."""
     if not known and not as_json:
@@ -242,73 +262,6 @@ def _warn_of_source(source: str, known: list[str], *, as_json: bool) -> None:
             "audited under --source: pass the wallet's.",
             error=True,
         )
-
-
-def _head(
-    seed: int | None,
-    bets: int,
-    currency: str,
-    faults: str,
-    retries: str,
-    profile: Path | None,
-    ids: tuple[str, ...],
-    players: int,
-) -> "TraceHead":
-    from game_operator.provider.faults import FaultPlan
-    from game_operator.sandbox.dealing.timing import retry_preset
-    from game_operator.sandbox.storm.storm import openings
-    from game_operator.sandbox.storm.trace import TraceHead
-
-    seed = secrets.randbelow(10**6) if seed is None else seed
-    start_millis = time.time_ns() // 1_000_000
-    return TraceHead(
-        seed=seed,
-        start_millis=start_millis,
-        bets=bets,
-        currency=currency,
-        faults=str(_of_webhooks(FaultPlan.parse(faults))),
-        retries=retry_preset(retries).name,
-        batches=read_profile(profile).deposit_batch,
-        opening=dict.fromkeys(ids, 0) or openings(players, seed, start_millis),
-    )
-
-
-def _of_webhooks(plan: "FaultPlan") -> "FaultPlan":
-    from game_operator.provider.faults import API_FAULTS
-
-    for fault in API_FAULTS:
-        if fault in plan.rates or fault in plan.nth:
-            raise ConfigurationError(
-                f"{fault} strikes calls of the Operator API, and a storm makes none. Switch it on in "
-                "`game-operator sandbox`, where your client calls."
-            )
-    return plan
-
-
-def _storm(
-    wallet: str,
-    keys: "ServiceKeys",
-    books: "Books",
-    head: "TraceHead",
-    concurrency: int,
-    profile: Path | None,
-    timeout: float,
-    traced: "Trace | None",
-) -> "Storm":
-    try:
-        from game_operator.sandbox.storm.storm import Storm
-    except ImportError as missing:
-        raise ConfigurationError(str(missing)) from None
-    return Storm(
-        wallet,
-        keys,
-        books,
-        head,
-        concurrency=concurrency,
-        profile=read_profile(profile),
-        timeout=timeout,
-        trace=traced,
-    )
 
 
 @contextmanager
