@@ -50,7 +50,7 @@ def test_sixteen_threads_share_a_client(private_key: RSAPrivateKey, monkeypatch:
             bet_id = request.split(b" ")[1].rpartition(b"/")[2].decode()
             connection.send(response_bytes(200, wire(bet(reference_id=bet_id))))
 
-    monkeypatch.setattr(_wire, "DirectClient", Counted)
+    monkeypatch.setattr(_wire.Wire, "_direct", Counted)
     with (
         HostileServer(named) as server,
         OperatorClient(server.base_url, "acme", private_key, trust_env=False) as client,
