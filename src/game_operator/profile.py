@@ -180,7 +180,7 @@ class Profile:
         try:
             document = tomllib.loads(text)
         except (ValueError, RecursionError) as broken:
-            raise ConfigurationError(f"The profile is no TOML: {one_line(str(broken))}. Mend that line.") from None
+            raise ConfigurationError(f"The profile is no TOML: {one_line(str(broken))}. Fix that line.") from None
         known = {each.name for each in _settings(cls)} - {"parse"}
         unknown = sorted(set(document) - known)
         if unknown:

@@ -47,7 +47,7 @@ _DEFAULT_POLICY: Final = RetryPolicy()
 _JITTER: Final[Iterator[float]] = iter(random.random, None)
 _HEADERS: Final = (
     (b"Accept", b"application/json"),
-    # A compressed body could unpack to any size, and none of ours is worth it.
+    # A compressed body could unpack to any size, and our bodies are short.
     (b"Accept-Encoding", b"identity"),
     (b"User-Agent", f"game-operator/{__version__}".encode()),
 )

@@ -32,7 +32,7 @@ from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse, 
 from game_operator.protocol.operations import GrantKey, Operation, request_of, retry_after_seconds, unfit
 from game_operator.protocol.signing import Signature
 
-#: Longer waits and timeouts are mistakes, and clocks and sockets refuse them later with errors of their own.
+#: Longer waits and timeouts are mistakes, and clocks and sockets refuse them later with other errors.
 LONGEST_SECONDS: Final = 1_000_000.0
 
 
@@ -345,7 +345,7 @@ def _worth_repeating(call: _Call[T], answer: Answer, failure: GameOperatorError)
 
 
 def _verdict(call: _Call[T], failure: GameOperatorError) -> GameOperatorError:
-    """Return what the caller is told when *failure* was the last word."""
+    """Return what the caller gets when *failure* ends the call."""
     if isinstance(failure, TransportError):
         failure.elapsed_seconds = call.now - call.started
         failure.timed_out = failure.timed_out or call.out_of_time

@@ -2,7 +2,7 @@
 HTTP requests and responses as plain values of no library; and signatures that the other side echoes, cut out of them.
 
 A debugging service may echo our headers: in the other alphabet of Base64, escaped for JSON, for an address or for HTML,
-broken into lines, or cut off. Whoever reads such an echo in a log could replay the call.
+broken into lines, or cut off. A reader of such an echo in a log could replay the call.
 """
 
 import re

@@ -94,8 +94,8 @@ class World(Protocol):
 
 
 class _RoundKeys(WireModel, frozen=True):
-    # Each may be left out as far as reading goes, so that a body that names no round is told so first, whatever else
-    # it lacks; null is no way to leave one out.
+    # Each may be left out as far as reading goes, so that a missing round is the first fault reported of a
+    # body that lacks more; null does not count as left out.
     instance_id: Text = ""
     round_id: Text = ""
     round_no: Annotated[int, WholeNumber(-MAX_WHOLE, MAX_WHOLE)] = 0

@@ -119,7 +119,7 @@ def _check_code(code: object) -> None:
     try:
         code.encode()
     except UnicodeEncodeError:
-        # Whoever prints it or puts it on a page would fail there, where nobody expects it.
+        # Printing it, or putting it on a page, would fail there.
         raise MalformedCallError(f"a code must be UTF-8, without a lone surrogate, not {shown(code)}") from None
 
 

@@ -39,7 +39,7 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
     Raises:
         TypeError: The handler lacks a method, or is half async.
     """
-    is_async(handler)  # A handler with a method missing is told now, and not by the first player.
+    is_async(handler)  # A handler that lacks a method fails now, and not at the first call.
     prefix = normal_prefix(prefix)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,7 +1,7 @@
 """
 Who sent a call: authentication of webhooks, which spec §5 does not show (assumed, docs/decisions/0011).
 
-None of these is a default: whoever builds a receiver names one. Each looks at the raw bytes, before anything is
+None of these is a default: a receiver is built with one by name. Each looks at the raw bytes, before anything is
 parsed, and raises WebhookSignatureError with a reason for the log.
 """
 
@@ -51,7 +51,7 @@ class WebhookRequest:
         path: The path below the prefix, such as ``/withdraw``.
         headers: Header fields in order; names in lower case, a name may repeat.
         body: The body's raw bytes.
-        peer: The address of whoever opened the connection, or None.
+        peer: The address that opened the connection, or None.
         at_millis: When it came in, in Unix milliseconds, for an authenticator that looks at the time.
     """
 

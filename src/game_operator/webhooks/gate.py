@@ -48,7 +48,7 @@ class Refusal:
         code: What the reply says.
         reason: Why, for the log and ``on_call`` alone.
         status: The HTTP status of the reply.
-        operation: What the path asked for; "" when it is none of ours.
+        operation: What the path asked for; "" for an unknown path.
         anomaly: Non-empty when a genuine call may stand behind it, which somebody should look at.
         body: That call's bytes.
     """

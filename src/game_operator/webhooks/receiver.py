@@ -2,7 +2,7 @@
 The receiver: whatever comes in on a webhook, a well-formed reply goes out (spec §2.1, §4.1).
 
 ``open`` and ``close`` are the pure half, in ``gate``. Here a handler is put between them, within a time budget, and
-somebody is told what came of it.
+the outcome is logged and passed to ``on_call``.
 """
 
 import asyncio
@@ -126,7 +126,7 @@ class WebhookReceiver(Gate):
             body: The raw bytes of the body.
             handler: A WebhookHandler.
             method: The HTTP method.
-            peer: The address of whoever opened the connection, for IpAllowList.
+            peer: The address that opened the connection, for IpAllowList.
 
         Raises:
             TypeError: The handler is async, or lacks a method. No path, header or body makes anything raise.

@@ -1,4 +1,4 @@
-"""How failures are told in the log: with their traceback, and without letting a caller write lines of the log."""
+"""Failures in the log: with their traceback, and without letting a caller write lines of the log."""
 
 import logging
 import traceback
