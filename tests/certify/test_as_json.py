@@ -11,7 +11,7 @@ import pytest
 from game_operator.certify.report.as_json import FORMAT, document
 from game_operator.certify.report.report import Latency, Report
 from game_operator.certify.report.verdicts import Verdict
-from game_operator.provider.histogram import above, histogram
+from game_operator.provider.latency import above, histogram
 from tests.certify.reports import (
     EVIL_BYTES,
     URL,

@@ -58,9 +58,10 @@ def wallet_in_process(
     *,
     authenticator: Authenticator | None = None,
     random: Random | None = None,
+    profile: Profile | None = None,
 ) -> InProcess:
     """Return a courier to a wallet in this process that has the players of *head*."""
-    profile = Profile(deposit_batch=head.batches)
+    profile = profile or Profile(deposit_batch=head.batches)
     return InProcess(opening=head.opening, handler=handler, authenticator=authenticator, random=random, profile=profile)
 
 
@@ -73,18 +74,20 @@ def storm(
     courier: InProcess | None = None,
     books: Books | None = None,
     authenticator: Authenticator | None = None,
+    profile: Profile | None = None,
     on_progress: Callable[[StormProgress], object] | None = None,
     **changes: Any,  # Any: as of head_of.
 ) -> tuple[StormReport, InProcess]:
     """Storm a wallet in this process; return what came of it, and the courier with the wallet."""
     head = head_of(**changes) if trace is None else trace.head
-    courier = courier or wallet_in_process(head, handler, authenticator=authenticator)
+    courier = courier or wallet_in_process(head, handler, authenticator=authenticator, profile=profile)
     stormed = Storm(
         "http://127.0.0.1:1",
         cast("ServiceKeys", courier.keys),  # Fast ones that sign as they do.
         books or MemoryBooks(courier, audit),
         head,
         concurrency=concurrency,
+        profile=profile,
         trace=trace,
         courier=courier,
     )

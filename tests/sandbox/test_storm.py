@@ -607,3 +607,12 @@ def test_a_storm_of_many_players_makes_no_trace_that_is_too_large() -> None:
     report, _ = storm(PaysRepeatsTwice, faults="all", bets=200)
     assert line < trace.LONGEST_LINE
     assert sum(map(len, report.trace)) * 5_000 < trace.LARGEST_TRACE
+
+
+def test_a_storm_of_a_provider_with_other_names() -> None:
+    """Bodies and trace have the names of the profile, and a right wallet of that profile passes."""
+    profile = Profile(fields={"player_id": ("user",), "bet_id": ("bet.id",), "tx_id": ("bet.tx",)})
+    report, courier = storm(profile=profile, bets=60, faults="reply-lost=0.2,duplicate=0.2,reset=0.1")
+    assert report.passed, report.differences
+    assert report.bets == 60
+    assert all(b'"user":' in body and b"player_id" not in body for _, body, _ in courier.posts)

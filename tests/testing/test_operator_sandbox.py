@@ -1,6 +1,7 @@
 """The fixture ``operator_sandbox``: the service in process, and what it plays."""
 
 import asyncio
+import json
 import socket
 import threading
 import time
@@ -516,3 +517,29 @@ def test_it_opens_no_socket(playing: InProcessSandbox, monkeypatch: pytest.Monke
 def test_what_is_shown_holds_no_key(operator_sandbox: InProcessSandbox) -> None:
     """Pytest prints fixtures of failed tests."""
     assert repr(operator_sandbox) == "InProcessSandbox('acme')"
+
+
+def test_a_provider_with_other_names_is_played(game_operator_keys: ThrowAwayKeys) -> None:
+    """A wallet of the same profile reads what is posted; claims that the profile has no words for are refused."""
+    profile = Profile(
+        fields={"player_id": ("user",), "bet_id": ("bet.id",), "action.deposit": (), "amount_cents.deposit": ("win",)},
+        signature_header="X-Sign",
+    )
+    with InProcessSandbox(keys=game_operator_keys, profile=profile) as sandbox:
+        ledger = MemoryLedger({"p1": 100_000})
+        sandbox.wallet = Wallet(ledger, profile=profile)
+        played = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=250)
+        assert (played.problems, ledger.balance("p1")) == ((), 100_150)
+        assert all(json.loads(each.posted)["user"] == "p1" for each in played.deliveries)
+        instance_id = sandbox.instance_id
+        with sandbox.client() as client:
+            granted = client.grant_free_bet(
+                player_id="p1",
+                instance_id=instance_id,
+                count=1,
+                wager_amount_cents=100,
+                expire_duration_millis=86_400_000,
+                reference_id="welcome",
+            )
+        with pytest.raises(ConfigurationError, match="claim_types"):
+            sandbox.claim_free_bets(granted.free_bet_id)

@@ -447,7 +447,7 @@ def test_a_failure_says_what_to_do(shown: str) -> None:
     (b01,) = [each for each in scenarios() if each.id == "B01"]
     told = _section(shown, "B01")
     assert f"B01 {b01.title} ({b01.weight})" in told
-    for line in (f"It means: {b01.means}", f"To mend it: {b01.mend}", "It rests on: "):
+    for line in (f"It means: {b01.means}", f"To fix it: {b01.mend}", "It rests on: "):
         assert line in told
     assert '    POST /withdraw\n    {"player_id":"p1","amount":500' in told
     assert '    -> HTTP 200\n    {"type":"SUCCESS","balance":' in told
@@ -570,7 +570,7 @@ def test_without_subtests_one_failure_lists_them_all(pytester: pytest.Pytester) 
     assert "2 of 4 scenarios failed" in told
     for title in _titles("A04", "B01"):
         assert f"\n{title} (" in told
-    assert "To mend it: " in told
+    assert "To fix it: " in told
     assert "pytest.fail" not in told
 
 

@@ -18,7 +18,7 @@ from game_operator.codes import GameStatus
 from game_operator.control_room.forms import TOKEN_FIELD, read_form
 from game_operator.models import BetNotFound, GameInfo, GameInstance
 from game_operator.protocol.operations import AnyBet
-from game_operator.provider.latency_chart import coordinate
+from game_operator.provider.latency import coordinate
 from game_operator.provider.text import day_and_time, duration, iso_time, money
 from game_operator.sandbox.service.exchange_log import Exchange
 

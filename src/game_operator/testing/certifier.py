@@ -3,8 +3,10 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import fields, replace
+from threading import Lock
 from typing import Any, Protocol
 
 import pytest
@@ -13,18 +15,14 @@ from game_operator.certify import Outcome, Report, Supplies, Verdict, certify_in
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
-from game_operator.provider.in_process import Deliver, WalletInProcess, answer_of, delivery_to
+from game_operator.provider.in_process import Deliver, WalletInProcess, a_loop_runs_here, answer_of, delivery_to
 from game_operator.provider.keys import ThrowAwayKeys
 from game_operator.signers.keys import LocalSigner, load_signer
-from game_operator.testing.failure import ReportTold
-from game_operator.testing.loop import TestLoop
-from game_operator.testing.witness import Witness
+from game_operator.testing.failures import ErrorRecorder, ReportText
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.gate import normal_prefix
 from game_operator.webhooks.handlers import WebhookHandler
 from game_operator.webhooks.receiver import WebhookReceiver
-
-__all__ = ["Subtests", "WalletCertifier"]
 
 #: Brings a function of the test's to where it can be called.
 _Bridge = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -99,7 +97,7 @@ class WalletCertifier:
                 test: await ``certify_async``.
             TypeError: *wallet* is none of the above, or what it returns is no response.
         """
-        if _runs_a_loop():
+        if a_loop_runs_here():
             raise ConfigurationError(
                 "An event loop runs here, and a certification would block it. Write "
                 "`report = await wallet_certifier.certify_async(…)` in an async test."
@@ -131,7 +129,7 @@ class WalletCertifier:
         where its connections belong, and so is what async functions in *supplies* return. A sync wallet is called in
         that thread.
         """
-        bridge = TestLoop(_the_loop())
+        bridge = _TestLoop(_the_loop())
         given = _given(player_id, other_player_id, only, skip, instance_id, deadline)
         try:
             report, seen = await asyncio.to_thread(self._run, wallet, profile, supplies, prefix, given, bridge.awaiting)
@@ -156,24 +154,24 @@ class WalletCertifier:
         profile, supplies = profile or self._profile, supplies or Supplies()
         receiver = self._receiver(profile, supplies)
         seen: dict[str, tuple[str, ...]] = {}
-        with Witness(self._logs) as witness:
-            deliver = _Delivery(wallet, receiver, prefix, bridge, witness)
+        with ErrorRecorder(self._logs) as errors:
+            deliver = _Delivery(wallet, receiver, prefix, bridge, errors)
             second = None
             if supplies.second_url is not None:
-                second = _Delivery(supplies.second_url, receiver, prefix, bridge, witness)
+                second = _Delivery(supplies.second_url, receiver, prefix, bridge, errors)
 
-            def heard(verdict: Verdict, _: int) -> None:
+            def note(verdict: Verdict, _: int) -> None:
                 for each in (deliver, second):
                     if each is not None:
                         each.check()
-                seen[verdict.id] = witness.taken()
+                seen[verdict.id] = errors.taken()
 
             report = certify_in_process(
                 deliver,
                 signing_key=self._keys.service.current,
                 profile=profile,
                 supplies=replace(_bridged(supplies, bridge), second_url=second),
-                on_verdict=heard,
+                on_verdict=note,
                 **given,
             )
         return report, seen
@@ -191,7 +189,7 @@ class WalletCertifier:
 
         pytest shows what is printed with the test's output, for -rP or beside a failure.
         """
-        told = ReportTold(report, seen)
+        told = ReportText(report, seen)
         failing = told.failures() if check else []
         for line in told.beside({verdict.id for verdict, _ in failing}):
             print(line)  # noqa: T201
@@ -212,12 +210,12 @@ class _Delivery:
     """Delivers to a wallet of any kind, and keeps what goes wrong there."""
 
     def __init__(
-        self, wallet: WalletInProcess, receiver: WebhookReceiver, prefix: str, bridge: _Bridge, witness: Witness
+        self, wallet: WalletInProcess, receiver: WebhookReceiver, prefix: str, bridge: _Bridge, errors: ErrorRecorder
     ) -> None:
         self._deliver: Deliver = bridge(delivery_to(wallet, lambda: receiver))
         # The receiver of a handler knows the webhooks' paths alone.
         self._prefix = "" if isinstance(wallet, WebhookHandler) else normal_prefix(prefix)
-        self._witness = witness
+        self._errors = errors
         self._odd: TypeError | None = None
 
     def check(self) -> None:
@@ -229,7 +227,7 @@ class _Delivery:
         try:
             answer = self._deliver(self._prefix + path, headers, body)
         except Exception as failed:
-            self._witness.raised(failed)
+            self._errors.raised(failed)
             raise
         return self._awaited(answer) if inspect.isawaitable(answer) else self._read(answer)
 
@@ -237,7 +235,7 @@ class _Delivery:
         try:
             response = await answer
         except Exception as failed:
-            self._witness.raised(failed)
+            self._errors.raised(failed)
             raise
         return self._read(response)
 
@@ -282,14 +280,6 @@ def _names(names: Iterable[str]) -> Iterable[str]:
     return tuple(names) if isinstance(names, str) and names.isalpha() else names
 
 
-def _runs_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 def _the_loop() -> asyncio.AbstractEventLoop:
     try:
         return asyncio.get_running_loop()
@@ -298,3 +288,59 @@ def _the_loop() -> asyncio.AbstractEventLoop:
             "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
             'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
         ) from None
+
+
+class _AbandonedError(BaseException):
+    """Ends a certification that nobody waits for any more; an ``except Exception`` of a wallet does not stop it."""
+
+
+class _TestLoop:
+    """
+    The event loop of a test, where connections of the wallet under test belong.
+
+    Args:
+        loop: The one that runs in the test's thread.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._lock = Lock()
+        self._under_way: set[Future[Any]] = set()
+        self._is_abandoned = False
+
+    def awaiting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *function* for other threads than the loop's: what is to be awaited is awaited on the loop."""
+
+        def called(*arguments: Any) -> Any:
+            answer = function(*arguments)
+            return self._awaited(answer) if inspect.isawaitable(answer) else answer
+
+        return called
+
+    def abandon(self) -> None:
+        """End what is under way, and let nothing more begin."""
+        with self._lock:
+            self._is_abandoned = True
+            under_way = list(self._under_way)
+        for future in under_way:
+            future.cancel()
+
+    def _awaited(self, answer: Awaitable[Any]) -> Any:
+        coroutine = _result_of(answer)
+        with self._lock:
+            if self._is_abandoned:
+                for each in (coroutine, answer):
+                    if inspect.iscoroutine(each):
+                        each.close()
+                raise _AbandonedError
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            self._under_way.add(future)
+        try:
+            return future.result()
+        finally:
+            with self._lock:
+                self._under_way.discard(future)
+
+
+async def _result_of(answer: Awaitable[Any]) -> Any:
+    return await answer

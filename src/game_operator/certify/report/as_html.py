@@ -20,8 +20,7 @@ from game_operator.certify.report.verdicts import Exchange, Outcome, Verdict
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.http import HeaderPairs
 from game_operator.provider import text as words
-from game_operator.provider.histogram import MARKS_MS, above
-from game_operator.provider.latency_chart import latency_chart
+from game_operator.provider.latency import MARKS_MS, above, latency_chart
 
 if TYPE_CHECKING:
     from jinja2 import Environment

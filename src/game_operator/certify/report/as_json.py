@@ -12,7 +12,7 @@ from game_operator.certify.report.report import Cause, Latency, Report
 from game_operator.certify.report.summary import Summary
 from game_operator.certify.report.verdicts import Exchange, Outcome, Verdict, Weight
 from game_operator.protocol.http import HeaderPairs
-from game_operator.provider.histogram import MARKS_MS, above, histogram
+from game_operator.provider.latency import MARKS_MS, above, histogram
 from game_operator.provider.text import iso_time
 
 __all__ = ["FORMAT", "document"]

@@ -6,7 +6,7 @@ from typing import Final
 
 from game_operator.certify.report.mistakes import SHARED, Mistake, mistake_of, slug_of
 from game_operator.certify.report.verdicts import Outcome, Verdict
-from game_operator.provider.histogram import MARKS_MS, above, percentile
+from game_operator.provider.latency import MARKS_MS, above, percentile
 
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"

@@ -20,7 +20,7 @@ from game_operator.cli.certifying.hooks import HOOKS
 from game_operator.cli.output import say, show_rows, write_document
 from game_operator.cli.prose import tell
 from game_operator.profile import Profile
-from game_operator.provider.histogram import MARKS_MS
+from game_operator.provider.latency import MARKS_MS
 from game_operator.provider.text import money
 
 #: On the first screen, so that it is one: lines of a sentence, and mistakes that have a line of their own.

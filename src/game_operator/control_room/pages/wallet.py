@@ -11,8 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from game_operator.control_room.page_context import LOOKED_THROUGH, Page, clock_time, environment, see_other
-from game_operator.provider.histogram import percentile
-from game_operator.provider.latency_chart import coordinate, latency_chart
+from game_operator.provider.latency import coordinate, latency_chart, percentile
 from game_operator.provider.text import day_and_time, duration, money
 from game_operator.sandbox.dealing.balances import ToldBalance
 

@@ -1,19 +1,24 @@
-"""A report as messages that a person reads in the output of pytest."""
+"""What pytest shows of a certification: its report as messages, and the errors that the wallet raised or logged."""
 
+import logging
 from collections.abc import Container, Iterator, Mapping, Sequence
+from pathlib import Path
+from traceback import StackSummary, TracebackException
 from typing import Final
 
+import game_operator
 from game_operator.certify import Cause, Exchange, Report, Verdict
 from game_operator.certify.report.summary import Summary
 from game_operator.protocol.printable import visible
 
-__all__ = ["ReportTold"]
-
 _LONGEST: Final = 600
 _MOST_STEPS: Final = 8
+_OURS: Final = str(Path(game_operator.__file__).parent)
+#: How many different errors of one scenario are shown, how many frames of each, and how long each may be.
+_MOST_ERRORS, _FRAMES, _LONGEST_ERROR = 3, 6, 2_000
 
 
-class ReportTold:
+class ReportText:
     """
     A report in messages: what failed, what costs most first, and what else there is to say.
 
@@ -28,8 +33,8 @@ class ReportTold:
         self._report = report
         self._summary = Summary(report)
         self._seen = seen
-        # What was told already, by the scenario that it was told of.
-        self._told: dict[str, str] = {}
+        # Errors that were shown already, each with the scenario that they were shown for.
+        self._shown: dict[str, str] = {}
 
     def failures(self) -> list[tuple[Verdict, str]]:
         """Return what fails a test, each with its message; the first one begins with how the whole run ended."""
@@ -70,14 +75,14 @@ class ReportTold:
 
     def _raised(self, verdict: Verdict) -> Iterator[str]:
         for text in self._seen.get(verdict.id, ()):
-            first = self._told.setdefault(text, verdict.id)
+            first = self._shown.setdefault(text, verdict.id)
             # The same traceback would else stand below each scenario.
             yield _raised(text if first == verdict.id else f"{text.splitlines()[-1]} (as in {first})")
 
 
 def _explained(verdict: Verdict, cause: Cause) -> Iterator[str]:
     if verdict is cause.verdict or verdict.means != cause.verdict.means:
-        lines = [f"It means: {verdict.means}", f"To mend it: {verdict.mend}", f"It rests on: {_grounds(verdict)}"]
+        lines = [f"It means: {verdict.means}", f"To fix it: {verdict.mend}", f"It rests on: {_grounds(verdict)}"]
     else:
         lines = []
     if verdict is not cause.verdict:
@@ -116,3 +121,69 @@ def _body(body: bytes, length: int) -> list[str]:
 
 def _raised(text: str) -> str:
     return "\n".join(["The wallet raised or logged:", *(f"    {line}" for line in text.splitlines())])
+
+
+class ErrorRecorder(logging.Handler):
+    """
+    Keeps, as a context, the text of errors that are raised and logged in this process.
+
+    They are shown with their scenario, so *other_handler*, which shows all errors, gets none meanwhile. Exceptions are
+    not kept, because they keep the variables of their frames alive. Records of our own loggers do not propagate
+    meanwhile: a receiver logs hundreds of refusals, and pytest would print them all below a single failure.
+    """
+
+    def __init__(self, other_handler: logging.Handler | None = None) -> None:
+        super().__init__(logging.ERROR)
+        self._other_handler = other_handler
+        self._seen: list[str] = []
+        self._ours = logging.getLogger("game_operator")
+        self._propagated = True
+
+    def __enter__(self) -> "ErrorRecorder":
+        self._propagated, self._ours.propagate = self._ours.propagate, False
+        for logger in (self._ours, logging.getLogger()):
+            logger.addHandler(self)
+        if self._other_handler is not None:
+            self._other_handler.addFilter(_is_no_error)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for logger in (self._ours, logging.getLogger()):
+            logger.removeHandler(self)
+        if self._other_handler is not None:
+            self._other_handler.removeFilter(_is_no_error)
+        self._ours.propagate = self._propagated
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remember a line of the log, with its traceback if it has one."""
+        failed = record.exc_info[1] if record.exc_info else None
+        self._keep(record.getMessage() + ("" if failed is None else f"\n{_traceback(failed)}"))
+
+    def raised(self, failed: BaseException) -> None:
+        """Remember what the wallet raised."""
+        self._keep(_traceback(failed))
+
+    def taken(self) -> tuple[str, ...]:
+        """Return what was seen since this was last asked, each once."""
+        seen, self._seen = list(dict.fromkeys(self._seen)), []
+        more = [f"… and {len(seen) - _MOST_ERRORS} more"] if len(seen) > _MOST_ERRORS else []
+        return *seen[:_MOST_ERRORS], *more
+
+    def _keep(self, text: str) -> None:
+        text = visible(text.strip().encode(errors="backslashreplace"))
+        self._seen.append(text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…")
+
+
+def _is_no_error(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.ERROR
+
+
+def _traceback(failed: BaseException) -> str:
+    told = TracebackException.from_exception(failed)
+    link: TracebackException | None = told
+    while link is not None:
+        # What is between the certifier and the wallet's own lines explains nothing.
+        theirs = [frame for frame in link.stack if not frame.filename.startswith(_OURS)]
+        link.stack = StackSummary.from_list(theirs[-_FRAMES:])
+        link = link.__cause__ or link.__context__
+    return "".join(told.format())
