@@ -168,7 +168,7 @@ def test_a_switch_for_the_nth_call() -> None:
 
 def _played(switches: FaultSwitches, calls: int, *struck: Fault) -> None:
     """Play a round of so many calls, of which some were struck."""
-    switches.give_back(switches.lend(), calls, struck)
+    switches.release(switches.reserve(), calls, struck)
 
 
 def test_of_two_rounds_at_once_one_is_struck() -> None:
@@ -176,12 +176,12 @@ def test_of_two_rounds_at_once_one_is_struck() -> None:
     switches = FaultSwitches()
     switches.set_nth("reply-lost", 1)
     switches.set("slow", 0.5)
-    first, second = switches.lend(), switches.lend()
+    first, second = switches.reserve(), switches.reserve()
     assert (first.nth, second.nth, second.rates) == ({Fault.REPLY_LOST: 1}, {}, {Fault.SLOW: 0.5})
     assert switches.nth() == {Fault.REPLY_LOST: 1}
-    switches.give_back(second, 2, [])
+    switches.release(second, 2, [])
     assert switches.nth() == {Fault.REPLY_LOST: 1}
-    switches.give_back(first, 2, [Fault.REPLY_LOST])
+    switches.release(first, 2, [Fault.REPLY_LOST])
     assert switches.nth() == {}
 
 
@@ -190,15 +190,15 @@ def test_what_is_set_while_a_round_is_played_waits_for_the_next() -> None:
     switches = FaultSwitches()
     switches.set_nth("forged", 1)
     switches.set_nth("reset", 1)
-    loan = switches.lend()
+    reserved = switches.reserve()
     switches.set_nth("forged", 3)
     switches.set_nth("duplicate", 2)
     switches.set_nth("reset", 0)
-    switches.give_back(loan, 2, [Fault.FORGED])
+    switches.release(reserved, 2, [Fault.FORGED])
     assert switches.nth() == {Fault.FORGED: 3, Fault.DUPLICATE: 2}
-    loan = switches.lend()
+    reserved = switches.reserve()
     switches.clear()
-    switches.give_back(loan, 2, [])
+    switches.release(reserved, 2, [])
     assert switches.nth() == {}
 
 

@@ -22,8 +22,8 @@ BATCH_PATH: Final = "/deposit-batch"
 
 #: Says nothing of the call's fate: SYSTEM_ERROR is unknown, a signature that was refused asks for the call again.
 NO_HELP: Final = frozenset({WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE})
-#: To a deposit these say that its withdraw, or its player, may be on the way.
-_NOT_YET: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND.value, WebhookErrorCode.PLAYER_NOT_FOUND.value})
+#: What a wallet answers to a rollback or deposit of a bet that it never saw: its withdraw may be on the way.
+UNSEEN: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.PLAYER_NOT_FOUND})
 _KNOWN: Final = frozenset(code.value for code in WebhookErrorCode)
 #: What a fault does to the signature, and to the way there; the others leave both alone.
 _SEALS: Final[Mapping[Fault | None, Seal]] = {Fault.FORGED: Seal(key="stranger"), Fault.OLD_KEY: Seal(key="old")}
@@ -61,11 +61,16 @@ def finality(operation: str, code: str, *, early_code: str = WebhookErrorCode.BE
     """
     if code == WebhookErrorCode.SYSTEM_ERROR:
         return Finality.UNKNOWN
-    is_early = operation == "deposit" and code in _NOT_YET and early_code == WebhookErrorCode.BET_NOT_FOUND
+    is_early = operation == "deposit" and code in UNSEEN and early_code == WebhookErrorCode.BET_NOT_FOUND
     if code == WebhookErrorCode.INVALID_SIGNATURE or is_early:
         return Finality.REPEAT
     # An operator's own codes refuse withdraws alone, and for good.
     return Finality.FINAL if code in _KNOWN or operation == "withdraw" else Finality.STRANGE
+
+
+def is_definite(operation: str, code: str | None, *, early_code: str = WebhookErrorCode.BET_NOT_FOUND) -> bool:
+    """Return whether a call that is answered with *code*, None for SUCCESS, need not be sent again."""
+    return code is None or finality(operation, code, early_code=early_code) in (Finality.FINAL, Finality.STRANGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +252,7 @@ class Answer:
 
     def settles(self, call: MovingCall) -> bool:
         """Return whether *call* need not be sent again (assumed, docs/decisions/0013)."""
-        if self.reply is None or self.reply.code is None:
-            return self.reply is not None
-        meant = finality(call.operation, self.reply.code, early_code=self.early_code)
-        return meant in (Finality.FINAL, Finality.STRANGE)
+        return self.reply is not None and is_definite(call.operation, self.reply.code, early_code=self.early_code)
 
     def __str__(self) -> str:
         if self.reply is None:

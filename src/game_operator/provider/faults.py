@@ -19,8 +19,6 @@ from typing import Final, Literal
 
 from game_operator.errors import ConfigurationError, shown
 
-__all__ = ["API_FAULTS", "DEFAULT_RATE", "FAULTS", "NO_FAULTS", "Fault", "FaultInfo", "FaultPlan", "FaultSwitches"]
-
 #: How often each fault strikes where all are asked for: 3 of 100 deliveries.
 DEFAULT_RATE: Final = 0.03
 
@@ -153,7 +151,7 @@ class FaultPlan:
         """Return which of the *possible* faults strike, by their rates; the same *draw* gives the same answer."""
         if not self.rates:
             return ()
-        random = Random(draw)  # noqa: S311 - whatever strikes shall strike again
+        random = Random(draw)  # noqa: S311 - a run must repeat
         # Each is drawn for, possible or not, so that one switched on does not move the others.
         drawn = {fault: random.random() < self.rates.get(fault, 0.0) for fault in Fault}
         return tuple(fault for fault in possible if drawn[fault])
@@ -172,8 +170,8 @@ class FaultSwitches:
     def __init__(self, plan: FaultPlan = NO_FAULTS) -> None:
         self._lock = Lock()
         self._plan = plan
-        #: What waits for a call, and has been lent to a round that is under way.
-        self._lent: dict[Fault, FaultPlan] = {}
+        #: Faults that wait for a call, each with the plan of the round that it is reserved for.
+        self._reserved: dict[Fault, FaultPlan] = {}
 
     @property
     def plan(self) -> FaultPlan:
@@ -184,7 +182,7 @@ class FaultSwitches:
     def plan(self, plan: FaultPlan) -> None:
         with self._lock:
             self._plan = plan
-            self._lent.clear()
+            self._reserved.clear()
 
     def rates(self) -> Mapping[Fault, float]:
         """Return the rate of each fault, 0 for one that is off."""
@@ -216,30 +214,30 @@ class FaultSwitches:
         """
         fault = fault_named(name)
         with self._lock:
-            self._lent.pop(fault, None)
+            self._reserved.pop(fault, None)
             nth = {**self._plan.nth, fault: 0 if number == 0 else _checked_nth(number)}
             self._plan = replace(self._plan, nth={name: number for name, number in nth.items() if number})
 
-    def lend(self) -> FaultPlan:
+    def reserve(self) -> FaultPlan:
         """
-        Return what strikes a round that begins now, to be given back when it is over.
+        Return what strikes a round that begins now, to be released when it is over.
 
-        What waits for a webhook is lent to one round at a time: of two at once only the first is struck, and counted.
+        A fault that waits for a webhook is reserved for one round at a time: of two at once it strikes the first.
         """
         with self._lock:
             waiting = self._plan.nth.items()
-            free = {fault: number for fault, number in waiting if fault not in self._lent and fault in _OF_WEBHOOKS}
-            loan = replace(self._plan, nth=free)
-            self._lent.update(dict.fromkeys(free, loan))
-            return loan
+            free = {fault: number for fault, number in waiting if fault not in self._reserved and fault in _OF_WEBHOOKS}
+            reserved = replace(self._plan, nth=free)
+            self._reserved.update(dict.fromkeys(free, reserved))
+            return reserved
 
-    def give_back(self, loan: FaultPlan, calls: int, struck: Iterable[Fault]) -> None:
-        """Note how many calls a round made, and what struck the one it waited for; what was set since stays."""
+    def release(self, reserved: FaultPlan, calls: int, struck: Iterable[Fault]) -> None:
+        """Count the *calls* of a round, and drop the faults that *struck* one; settings made since then stay."""
         gone = frozenset(struck)
         with self._lock:
             left = dict(self._plan.nth)
-            for fault in [fault for fault, lent in self._lent.items() if lent is loan]:
-                del self._lent[fault]
+            for fault in [fault for fault, plan in self._reserved.items() if plan is reserved]:
+                del self._reserved[fault]
                 number = left.pop(fault) - calls
                 if fault not in gone:
                     left[fault] = max(1, number)

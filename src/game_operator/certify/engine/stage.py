@@ -34,7 +34,7 @@ from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.bets import Bet, Player
-from game_operator.provider.delivery import Finality, finality
+from game_operator.provider.delivery import Finality, finality, is_definite
 from game_operator.provider.requests import Act, Heard, Manner, Request, Send, Step
 
 #: A part of a scenario that ends with one answer.
@@ -57,7 +57,6 @@ _CAUSES: Final = {
 }
 _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
-_COMES_AGAIN: Final = (Finality.REPEAT, Finality.UNKNOWN)
 _MANY_ROLLBACKS: Final = "one of many rollbacks at once"
 
 
@@ -249,12 +248,17 @@ class Stage(CallMaker):
             self.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
         return heard
 
+    def is_unanswered(self, heard: Heard) -> bool:
+        """Return whether the service cannot know what became of the call, or knows that it must come again."""
+        operation, early_code = heard.request.path.strip("/"), self.profile.early_deposit_code
+        return heard.reply is None or not is_definite(operation, heard.code, early_code=early_code)
+
     def insisted(self, request: Request) -> Asking:
         """Send *request* again, whole, a few times at most, until an answer is final; hold that it is a reply."""
         again = replace(request, title=f"{request.title}, again", manner=Manner.WHOLE)
         for _ in range(_MOST_REPEATS):
             heard = yield from self.send(again)
-            if not is_unanswered(heard):
+            if not self.is_unanswered(heard):
                 break
         self.check_reply(heard)
         return heard
@@ -388,13 +392,6 @@ class Stage(CallMaker):
         )
         symptom = _accepted_symptom(heard, code)
         raise Found(f"returned SUCCESS instead of {due}; {what}", heard, symptom=symptom)
-
-
-def is_unanswered(heard: Heard) -> bool:
-    """Return whether the service cannot know what became of the call, or knows that it must come again."""
-    if heard.reply is None:
-        return True
-    return heard.code is not None and finality(heard.request.path.strip("/"), heard.code) in _COMES_AGAIN
 
 
 def _moved_by(what: WebhookCall | Request) -> int:

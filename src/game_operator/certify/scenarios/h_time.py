@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final
 
 from game_operator.certify.engine.endings import Found, NotTried
-from game_operator.certify.engine.stage import Judging, Stage, is_unanswered
+from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.report.verdicts import Weight
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.provider.requests import Heard, Manner
@@ -59,7 +59,7 @@ def _check_outage(at: Stage, heard: Sequence[Heard]) -> Judging:
         raise Found("returned SUCCESS, and nothing moved", accepted)
     yield from at.check_balances(at.player, after=heard[-1])
     for each in heard:
-        if not is_unanswered(each):
+        if not at.is_unanswered(each):
             told = f"refused with {each.code}, which the service takes for final"
             raise Found(f"{told}; SYSTEM_ERROR tells the service to send it again", each)
     other = next((each for each in heard if each.reply is None or each.status != 200), None)

@@ -9,14 +9,12 @@ from typing import Final
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import RollbackCall, WithdrawCall
 from game_operator.money import amount_from_cents
-from game_operator.provider.delivery import Answer, Post
+from game_operator.provider.delivery import UNSEEN, Answer, Post
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.dealt import DealtBet, ServiceState, Step
 
 #: Extras that a wallet must refuse.
 MUST_BE_REFUSED: Final = frozenset({Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT})
-#: What a rollback of a bet that the wallet never saw is answered.
-UNSEEN: Final = frozenset({WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.PLAYER_NOT_FOUND})
 #: What a withdraw is answered once its bet is cancelled; the second where codes are few (docs/decisions/0013).
 _CANCELLED: Final = frozenset({WebhookErrorCode.BET_ROLLED_BACK, WebhookErrorCode.BET_ALREADY_CLOSED})
 #: What no withdraw of a bet that nobody cancelled is answered: there is no other call of its identity.

@@ -16,11 +16,10 @@ from typing import Final, Protocol
 from game_operator.models.webhooks import DepositCall, Reply, RollbackCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.provider.delivery import Answer, Post, Sent
+from game_operator.provider.delivery import UNSEEN, Answer, Post, Sent
 from game_operator.provider.faults import NO_FAULTS, Fault, FaultPlan
 from game_operator.sandbox.dealing.accepted_mistakes import (
     MUST_BE_REFUSED,
-    UNSEEN,
     check_cancelled,
     check_covered,
     check_early,

@@ -143,7 +143,7 @@ class SandboxService:
             self._begin_claim(item)
         return Dealer(
             (item,),
-            faults=self.faults.lend(),
+            faults=self.faults.reserve(),
             retries=retries,
             # Each has a plan of its own, which begins with the call number 1.
             seed=f"{self._seed}:{item.round_id}",
@@ -158,7 +158,7 @@ class SandboxService:
         """Return what became of *item*, and count its calls for faults that wait for the Nth."""
         # Of a wallet that cannot be reached any more, calls may be unanswered.
         dealer.abandon()
-        self.faults.give_back(dealer.faults, dealer.calls, dealer.struck_nth)
+        self.faults.release(dealer.faults, dealer.calls, dealer.struck_nth)
         problems = tuple(problem for dealt in dealer.dealt for problem in (*dealt.problems, *_wrong_statuses(dealt)))
         lost = any(dealt.lost for dealt in dealer.dealt)
         if isinstance(item, PlannedClaim):
