@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from game_operator.protocol.http import HttpResponse
-from game_operator.transport.misbehaving import Manner, post_roughly
+from game_operator.protocol.http import HttpResponse, Manner
+from game_operator.transport.misbehaving import post_roughly
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 
 pytestmark = pytest.mark.outside

@@ -7,6 +7,7 @@ broken into lines, or cut off. A reader of such an echo in a log could replay th
 
 import re
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final
 
@@ -72,6 +73,23 @@ def _hex(code: int) -> bytes:
 
 #: Header fields in order, as bytes; a name may repeat.
 HeaderPairs = tuple[tuple[bytes, bytes], ...]
+
+
+class Manner(StrEnum):
+    """How a request travels to a wallet under test."""
+
+    #: As any client would send it, whatever the method and the headers.
+    WHOLE = "whole"
+    #: The connection is reset once the request is sent: nobody reads the answer.
+    CUT = "cut"
+    #: The connection is closed a little later: nobody reads the answer.
+    HANG_UP = "hang up"
+    #: In chunks, without a Content-Length.
+    CHUNKED = "chunked"
+    #: In four pieces, with pauses between them.
+    SLOW = "slow"
+    #: Half of the body, and then nothing; the answer is waited for.
+    HALF = "half"
 
 
 @dataclass(frozen=True, slots=True)

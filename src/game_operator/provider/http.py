@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, HttpResponse, is_loopback
+from game_operator.protocol.http import HeaderPairs, HttpResponse, Manner, is_loopback
 from game_operator.provider.caller import AsyncWebhookCaller, not_delivered
 from game_operator.provider.delivery import Answer, Carried, Post, heard
 from game_operator.provider.faults import Fault
@@ -27,7 +27,7 @@ from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.requests import UNSIGNED, Request
 from game_operator.transport.async_ import AsyncHttpClient
 from game_operator.transport.http_library import default_ssl_context, from_environment
-from game_operator.transport.misbehaving import Manner, post_roughly
+from game_operator.transport.misbehaving import post_roughly
 from game_operator.transport.settings import base_url_of
 
 _HALF_SECONDS: Final = 2.0

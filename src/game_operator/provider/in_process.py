@@ -18,11 +18,10 @@ import httpx
 
 from game_operator.errors import shown
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, HttpResponse
+from game_operator.protocol.http import HeaderPairs, HttpResponse, Manner
 from game_operator.provider.delivery import Carried
 from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.requests import Request
-from game_operator.transport.misbehaving import Manner
 from game_operator.webhooks.gate import normal_prefix
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver

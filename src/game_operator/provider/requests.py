@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from game_operator.models.webhooks import Reply
-from game_operator.transport.misbehaving import Manner as Manner
+from game_operator.protocol.http import Manner as Manner
 
 #: Whose key signs: a stranger's is one that the wallet never saw.
 KeyName: TypeAlias = Literal["service", "stranger", "old", "retired"]

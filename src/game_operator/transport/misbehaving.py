@@ -9,32 +9,13 @@ import socket
 import ssl
 import struct
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Final
 from urllib.parse import urlsplit
 
 import h11
 
-from game_operator.protocol.http import HeaderPairs, HttpResponse
+from game_operator.protocol.http import HeaderPairs, HttpResponse, Manner
 from game_operator.transport.http_library import defect_of
-
-
-class Manner(StrEnum):
-    """How a request travels."""
-
-    #: As any client would send it, whatever the method and the headers.
-    WHOLE = "whole"
-    #: The connection is reset once the request is sent: nobody reads the answer.
-    CUT = "cut"
-    #: The connection is closed a little later: nobody reads the answer.
-    HANG_UP = "hang up"
-    #: In chunks, without a Content-Length.
-    CHUNKED = "chunked"
-    #: In four pieces, with pauses between them.
-    SLOW = "slow"
-    #: Half of the body, and then nothing; the answer is waited for.
-    HALF = "half"
-
 
 _PIECES: Final = 4
 _PAUSE_SECONDS: Final = 0.005
