@@ -8,10 +8,9 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.control_room.exchange_rows import hint, must_be_refused, why_no_reply
 from game_operator.errors import MalformedCallError
 from game_operator.protocol.operations import AnyBet
-from game_operator.provider.delivery import NO_HELP
+from game_operator.provider.delivery import UNSEEN, is_definite
 from game_operator.provider.faults import Fault
 from game_operator.provider.text import clean, money
-from game_operator.sandbox.dealing.accepted_mistakes import UNSEEN
 from game_operator.sandbox.service.exchange_log import Exchange
 
 _SUCCESS: Final = "SUCCESS"
@@ -74,11 +73,9 @@ class BetOutcome:
 
     def _operation(self, path: str) -> _Operation:
         calls = [each for each in self._calls if each.path == path]
-        # To a deposit the codes of an unseen bet leave open what becomes of it (docs/decisions/0013).
-        unsettling = NO_HELP | UNSEEN if path == "/deposit" else NO_HELP
         # The service did not receive what was lost on its way back.
         codes = [_code(each) for each in calls if Fault.REPLY_LOST not in each.fault.split(", ")]
-        definite = [code for code in codes if code is not None and code not in unsettling]
+        definite = [code for code in codes if code is not None and is_definite(path.strip("/"), code)]
         return _Operation(calls, _SUCCESS if _SUCCESS in definite else next(iter(definite), None))
 
     def _headline(self) -> str:
