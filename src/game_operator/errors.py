@@ -135,7 +135,7 @@ class GameOperatorError(Exception):
         return self._remedy
 
     def __str__(self) -> str:
-        return f"{self.what} {self.remedy}".rstrip()
+        return f"{self.what} {self.remedy}" if self.remedy else self.what
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception.__reduce__ would call the class with positional arguments alone, and lose the cause, which

@@ -35,7 +35,6 @@ from game_operator import (
     WithdrawCall,
 )
 from game_operator.cli.keys import KeyFiles, write_pair
-from game_operator.cli.serving import server as _serving
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.protocol.webhook import encode_call
 from game_operator.provider.caller import Delivery, WebhookCaller
@@ -353,18 +352,15 @@ ASK = "Ask the provider for its public RSA key (PEM, 2048 bits or more)."
 @pytest.mark.parametrize(
     ("kind", "problem"),
     [
-        pytest.param("short", f"holds a key of 1024 bits; under 2048 it can be broken. {ASK}", id="too short"),
-        pytest.param("curve", f"holds a key of another kind (EC), not RSA. {ASK}", id="elliptic curve"),
-        pytest.param("private", f"holds a private key, and calls are checked with the public one. {ASK}", id="private"),
-        pytest.param("junk", f"which begins with '-----BEGIN PUBLIC KEY-----'. {ASK}", id="junk"),
-        pytest.param("broken", f"holds no readable public key. {ASK}", id="broken"),
-        pytest.param("large", f"is larger than 65536 bytes, which no key is. {ASK}", id="too large"),
-        pytest.param("certificate", "Take its key out with `openssl x509 -in", id="a certificate"),
-        pytest.param("certificate", ASK, id="a certificate, or else"),
-        pytest.param("der", "Convert it with `openssl pkey -pubin -inform DER -in", id="DER"),
-        pytest.param(
-            "two", "holds 2 public keys. Keep each in a file of its own, and pass --service-key", id="two keys"
-        ),
+        pytest.param("short", "has 1024 bits; under 2048 it can be broken", id="too short"),
+        pytest.param("curve", "holds a key of another kind (EC), not RSA", id="elliptic curve"),
+        pytest.param("private", "holds a private key", id="private"),
+        pytest.param("junk", "which begins with '-----BEGIN'", id="junk"),
+        pytest.param("broken", "holds no readable public key", id="broken"),
+        pytest.param("large", "is larger than 65536 bytes", id="too large"),
+        pytest.param("certificate", "`openssl x509 -in", id="a certificate"),
+        pytest.param("der", "Convert it with `openssl pkey -inform DER -in", id="DER"),
+        pytest.param("two", "holds 2 public keys", id="two keys"),
         pytest.param("missing", "cannot be read: No such file or directory.", id="no file"),
     ],
 )
@@ -389,8 +385,9 @@ def test_files_without_the_providers_key(
         file.write_bytes(contents[kind])
     ended = run("serve", "--database", sqlite_url, "--port", 0, "--service-key", file)
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert ended.err.startswith(f"Error: --service-key {str(file)!r} ")
+    assert ended.err.startswith(f"Error: --service-key: {str(file)!r} ")
     assert problem in ended.err
+    assert ended.err.endswith(f"{ASK}\n")
     assert "Path(" not in ended.err
 
 
@@ -398,7 +395,8 @@ def test_a_key_in_place_of_its_file_is_not_repeated(run: Run, sqlite_url: str, k
     """A command line is shown to others soon enough."""
     ended = run("serve", "--database", sqlite_url, "--service-key", keys.private.read_text())
     assert ended.code == 2
-    assert ended.err == "Error: --service-key looks like the key itself. Pass the name of the file that holds it.\n"
+    assert "looks like the key itself" in ended.err
+    assert not set(keys.private.read_text().splitlines()) & set(ended.err.split())
 
 
 def _pem(key: Any) -> bytes:
@@ -489,7 +487,9 @@ def test_what_cannot_be_served_is_told(
     """One sentence and an exit code, before any call; no password in it, and no log handler left behind."""
     places = {"db": sqlite_url, "public": keys.public, "private": keys.private, "here": tmp_path}
     # A server that is not there yet is waited for; not as long here.
-    monkeypatch.setattr(_serving, "AsyncSqlLedger", partial(AsyncSqlLedger, patience_seconds=0.2))
+    monkeypatch.setattr(
+        "game_operator.ledger.AsyncSqlLedger", partial(AsyncSqlLedger, patience_seconds=0.2), raising=False
+    )
     before = list(logging.getLogger().handlers)
     ended = run("serve", "--port", 0, *(arg.format_map(places) for arg in args))
     assert ended.code == code, ended

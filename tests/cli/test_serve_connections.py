@@ -19,8 +19,8 @@ from unittest.mock import Mock
 import pytest
 
 from game_operator import WebhookCall, WithdrawCall
+from game_operator.cli.http_connections import Connections, LimitedProtocol, most_connections
 from game_operator.cli.keys import KeyFiles, write_pair
-from game_operator.cli.serving.http_connections import Connections, LimitedProtocol, most_connections
 from game_operator.ledger import SqlLedger
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller

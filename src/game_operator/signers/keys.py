@@ -281,28 +281,28 @@ def _public_key(source: object) -> RSAPublicKey | _Problem:
     if not isinstance(source, Path | str | bytes):
         return TypeError(f"public_key must be a Path, a PEM or an RSAPublicKey, not {type(source).__name__}")
     name, pem = _read(source, "public_key")
-    found = pem if isinstance(pem, str) else _public_key_in(pem)
+    if isinstance(pem, str):
+        return SigningKeyError(f"{name} {pem}", setting="public_key")
+    found = _public_key_in(pem)
     if isinstance(found, str):
-        return SigningKeyError(f"{name} {found}", setting="public_key")
+        return SigningKeyError(f"{name} holds {found}.", setting="public_key", remedy=_WANT_PUBLIC)
     return _too_short(found, name) or found
 
 
 def _public_key_in(pem: bytes) -> RSAPublicKey | str:
-    """Return the one public key in *pem*, or what is wrong."""
+    """Return the one public key in *pem*, or what it holds instead."""
     if b"PRIVATE KEY" in pem:
-        return f"holds a private key where the public one is wanted. {_WANT_PUBLIC}"
+        return "a private key where the public one is wanted"
     number = len(_PUBLIC.findall(pem))
     if number > 1:  # Loading takes the first one alone, and every call that another one signed would be refused.
-        return f"holds {number} public keys, and which one counts is not clear. Pass each in its own PEM."
+        return f"{number} public keys, and which one counts is not clear. Pass each in its own PEM"
     if not number and b"-----BEGIN CERTIFICATE-----" in pem:
-        return f"holds a certificate. Take its key out with `openssl x509 -in FILE -pubkey -noout`. {_WANT_PUBLIC}"
+        return "a certificate. Take its key out with `openssl x509 -in FILE -pubkey -noout`"
     try:
         key = load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm):
-        return f"holds no readable public key. {_WANT_PUBLIC}"
-    if not isinstance(key, RSAPublicKey):
-        return f"holds a key of another kind ({_kind_of(key).removesuffix('PublicKey')}), not RSA. {_WANT_PUBLIC}"
-    return key
+        return "no readable public key"
+    return key if isinstance(key, RSAPublicKey) else f"a key of another kind ({_kind_of(key)}), not RSA"
 
 
 def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes | str]:
@@ -310,7 +310,10 @@ def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes | str]:
     if isinstance(source, Path):
         return _read_file(source, argument)
     pem = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
-    return f"The PEM passed as {argument}", _not_pem(pem) or pem
+    problem = _not_pem(pem)
+    if problem.startswith("is no PEM"):
+        problem += " For a file, pass Path(...) instead of its name."
+    return f"The PEM passed as {argument}", problem or pem
 
 
 def _read_file(path: Path, argument: str) -> tuple[str, bytes | str]:
@@ -318,7 +321,7 @@ def _read_file(path: Path, argument: str) -> tuple[str, bytes | str]:
     if "-----" in name or "\n" in name or len(name) > _LONGEST_PATH_SHOWN:
         return (
             f"The path passed as {argument}",
-            "looks like the key itself. Pass a PEM as str or bytes, without Path().",
+            "looks like the key itself, and not like the name of a file.",
         )
     try:
         with path.open("rb") as file:
@@ -338,8 +341,11 @@ def _not_pem(data: bytes) -> str:
     if not data.strip():
         return "is empty. Check that the file or variable was filled in."
     if data.startswith(b"\x30"):
-        return "is in DER, not PEM. Convert it with `openssl pkey -inform DER -in KEY -out KEY.pem`."
-    return "is no PEM, which begins with '-----BEGIN'. For a file, pass Path(...) instead of its name."
+        return (
+            "is in DER, not PEM. Convert it with `openssl pkey -inform DER -in KEY -out KEY.pem`, a public key with "
+            "-pubin."
+        )
+    return "is no PEM, which begins with '-----BEGIN'."
 
 
 def _too_short(key: RSAPrivateKey | RSAPublicKey, name: str) -> SigningKeyError | None:

@@ -1,8 +1,17 @@
 """``game-operator serve``: the ready wallet behind a port, until it is stopped."""
 
+import logging
 import os
+import platform
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,31 +28,38 @@ from game_operator.cli.database import (
     tables_missing,
 )
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, with_option_groups
+from game_operator.cli.options import AsJson
 from game_operator.cli.output import say, write_document
-from game_operator.errors import ConfigurationError, one_line, shown
+from game_operator.cli.process import STOP_SIGNALS, on_signals, when_stdin_ends
+from game_operator.errors import AccountNotFoundError, ConfigurationError, SigningKeyError, one_line, shown
 from game_operator.protocol.http import is_loopback
+from game_operator.protocol.signing import MIN_KEY_BITS
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+    import uvicorn
 
-    from game_operator.cli.serving.server import Plan
+    from game_operator.cli.http_connections import Connections
+    from game_operator.ledger import AsyncSqlLedger
     from game_operator.profile import Profile
     from game_operator.webhooks import Authenticator, WebhookReceiver
 
-__all__ = ["serve"]
+_NO_TABLES: Final = "Run the statements, or let serve make them without --no-migrate."
+_CALLS: Final = "Whose calls are answered"
+_WHERE: Final = "Where it listens"
+_BACKLOG: Final = 2048
+#: The service's connections should live as long as they are used now and then: a new one costs more than a call.
+_KEEP_ALIVE_SECONDS: Final = 75
+#: What a call may take beyond its budget before a stop no longer waits for it.
+_LAST_WORDS_SECONDS: Final = 5
+_LOG_LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+#: Where uvloop exists; elsewhere the loop of the standard library does.
+_HAS_UVLOOP: Final = sys.platform != "win32" and platform.python_implementation() != "PyPy"
 
-_NO_TABLES = "Run the statements, or let serve make them without --no-migrate."
-_CALLS = "Whose calls are answered"
-_WHERE = "Where it listens"
 
+@dataclass(frozen=True, kw_only=True)
+class CallersOptions:
+    """Whose calls are answered."""
 
-@with_option_groups
-def serve(
-    *,
-    database: Annotated[
-        str | None, typer.Option(metavar="URL", help=f"sqlite:///wallet.db or postgresql://…; else {DATABASE}.")
-    ] = None,
     service_key: Annotated[
         list[Path] | None,
         typer.Option(
@@ -51,7 +67,7 @@ def serve(
             help="The service's public key; given more than once, any of them counts.",
             rich_help_panel=_CALLS,
         ),
-    ] = None,
+    ] = None
     allow_ip: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,7 +75,7 @@ def serve(
             help="Besides, only callers from this address or network; more than once for more.",
             rich_help_panel=_CALLS,
         ),
-    ] = None,
+    ] = None
     trusted_proxy: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,7 +83,7 @@ def serve(
             help="A proxy of yours, whose X-Forwarded-For names the caller for --allow-ip.",
             rich_help_panel=_CALLS,
         ),
-    ] = None,
+    ] = None
     instances: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +91,7 @@ def serve(
             help="Your game instances: bets and claims for another are refused. Advised.",
             rich_help_panel=_CALLS,
         ),
-    ] = None,
+    ] = None
     accept_unsigned: Annotated[
         bool,
         typer.Option(
@@ -83,24 +99,94 @@ def serve(
             help="Without --service-key: answer anybody. On this machine alone.",
             rich_help_panel=_CALLS,
         ),
-    ] = False,
-    host: Annotated[
-        str, typer.Option(help="An address of this machine; 0.0.0.0 for all.", rich_help_panel=_WHERE)
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.", rich_help_panel=_WHERE)] = 8000,
+    ] = False
+
+    def receiver(self, profile: "Profile", host: str) -> "WebhookReceiver":
+        """Return the receiver that answers these callers."""
+        from game_operator.webhooks import WebhookReceiver
+
+        authenticator = self._authenticator(host)
+        ids = None if self.instances is None else frozenset(part.strip() for part in self.instances.split(","))
+        if ids is not None and "" in ids:
+            raise ConfigurationError(
+                f"--instances {shown(self.instances)} has an empty id. Write ids with a comma between."
+            )
+        return WebhookReceiver(authenticator=authenticator, profile=profile, instances=ids)
+
+    def _authenticator(self, host: str) -> "Authenticator":
+        from game_operator.webhooks import AllOf, IpAllowList
+
+        if self.trusted_proxy and not self.allow_ip:
+            raise ConfigurationError("--trusted-proxy says nothing without --allow-ip. Pass both, or neither.")
+        if self.service_key and self.accept_unsigned:
+            raise ConfigurationError(
+                "--service-key and --insecure-accept-unsigned exclude each other. Pass the key alone."
+            )
+        if not self.service_key and not self.accept_unsigned:
+            raise ConfigurationError(
+                "Nobody could call: pass the service's public key as --service-key FILE. To try things out on this "
+                "machine, --insecure-accept-unsigned answers anybody."
+            )
+        signature = _signed(self.service_key) if self.service_key else _unsigned(host)
+        if not self.allow_ip:
+            return signature
+        return AllOf(
+            IpAllowList(self.allow_ip, trusted_proxies=self.trusted_proxy or (), trust_chunked=True), signature
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListeningOptions:
+    """Where it listens."""
+
+    host: Annotated[str, typer.Option(help="An address of this machine; 0.0.0.0 for all.", rich_help_panel=_WHERE)] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.", rich_help_panel=_WHERE)] = 8000
     prefix: Annotated[
         str, typer.Option(help="What stands before /withdraw and the others.", rich_help_panel=_WHERE)
-    ] = "",
+    ] = ""
     max_connections: Annotated[
         int | None,
         typer.Option(
             min=1, help="At most so many at once; else the limit of open files less 64.", rich_help_panel=_WHERE
         ),
-    ] = None,
+    ] = None
     request_timeout: Annotated[
-        float,
-        typer.Option(min=0.1, help="Seconds a caller has to send a request.", rich_help_panel=_WHERE),
-    ] = 10.0,
+        float, typer.Option(min=0.1, help="Seconds a caller has to send a request.", rich_help_panel=_WHERE)
+    ] = 10.0
+
+    def listener(self) -> socket.socket:
+        """Return a socket that listens."""
+        try:
+            family, *_, address = socket.getaddrinfo(
+                self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            listener = socket.create_server((str(address[0]), self.port), family=family, backlog=_BACKLOG)
+        except (OSError, UnicodeError) as failed:
+            problem = getattr(failed, "strerror", None) or failed
+            raise ConfigurationError(
+                f"The wallet cannot listen on port {self.port} of {shown(self.host)}: {problem}. Stop what uses the "
+                "port, or pass another --host or --port."
+            ) from None
+        # Inherited by its connections: else an answer could wait 40 ms for the caller to acknowledge the one before.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener
+
+    def url(self, listener: socket.socket) -> str:
+        """Return where the wallet answers."""
+        host, port = listener.getsockname()[:2]
+        place = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return "/".join(filter(None, (place, self.prefix.strip("/"))))
+
+
+def serve(
+    *,
+    database: Annotated[
+        str | None, typer.Option(metavar="URL", help=f"sqlite:///wallet.db or postgresql://…; else {DATABASE}.")
+    ] = None,
+    callers: CallersOptions,
+    listening: ListeningOptions,
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What is assumed about the service, as TOML.")
     ] = None,
@@ -122,38 +208,47 @@ def serve(
     Calls under way are answered before it stops. Why a call was refused is logged on stderr, and never told the
     caller. One process uses one core; start several on one database, PostgreSQL from several machines too.
     """
-    rules = read_profile(profile)
-    receiver = _receiver(rules, instances, _authenticator(service_key, allow_ip, trusted_proxy, accept_unsigned, host))
+    receiver = callers.receiver(read_profile(profile), listening.host)
     _check_columns(balances.columns)
     accounts = balances.accounts()
     address = address_of(database)
     check_folder(address)
-    from game_operator.cli.serving.server import Plan, serve_until_stopped
+    _check_extra()
+    import asyncio
 
-    plan = Plan(
-        database=address,
-        receiver=receiver,
-        source=source,
-        host=host,
-        port=port,
-        prefix=prefix,
-        migrate=migrate,
-        table_prefix=table_prefix,
-        access_log=access_log,
-        stop_with_stdin=stop_with_stdin,
-        max_connections=max_connections,
-        request_seconds=request_timeout,
-        accounts=accounts,
-    )
-    if accept_unsigned:
-        _warn()
+    from game_operator.cli.http_connections import Connections, most_connections
+    from game_operator.ledger import AsyncSqlLedger
+    from game_operator.ledger.engine.address import shown_address
+    from game_operator.wallet import AsyncWallet
+    from game_operator.webhooks import asgi_app
+
+    def announce() -> None:
+        url = listening.url(listener)
+        if as_json:
+            write_document({"url": url, "pid": os.getpid()})
+            return
+        say(f"The wallet answers at {url}, process {os.getpid()}, until Ctrl-C.")
+        say(f"Its ledger is in {one_line(shown_address(address))}.")
+
+    if callers.accept_unsigned:
+        say("WARNING: calls are accepted WITHOUT A SIGNATURE.", style="bold red", error=True)
+        warning = "Anybody who reaches this port can move your players' money. Never do this where there is any."
+        say(warning, style="bold red", error=True)
     try:
         with tables_missing(table_prefix, _NO_TABLES):
-            _check_file(plan)
-            serve_until_stopped(plan, lambda url, told: _announce(url, told, as_json=as_json))
-    except TablesMissingError as none:
-        if not as_json:
-            _tell_statements(none)
+            _check_file(address, table_prefix, migrate=migrate)
+            connections = Connections(most_connections(listening.max_connections), listening.request_timeout)
+            with _logging(access_log), listening.listener() as listener:
+                ledger = AsyncSqlLedger(address, accounts=accounts, migrate=migrate, table_prefix=table_prefix)
+                wallet = AsyncWallet(ledger, profile=receiver.profile, source=source)
+                application = asgi_app(receiver, wallet, prefix=listening.prefix)
+                config = _config(application, connections, receiver.budget_seconds, access_log=access_log)
+                server = _server(config, announce)
+                with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+                    runner.run(_serve(server, ledger, listener, connections, stop_with_stdin=stop_with_stdin))
+    except TablesMissingError as missing:
+        for line in () if as_json else missing.statements.splitlines():
+            say(line)
         raise
     if not as_json:
         say("The wallet has stopped.", error=True)
@@ -170,57 +265,39 @@ def _check_columns(names: tuple[str, ...]) -> None:
         )
 
 
-def _check_file(plan: "Plan") -> None:
+def _check_file(address: str, table_prefix: str, *, migrate: bool) -> None:
     """Raise TablesMissingError for an SQLite file that is not there and not to be made: opening would make it."""
-    file = file_of(plan.database)
-    if plan.migrate or file is None or file.exists():
+    file = file_of(address)
+    if migrate or file is None or file.exists():
         return
     from game_operator.ledger.engine.schema import check_prefix, ddl
 
-    statements = ddl("sqlite", check_prefix(plan.table_prefix))
+    statements = ddl("sqlite", check_prefix(table_prefix))
     raise TablesMissingError(f"There is no file {shown(str(file))}. {_NO_TABLES}", statements)
 
 
-def _tell_statements(error: TablesMissingError) -> None:
-    for line in error.statements.splitlines():
-        say(line)
-
-
-def _authenticator(
-    keys: list[Path] | None,
-    networks: list[str] | None,
-    proxies: list[str] | None,
-    accept_unsigned: bool,
-    host: str,
-) -> "Authenticator":
-    from game_operator.webhooks import AllOf, IpAllowList, RsaSignature
-
-    if proxies and not networks:
-        raise ConfigurationError("--trusted-proxy says nothing without --allow-ip. Pass both, or neither.")
-    if keys and accept_unsigned:
-        raise ConfigurationError("--service-key and --insecure-accept-unsigned exclude each other. Pass the key alone.")
-    if not keys and not accept_unsigned:
+def _check_extra() -> None:
+    needed = ("uvicorn", "httptools", *(("uvloop",) if _HAS_UVLOOP else ()))
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
         raise ConfigurationError(
-            "Nobody could call: pass the service's public key as --service-key FILE. To try things out on this "
-            "machine, --insecure-accept-unsigned answers anybody."
+            f"game-operator serve needs the package {missing[0]}. Install the extra: pip install 'game-operator[serve]'"
         )
-    signature = RsaSignature(_service_keys(keys)) if keys else _unsigned(host)
-    return (
-        AllOf(IpAllowList(networks, trusted_proxies=proxies or (), trust_chunked=True), signature)
-        if networks
-        else signature
-    )
 
 
-def _service_keys(files: list[Path]) -> "list[RSAPublicKey]":
-    from game_operator.cli.service_keys import service_keys
+def _signed(keys: list[Path]) -> "Authenticator":
+    from game_operator.webhooks import RsaSignature
 
-    return service_keys(files)
+    try:
+        return RsaSignature(keys)
+    except SigningKeyError as wrong:
+        raise ConfigurationError(
+            f"--service-key: {wrong.what}",
+            remedy=f"Ask the provider for its public RSA key (PEM, {MIN_KEY_BITS} bits or more).",
+        ) from None
 
 
 def _unsigned(host: str) -> "Authenticator":
-    import warnings
-
     from game_operator.webhooks import AcceptUnsigned
 
     if not is_loopback(host):
@@ -229,30 +306,89 @@ def _unsigned(host: str) -> "Authenticator":
             "Pass --service-key, or listen on 127.0.0.1."
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # It is said louder below.
+        warnings.simplefilter("ignore")  # The command warns louder.
         return AcceptUnsigned()
 
 
-def _receiver(profile: "Profile", instances: str | None, authenticator: "Authenticator") -> "WebhookReceiver":
-    from game_operator.webhooks import WebhookReceiver
+async def _serve(
+    server: "uvicorn.Server",
+    ledger: "AsyncSqlLedger",
+    listener: socket.socket,
+    connections: "Connections",
+    *,
+    stop_with_stdin: bool,
+) -> None:
+    import asyncio
 
-    ids = None if instances is None else frozenset(part.strip() for part in instances.split(","))
-    if ids is not None and "" in ids:
-        raise ConfigurationError(f"--instances {shown(instances)} has an empty id. Write ids with a comma between.")
-    return WebhookReceiver(authenticator=authenticator, profile=profile, instances=ids)
+    async with ledger:
+        # Balances in the operator's own table are an error now, which is better than one for every call.
+        with suppress(AccountNotFoundError):
+            await ledger.balance("-")
+        if stop_with_stdin:
+            when_stdin_ends(lambda: setattr(server, "should_exit", True))
+        watching = asyncio.create_task(connections.watch())
+        try:
+            await server.serve([listener])
+        finally:
+            watching.cancel()
 
 
-def _announce(url: str, database: str, *, as_json: bool) -> None:
-    if as_json:
-        write_document({"url": url, "pid": os.getpid()})
-        return
-    say(f"The wallet answers at {url}, process {os.getpid()}, until Ctrl-C.")
-    say(f"Its ledger is in {one_line(database)}.")
+# Any: uvicorn has a type of its own for an application.
+def _config(
+    application: Any, connections: "Connections", budget_seconds: float, *, access_log: bool
+) -> "uvicorn.Config":
+    import uvicorn
+
+    return uvicorn.Config(
+        application,
+        loop="uvloop" if _HAS_UVLOOP else "asyncio",
+        http=connections.protocol_class(),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=access_log,
+        proxy_headers=False,  # X-Forwarded-For is read by IpAllowList alone, from proxies that were named.
+        server_header=False,
+        date_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(budget_seconds) + _LAST_WORDS_SECONDS,
+    )
 
 
-def _warn() -> None:
-    for line in (
-        "WARNING: calls are accepted WITHOUT A SIGNATURE.",
-        "Whoever reaches this port can move your players' money. Never do this where there is any.",
-    ):
-        say(line, style="bold red", error=True)
+def _server(config: "uvicorn.Config", ready: Callable[[], object]) -> "uvicorn.Server":
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """uvicorn that says when it is ready, and for which a signal to stop is a good end."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets=sockets)
+            ready()
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # uvicorn's own raises the signal again when all is done, which would kill us on our way out.
+            with on_signals(STOP_SIGNALS, self.handle_exit):
+                yield
+
+    return Server(config)
+
+
+@contextmanager
+def _logging(access_log: bool) -> Iterator[None]:
+    """Let warnings and errors, replies that refuse a call, and the access log if it is wanted, go to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(_LOG_LINE))
+    root, access = logging.getLogger(), logging.getLogger("uvicorn.access")
+    refusals = logging.getLogger("game_operator.webhooks.refusals")
+    level = refusals.level
+    root.addHandler(handler)
+    refusals.setLevel(logging.INFO)
+    if access_log:
+        access.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        refusals.setLevel(level)
+        root.removeHandler(handler)

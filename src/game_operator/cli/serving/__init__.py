@@ -1,1 +1,0 @@
-"""The server of ``game-operator serve``."""
