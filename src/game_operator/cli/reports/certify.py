@@ -17,8 +17,7 @@ from game_operator.certify.report.report import Cause, Latency, Moved, Report
 from game_operator.certify.report.summary import Group, Summary, by_reason
 from game_operator.certify.report.verdicts import GROUPS, Exchange, Verdict
 from game_operator.cli.certifying.hooks import HOOKS
-from game_operator.cli.output import say, show_rows, write_document
-from game_operator.cli.prose import tell
+from game_operator.cli.output import say, show_rows, tell, write_document
 from game_operator.profile import Profile
 from game_operator.provider.latency import MARKS_MS
 from game_operator.provider.text import money
