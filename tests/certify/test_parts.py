@@ -13,7 +13,7 @@ from game_operator.certify import certify_in_process
 from game_operator.certify.catalogue import in_playing_order, scenarios, selected
 from game_operator.certify.engine.scenario import STAGES
 from game_operator.certify.report.report import ALL
-from game_operator.certify.scenarios.malformed import with_field, without_field
+from game_operator.certify.scenarios.bodies import with_field, without_field
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, RollbackCall, WebhookCall, WithdrawCall

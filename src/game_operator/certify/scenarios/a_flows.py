@@ -7,7 +7,7 @@ from game_operator.certify.engine.endings import Found, NotTried
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.report.mistakes import SCALE
 from game_operator.certify.report.verdicts import Weight
-from game_operator.certify.scenarios.batches import answers, batch
+from game_operator.certify.scenarios.bodies import answers, batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, MovingCall
 from game_operator.provider.bets import Player

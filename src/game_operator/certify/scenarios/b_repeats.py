@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from game_operator.certify.engine.endings import Found, NotTried
 from game_operator.certify.engine.stage import Judging, Stage
-from game_operator.certify.scenarios.batches import answers, batch
-from game_operator.certify.scenarios.malformed import Body, lacking, without_field
+from game_operator.certify.scenarios.bodies import Body, answers, batch, lacking, without_field
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall
 from game_operator.protocol.exact_json import encode_json

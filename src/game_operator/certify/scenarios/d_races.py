@@ -10,7 +10,7 @@ from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.report.mistakes import STEADY, WRONG_BALANCE
 from game_operator.certify.report.report import Latency
 from game_operator.certify.report.verdicts import Weight
-from game_operator.certify.scenarios.batches import batch
+from game_operator.certify.scenarios.bodies import batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall
 from game_operator.provider.bets import Bet

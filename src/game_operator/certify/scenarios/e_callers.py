@@ -9,8 +9,7 @@ from game_operator.certify.engine.endings import Found
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.report.mistakes import NO_ANSWER
 from game_operator.certify.report.verdicts import Weight
-from game_operator.certify.scenarios.batches import BATCH_PATHS, batch, pays_nothing
-from game_operator.certify.scenarios.malformed import Body
+from game_operator.certify.scenarios.bodies import BATCH_PATHS, Body, batch, pays_nothing
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
 from game_operator.protocol.exact_json import encode_json

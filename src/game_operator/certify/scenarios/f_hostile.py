@@ -8,7 +8,7 @@ from typing import Final
 from game_operator.certify.engine.endings import Found
 from game_operator.certify.engine.stage import Asking, Judging, Stage
 from game_operator.certify.report.verdicts import Weight
-from game_operator.certify.scenarios.malformed import (
+from game_operator.certify.scenarios.bodies import (
     LACKS,
     better_refused,
     deep,
