@@ -13,9 +13,8 @@ from game_operator.provider.delivery import Answer, Post, Sent
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.dealing.plan import BetEnd
-from game_operator.sandbox.storm.audit import Closing, Difference, audit, audit_unfinished
+from game_operator.sandbox.storm.audit import Closing, Difference, Finding, audit, audit_unfinished
 from game_operator.sandbox.storm.bet_fate import fates_of, given_up
-from game_operator.sandbox.storm.watch import Finding
 from tests.sandbox.dealing import bet, claim, round_of
 
 WAGER, WON, JACKPOT = 500, 1_250, 70_000

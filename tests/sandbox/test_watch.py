@@ -3,7 +3,7 @@
 from game_operator.models.webhooks import Reply
 from game_operator.money import Cents
 from game_operator.sandbox.dealing.dealt import DealtBet
-from game_operator.sandbox.storm.watch import Watch
+from game_operator.sandbox.storm.audit import Watch
 from tests.sandbox.dealing import bet, round_of
 
 

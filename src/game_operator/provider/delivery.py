@@ -212,6 +212,11 @@ class Post:
         return _SIGNED_WITH.get(self.extra, "valid")
 
     @property
+    def is_genuine(self) -> bool:
+        """Whether a sound wallet accepts it: it is the call itself, or its duplicate."""
+        return self.extra is None or self.extra is Fault.DUPLICATE
+
+    @property
     def faults(self) -> str:
         """The names of the faults it shows, for people."""
         return ", ".join(fault for fault in (self.extra, self.manner) if fault is not None)

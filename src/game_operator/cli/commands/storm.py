@@ -223,11 +223,11 @@ def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
             say(f"Money has moved, and bets are open. What was sent until now is in {written}.", error=True)
         raise
     except (TransportError, LedgerError) as gone:
-        if not played.minutes.posts:
+        if not played.timeline.posts:
             raise
         from game_operator.cli.reports.storm import StormBrokenOffError
 
-        raise StormBrokenOffError(gone, played.minutes, _written(place, played.trace())) from gone
+        raise StormBrokenOffError(gone, played.timeline, _written(place, played.trace())) from gone
 
 
 def _check_address(wallet: str, *, moves_money: bool) -> None:

@@ -9,7 +9,7 @@ from game_operator.errors import GameOperatorError, TransportError, one_line
 if TYPE_CHECKING:
     from game_operator.sandbox.storm.audit import Difference
     from game_operator.sandbox.storm.report import StormReport
-    from game_operator.sandbox.storm.timeline import Minute, Minutes
+    from game_operator.sandbox.storm.timeline import Timeline, TimelineEntry
 
 _PERCENTILES: Final = (50, 90, 95, 99, 100)
 #: Upper ends of the histogram's bars, in ms; the last bar has no end.
@@ -197,7 +197,7 @@ class StormBrokenOffError(TransportError):
         trace: Where the trace was written; None if it could not be.
     """
 
-    def __init__(self, gone: GameOperatorError, minutes: "Minutes", trace: Path | None) -> None:
+    def __init__(self, gone: GameOperatorError, minutes: "Timeline", trace: Path | None) -> None:
         reason = gone.reason if isinstance(gone, TransportError) else gone.what
         waited = gone.elapsed_seconds if isinstance(gone, TransportError) else 0.0
         attempts = gone.attempts if isinstance(gone, TransportError) else 1
@@ -219,7 +219,7 @@ class StormBrokenOffError(TransportError):
         )
 
 
-def _where(answered: "Minute | None", unanswered: "tuple[Minute, ...]") -> str:
+def _where(answered: "TimelineEntry | None", unanswered: "tuple[TimelineEntry, ...]") -> str:
     """Return, for people, which calls to look for in the wallet's log."""
     said = "None was answered." if answered is None else f"The last one answered is {one_line(str(answered))}."
     if unanswered:
@@ -228,7 +228,7 @@ def _where(answered: "Minute | None", unanswered: "tuple[Minute, ...]") -> str:
     return said
 
 
-def _facts(minute: "Minute | None") -> dict[str, object] | None:
+def _facts(minute: "TimelineEntry | None") -> dict[str, object] | None:
     if minute is None:
         return None
     return {

@@ -19,7 +19,6 @@ from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import UNSEEN, Answer, Post, Sent
 from game_operator.provider.faults import NO_FAULTS, Fault, FaultPlan
 from game_operator.sandbox.dealing.accepted_mistakes import (
-    MUST_BE_REFUSED,
     check_cancelled,
     check_covered,
     check_early,
@@ -43,7 +42,7 @@ from game_operator.sandbox.dealing.dealt import (
     moved_cents,
     name_of,
 )
-from game_operator.sandbox.dealing.fault_draws import OF_ANY_CALL, Mishaps
+from game_operator.sandbox.dealing.fault_draws import OF_ANY_CALL, FaultDraws
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedClaim, PlannedItem, PlannedRound
 from game_operator.sandbox.dealing.timing import DEFAULT_RETRIES, Agenda, RetryPreset, retry_preset
 
@@ -103,7 +102,7 @@ class Dealer:
         #: What is laid over the deliveries.
         self.faults = faults
         self._writer = BodyWriter(profile or Profile())
-        self._mishaps = Mishaps(faults, seed, self._writer)
+        self._fault_draws = FaultDraws(faults, seed, self._writer)
         self._batches = batches
         self._on_change = on_change or (lambda _dealt: None)
         self._listener = listener
@@ -122,17 +121,17 @@ class Dealer:
     @property
     def calls(self) -> int:
         """How many calls were planned so far; faults that wait for the Nth call count these."""
-        return self._mishaps.calls
+        return self._fault_draws.calls
 
     @property
     def struck(self) -> Counter[Fault]:
         """How often each fault struck."""
-        return self._mishaps.struck
+        return self._fault_draws.struck
 
     @property
     def struck_nth(self) -> list[Fault]:
         """The faults that waited for the Nth call and have struck."""
-        return self._mishaps.struck_nth
+        return self._fault_draws.struck_nth
 
     def next(self) -> Order | None:
         """Return what is to be sent now, or None while nothing is due: at the end, or until something is answered."""
@@ -191,7 +190,7 @@ class Dealer:
         claim = DealtClaim(planned=planned)
         self.dealt.append(claim)
         self._push(
-            planned.at_millis, self._mishaps.planned(claim, claim.deposit(), (*OF_ANY_CALL, Fault.OTHER_CONTENT))
+            planned.at_millis, self._fault_draws.planned(claim, claim.deposit(), (*OF_ANY_CALL, Fault.OTHER_CONTENT))
         )
 
     def _deal_round(self, planned: PlannedRound) -> None:
@@ -204,7 +203,7 @@ class Dealer:
         # All its calls are numbered here, in the order of the plan, whatever happens first on the wire.
         overtaken = {BetEnd.ROLLED_BACK: (Fault.EARLY_ROLLBACK,), BetEnd.CLOSED: (Fault.EARLY_DEPOSIT,)}
         possible = (*OF_ANY_CALL, Fault.OTHER_CONTENT, *overtaken.get(bet.planned.end, ()))
-        withdraw = self._mishaps.planned(bet, bet.calls.withdraw(), possible)
+        withdraw = self._fault_draws.planned(bet, bet.calls.withdraw(), possible)
         end = withdraw.then = self._end_of(bet)
         if end is not None and not {Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT}.isdisjoint(withdraw.faults):
             bet.hurried = True
@@ -217,12 +216,12 @@ class Dealer:
         if bet.planned.end is BetEnd.OPEN:
             return None
         if bet.planned.end is BetEnd.ROLLED_BACK:
-            return self._mishaps.planned(bet, bet.calls.rollback(), OF_ANY_CALL)
-        deposit = self._mishaps.planned(
+            return self._fault_draws.planned(bet, bet.calls.rollback(), OF_ANY_CALL)
+        deposit = self._fault_draws.planned(
             bet, bet.calls.deposit(bet.planned.won_cents), (*OF_ANY_CALL, Fault.OTHER_CONTENT, Fault.LATE_DEPOSIT)
         )
         if bet.planned.jackpot_cents and "JACKPOT" in self._writer.claim_types:
-            deposit.then = self._mishaps.planned(
+            deposit.then = self._fault_draws.planned(
                 bet, bet.calls.jackpot(bet.planned.jackpot_cents), (*OF_ANY_CALL, Fault.OTHER_CONTENT)
             )
         return deposit
@@ -245,14 +244,14 @@ class Dealer:
 
     def _order(self, step: Step, at_millis: int, beside: Sequence[Step] | None = None) -> Order:
         if step.extra is not None:
-            return Order((step,), (self._mishaps.extra_post(step, step.extra),), at_millis)
+            return Order((step,), (self._fault_draws.extra_post(step, step.extra),), at_millis)
         if beside is None:
             beside = tuple(self._beside(at_millis)) if self._may_go_in_a_batch(step) else ()
         steps = (step, *beside)
         for each in steps:
             each.attempts += 1
             self._begun(each)
-        return Order(steps, self._mishaps.posts(tuple(each.call for each in steps), step), at_millis)
+        return Order(steps, self._fault_draws.posts(tuple(each.call for each in steps), step), at_millis)
 
     def _may_go_in_a_batch(self, step: Step) -> bool:
         if not self._batches or step.attempts or step.faults or step.extra is not None or step.releases is not None:
@@ -291,7 +290,7 @@ class Dealer:
 
     def _hear(self, step: Step, heard: list[tuple[Post, Answer]]) -> None:
         for post, answer in heard:
-            if post.extra in MUST_BE_REFUSED:
+            if not post.is_genuine:
                 check_intruder(step, post, answer)
                 continue
             if self._listener is not None and answer.reply is not None:
@@ -308,7 +307,7 @@ class Dealer:
         return step.attempts == 1 and step.alone_since == self._turns[step.dealt.player_id]
 
     def _follow(self, step: Step, heard: list[tuple[Post, Answer]]) -> None:
-        definite = [answer for post, answer in heard if post.extra not in MUST_BE_REFUSED and answer.settles(step.call)]
+        definite = [answer for post, answer in heard if post.is_genuine and answer.settles(step.call)]
         if step.releases is not None:
             self._overtook(step, definite)
             self._push(self.now_millis + 1, step.releases)

@@ -85,7 +85,7 @@ class DealtBet(_Record):
     @property
     def effect_cents(self) -> int:
         """What it did to the balance, as the service believes."""
-        return self._settled_cents() + (self.planned.jackpot_cents if self.jackpot_paid else 0)
+        return self.settled_cents(self.state) + (self.planned.jackpot_cents if self.jackpot_paid else 0)
 
     @property
     def possible_cents(self) -> frozenset[int]:
@@ -93,11 +93,12 @@ class DealtBet(_Record):
         if not self.lost:
             return frozenset({self.effect_cents})
         wager, won = self.planned.wager_cents, self.planned.won_cents
-        ends = {self._settled_cents(), 0, -wager, won - wager}
+        ends = {self.settled_cents(self.state), 0, -wager, won - wager}
         return frozenset(end + jackpot for end in ends for jackpot in (0, self.planned.jackpot_cents))
 
-    def _settled_cents(self) -> int:
-        match self.state:
+    def settled_cents(self, state: ServiceState) -> int:
+        """Return what it did to the balance if it is in *state*, its jackpot aside."""
+        match state:
             case ServiceState.OPEN:
                 return -self.planned.wager_cents
             case ServiceState.CLOSED:

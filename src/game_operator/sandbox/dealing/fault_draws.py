@@ -19,7 +19,7 @@ _IN_TIME: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LA
 _CALM_FROM: Final = 6
 
 
-class Mishaps:
+class FaultDraws:
     """
     Draws faults, and writes the posts that show them.
 

@@ -1,14 +1,10 @@
 """The faults of the Operator API, laid over the answers of the service (docs/decisions/0017)."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from game_operator.codes import GrantErrorCode
-from game_operator.models import GameInfo, GrantAccepted, GrantRequest
 from game_operator.protocol.http import HttpRequest, HttpResponse
-from game_operator.protocol.operations import AnyBet, AnyRound
 from game_operator.protocol.service import OperatorAccount, World, answer, signature_verdict
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.service.exchange_log import Exchange
@@ -68,21 +64,8 @@ class _Inactive:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.games, self.bet, self.round, self.grant = world.games, world.bet, world.round, world.grant
 
     def account(self, operator_id: str) -> OperatorAccount | None:
         account = self._world.account(operator_id)
         return None if account is None else replace(account, active=False)
-
-    def games(self, operator_id: str) -> Sequence[GameInfo]:
-        return self._world.games(operator_id)
-
-    def bet(self, operator_id: str, bet_id: str, *, now_millis: int) -> AnyBet:
-        return self._world.bet(operator_id, bet_id, now_millis=now_millis)
-
-    def round(
-        self, operator_id: str, instance_id: str, round_id: str | None, round_no: int | None, *, now_millis: int
-    ) -> AnyRound:
-        return self._world.round(operator_id, instance_id, round_id, round_no, now_millis=now_millis)
-
-    def grant(self, operator_id: str, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
-        return self._world.grant(operator_id, request, now_millis=now_millis)

@@ -4,16 +4,18 @@ A small world to start with: the same seed makes the same one, ids, amounts and 
 Only times follow the clock: bets and rounds lie a fixed while before the moment the sandbox was made.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from importlib.resources import files
 from random import Random
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from game_operator.codes import GameStatus, Genre
+from game_operator.codes import GameStatus
 from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
 from game_operator.sandbox.service.world import RETENTION_MILLIS, PlacedBet, SandboxWorld
 
@@ -46,46 +48,6 @@ class Landmarks:
     inactive_operator_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Title:
-    id: str
-    name: str
-    genre: Genre
-    rtp: str | None
-    currencies: tuple[str, ...] = ()
-    status: GameStatus = GameStatus.ACTIVE
-    has_thumbnail: bool = True
-
-
-#: The first has rounds and an active instance in EUR: the landmarks stand there.
-_TITLES: Final = (
-    _Title("comet-crash", "Comet Crash", Genre.CRASH, "97", ("EUR", "USD", "BRL", "JPY")),
-    _Title("harbour-mines", "Harbour Mines", Genre.MINE, "96.5", ("EUR", "BRL")),
-    _Title("granite-plinko", "Granite Plinko", Genre.PLINKO, "98.97", ("USD", "JPY")),
-    _Title("ember-dice", "Ember Dice", Genre.DICE, "99", ("EUR", "KWD")),
-    _Title("north-star-keno", "North Star Keno", Genre.KENO, "94.25", ("EUR", "USD")),
-    _Title("velvet-roulette", "Velvet Roulette", Genre.ROULETTE, "97.3", ("EUR", "USD", "VND")),
-    _Title("lighthouse-slots", "Lighthouse Slots", Genre.SLOTS, "95.125", ("EUR", "BRL", "JPY")),
-    _Title("copper-blackjack", "Copper Blackjack", Genre.BLACKJACK, "99.41", ("EUR",)),
-    _Title("two-sails", "Two Sails", Genre.HEADS_OR_TAILS, None, ("BRL",), has_thumbnail=False),
-    _Title("upstairs", "Upstairs", Genre.HI_LO, "97", ("USD",), GameStatus.MAINTENANCE),
-    _Title("paper-fortune", "Paper Fortune", Genre.SCRATCH_CARDS, None, ("EUR",), GameStatus.INACTIVE),
-    _Title("tide-baccarat", "Tide Baccarat", Genre.BACCARAT, "98.94", ("JPY",), has_thumbnail=False),
-    _Title("seven-and-half", "Seven and a Half", Genre.SETTE_E_MEZZO, "98.5", ("EUR",)),
-    _Title("grand-wheel", "Grand Wheel", Genre.WHEEL, None, (), GameStatus.COMING_SOON, has_thumbnail=False),
-)
-
-#: min_wager, max_wager, default_wager and max_win in currency units; the last has 18 digits, more than a double keeps.
-_LIMITS: Final = {
-    "EUR": ("0.1", "100", "1", "10000"),
-    "USD": ("0.1", "120", "1", "12000"),
-    "BRL": ("0.5", "500", "2.5", "50000"),
-    "JPY": ("10", "15000", "100", "1500000"),
-    "KWD": ("0.025", "30", "0.25", "3000.125"),
-    "VND": ("2500", "2500000.5", "25000", "1234567890123456.78"),
-}
-
-
 def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, now_millis: int) -> Landmarks:
     """
     Fill *world*, made for an operator with *public_key*, and return what to ask about.
@@ -97,7 +59,7 @@ def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, no
         now_millis: What the bets and rounds are older than.
     """
     random = _random(seed)
-    games = [_game(title, random) for title in _TITLES]
+    games = _games(random)
     for game in games:
         world.add_game(game)
     inactive_operator_id = f"{world.operator_id}-inactive"
@@ -117,37 +79,45 @@ def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, no
 
 def catalogue(seed: int | None) -> list[GameInfo]:
     """Return the games that ``populate`` puts into a world with the same *seed*."""
-    random = _random(seed)
-    return [_game(title, random) for title in _TITLES]
+    return _games(_random(seed))
 
 
 def _random(seed: int | None) -> Random:
-    return Random(seed or 0)  # noqa: S311 - ids of a toy world, and they shall repeat
+    return Random(seed or 0)  # noqa: S311 - ids of a toy world, which must repeat
 
 
-def _game(title: _Title, random: Random) -> GameInfo:
+def _games(random: Random) -> list[GameInfo]:
+    data = tomllib.loads(files(__package__).joinpath("catalogue.toml").read_text("utf-8"))
+    return [_game(title, data["limits"], random) for title in data["games"]]
+
+
+def _game(title: Mapping[str, Any], limits: Mapping[str, list[str]], random: Random) -> GameInfo:
+    status = title.get("status", GameStatus.ACTIVE)
+    has_thumbnail, rtp, currencies = title.get("thumbnail", True), title.get("rtp"), title["currencies"]
     return GameInfo(
-        id=title.id,
-        name=title.name,
-        status=title.status,
-        thumbnail_url=f"https://games.example/thumbnails/{title.id}.png" if title.has_thumbnail else None,
+        id=title["id"],
+        name=title["name"],
+        status=status,
+        thumbnail_url=f"https://games.example/thumbnails/{title['id']}.png" if has_thumbnail else None,
         provider_name=random.choice(("Northlight", "Quiet Harbour", "Third Bell")),
-        rtp=None if title.rtp is None else Decimal(title.rtp),
-        genre=title.genre,
-        instances=tuple(_instance(title, number, random) for number in range(len(title.currencies))),
+        rtp=None if rtp is None else Decimal(rtp),
+        genre=title["genre"],
+        instances=tuple(
+            GameInstance(
+                id=_hex(random),
+                name=f"{title['name']} {currency}",
+                # Of several instances the last is switched off; of a game that cannot be played, all are.
+                active=status == GameStatus.ACTIVE and (number == 0 or number < len(currencies) - 1),
+                bet_config=_bet_config(currency, limits[currency]),
+            )
+            for number, currency in enumerate(currencies)
+        ),
     )
 
 
-def _instance(title: _Title, number: int, random: Random) -> GameInstance:
-    currency = title.currencies[number]
-    least, most, default, win = map(Decimal, _LIMITS[currency])
-    return GameInstance(
-        id=_hex(random),
-        name=f"{title.name} {currency}",
-        # Of several instances the last is switched off; of a game that cannot be played, all are.
-        active=title.status is GameStatus.ACTIVE and (number == 0 or number < len(title.currencies) - 1),
-        bet_config=BetConfig(min_wager=least, max_wager=most, default_wager=default, currency=currency, max_win=win),
-    )
+def _bet_config(currency: str, limits: list[str]) -> BetConfig:
+    least, most, default, win = map(Decimal, limits)
+    return BetConfig(min_wager=least, max_wager=most, default_wager=default, currency=currency, max_win=win)
 
 
 @dataclass(frozen=True, slots=True)

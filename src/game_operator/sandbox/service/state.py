@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 _MOST_ATTEMPTS: Final = 12
 #: All that the live log keeps.
 _LOOKED_THROUGH: Final = 1_000
-#: Posts that a sound wallet accepts.
-_GENUINE: Final = frozenset({None, Fault.DUPLICATE})
 _HTTP_OK: Final = 200
 #: What the log notes on a post that no sound wallet accepts.
 _MUST_BE_REFUSED: Final = "must be refused"
@@ -312,15 +310,13 @@ def _succeeded(exchange: Exchange) -> bool:
 
 def _wrong_statuses(dealt: Dealt) -> Iterator[str]:
     # With a reply only: an error page may come from a proxy, and the call was sent again.
-    statuses = {
-        sent.answer.status for sent in dealt.history if sent.answer.reply is not None and sent.post.extra in _GENUINE
-    }
+    statuses = {sent.answer.status for sent in dealt.history if sent.answer.reply is not None and sent.post.is_genuine}
     for status in sorted(statuses - {None, _HTTP_OK}, key=str):
         yield f"a call was replied to with HTTP {status}, which must be 200 always (spec §4.1)"
 
 
 def _note(post: Post, problem: str) -> str:
     told = [f"delivery {post.attempt}"] if post.attempt > 1 else []
-    if post.extra in {Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED, Fault.OTHER_CONTENT}:
+    if not post.is_genuine:
         told.append(_MUST_BE_REFUSED)
     return "; ".join([*told, *filter(None, (problem,))])

@@ -13,11 +13,8 @@ from game_operator.ledger.api import BetRecord
 from game_operator.models.webhooks import MovingCall
 from game_operator.money import amount_from_cents
 from game_operator.provider.delivery import Sent
-from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 
-#: What a post of a call itself is marked with; others are a stranger's, or other calls.
-_GENUINE: Final = frozenset({None, Fault.DUPLICATE})
 _TOLD: Final = {
     ServiceState.OPEN: "was placed and not settled",
     ServiceState.CLOSED: "was settled",
@@ -47,7 +44,7 @@ def given_up(dealt: Dealt) -> frozenset[str]:
     sent: set[str] = set()
     answered: set[str] = set()
     for each in dealt.history:
-        if each.post.extra in _GENUINE:
+        if each.post.is_genuine:
             name = _name(each.call)
             sent.add(name)
             if each.answer.settles(each.call):
@@ -65,21 +62,10 @@ def fates_of(dealt: Dealt) -> list[Fate]:
     if "jackpot" in lost:
         jackpots.append(dealt.planned.jackpot_cents)
     return [
-        Fate(settled_cents(dealt, state) + jackpot, state, _words(dealt, state, paid=number > 0))
+        Fate(dealt.settled_cents(state) + jackpot, state, _words(dealt, state, paid=number > 0))
         for state in _states(dealt, lost)
         for number, jackpot in enumerate(jackpots)
     ]
-
-
-def settled_cents(bet: DealtBet, state: ServiceState) -> int:
-    """Return what *bet* did to the balance if it is in *state*, its jackpot aside."""
-    match state:
-        case ServiceState.OPEN:
-            return -bet.planned.wager_cents
-        case ServiceState.CLOSED:
-            return bet.planned.won_cents - bet.planned.wager_cents
-        case _:
-            return 0
 
 
 def _states(bet: DealtBet, lost: frozenset[str]) -> Iterable[ServiceState]:

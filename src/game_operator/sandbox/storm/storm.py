@@ -16,7 +16,7 @@ from game_operator.models import GameInfo
 from game_operator.profile import Profile
 from game_operator.provider.caller import WebhookCaller
 from game_operator.provider.delivery import Carried, Post
-from game_operator.provider.faults import Fault, FaultPlan
+from game_operator.provider.faults import FaultPlan
 from game_operator.provider.http import Courier, HttpCourier
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.carrying import play
@@ -25,13 +25,12 @@ from game_operator.sandbox.dealing.dealt import DealtBet, Order, ServiceState
 from game_operator.sandbox.dealing.plan import Plan, run_id_of
 from game_operator.sandbox.dealing.timing import retry_preset
 from game_operator.sandbox.service.seed import catalogue
-from game_operator.sandbox.storm.audit import Difference, audit, audit_unfinished
+from game_operator.sandbox.storm.audit import Difference, Watch, audit, audit_unfinished
 from game_operator.sandbox.storm.bet_fate import given_up
 from game_operator.sandbox.storm.players import Books, check_players, check_replay, check_wallet
 from game_operator.sandbox.storm.report import StormProgress, StormReport
-from game_operator.sandbox.storm.timeline import Minutes, PatientCourier
+from game_operator.sandbox.storm.timeline import PatientCourier, Timeline
 from game_operator.sandbox.storm.trace import Trace, TraceHead, replay
-from game_operator.sandbox.storm.watch import Watch
 
 #: A storm's own players: most have this, in cents, and every tenth soon runs out of money.
 _RICH_CENTS: Final = 100_000
@@ -99,7 +98,7 @@ class Storm:
         self._insecure = allow_insecure_http
         self._seen = _Seen()
         #: What was sent and heard so far.
-        self.minutes = Minutes()
+        self.timeline = Timeline()
 
     def run(self, on_progress: Callable[[StormProgress], object] | None = None) -> StormReport:
         """
@@ -171,7 +170,7 @@ class Storm:
 
     def trace(self) -> tuple[str, ...]:
         """Return the lines of the trace of what was sent so far; none if nothing was."""
-        return self.minutes.trace(self._head)
+        return self.timeline.trace(self._head)
 
     def _broken_off(self, dealer: Dealer, seconds: float, watch: Watch, gone: GameOperatorError) -> StormReport:
         """Return the report of a storm whose wallet has gone, if something is wrong besides; else raise *gone*."""
@@ -196,7 +195,7 @@ class Storm:
     async def _play(self, dealer: Dealer, on_progress: Callable[[StormProgress], object] | None) -> None:
         meter = None if on_progress is None else _Meter(dealer, on_progress)
         if self._courier is not None:
-            await self._carry(dealer, self.minutes.of(self._courier), meter)
+            await self._carry(dealer, self.timeline.of(self._courier), meter)
             return
         courier = HttpCourier(
             self._url,
@@ -208,12 +207,12 @@ class Storm:
             allow_insecure_http=self._insecure,
         )
         try:
-            await self._carry(dealer, PatientCourier(self.minutes.of(courier), self._patience), meter)
+            await self._carry(dealer, PatientCourier(self.timeline.of(courier), self._patience), meter)
         finally:
             await courier.aclose()
 
     async def _carry(self, dealer: Dealer, courier: Courier, meter: "_Meter | None") -> None:
-        sent, answered = self.minutes.order, None if meter is None else meter.count
+        sent, answered = self.timeline.order, None if meter is None else meter.count
         if self._trace is not None:
             await replay(dealer, courier, self._trace, on_order=sent, on_answer=answered)
         else:
@@ -227,7 +226,7 @@ class Storm:
             head=self._head,
             bets=len(bets),
             claims=len(dealer.dealt) - len(bets),
-            posts=self.minutes.posts,
+            posts=self.timeline.posts,
             seconds=seconds,
             latencies_ms=tuple(self._seen.latencies_ms),
             faults=dealer.struck,
@@ -245,7 +244,7 @@ def _refusal(bet: DealtBet) -> str | None:
     """Return the code that *bet* was refused with, or None if it was not."""
     if bet.state is not ServiceState.REFUSED:
         return None
-    genuine = (sent for sent in bet.history if sent.post.extra in {None, Fault.DUPLICATE})
+    genuine = (sent for sent in bet.history if sent.post.is_genuine)
     codes = (
         sent.answer.code for sent in genuine if sent.call.operation == "withdraw" and sent.answer.settles(sent.call)
     )
@@ -264,7 +263,7 @@ class _Seen:
             return
         if post.manner is None:
             self.latencies_ms.append(carried.elapsed_seconds * 1_000)
-        if carried.answer.status != 200 and post.extra in {None, Fault.DUPLICATE}:
+        if carried.answer.status != 200 and post.is_genuine:
             self.not_200 += 1
 
 

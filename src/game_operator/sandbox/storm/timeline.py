@@ -9,16 +9,13 @@ from typing import Final
 from game_operator.errors import DeliveryInDoubtError, RequestNotSentError, TransportError
 from game_operator.models.webhooks import MovingCall
 from game_operator.provider.delivery import NO_HELP, Answer, Post
-from game_operator.provider.faults import Fault
 from game_operator.provider.http import Courier
 from game_operator.sandbox.dealing.dealt import Order
 from game_operator.sandbox.storm.trace import TraceHead, head_line, traced
 
-_GENUINE: Final = frozenset({None, Fault.DUPLICATE})
-
 
 @dataclass(frozen=True, slots=True)
-class Minute:
+class TimelineEntry:
     """A post, and in words what was heard of it; "" if it was under way at the end."""
 
     post: Post
@@ -35,7 +32,7 @@ class Minute:
         return f"#{self.post.serial} {self.call.operation} of {what}{more} ({self.heard or 'no answer yet'})"
 
 
-class Minutes:
+class Timeline:
     """
     Keeps what is sent and heard.
 
@@ -46,10 +43,10 @@ class Minutes:
 
     def __init__(self) -> None:
         self.posts = 0
-        self.last_answered: Minute | None = None
+        self.last_answered: TimelineEntry | None = None
         self._orders: list[Order] = []
         self._answers: dict[int, tuple[Answer, ...]] = {}
-        self._open: dict[tuple[MovingCall, ...], Minute] = {}
+        self._open: dict[tuple[MovingCall, ...], TimelineEntry] = {}
 
     def order(self, order: Order) -> None:
         """Note an *order* that is carried from now on."""
@@ -60,7 +57,7 @@ class Minutes:
         return _Noting(courier, self)
 
     @property
-    def unanswered(self) -> tuple[Minute, ...]:
+    def unanswered(self) -> tuple[TimelineEntry, ...]:
         """The first post of each call that was never answered definitely, in the order in which that was noticed."""
         return tuple(self._open.values())
 
@@ -77,29 +74,29 @@ class Minutes:
         """Note what was heard of *post*."""
         self.posts += 1
         self._answers[post.serial] = answers
-        if post.extra not in _GENUINE:
+        if not post.is_genuine:
             return
         definite = next((each for each in answers if each.reply is not None and each.code not in NO_HELP), None)
         if definite is not None:
             self._open.pop(post.calls, None)
-            self.last_answered = Minute(post, str(definite))
+            self.last_answered = TimelineEntry(post, str(definite))
         elif post.manner is None:
             self._open.setdefault(
                 post.calls,
-                Minute(post, str(answers[-1]).removesuffix(f" {DeliveryInDoubtError('').remedy}").rstrip(".")),
+                TimelineEntry(post, str(answers[-1]).removesuffix(f" {DeliveryInDoubtError('').remedy}").rstrip(".")),
             )
 
     def broke_off(self, post: Post, problem: str, *, left: bool) -> None:
         """Note that nobody waits for an answer to *post* any more; *left* tells whether the wallet may have it."""
         self.posts += left
-        if post.extra in _GENUINE:
-            self._open.setdefault(post.calls, Minute(post, problem))
+        if post.is_genuine:
+            self._open.setdefault(post.calls, TimelineEntry(post, problem))
 
 
 class _Noting:
     """Carries posts, and notes what is heard."""
 
-    def __init__(self, courier: Courier, minutes: Minutes) -> None:
+    def __init__(self, courier: Courier, minutes: Timeline) -> None:
         self._courier, self._minutes = courier, minutes
 
     async def post(self, post: Post) -> tuple[Answer, ...]:
@@ -148,7 +145,7 @@ class PatientCourier:
             answers = await self._courier.post(post)
         except TransportError as gone:
             raise self._gone(gone, began) from gone
-        if post.manner is not None or post.extra not in {None, Fault.DUPLICATE}:
+        if post.manner is not None or not post.is_genuine:
             return answers
         if any(answer.reply is not None and answer.code not in NO_HELP for answer in answers):
             self._in_vain = 0
