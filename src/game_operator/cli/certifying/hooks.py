@@ -16,8 +16,6 @@ from game_operator.certify.engine.endings import Undone
 from game_operator.errors import ConfigurationError, shown
 from game_operator.money import amount_from_cents
 
-__all__ = ["HOOKS", "hooks_of"]
-
 #: What each hook is told, in this order, and so what must stand in its command.
 HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
     "block": ("player",),
@@ -66,7 +64,7 @@ def _unknown(name: str) -> str:
     near = get_close_matches(name, HOOKS, 1, cutoff=0.5)
     known = f"Did you mean {near[0]}?" if near and near[0] != name else f"There are {', '.join(HOOKS)}."
     # What stands behind the name may be a password.
-    return f"--hook takes NAME=COMMAND, and {shown(name)} is none of its names, or has no command. {known}"
+    return f"--hook takes NAME=COMMAND, and {shown(name)} is not one of its names, or has no command. {known}"
 
 
 def _words(name: str, command: str) -> list[str]:
@@ -128,7 +126,7 @@ def _run(name: str, command: Sequence[str], seconds: float) -> bytes:
 
 def _ended(command: Sequence[str], out: IO[bytes], err: IO[bytes], seconds: float) -> int:
     # A session of its own: what it starts is not stopped by a Ctrl-C that is meant for us.
-    child = subprocess.Popen(  # noqa: S603 - whoever certifies gave the command, and no shell reads it
+    child = subprocess.Popen(  # noqa: S603 - the user of this command gave it, and no shell reads it
         command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
     )
     try:

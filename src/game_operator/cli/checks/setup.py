@@ -22,8 +22,6 @@ from game_operator.signers.keys import load_public_key, load_signer, public_key_
 from game_operator.transport.http_library import default_ssl_context, from_environment
 from game_operator.transport.settings import base_url_of
 
-__all__ = ["Check", "examination"]
-
 Outcome = Literal["ok", "problem", "unreachable", "skipped", "advice"]
 
 _MOST_SKEW_SECONDS = 30.0
@@ -94,7 +92,7 @@ def _base_url(environ: Mapping[str, str], patient: _Patient) -> Check:
         found = (
             told(wrong) if isinstance(wrong, ConfigurationError) else f"{shown(value)} has an impossible host: {wrong}"
         )
-        return Check(name, "problem", found, "Mend GAME_OPERATOR_BASE_URL or --base-url.")
+        return Check(name, "problem", found, "Fix GAME_OPERATOR_BASE_URL or --base-url.")
     patient.base_url = base_url
     return Check(name, "ok", base_url)
 
@@ -106,7 +104,7 @@ def _operator_id(environ: Mapping[str, str], patient: _Patient) -> Check:
     try:
         patient.operator_id = checked_operator_id(value)
     except ConfigurationError as wrong:
-        return Check(name, "problem", told(wrong), "Mend GAME_OPERATOR_ID or --operator-id.")
+        return Check(name, "problem", told(wrong), "Fix GAME_OPERATOR_ID or --operator-id.")
     return Check(name, "ok", patient.operator_id)
 
 
@@ -116,7 +114,7 @@ def _private_key(environ: Mapping[str, str], patient: _Patient) -> Iterator[Chec
         todo = "Set GAME_OPERATOR_PRIVATE_KEY_FILE, or pass --private-key; `game-operator keygen` makes a key."
         yield Check(name, "problem", "not set", todo)
         return
-    todo = f"Mend --private-key, GAME_OPERATOR_PRIVATE_KEY_FILE or {PASSPHRASE}."
+    todo = f"Fix --private-key, GAME_OPERATOR_PRIVATE_KEY_FILE or {PASSPHRASE}."
     try:
         # The other two settings have checks of their own.
         found = settings({**environ, "GAME_OPERATOR_BASE_URL": "unused", "GAME_OPERATOR_ID": "unused"})
@@ -198,7 +196,7 @@ def _unsigned_answer(base_url: str, deadline: float) -> httpx.Response | Check:
         with http, http.stream("GET", url, headers=headers, follow_redirects=False) as response:
             return response
     except ConfigurationError as wrong:
-        return Check("reachability", "problem", told(wrong), "Mend the environment of this process.")
+        return Check("reachability", "problem", told(wrong), "Fix the environment of this process.")
     except (httpx.HTTPError, UnicodeError) as failed:
         problem = f"{base_url} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
         return Check("reachability", "unreachable", problem, _way_out(str(failed)))
@@ -233,7 +231,7 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
         with OperatorClient(patient.base_url, patient.operator_id, **patient.key, deadline=deadline) as client:
             games = client.fetch_games()
     except ConfigurationError as wrong:
-        return Check(name, "problem", told(wrong), "Mend the environment of this process.")
+        return Check(name, "problem", told(wrong), "Fix the environment of this process.")
     except TransportError as failed:
         return Check(name, "unreachable", failed.reason, failed.remedy)
     except ApiError as refused:

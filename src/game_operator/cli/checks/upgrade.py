@@ -20,8 +20,6 @@ from game_operator.ledger.engine.sources import sources_found
 from game_operator.ledger.postgres.sequences import Identities
 from game_operator.ledger.staff.listings import has_own_snapshot, survey
 
-__all__ = ["upgrade_examination"]
-
 Script: TypeAlias = Generator[Step, Any, list[Check]]
 
 _CLAIMS = "game_operator_balance_tables"
@@ -40,7 +38,7 @@ SELECT quote_ident(current_user), quote_ident(current_schema()),
 FROM pg_class WHERE oid = to_regclass('{p}calls')
 """
 
-# Whoever has rights on the calls needs them on the tables of version 2, which belong to whoever makes them.
+# Roles with rights on the calls need them on the tables of version 2, which belong to the role that makes them.
 _GRANTS = """
 WITH made (name, id) AS (
     SELECT name, CAST(to_regclass(name) AS oid)

@@ -12,8 +12,6 @@ from game_operator.profile import Profile
 from game_operator.protocol.exact_json import read_json
 from game_operator.protocol.webhook import Oddity, names_found, read_call_and_oddities
 
-__all__ = ["WITH_DECIMALS", "Guess", "Reading", "Understanding", "in_words", "understood"]
-
 #: The note on an amount that looks like currency units.
 WITH_DECIMALS = "written with decimals, and read as cents"
 _TOLD = ("round_id", "instance_id", "game")
