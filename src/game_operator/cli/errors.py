@@ -1,6 +1,7 @@
 """From an error to an exit code, and to what people and programs are told about it."""
 
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
@@ -75,6 +76,13 @@ class ExitCode(IntEnum):
     UNWRITABLE = 74
     INTERRUPTED = 130
     READER_GONE = 141
+
+
+def lost_output() -> ExitCode | None:
+    """Return the exit code of a command whose output so far went nowhere, or None if stdout took it."""
+    sys.stdout.flush()
+    lost = getattr(sys.stdout, "lost", None)
+    return lost and (ExitCode.READER_GONE if isinstance(lost, BrokenPipeError) else ExitCode.UNWRITABLE)
 
 
 class StoppedError(Exception):

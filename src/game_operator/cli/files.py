@@ -1,14 +1,27 @@
-"""Files that a command writes: new ones with their mode from the first byte on, and ones that replace others."""
+"""Files that a command reads, and those it writes: new ones, with their mode from the first byte on, or replaced."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, shown
 
 #: Its owner may read and write it, and nobody else anything.
 SECRET_MODE = 0o600
 PUBLIC_MODE = 0o644
+
+
+def read_file(name: str, limit: int) -> bytes:
+    """Return up to *limit* bytes of a file, or of standard input for "-"; raise ConfigurationError if that fails."""
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read(limit)
+        with Path(name).open("rb") as file:
+            return file.read(limit)
+    except (OSError, ValueError) as unreadable:
+        reason = unreadable.strerror if isinstance(unreadable, OSError) else str(unreadable)
+        raise ConfigurationError(f"{shown(name)} cannot be read: {reason}. Name a file that can.") from None
 
 
 def check_new(*paths: Path) -> None:

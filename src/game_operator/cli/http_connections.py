@@ -16,8 +16,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from game_operator.errors import ConfigurationError, shown
 
-__all__ = ["Connections", "LimitedProtocol", "most_connections"]
-
 _LOG = logging.getLogger("game_operator.serve")
 #: Open files that are left to the database, to logs and to the listener.
 _RESERVED_FILES: Final = 64

@@ -1,4 +1,4 @@
-"""The options that commands share, and the client or signer settings they make up together with the environment."""
+"""The options that commands share, and what they make up: a profile, and with the environment a client's settings."""
 
 import os
 import select
@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from game_operator.cli.files import read_file
 from game_operator.errors import ConfigurationError, SigningKeyError, shown
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
+    from game_operator.profile import Profile
     from game_operator.signers import AsyncSigner, Signer
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 _LARGEST_KEY = 65_536
+_LARGEST_PROFILE = 1_048_576
 _WRITER_SECONDS = 5.0
 _SERVICE = "The service and who you are"
 
@@ -30,6 +33,10 @@ Deadline = Annotated[
     float, typer.Option(help="Seconds for the whole call, repeats included.", rich_help_panel=_SERVICE)
 ]
 InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
+ProfileFile = Annotated[
+    Path | None,
+    typer.Option("--profile", metavar="FILE", help="What is assumed about the service, as TOML; else the defaults."),
+]
 
 
 def with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,6 +155,23 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
             found["passphrase"] = _typed_passphrase(name)
         return found
     raise ConfigurationError(f"{problem} The options are --base-url, --operator-id and --private-key.")
+
+
+def read_profile(file: Path | None) -> "Profile":
+    """Return the profile in *file*, or the default one; raise ConfigurationError if the file holds no valid one."""
+    from game_operator.profile import Profile
+
+    if file is None:
+        return Profile()
+    name, content = shown(str(file)), read_file(str(file), _LARGEST_PROFILE + 1)
+    if len(content) > _LARGEST_PROFILE:
+        raise ConfigurationError(f"{name} is longer than {_LARGEST_PROFILE} bytes, which no profile is.")
+    try:
+        return Profile.from_toml(content.decode())
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{name} is no UTF-8, so it is no TOML. Save it anew.") from None
+    except ConfigurationError as wrong:
+        raise ConfigurationError(f"In {name}: {wrong}") from None
 
 
 def _typed_passphrase(name: str) -> str:

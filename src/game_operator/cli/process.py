@@ -80,12 +80,6 @@ def lasting_streams() -> Iterator[Outlet]:
         sys.stdout, sys.stderr = before
 
 
-def lost_output() -> OSError | None:
-    """Return why what was written to stdout so far went nowhere, or None."""
-    sys.stdout.flush()
-    return getattr(sys.stdout, "lost", None)
-
-
 @contextmanager
 def on_signals(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """Let *handler* take signals, and whoever took them before take them again afterwards."""

@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from game_operator.cli.commands.profile import read_profile
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson
+from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, write_document
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.http import is_loopback
@@ -35,9 +34,7 @@ def call(
     header: Annotated[
         list[str] | None, typer.Option(metavar="'NAME: VALUE'", help="One more header; more than once for more.")
     ] = None,
-    profile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What is assumed about the service, as TOML.")
-    ] = None,
+    profile: ProfileFile = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     ca: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Over https: the authority to trust, and no other.")

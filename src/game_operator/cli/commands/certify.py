@@ -17,10 +17,9 @@ from game_operator.cli.certifying.options import (
     key_in,
     trusting,
 )
-from game_operator.cli.commands.profile import read_profile
 from game_operator.cli.database import check_file, opened
 from game_operator.cli.errors import ExitCode, StoppedError, told
-from game_operator.cli.options import AsJson, with_option_groups
+from game_operator.cli.options import AsJson, read_profile, with_option_groups
 from game_operator.cli.output import error_console, say, visible, write_document
 from game_operator.cli.process import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError, LedgerError, RequestNotSentError

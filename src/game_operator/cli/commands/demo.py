@@ -16,10 +16,10 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.errors import ExitCode
+from game_operator.cli.errors import ExitCode, lost_output
 from game_operator.cli.options import AsJson
 from game_operator.cli.output import say, show_details, waiting, write_document
-from game_operator.cli.process import STOP_SIGNALS, lost_output, on_signals
+from game_operator.cli.process import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _keep_open(port: int, *, as_json: bool) -> int:
                     players = ", ".join(f"{player_id} with 1000.00" for player_id in _WEB_PLAYERS)
                     show_details([("wallet", wallet["url"]), ("players", players)])
                 if lost := lost_output():
-                    return ExitCode.READER_GONE if isinstance(lost, BrokenPipeError) else ExitCode.UNWRITABLE
+                    return lost
                 stopped.wait()
     if not as_json:
         say("Control room and wallet have stopped, their keys are gone.", error=True)

@@ -11,8 +11,6 @@ from game_operator.cli.options import PASSPHRASE, AsJson
 from game_operator.cli.output import say, show_details, waiting, write_document
 from game_operator.errors import ConfigurationError
 
-__all__ = ["keygen"]
-
 _LEAST_BITS = 2048
 # Making a longer one takes minutes, and each signature tenths of a second.
 _MOST_BITS = 8192

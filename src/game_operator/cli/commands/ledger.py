@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.cli.commands.profile import read_profile
 from game_operator.cli.database import BalancesOptions, TablesMissingError
 from game_operator.cli.errors import ExitCode, told
 from game_operator.cli.ledger_options import (
@@ -22,7 +21,7 @@ from game_operator.cli.ledger_options import (
     amount_in,
     moment_in,
 )
-from game_operator.cli.options import AsJson, with_option_groups
+from game_operator.cli.options import AsJson, read_profile, with_option_groups
 from game_operator.cli.output import answer, say, show_details, waiting, when, write_document
 from game_operator.cli.reports.ledger import (
     anomaly_document,

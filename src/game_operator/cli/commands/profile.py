@@ -1,31 +1,24 @@
 """``game-operator profile``: how webhooks are understood (assumed: docs/decisions/0010 to 0014)."""
 
-import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from decimal import Decimal
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson
+from game_operator.cli.files import read_file
+from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, show_details, show_rows, write_document
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import shown
 
 if TYPE_CHECKING:
     from game_operator.cli.reports.understanding import Reading, Understanding
-    from game_operator.profile import Profile
-
-__all__ = ["profiles", "read_profile"]
 
 _IF_UNITS = (
     "An amount is written with decimals, and read as cents: if the service means currency units, the wallet must read "
     "its bodies with Profile(parse=...)."
 )
-_LARGEST_PROFILE = 1_048_576
 
 profiles = typer.Typer(
     help="How webhooks are understood. All of it is assumed: the specification does not show their bodies."
@@ -53,25 +46,12 @@ _COMMENTS = {
 }
 
 
-class Operation(StrEnum):
-    """The four webhooks (spec §4.1)."""
-
-    WITHDRAW = "withdraw"
-    DEPOSIT = "deposit"
-    ROLLBACK = "rollback"
-    PLAYER_BALANCE = "player-balance"
-
-
-ProfileFile = Annotated[
-    Path | None, typer.Option("--profile", metavar="FILE", help="A profile as TOML; else the defaults.")
-]
-
-
 @profiles.command()
 def check(
     sample: Annotated[str, typer.Argument(metavar="SAMPLE", help="A file with one body; - reads standard input.")],
     operation: Annotated[
-        Operation | None, typer.Option(metavar="NAME", help=f"{', '.join(Operation)}; guessed if you do not say.")
+        Literal["withdraw", "deposit", "rollback", "player-balance"] | None,
+        typer.Option(metavar="NAME", help="withdraw, deposit, rollback or player-balance; guessed if not given."),
     ] = None,
     profile: ProfileFile = None,
     as_json: AsJson = False,
@@ -84,12 +64,23 @@ def check(
     from game_operator.cli.reports.understanding import understood
 
     rules = read_profile(profile)
-    body = _content(sample, rules.max_body_bytes + 1)
-    found = understood(body, operation and operation.value, rules)
+    found = understood(read_file(sample, rules.max_body_bytes + 1), operation, rules)
     if as_json:
-        write_document(_document(found))
+        refused = bool(found.problem)
+        write_document(
+            {
+                "operation": found.operation,
+                "guessed": bool(found.why),
+                "why": found.why,
+                "accepted": not refused,
+                "code": "INVALID_REQUEST" if refused else None,
+                "problem": found.problem,
+                "fields": [asdict(reading) for reading in found.readings],
+                "unknown": found.unknown,
+            }
+        )
     else:
-        _tell(found)
+        _say(found)
     return ExitCode.SAID_NO if found.problem else ExitCode.FINE
 
 
@@ -101,79 +92,18 @@ def show(profile: ProfileFile = None, as_json: AsJson = False) -> None:
         settings = {name: getattr(rules, name) for name in _COMMENTS if not name.startswith("[")}
         write_document({"profile": {**settings, "fields": rules.fields}})
         return
-    for line in _commented(rules):
+    say("# What the specification leaves open about webhooks, as assumed; the numbers are those of docs/decisions.")
+    for line in rules.to_toml().splitlines():
+        if comment := _COMMENTS.get(line.partition(" = ")[0]):
+            say(f"# {comment}")
         say(line)
 
 
-def _commented(rules: "Profile") -> Iterator[str]:
-    yield "# What the specification leaves open about webhooks, as assumed; the numbers are those of docs/decisions."
-    for line in rules.to_toml().splitlines():
-        comment = _COMMENTS.get(line.partition(" = ")[0])
-        if comment:
-            yield f"# {comment}"
-        yield line
-
-
-def read_profile(file: Path | None) -> "Profile":
-    """Return the profile in *file*, or the one with every default; raise ConfigurationError if it is none."""
-    from game_operator.profile import Profile
-
-    if file is None:
-        return Profile()
-    name, content = shown(str(file)), _content(str(file), _LARGEST_PROFILE + 1)
-    if len(content) > _LARGEST_PROFILE:
-        raise ConfigurationError(f"{name} is longer than {_LARGEST_PROFILE} bytes, which no profile is.")
-    try:
-        return Profile.from_toml(content.decode())
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{name} is no UTF-8, so it is no TOML. Save it anew.") from None
-    except ConfigurationError as wrong:
-        raise ConfigurationError(f"In {name}: {wrong}") from None
-
-
-def _content(name: str, limit: int) -> bytes:
-    try:
-        if name == "-":
-            return sys.stdin.buffer.read(limit)
-        with Path(name).open("rb") as file:
-            return file.read(limit)
-    except (OSError, ValueError) as unreadable:
-        reason = unreadable.strerror if isinstance(unreadable, OSError) else str(unreadable)
-        raise ConfigurationError(f"{shown(name)} cannot be read: {reason}. Name a file that can.") from None
-
-
-def _document(found: "Understanding") -> dict[str, object]:
-    guess = found.guess
-    return {
-        "operation": guess and guess.operation,
-        "guessed": bool(guess and guess.why),
-        "why": guess.why if guess else "",
-        "accepted": not found.problem,
-        "code": "INVALID_REQUEST" if found.problem else None,
-        "problem": found.problem,
-        "fields": [_told(reading) for reading in found.readings],
-        "unknown": found.unknown,
-    }
-
-
-def _told(reading: "Reading") -> dict[str, object]:
-    value = reading.read_as
-    read_as = [asdict(bet) for bet in value] if isinstance(value, tuple) else value
-    return {
-        "field": reading.field,
-        "found_under": reading.found_under,
-        "in_body": reading.in_body,
-        "read_as": read_as,
-        "note": reading.note,
-    }
-
-
-def _tell(found: "Understanding") -> None:
+def _say(found: "Understanding") -> None:
     from game_operator.cli.reports.understanding import WITH_DECIMALS, in_words
 
-    guess = found.guess
-    if guess and guess.why:
-        say(f"Looks like a {guess.operation}: {guess.why}. If it is another, pass --operation.")
+    if found.why:
+        say(f"Looks like a {found.operation}: {found.why}. If it is another, pass --operation.")
     if found.readings and not found.problem:
         headings = ("Field", "Found under", "In the body", "Read as", "Note")
         rows = (

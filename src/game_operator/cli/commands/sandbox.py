@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.cli.commands.profile import read_profile
-from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson
+from game_operator.cli.errors import ExitCode, lost_output
+from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, show_details, write_document
-from game_operator.cli.process import STOP_SIGNALS, lost_output, on_signals, when_stdin_ends
+from game_operator.cli.process import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from game_operator.cli.keys import KeyDirectory
     from game_operator.profile import Profile
     from game_operator.sandbox import Sandbox
-
-__all__ = ["sandbox"]
 
 
 def sandbox(
@@ -39,9 +36,7 @@ def sandbox(
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let --host be one that other machines reach; there is no password.")
     ] = False,
-    profile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What is assumed about the service, as TOML.")
-    ] = None,
+    profile: ProfileFile = None,
     stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -64,8 +59,7 @@ def sandbox(
             if not as_json and _is_every_address(host):
                 say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{_port_of(running)}/")
             if lost := lost_output():
-                # Nobody was told where it serves.
-                return ExitCode.READER_GONE if isinstance(lost, BrokenPipeError) else ExitCode.UNWRITABLE
+                return lost  # Nobody knows where it serves.
             stopped.wait()
     if not as_json:
         say("The sandbox has stopped.", error=True)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.commands.profile import read_profile
 from game_operator.cli.database import (
     DATABASE,
     PREFIX,
@@ -28,7 +27,7 @@ from game_operator.cli.database import (
     tables_missing,
 )
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson
+from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, write_document
 from game_operator.cli.process import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SigningKeyError, one_line, shown
@@ -187,9 +186,7 @@ def serve(
     ] = None,
     callers: CallersOptions,
     listening: ListeningOptions,
-    profile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What is assumed about the service, as TOML.")
-    ] = None,
+    profile: ProfileFile = None,
     source: Annotated[
         str, typer.Option(help="A name for service and environment; bets of different sources never meet.")
     ] = "",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.commands.profile import read_profile
 from game_operator.cli.database import (
     DATABASE,
     PREFIX,
@@ -23,7 +22,7 @@ from game_operator.cli.database import (
 )
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import write_privately
-from game_operator.cli.options import AsJson, with_option_groups
+from game_operator.cli.options import AsJson, ProfileFile, read_profile, with_option_groups
 from game_operator.cli.output import error_console, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator.protocol.http import is_loopback
@@ -159,9 +158,7 @@ def storm(
     old_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The service's key before a rotation; else one is made up.")
     ] = None,
-    profile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What is assumed about the service, as TOML.")
-    ] = None,
+    profile: ProfileFile = None,
     replay: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Send a trace again, in its order; it brings its own plan.")
     ] = None,

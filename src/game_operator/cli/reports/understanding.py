@@ -10,7 +10,7 @@ from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.exact_json import read_json
-from game_operator.protocol.webhook import Oddity, names_found, read_call_and_oddities
+from game_operator.protocol.webhook import names_found, read_call_and_oddities
 
 #: The note on an amount that looks like currency units.
 WITH_DECIMALS = "written with decimals, and read as cents"
@@ -23,14 +23,6 @@ FIELDS = {
     "rollback": (*_BET, *_TOLD),
     "player-balance": ("player_id",),
 }
-
-
-@dataclass(frozen=True)
-class Guess:
-    """Which webhook a body was taken for, and why; *why* is "" when that was told."""
-
-    operation: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -59,13 +51,15 @@ class Understanding:
     What a body says to an operator.
 
     Attributes:
-        guess: The operation; None when the body looks like none.
+        operation: The operation; None when the body looks like none.
+        why: Why the operation was guessed; "" when it was given, or there is none.
         problem: Why the call is refused with INVALID_REQUEST; "" when it is not.
         readings: Its fields, as far as the body is an object.
         unknown: Members that mean nothing here; they are kept.
     """
 
-    guess: Guess | None
+    operation: str | None
+    why: str
     problem: str
     readings: tuple[Reading, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -73,41 +67,39 @@ class Understanding:
 
 def understood(body: bytes, operation: str | None, profile: Profile) -> Understanding:
     """Return how *body* is understood as a call of *operation*, which is guessed if it is None."""
-    told = None if operation is None else Guess(operation, "")
     if len(body) > profile.max_body_bytes:
-        return Understanding(told, f"the body has more than {profile.max_body_bytes} bytes")
+        return Understanding(operation, "", f"the body has more than {profile.max_body_bytes} bytes")
     try:
         raw = read_json(body)
     except MalformedCallError as malformed:
-        return Understanding(told, str(malformed))
+        return Understanding(operation, "", str(malformed))
     if not isinstance(raw, dict) or (operation is None and "bets" in raw):
-        return Understanding(told, _no_call(raw))
-    guess = told or _guess(raw, profile)
+        batch = "this looks like a batch: check one of its deposits, in a file of its own"
+        return Understanding(operation, "", batch if isinstance(raw, list | dict) else "the body must be a JSON object")
+    operation, why = (operation, "") if operation else _guess(raw, profile)
+    call: WebhookCall | None = None
+    odd: set[str] = set()
+    problem = ""
     try:
-        call, oddities = read_call_and_oddities(guess.operation, body, profile)
+        call, oddities = read_call_and_oddities(operation, body, profile)
+        odd = {oddity.field.partition(".")[0] for oddity in oddities if not oddity.absent}
     except MalformedCallError as malformed:
-        return Understanding(
-            guess, str(malformed), _readings(guess.operation, raw, profile), _unknown(guess, raw, profile)
-        )
-    readings = _readings(guess.operation, raw, profile, call, oddities)
-    return Understanding(guess, "", readings, _unknown(guess, raw, profile))
+        problem = str(malformed)
+    found, paths = names_found(operation, raw, profile), profile.names(operation).paths
+    readings = tuple(_reading(name, found.get(name), raw, call, is_odd=name in odd) for name in FIELDS[operation])
+    known = {first for canonical in FIELDS[operation] for first, _ in paths[canonical]}
+    return Understanding(operation, why, problem, readings, tuple(name for name in raw if name not in known))
 
 
-def _no_call(raw: object) -> str:
-    if isinstance(raw, list | dict):
-        return "this looks like a batch: check one of its deposits, in a file of its own"
-    return "the body must be a JSON object"
-
-
-def _guess(raw: dict[str, Any], profile: Profile) -> Guess:
-    found = {operation: names_found(operation, raw, profile) for operation in FIELDS}
+def _guess(raw: dict[str, Any], profile: Profile) -> tuple[str, str]:
+    """Return the operation that *raw* looks like, and why."""
     if _reads_as_deposit(raw, profile):
-        return Guess("deposit", "it has what only deposits have")
-    if not {"bet_id", "amount_cents", "action"} & found["withdraw"].keys():
-        return Guess("player-balance", "it names no bet, amount or action")
-    if "round_id" in found["rollback"]:
-        return Guess("rollback", "it names a round, as rollbacks do and withdraws need not")
-    return Guess("withdraw", "it names a bet and no round")
+        return "deposit", "it has what only deposits have"
+    if not {"bet_id", "amount_cents", "action"} & names_found("withdraw", raw, profile).keys():
+        return "player-balance", "it names no bet, amount or action"
+    if "round_id" in names_found("rollback", raw, profile):
+        return "rollback", "it names a round, as rollbacks do and withdraws need not"
+    return "withdraw", "it names a bet and no round"
 
 
 def _reads_as_deposit(raw: dict[str, Any], profile: Profile) -> bool:
@@ -116,24 +108,6 @@ def _reads_as_deposit(raw: dict[str, Any], profile: Profile) -> bool:
     if any(holder in raw for holder in names.holders):
         return all(isinstance(raw[holder], dict) for holder in names.holders if holder in raw)
     return any(first in raw for first, _ in names.marks)
-
-
-def _unknown(guess: Guess, raw: dict[str, Any], profile: Profile) -> tuple[str, ...]:
-    names = profile.names(guess.operation)
-    known = {first for canonical in FIELDS[guess.operation] for first, _ in names.paths[canonical]}
-    return tuple(name for name in raw if name not in known)
-
-
-def _readings(
-    operation: str,
-    raw: dict[str, Any],
-    profile: Profile,
-    call: WebhookCall | None = None,
-    oddities: list[Oddity] | None = None,
-) -> tuple[Reading, ...]:
-    found = names_found(operation, raw, profile)
-    odd = {oddity.field.partition(".")[0] for oddity in oddities or () if not oddity.absent}
-    return tuple(_reading(name, found.get(name), raw, call, is_odd=name in odd) for name in FIELDS[operation])
 
 
 def _reading(
