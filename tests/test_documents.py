@@ -61,6 +61,16 @@ def test_every_page_is_found_from_the_readme(page: Path) -> None:
     assert page in near | {target for each in near for target, _ in _links(each)}
 
 
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_modules_that_a_page_names_are_there(page: str) -> None:
+    """What moved is found where the page says."""
+    named = re.findall(r"`([a-z_]+/[a-z_0-9/]*(?:\.py)?)`", (ROOT / page).read_text())
+    assert len(named) > 20
+    places = (ROOT, ROOT / "docs", ROOT / "src" / "game_operator", ROOT / "src" / "game_operator" / "sandbox")
+    places = (*places, ROOT / "src" / "game_operator" / "certify")
+    assert [each for each in named if not any((place / each).exists() for place in places)] == []
+
+
 def test_there_are_documents() -> None:
     """The patterns above find something to look at."""
     assert _README in _DOCUMENTS
