@@ -18,9 +18,8 @@ from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from game_operator.ledger.engine.script import Execute, Step
 from game_operator.ledger.staff.anomalies import Anomalies, Wanted
-from game_operator.ledger.staff.history import bets_before
 from game_operator.ledger.staff.listings import Listing
-from game_operator.ledger.staff.queries import Queries
+from game_operator.ledger.staff.queries import Queries, bets_before
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run

@@ -489,7 +489,7 @@ def test_at_most_so_many_findings_of_each_kind(book: str) -> None:
     run(book, "UPDATE {p}accounts SET balance_cents = balance_cents + 1")
     with SqlLedger(book) as ledger:
         assert len(ledger.verify().findings) == 2
-        assert len(ledger._survey(lambda: ledger._tables.verify.report(most=1)).findings) == 1
+        assert len(ledger._survey(lambda: Verify(DEFAULT_PREFIX).report(most=1)).findings) == 1
 
 
 def random_calls(random: Random, number: int, players: int) -> Iterator[WebhookCall]:
@@ -612,7 +612,7 @@ def test_what_is_committed_between_two_questions_is_not_seen(book: str) -> None:
         before = ledger.verify()
 
         def script() -> Generator[Step, Any, BooksReport]:
-            asking = ledger._tables.verify.report()
+            asking = Verify(DEFAULT_PREFIX).report()
             step = next(asking)
             for number in count():
                 answer = yield step
@@ -638,6 +638,6 @@ def test_a_long_look_does_not_stop_calls(book: str) -> None:
             before = rows(book, "SELECT COUNT(*) FROM {p}calls")
             assert ledger.apply(withdraw("meanwhile", player_id="p2")).code is None
             assert rows(book, "SELECT COUNT(*) FROM {p}calls") != before
-            return (yield from ledger._tables.verify.report())
+            return (yield from Verify(DEFAULT_PREFIX).report())
 
         assert ledger._survey(script).sound

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from game_operator.ledger.memory import MemoryLedger
     from game_operator.ledger.sql import SqlLedger
     from game_operator.ledger.staff.anomalies import AnomalyRecord
-    from game_operator.ledger.staff.history import AccountHistory, BetHistory, Movement
     from game_operator.ledger.staff.prune import PruneReport
+    from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Movement
     from game_operator.ledger.staff.verify import BooksReport, Finding
 
 __all__ = [
@@ -55,7 +55,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".memory": "MemoryLedger",
             ".sql": "SqlLedger",
             ".staff.anomalies": "AnomalyRecord",
-            ".staff.history": "AccountHistory BetHistory Movement",
+            ".staff.queries": "AccountHistory BetHistory Movement",
             ".staff.prune": "PruneReport",
             ".staff.verify": "BooksReport Finding",
         },

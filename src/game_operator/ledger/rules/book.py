@@ -20,8 +20,6 @@ from game_operator.money import Cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
 
-__all__ = ["UNKNOWN_SOURCE", "Anomaly", "Book", "Changes", "Item", "Needs", "Posting", "body_of", "posting"]
-
 _LOG = logging.getLogger("game_operator.ledger")
 
 #: The kind of a deposit or rollback whose source the ledger does not know.

@@ -63,8 +63,6 @@ from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, Call
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 
-__all__ = ["Decision", "asks_may_bet", "decide", "identity_of"]
-
 _INSUFFICIENT_BALANCE = WebhookErrorCode.INSUFFICIENT_BALANCE.value
 _PLAYER_NOT_FOUND = WebhookErrorCode.PLAYER_NOT_FOUND.value
 _BET_NOT_FOUND = WebhookErrorCode.BET_NOT_FOUND.value

@@ -13,8 +13,6 @@ from game_operator.ledger.rules.book import Changes, Needs, posting
 from game_operator.models.webhooks import problem_of_id
 from game_operator.money import Cents, amount_from_cents, cents_from_amount
 
-__all__ = ["Adjustment", "TimeCorrection", "adjust", "adjustment", "checked_account", "correct_time", "open_account"]
-
 _MOST: Final = amount_from_cents(MAX_BALANCE_CENTS)
 
 

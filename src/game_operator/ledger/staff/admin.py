@@ -3,104 +3,102 @@
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from game_operator.ledger.accounts.claims import is_marked
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.schema import back
-from game_operator.ledger.engine.script import Dialect, Step
+from game_operator.ledger.engine.script import Dialect, Step, Work, at_once, awaited
 from game_operator.ledger.engine.sources import SourceDetails, source_details
 from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjustment, correct_time
 from game_operator.ledger.staff.anomalies import Anomalies, AnomalyRecord, Wanted
-from game_operator.ledger.staff.history import AccountHistory, BetHistory, Histories, bets_before
 from game_operator.ledger.staff.listings import Listing, has_own_snapshot, survey
 from game_operator.ledger.staff.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
+from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Histories, bets_before
 from game_operator.ledger.staff.verify import BooksReport, Verify
 from game_operator.models.webhooks import WebhookCall
-
-__all__ = [
-    "AsyncSqlAdmin",
-    "SqlAdmin",
-    "adjusted",
-    "are_balances_elsewhere",
-    "migrated_back",
-    "old_bets",
-    "resolve_anomalies",
-    "sources_of",
-]
 
 T = TypeVar("T")
 
 _PAGE = 100
 
 
-class _Read(Protocol):
-    """Runs a script that reads one page of a list."""
+class _Admin(ABC):
+    """
+    The operations of several steps, written once for threads and for asyncio.
 
-    def __call__(self, script: Callable[[], Generator[Step, Any, T]], /) -> T: ...
-
-
-class _AsyncRead(Protocol):
-    """The same, awaited."""
-
-    def __call__(self, script: Callable[[], Generator[Step, Any, T]], /) -> Awaitable[T]: ...
-
-
-class _Tables:
-    """The scripts for one ledger's tables, made when staff first asks."""
-
-    def __init__(self, url: str, prefix: str) -> None:
-        self.url = url
-        self.prefix = prefix
-        self.anomalies = Anomalies(prefix)
-        self.histories = Histories(prefix)
-        self.verify = Verify(prefix)
-
-    def prune(self) -> Prune:
-        """Return a new run of ``prune``."""
-        in_order = "tx_id, operation, source" if is_postgres(self.url) else "source, operation, tx_id"
-        return Prune(self.prefix, identity=in_order)
-
-
-class SqlAdmin(ABC):
-    """What SqlLedger does for staff."""
+    What ``apply``, ``_read``, ``_write`` and ``_sleep`` return is awaited by an AsyncSqlLedger.
+    """
 
     _url: str
     _prefix: str
     _accounts: AccountsSpec
+    _sleep: Callable[[float], Any]
 
     @abstractmethod
-    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
+    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Any:
         """Apply *call*; the ledger itself says how."""
 
     @property
     @abstractmethod
     def _dialect(self) -> Dialect:
-        """How statements are written for this database."""
+        """How statements are written for this database; the ledger is open."""
 
     @abstractmethod
-    def _read(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
+    def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> Any:
         """Run a script that changes nothing."""
 
     @abstractmethod
-    def _write(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
-        """Run a script in a transaction of its own."""
+    def _write(self, script: Callable[[], Generator[Step, Any, T]]) -> Any:
+        """Run a script in a transaction."""
 
-    @property
-    def _tables(self) -> _Tables:
-        return _Tables(self._url, self._prefix)
+    def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Work[Outcome]:
+        anomalies = Anomalies(self._prefix)
+        call, its_terms, _ = yield self._read(
+            lambda: anomalies.to_retry(anomaly_id, terms, accept_foreign=accept_foreign)
+        )
+        outcome: Outcome = yield self.apply(call, terms=its_terms)
+        if not outcome.refused:
+            yield from self._resolved([anomaly_id])
+        return outcome
+
+    def _resolved(self, ids: Sequence[int]) -> Work[None]:
+        anomalies = Anomalies(self._prefix)
+        yield self._read(lambda: anomalies.check(ids))
+        for start in range(0, len(ids), _PAGE):
+            page = ids[start : start + _PAGE]
+            yield self._write(lambda: anomalies.resolve(page, self._dialect))  # noqa: B023 - run at once
+
+    def _pruned(self, older_than: timedelta | int, now_millis: int | None) -> Work[PruneReport]:
+        age = age_millis(older_than)
+        in_order = "tx_id, operation, source" if is_postgres(self._url) else "source, operation, tx_id"
+        run = Prune(self._prefix, identity=in_order)
+        for work in (yield self._write(lambda: run.begin(age, now_millis, self._dialect))):
+            position = work.start
+            while position is not None:
+                dropped, position = yield self._write(partial(work.batch, position))
+                run.count(work, dropped)
+                yield self._sleep(PAUSE_SECONDS)
+        return run.report
+
+
+class SqlAdmin(_Admin):
+    """What SqlLedger does for staff."""
+
+    _sleep = staticmethod(time.sleep)
 
     def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        return survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
+        result: T = survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
+        return result
 
     @contextmanager
-    def _listing(self) -> Iterator[_Read]:
+    def _listing(self) -> Iterator[Callable[..., Any]]:
         """Yield what reads the pages of a list: beside the ledger's own connection, so that calls do not wait."""
         if not has_own_snapshot(self._url):
             yield self._read
@@ -134,7 +132,7 @@ class SqlAdmin(ABC):
                 not be read.
         """
         wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
-        page = partial(self._tables.anomalies.page, wanted)
+        page = partial(Anomalies(self._prefix).page, wanted)
         after = 0
         with self._listing() as read:
             while records := read(partial(page, after, _PAGE)):
@@ -154,21 +152,15 @@ class SqlAdmin(ABC):
             RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
             UnknownSourceError: The ledger does not know the source of the anomaly.
         """
-        tables = self._tables.anomalies
-        call, its_terms, _ = self._read(lambda: tables.to_retry(anomaly_id, terms, accept_foreign=accept_foreign))
-        outcome = self.apply(call, terms=its_terms)
-        if not outcome.refused:
-            self.resolve(anomaly_id)
-        return outcome
+        return at_once(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
 
     def resolve(self, anomaly_id: int) -> None:
         """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
-        self._read(lambda: self._tables.anomalies.one(anomaly_id))
-        self._write(lambda: self._tables.anomalies.resolve([anomaly_id], self._dialect))
+        at_once(self._resolved([anomaly_id]))
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet; it reads whole tables, so it is for people."""
-        return self._survey(lambda: self._tables.histories.of_bet(bet_id, source))
+        return self._survey(lambda: Histories(self._prefix).of_bet(bet_id, source))
 
     def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """
@@ -180,11 +172,11 @@ class SqlAdmin(ABC):
             AccountNotFoundError: There is no such account.
         """
         account = account_asked_for(player_id, self._accounts)
-        return self._survey(lambda: self._tables.histories.of_account(account, most))
+        return self._survey(lambda: Histories(self._prefix).of_account(account, most))
 
     def verify(self) -> BooksReport:
         """Check the books from one snapshot, while calls go on; what is wrong is in the report and never raised."""
-        return self._survey(self._tables.verify.report)
+        return self._survey(Verify(self._prefix).report)
 
     def correct_time(self, player_id: str) -> TimeCorrection:
         """
@@ -198,7 +190,8 @@ class SqlAdmin(ABC):
             AccountNotFoundError: There is no such account.
             LedgerError: Its time is not in the future.
         """
-        return self._write(lambda: correct_time(player_id, self._prefix, self._dialect))
+        corrected: TimeCorrection = self._write(lambda: correct_time(player_id, self._prefix, self._dialect))
+        return corrected
 
     def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
         """
@@ -216,52 +209,23 @@ class SqlAdmin(ABC):
             LedgerError: The newest posting is more than a day later than now; or more than 30 days earlier, and
                 *now_millis* is not given. Then a clock is likely to be wrong.
         """
-        age, run = age_millis(older_than), self._tables.prune()
-        for work in self._write(lambda: run.begin(age, now_millis, self._dialect)):
-            position = work.start
-            while position is not None:
-                dropped, position = self._write(partial(work.batch, position))
-                run.count(work, dropped)
-                time.sleep(PAUSE_SECONDS)
-        return run.report
+        return at_once(self._pruned(older_than, now_millis))
 
 
-class AsyncSqlAdmin(ABC):
+class AsyncSqlAdmin(_Admin):
     """What AsyncSqlLedger does for staff: the same names and arguments, awaited."""
 
-    _url: str
-    _prefix: str
-    _accounts: AccountsSpec
-
-    @abstractmethod
-    async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
-        """Apply *call*; the ledger itself says how."""
-
-    @property
-    @abstractmethod
-    def _dialect(self) -> Dialect:
-        """How statements are written for this database."""
-
-    @abstractmethod
-    async def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        """Run a script that changes nothing."""
-
-    @abstractmethod
-    async def _write(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        """Run a script in a transaction of its own."""
-
-    @property
-    def _tables(self) -> _Tables:
-        return _Tables(self._url, self._prefix)
+    _sleep = staticmethod(asyncio.sleep)
 
     async def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         if not has_own_snapshot(self._url):
-            return await self._read(script)
+            result: T = await self._read(script)
+            return result
         await self._read(_nothing)  # It makes the tables, should nobody have done so yet.
         return await asyncio.to_thread(survey, self._url, script)
 
     @asynccontextmanager
-    async def _listing(self) -> AsyncIterator[_AsyncRead]:
+    async def _listing(self) -> AsyncIterator[Callable[..., Any]]:
         """Yield what reads the pages of a list, in a thread beside the event loop."""
         if not has_own_snapshot(self._url):
             yield self._read
@@ -287,7 +251,7 @@ class AsyncSqlAdmin(ABC):
     ) -> AsyncIterator[AnomalyRecord]:
         """Yield the anomalies, as ``SqlLedger.anomalies`` does."""
         wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
-        page = partial(self._tables.anomalies.page, wanted)
+        page = partial(Anomalies(self._prefix).page, wanted)
         after = 0
         async with self._listing() as read:
             while records := await read(partial(page, after, _PAGE)):
@@ -297,72 +261,49 @@ class AsyncSqlAdmin(ABC):
 
     async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
         """Apply the call of an anomaly again, as ``SqlLedger.retry`` does."""
-        tables = self._tables.anomalies
-        call, its_terms, _ = await self._read(lambda: tables.to_retry(anomaly_id, terms, accept_foreign=accept_foreign))
-        outcome = await self.apply(call, terms=its_terms)
-        if not outcome.refused:
-            await self.resolve(anomaly_id)
-        return outcome
+        return await awaited(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
 
     async def resolve(self, anomaly_id: int) -> None:
         """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
-        await self._read(lambda: self._tables.anomalies.one(anomaly_id))
-        await self._write(lambda: self._tables.anomalies.resolve([anomaly_id], self._dialect))
+        await awaited(self._resolved([anomaly_id]))
 
     async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet, as ``SqlLedger.history`` does."""
-        return await self._survey(lambda: self._tables.histories.of_bet(bet_id, source))
+        return await self._survey(lambda: Histories(self._prefix).of_bet(bet_id, source))
 
     async def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """Return an account with its movements, as ``SqlLedger.account_history`` does."""
         account = account_asked_for(player_id, self._accounts)
-        return await self._survey(lambda: self._tables.histories.of_account(account, most))
+        return await self._survey(lambda: Histories(self._prefix).of_account(account, most))
 
     async def verify(self) -> BooksReport:
         """Check the books, as ``SqlLedger.verify`` does."""
-        return await self._survey(self._tables.verify.report)
+        return await self._survey(Verify(self._prefix).report)
 
     async def correct_time(self, player_id: str) -> TimeCorrection:
         """Bring the time of an account back, as ``SqlLedger.correct_time`` does."""
-        return await self._write(lambda: correct_time(player_id, self._prefix, self._dialect))
+        corrected: TimeCorrection = await self._write(lambda: correct_time(player_id, self._prefix, self._dialect))
+        return corrected
 
     async def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
         """Drop old details, as ``SqlLedger.prune`` does."""
-        age, run = age_millis(older_than), self._tables.prune()
-        for work in await self._write(lambda: run.begin(age, now_millis, self._dialect)):
-            position = work.start
-            while position is not None:
-                dropped, position = await self._write(lambda: work.batch(position))  # noqa: B023 - run at once
-                run.count(work, dropped)
-                await asyncio.sleep(PAUSE_SECONDS)
-        return run.report
+        return await awaited(self._pruned(older_than, now_millis))
 
 
 def adjusted(ledger: SqlAdmin, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:
-    """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and tell whether it was moved now."""
-    return ledger._write(lambda: adjustment(player_id, amount, reference, ledger._dialect))
+    """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and report whether it was moved now."""
+    done: Adjustment = ledger._write(lambda: adjustment(player_id, amount, reference, ledger._dialect))
+    return done
 
 
 def resolve_anomalies(ledger: SqlAdmin, ids: Sequence[int]) -> None:
-    """Mark anomalies as looked after; none, and RetryRefusedError, if there is one that does not exist."""
-    anomalies = ledger._tables.anomalies
-
-    def check() -> Generator[Step, Any, None]:
-        for each in ids:
-            yield from anomalies.one(each)
-
-    ledger._read(check)
-    for start in range(0, len(ids), _PAGE):
-        ledger._write(partial(_resolved, ledger, ids[start : start + _PAGE]))
-
-
-def _resolved(ledger: SqlAdmin, ids: Sequence[int]) -> Generator[Step, Any, None]:
-    yield from ledger._tables.anomalies.resolve(ids, ledger._dialect)
+    """Mark anomalies as looked after; if one does not exist, mark none and raise RetryRefusedError."""
+    at_once(ledger._resolved(ids))
 
 
 def are_balances_elsewhere(ledger: SqlAdmin) -> bool:
     """Return whether a ledger was opened here whose balances are in the operator's own table."""
-    return ledger._read(lambda: is_marked(ledger._prefix))
+    return bool(ledger._read(lambda: is_marked(ledger._prefix)))
 
 
 def sources_of(ledger: SqlAdmin, most_bets: int = 1_000) -> list[SourceDetails]:
@@ -372,7 +313,7 @@ def sources_of(ledger: SqlAdmin, most_bets: int = 1_000) -> list[SourceDetails]:
 
 def migrated_back(ledger: SqlAdmin) -> int:
     """Undo the latest migration of the tables; return the version they have then."""
-    return ledger._write(lambda: back(ledger._prefix))
+    return int(ledger._write(lambda: back(ledger._prefix)))
 
 
 def old_bets(
@@ -380,7 +321,7 @@ def old_bets(
 ) -> list[BetRecord]:
     """Return at most *most* bets that were opened before a time, the oldest first."""
     with ledger._listing() as read:
-        return read(lambda: bets_before(ledger._prefix, before_millis, most, only_open=only_open, source=source))
+        return list(read(lambda: bets_before(ledger._prefix, before_millis, most, only_open=only_open, source=source)))
 
 
 def _nothing() -> Generator[Step, Any, None]:

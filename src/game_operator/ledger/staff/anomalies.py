@@ -12,24 +12,15 @@ from game_operator.ledger.engine.schema import check_writer
 from game_operator.ledger.engine.script import Dialect, Execute, Step
 from game_operator.ledger.engine.sources import Sources, refusal
 from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
-from game_operator.ledger.staff.queries import OF_SOURCE
 from game_operator.models.webhooks import WebhookCall
 from game_operator.protocol.webhook import read_call
 
-__all__ = [
-    "KINDS",
-    "Anomalies",
-    "AnomalyRecord",
-    "Wanted",
-    "keep_anomaly",
-    "retried",
-    "store_anomaly",
-    "unknown_source",
-]
+#: A source as a listing in order of time asks for it. SQLite prefers a unique index that begins with the source, and
+#: then sorts the whole table for every page; a CAST keeps that index out. To PostgreSQL it is the column itself.
+OF_SOURCE = "CAST(source AS text) = ?"
 
 #: What can be applied again: money that may be owed. A late withdraw would debit for a bet that was never played.
 _RETRIED = frozenset({"deposit", "rollback"})
-
 
 #: What a ledger and a receiver keep (docs/ledger.md says what to do about each); a program may keep others.
 KINDS: Final = frozenset(
@@ -178,6 +169,11 @@ class Anomalies:
                 remedy="List them with anomalies() or `game-operator ledger anomalies`.",
             )
         return record_of(rows[0])
+
+    def check(self, ids: Iterable[int]) -> Generator[Step, Any, None]:
+        """Raise RetryRefusedError if one of the anomalies does not exist."""
+        for each in ids:
+            yield from self.one(each)
 
     def to_retry(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Generator[Step, Any, Item]:
         """

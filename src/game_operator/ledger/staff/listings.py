@@ -1,9 +1,9 @@
 """
 Reading much: on a connection beside the ledger's, so that calls go on meanwhile.
 
-A survey reads everything from one snapshot, a listing page by page, each from a snapshot of its page: whoever looks at
-a list may take their time. A reader of SQLite's WAL never stops the writer; the file only grows until the reader is
-done. In PostgreSQL the snapshot is a REPEATABLE READ transaction that may not write.
+A survey reads everything from one snapshot. A listing reads page by page, each from a snapshot of its page, because a
+person may take time over a list. A reader of SQLite's WAL never stops the writer; the file only grows until the reader
+is done. In PostgreSQL the snapshot is a REPEATABLE READ transaction that may not write.
 """
 
 import contextlib
@@ -11,15 +11,15 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.engine.address import address_of, path_of, without_password
 from game_operator.ledger.engine.script import Execute, Step, drive
 
-__all__ = ["Listing", "has_own_snapshot", "survey"]
-
 T = TypeVar("T")
+_Use: TypeAlias = Literal["survey", "listing"]
+
 _PATIENCE_SECONDS = 5.0
 
 
@@ -35,7 +35,7 @@ def survey(url: str, script: Callable[[], Generator[Step, Any, T]]) -> T:
     Raises:
         LedgerUnavailableError: The database cannot be reached or read.
     """
-    with contextlib.closing(_opened(url, "survey")) as reader:
+    with contextlib.closing(_Reader(url, "survey")) as reader:
         return reader.read(script)
 
 
@@ -53,12 +53,7 @@ class Listing:
         self._closed = False
 
     def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        """
-        Run *script*, which only executes statements that read, from one snapshot.
-
-        Raises:
-            LedgerUnavailableError: The database cannot be reached or read.
-        """
+        """Run *script* as ``survey`` does, for one page."""
         try:
             with self._mutex:
                 return self._read(script)
@@ -81,7 +76,7 @@ class Listing:
             # Between two pages a server may restart. The next page does not depend on the connection.
             with contextlib.suppress(LedgerUnavailableError):
                 return self._kept(reader, script)
-        return self._kept(_opened(self._url, "listing"), script)
+        return self._kept(_Reader(self._url, "listing"), script)
 
     def _kept(self, reader: "_Reader", script: Callable[[], Generator[Step, Any, T]]) -> T:
         try:
@@ -91,60 +86,6 @@ class Listing:
             raise
         self._reader = reader
         return result
-
-
-_Use: TypeAlias = Literal["survey", "listing"]
-
-
-class _Reader(Protocol):
-    """A connection that only reads."""
-
-    def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        """Run *script* from one snapshot; LedgerUnavailableError if that cannot be done."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-def _opened(url: str, use: _Use) -> _Reader:
-    return _SqliteReader(path_of(url), use) if url.startswith("sqlite:///") else _PostgresReader(url, use)
-
-
-class _SqliteReader:
-    def __init__(self, path: str, use: _Use) -> None:
-        with self._translated():
-            # Where a file was and is no more, an empty one must not take its place: its books would be sound.
-            name = f"{Path(path).absolute().as_uri()}?mode=rw"
-            self._connection = sqlite3.connect(
-                name, timeout=_PATIENCE_SECONDS, isolation_level=None, uri=True, check_same_thread=False
-            )
-            self._connection.execute("PRAGMA query_only = ON")
-            if use == "survey":
-                self._connection.execute("PRAGMA cache_size = -131072")
-                self._connection.execute("PRAGMA threads = 2")
-
-    def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        with self._translated():
-            self._connection.execute("BEGIN")
-            try:
-                return drive(script(), self._perform)
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _perform(self, step: Step) -> Any:
-        assert isinstance(step, Execute)
-        return self._connection.execute(step.sql, step.parameters).fetchall()
-
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as failed:
-            raise LedgerUnavailableError(f"The ledger's tables cannot be read: {failed}.") from failed
 
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone = 'UTC'"
@@ -158,37 +99,48 @@ _BEGINS: dict[_Use, str] = {
 }
 
 
-class _PostgresReader:
-    def __init__(self, url: str, use: _Use) -> None:
-        import psycopg
+class _Reader:
+    """A connection that only reads; LedgerUnavailableError if that cannot be done."""
 
-        self._url, self._begin, self._error = url, _BEGINS[use], psycopg.Error
-        with self._translated():
-            self._connection = psycopg.connect(
-                address_of(url),
-                autocommit=True,
-                # Whatever the database, the user or the environment prefers: an id has one spelling in bytes.
-                client_encoding="utf8",
-                prepare_threshold=None,  # Behind a pooler the next page may meet another server connection.
-                connect_timeout=round(_PATIENCE_SECONDS),
-            )
+    def __init__(self, url: str, use: _Use) -> None:
+        self._url = url
+        self._error: type[Exception]
+        self._spelled: Callable[[str], str]
+        self._connection: Any  # sqlite3's or psycopg's.
+        if url.startswith("sqlite:///"):
+            self._error, self._begin, self._spelled = sqlite3.Error, "BEGIN", str
+            with self._translated():
+                self._connection = _sqlite_connection(path_of(url), use)
+        else:
+            import psycopg
+
+            from game_operator.ledger.postgres.store import for_psycopg
+
+            self._error, self._begin, self._spelled = psycopg.Error, _BEGINS[use], for_psycopg
+            with self._translated():
+                self._connection = psycopg.connect(
+                    address_of(url),
+                    autocommit=True,
+                    # Despite what the database, the user or the environment prefers: an id has one spelling in bytes.
+                    client_encoding="utf8",
+                    prepare_threshold=None,  # Behind a pooler the next page may meet another server connection.
+                    connect_timeout=round(_PATIENCE_SECONDS),
+                )
 
     def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         with self._translated():
-            self._connection.execute(self._begin, prepare=False)
+            self._connection.execute(self._begin)
             try:
                 return drive(script(), self._perform)
             finally:
-                self._connection.execute("ROLLBACK")
+                self._connection.rollback()
 
     def close(self) -> None:
         self._connection.close()
 
     def _perform(self, step: Step) -> Any:
-        from game_operator.ledger.postgres.store import for_psycopg
-
         assert isinstance(step, Execute)
-        return self._connection.execute(for_psycopg(step.sql), step.parameters).fetchall()
+        return self._connection.execute(self._spelled(step.sql), step.parameters).fetchall()
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
@@ -197,3 +149,16 @@ class _PostgresReader:
         except self._error as failed:
             reason = without_password(" ".join(str(failed).split()), self._url)[:300]
             raise LedgerUnavailableError(f"The ledger's tables cannot be read: {reason}.") from failed
+
+
+def _sqlite_connection(path: str, use: _Use) -> sqlite3.Connection:
+    # Where a file was and is no more, an empty one must not take its place: its books would be sound.
+    name = f"{Path(path).absolute().as_uri()}?mode=rw"
+    connection = sqlite3.connect(
+        name, timeout=_PATIENCE_SECONDS, isolation_level=None, uri=True, check_same_thread=False
+    )
+    connection.execute("PRAGMA query_only = ON")
+    if use == "survey":
+        connection.execute("PRAGMA cache_size = -131072")
+        connection.execute("PRAGMA threads = 2")
+    return connection

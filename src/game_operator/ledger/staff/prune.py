@@ -14,8 +14,6 @@ from game_operator.ledger.engine.schema import check_writer
 from game_operator.ledger.engine.script import Dialect, Execute, Step
 from game_operator.ledger.rules.book import Needs, posting
 
-__all__ = ["LEAST_AGE", "PAUSE_SECONDS", "Prune", "PruneReport", "Work", "age_millis"]
-
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
 LEAST_AGE = timedelta(days=90)
 #: Between two batches: longer than whoever waits for SQLite's one write lock sleeps before looking again.

@@ -1,23 +1,19 @@
-"""What is read from the tables, in SQL that all our databases understand."""
+"""What is read from the tables: bets, balances, and what happened to one bet or account, in order."""
 
 from collections.abc import Generator
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, shown
-from game_operator.ledger.api import BetRecord, Outcome
-from game_operator.ledger.engine.rows import BET_COLUMNS, bet_of
+from game_operator.ledger.accounts.claims import is_marked
+from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord, Outcome
+from game_operator.ledger.engine.rows import BET_COLUMNS, CALL_COLUMNS, bet_of
 from game_operator.ledger.engine.script import Execute, Step
 from game_operator.ledger.rules.book import body_of
+from game_operator.ledger.staff.anomalies import OF_SOURCE, AnomalyRecord, record_of
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
 from game_operator.money import Cents
-
-__all__ = ["OF_SOURCE", "Queries", "balance_of"]
-
-#: A source as a listing in order of time asks for it. SQLite prefers a unique index that begins with the source, and
-#: then sorts the whole table for every page; a CAST keeps that index out. To PostgreSQL it is the column itself.
-OF_SOURCE = "CAST(source AS text) = ?"
 
 _LAST_MILLIS = 2**62
 
@@ -96,3 +92,138 @@ class Queries:
         # A first bound that the index can use.
         rows = yield Execute(self._bets, (source, max(since, millis), until, millis, bet_id, most))
         return list(map(bet_of, rows))
+
+
+class Movement(NamedTuple):
+    """
+    One posting, as its account sees it.
+
+    Attributes:
+        operation, tx_id, source: The call that moved it; ``carry`` for what ``prune`` has folded.
+        bet_id: The bet that the call named, or None.
+        account: The account.
+        delta_cents: What came to the account, or went when negative.
+        at_millis: When.
+    """
+
+    operation: str
+    tx_id: str
+    source: str
+    bet_id: str | None
+    account: str
+    delta_cents: int
+    at_millis: int
+
+
+class BetHistory(NamedTuple):
+    """
+    All that is known of a bet, each part oldest first.
+
+    Attributes:
+        bet: The bet as it stands; None when only calls or anomalies name it.
+        calls: The calls that were answered for good, claims that name the bet among them.
+        movements: What was posted for those calls; the old ones of them are folded by ``prune``.
+        anomalies: What was odd, resolved or not.
+    """
+
+    bet: BetRecord | None
+    calls: tuple[CallRecord, ...]
+    movements: tuple[Movement, ...]
+    anomalies: tuple[AnomalyRecord, ...]
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing ever named the bet."""
+        return self.bet is None and not self.calls and not self.anomalies
+
+
+class AccountHistory(NamedTuple):
+    """
+    An account and its latest movements, oldest first.
+
+    Attributes:
+        account: Its key.
+        balance_cents: What it holds; None when its balance is in the operator's own table.
+        at_millis: When it last moved.
+        movements: The latest, as many as were asked for.
+        open_bets: Its bets that are OPEN, oldest first, as many as were asked for.
+    """
+
+    account: str
+    balance_cents: int | None
+    at_millis: int
+    movements: tuple[Movement, ...]
+    open_bets: tuple[BetRecord, ...]
+
+
+class Histories:
+    """Scripts that read histories from the tables with a prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._sql = {name: text.format(p=prefix) for name, text in _STATEMENTS.items()}
+
+    def of_bet(self, bet_id: str, source: str) -> Generator[Step, Any, BetHistory]:
+        """Return the history of a bet; one that is unknown has an empty history."""
+        bets = yield Execute(self._sql["bet"], (source, bet_id))
+        calls = yield Execute(self._sql["calls"], (source, bet_id))
+        movements = yield Execute(self._sql["movements_of_bet"], (source, bet_id))
+        anomalies = yield Execute(self._sql["anomalies"], (source, bet_id))
+        return BetHistory(
+            bet_of(bets[0]) if bets else None,
+            tuple(CallRecord(*row) for row in calls),
+            tuple(Movement(*row) for row in movements),
+            tuple(map(record_of, anomalies)),
+        )
+
+    def of_account(self, account: str, most: int) -> Generator[Step, Any, AccountHistory]:
+        """Return the history of an account; raise AccountNotFoundError if there is none."""
+        rows = yield Execute(self._sql["account"], (account, account))
+        if not rows:
+            advice = OPEN_FIRST
+            if (yield from is_marked(self._prefix)):
+                advice = "Balances are in a table of the operator's own, and no call has moved that account yet."
+            raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
+        movements = yield Execute(self._sql["movements_of_account"], (account, account, most))
+        bets = yield Execute(self._sql["open_bets"], (account, most))
+        latest = tuple(Movement(*row) for row in reversed(movements))
+        balance_cents, at_millis = rows[0]
+        return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)))
+
+
+def bets_before(
+    prefix: str, before_millis: int, most: int, *, only_open: bool, source: str | None
+) -> Generator[Step, Any, list[BetRecord]]:
+    """Return at most *most* bets that were opened before a time, the oldest first; whole tables may be read."""
+    conditions, parameters = ["opened_at_millis < ?"], [before_millis]
+    more: list[str] = []
+    if only_open:
+        conditions.append("state = 'OPEN'")
+    if source is not None:
+        conditions.append(OF_SOURCE)
+        more.append(source)
+    sql = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {' AND '.join(conditions)} "  # noqa: S608 - a checked prefix
+    rows = yield Execute(f"{sql}ORDER BY opened_at_millis, bet_id LIMIT ?", (*parameters, *more, most))
+    return list(map(bet_of, rows))
+
+
+_MOVEMENT = """p.operation, p.tx_id, p.source, c.bet_id, COALESCE(p.to_account, p.from_account),
+    CASE WHEN p.to_account IS NULL THEN -p.amount_cents ELSE p.amount_cents END, p.at_millis"""
+_OF_CALL = "c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id"
+
+# S608: our own texts and a checked prefix.
+_STATEMENTS = {
+    "bet": f"SELECT {BET_COLUMNS} FROM {{p}}bets WHERE source = ? AND bet_id = ?",  # noqa: S608
+    "calls": f"SELECT {CALL_COLUMNS} FROM {{p}}calls WHERE source = ? AND bet_id = ? "  # noqa: S608
+    "ORDER BY at_millis, operation DESC, tx_id",
+    "movements_of_bet": f"SELECT {_MOVEMENT} FROM {{p}}postings AS p JOIN {{p}}calls AS c ON {_OF_CALL} "  # noqa: S608
+    "WHERE c.source = ? AND c.bet_id = ? ORDER BY p.id",
+    "anomalies": f"SELECT {', '.join(AnomalyRecord._fields)} FROM {{p}}anomalies "  # noqa: S608
+    "WHERE source = ? AND bet_id = ? ORDER BY id",
+    "account": "SELECT balance_cents, at_millis FROM {p}accounts WHERE account = ? "
+    "UNION ALL SELECT NULL, at_millis FROM {p}clocks WHERE account = ?",
+    "movements_of_account": f"SELECT {_MOVEMENT} FROM {{p}}postings AS p LEFT JOIN {{p}}calls AS c ON {_OF_CALL} "  # noqa: S608
+    "WHERE p.to_account = ? OR p.from_account = ? ORDER BY p.id DESC LIMIT ?",
+    "open_bets": f"SELECT {BET_COLUMNS} FROM {{p}}bets WHERE account = ? AND state = 'OPEN' "  # noqa: S608
+    "ORDER BY opened_at_millis, bet_id LIMIT ?",
+}

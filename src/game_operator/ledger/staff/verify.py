@@ -14,8 +14,6 @@ from game_operator.ledger.accounts.claims import is_marked
 from game_operator.ledger.engine.script import Execute, Step
 from game_operator.money import amount_from_cents
 
-__all__ = ["BooksReport", "Finding", "Verify"]
-
 #: Amounts are summed in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
 _HALF = 1_000_000_000
 
