@@ -157,7 +157,7 @@ class AsyncSqlLedger(LedgerBase, AsyncSqlAdmin):
     async def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
         """Move money from outside games, as ``SqlLedger.adjust`` does."""
         check_own(self._accounts, "adjust")
-        return await self._write(lambda: adjust(player_id, amount, reference, self._fit))
+        return (await self._write(lambda: adjust(player_id, amount, reference, self._fit))).balance_cents
 
     async def balance(self, player_id: str | tuple[str, ...]) -> Cents:
         """Return the balance in cents, as ``SqlLedger.balance`` does."""

@@ -127,7 +127,7 @@ class MemoryLedger:
             AdjustmentRefusedError: It would go below zero, or the reference belongs to another adjustment.
             TypeError: *amount* is not a Decimal.
         """
-        return self._perform(adjust(player_id, amount, reference, self._tables))
+        return self._perform(adjust(player_id, amount, reference, self._tables)).balance_cents
 
     def balance(self, player_id: str) -> Cents:
         """Return the balance in cents; raise AccountNotFoundError if there is no such account."""
@@ -214,13 +214,9 @@ class MemoryLedger:
         self._transactions.check()
         with self._lock, self._transactions.entered():
             try:
-                result = drive(script, _answer)
+                result = drive(script, lambda step: answered(step, None))
                 self._tables.commit()
             finally:
                 self._tables.pending.clear()
                 self._tables.sources.pending.clear()
             return result
-
-
-def _answer(step: Step) -> Any:
-    return answered(step, None)

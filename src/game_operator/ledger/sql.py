@@ -329,7 +329,7 @@ class SqlLedger(LedgerBase, SqlAdmin):
             ConfigurationError: The accounts are not the ledger's own.
         """
         check_own(self._accounts, "adjust")
-        return self._write(lambda: adjust(player_id, amount, reference, self._fit))
+        return self._write(lambda: adjust(player_id, amount, reference, self._fit)).balance_cents
 
     def balance(self, player_id: str | tuple[str, ...]) -> Cents:
         """

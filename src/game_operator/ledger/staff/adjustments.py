@@ -1,6 +1,6 @@
 """Money outside games: opening an account, and adjusting one for payments, cash-outs and corrections."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
@@ -44,7 +44,7 @@ class Adjustment(NamedTuple):
     applied: bool
 
 
-def checked_account(player_id: str) -> str:
+def _checked_account(player_id: str) -> str:
     """Return *player_id* if an account can have that id; raise TypeError or ValueError if not."""
     if not isinstance(player_id, str):
         raise TypeError(f"a player id must be a str, not {type(player_id).__name__}")
@@ -56,7 +56,7 @@ def checked_account(player_id: str) -> str:
 
 def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Generator[Step, Any, Cents]:
     """Open an account that holds *opening* currency units; return its balance in cents."""
-    key, cents = checked_account(player_id), cents_from_amount(opening)
+    key, cents = _checked_account(player_id), cents_from_amount(opening)
     if not 0 <= cents <= MAX_BALANCE_CENTS:
         raise ValueError(f"an account cannot be opened with {opening}: it must be from 0.00 to {_MOST}")
     loaded = yield from dialect.load(Needs("", accounts={key}))
@@ -70,20 +70,13 @@ def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Generato
     return Cents(cents)
 
 
-def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) -> Generator[Step, Any, Cents]:
-    """Move *amount* currency units, once for each *reference*; return the balance afterwards in cents."""
-    return (yield from adjustment(player_id, amount, reference, dialect)).balance_cents
-
-
-def adjustment(player_id: str, amount: Decimal, reference: str, dialect: Dialect) -> Generator[Step, Any, Adjustment]:
+def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) -> Generator[Step, Any, Adjustment]:
     """Move *amount* currency units, once for each *reference*; return the balance, and whether it was moved now."""
-    key, cents = checked_account(player_id), cents_from_amount(amount)
+    key, cents = _checked_account(player_id), cents_from_amount(amount)
     if problem_of_id(reference, 320):
         raise ValueError(f"reference must be a text of 1 to 320 characters that is not blank, not {shown(reference)}")
     loaded = yield from dialect.load(Needs("", calls={("adjust", reference)}, accounts={key}))
-    account = next((each for each in loaded.accounts if each.key == key), None)
-    if account is None:
-        raise AccountNotFoundError(f"There is no account {shown(key)}.", remedy=OPEN_FIRST)
+    account = _only(loaded.accounts, key)
     known = next(iter(loaded.calls), None)
     if known is not None:
         return Adjustment(_repeated(known, key, cents, reference, account), applied=False)
@@ -101,12 +94,10 @@ def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Generator[Ste
     Nothing of what was posted is changed: what is noted is that postings up to the last one may be later than those
     that follow.
     """
-    key = checked_account(player_id)
+    key = _checked_account(player_id)
     yield from check_writer(prefix)
     loaded = yield from dialect.load(Needs("", accounts={key}))
-    account = next((each for each in loaded.accounts if each.key == key), None)
-    if account is None:
-        raise AccountNotFoundError(f"There is no account {shown(key)}.", remedy=OPEN_FIRST)
+    account = _only(loaded.accounts, key)
     now_millis = loaded.clock_millis
     if account.at_millis <= now_millis:
         raise LedgerError(
@@ -123,6 +114,14 @@ def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Generator[Ste
     for table in ("accounts", "clocks"):
         yield Execute(f"UPDATE {prefix}{table} SET at_millis = ? WHERE account = ?", (now_millis, key))  # noqa: S608
     return TimeCorrection(key, account.at_millis, now_millis)
+
+
+def _only(accounts: Iterable[Account], key: str) -> Account:
+    """Return the account with that key; raise AccountNotFoundError if there is none."""
+    for account in accounts:
+        if account.key == key:
+            return account
+    raise AccountNotFoundError(f"There is no account {shown(key)}.", remedy=OPEN_FIRST)
 
 
 def _utc(millis: int) -> str:

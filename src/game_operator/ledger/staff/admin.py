@@ -16,11 +16,11 @@ from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.schema import back
 from game_operator.ledger.engine.script import Dialect, Step, Work, at_once, awaited
 from game_operator.ledger.engine.sources import SourceDetails, source_details
-from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjustment, correct_time
+from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time
 from game_operator.ledger.staff.anomalies import Anomalies, AnomalyRecord, Wanted
 from game_operator.ledger.staff.listings import Listing, has_own_snapshot, survey
 from game_operator.ledger.staff.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
-from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Histories, bets_before
+from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Queries
 from game_operator.ledger.staff.verify import BooksReport, Verify
 from game_operator.models.webhooks import WebhookCall
 
@@ -39,6 +39,7 @@ class _Admin(ABC):
     _url: str
     _prefix: str
     _accounts: AccountsSpec
+    _queries: Queries
     _sleep: Callable[[float], Any]
 
     @abstractmethod
@@ -82,7 +83,7 @@ class _Admin(ABC):
         for work in (yield self._write(lambda: run.begin(age, now_millis, self._dialect))):
             position = work.start
             while position is not None:
-                dropped, position = yield self._write(partial(work.batch, position))
+                dropped, position = yield self._write(partial(run.batch, work, position))
                 run.count(work, dropped)
                 yield self._sleep(PAUSE_SECONDS)
         return run.report
@@ -160,7 +161,7 @@ class SqlAdmin(_Admin):
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet; it reads whole tables, so it is for people."""
-        return self._survey(lambda: Histories(self._prefix).of_bet(bet_id, source))
+        return self._survey(lambda: self._queries.of_bet(bet_id, source))
 
     def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """
@@ -172,7 +173,7 @@ class SqlAdmin(_Admin):
             AccountNotFoundError: There is no such account.
         """
         account = account_asked_for(player_id, self._accounts)
-        return self._survey(lambda: Histories(self._prefix).of_account(account, most))
+        return self._survey(lambda: self._queries.of_account(account, most))
 
     def verify(self) -> BooksReport:
         """Check the books from one snapshot, while calls go on; what is wrong is in the report and never raised."""
@@ -269,12 +270,12 @@ class AsyncSqlAdmin(_Admin):
 
     async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet, as ``SqlLedger.history`` does."""
-        return await self._survey(lambda: Histories(self._prefix).of_bet(bet_id, source))
+        return await self._survey(lambda: self._queries.of_bet(bet_id, source))
 
     async def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """Return an account with its movements, as ``SqlLedger.account_history`` does."""
         account = account_asked_for(player_id, self._accounts)
-        return await self._survey(lambda: Histories(self._prefix).of_account(account, most))
+        return await self._survey(lambda: self._queries.of_account(account, most))
 
     async def verify(self) -> BooksReport:
         """Check the books, as ``SqlLedger.verify`` does."""
@@ -292,7 +293,7 @@ class AsyncSqlAdmin(_Admin):
 
 def adjusted(ledger: SqlAdmin, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:
     """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and report whether it was moved now."""
-    done: Adjustment = ledger._write(lambda: adjustment(player_id, amount, reference, ledger._dialect))
+    done: Adjustment = ledger._write(lambda: adjust(player_id, amount, reference, ledger._dialect))
     return done
 
 
@@ -321,7 +322,7 @@ def old_bets(
 ) -> list[BetRecord]:
     """Return at most *most* bets that were opened before a time, the oldest first."""
     with ledger._listing() as read:
-        return list(read(lambda: bets_before(ledger._prefix, before_millis, most, only_open=only_open, source=source)))
+        return list(read(lambda: ledger._queries.bets_before(before_millis, most, only_open=only_open, source=source)))
 
 
 def _nothing() -> Generator[Step, Any, None]:

@@ -65,7 +65,7 @@ class AnomalyRecord(NamedTuple):
         kind: What is odd, such as ``early_deposit`` or ``unreadable``.
         code: What the call was last answered; None for SUCCESS.
         operation: The path it was posted to: ``deposit``, ``rollback``, ``withdraw`` or ``deposit-batch``.
-        tx_id, bet_id, player_id: As the call told, or None where it could not be read.
+        tx_id, bet_id, player_id: As the call has them, or None where it could not be read.
         body: The body as it came in; ``b""`` once it was resolved and pruned.
         first_at_millis, last_at_millis: When the same body came first and last.
         seen: How often it came.
@@ -177,16 +177,28 @@ class Anomalies:
 
     def to_retry(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Generator[Step, Any, Item]:
         """
-        Return the call of an anomaly as ``retried`` does.
+        Return the call of an anomaly and the terms to apply it by: the anomaly's own source, and the profile given.
 
         Raises:
+            RetryRefusedError: It cannot be applied again, or should not be.
             UnknownSourceError: The ledger does not know its source. To apply it would count it as seen again.
         """
-        item = retried((yield from self.one(anomaly_id)), terms, accept_foreign=accept_foreign)
+        record = yield from self.one(anomaly_id)
+        problem = _problem(record, accept_foreign=accept_foreign)
+        if problem:
+            raise RetryRefusedError(f"The anomaly {anomaly_id} cannot be retried: {problem}")
+        try:
+            call = read_call(record.operation, record.body, terms.rules)
+        except MalformedCallError as malformed:
+            raise RetryRefusedError(
+                f"The anomaly {anomaly_id} cannot be retried: its body cannot be read ({malformed}). Read it yourself, "
+                "move what is owed with adjust(), and mark it with resolve() (`game-operator ledger adjust` and "
+                "`resolve`)."
+            ) from malformed
         known = yield from Sources("sqlite", self._prefix).load()  # The same statement for every kind.
-        if known and item.terms.source not in known:
-            raise refusal(item.terms.source, known)
-        return item
+        if known and record.source not in known:
+            raise refusal(record.source, known)
+        return Item(call, replace(terms, source=record.source))
 
     def resolve(self, ids: Iterable[int], dialect: Dialect) -> Generator[Step, Any, None]:
         """Mark anomalies as resolved now, unless they are already."""
@@ -213,26 +225,6 @@ def unknown_source(call: WebhookCall, terms: Terms) -> Anomaly | None:
     book = Book(terms.source)
     book.note_unknown_source(call, terms, 0)
     return next(iter(book.changes.anomalies), None)
-
-
-def retried(record: AnomalyRecord, terms: Terms, *, accept_foreign: bool) -> Item:
-    """
-    Return the call of an anomaly and the terms to apply it by: the anomaly's own source, and the profile given.
-
-    Raises:
-        RetryRefusedError: It cannot be applied again, or should not be.
-    """
-    problem = _problem(record, accept_foreign=accept_foreign)
-    if problem:
-        raise RetryRefusedError(f"The anomaly {record.id} cannot be retried: {problem}")
-    try:
-        call = read_call(record.operation, record.body, terms.rules)
-    except MalformedCallError as malformed:
-        raise RetryRefusedError(
-            f"The anomaly {record.id} cannot be retried: its body cannot be read ({malformed}). Read it yourself, move "
-            "what is owed with adjust(), and mark it with resolve() (`game-operator ledger adjust` and `resolve`)."
-        ) from malformed
-    return Item(call, replace(terms, source=record.source))
 
 
 def _problem(record: AnomalyRecord, *, accept_foreign: bool) -> str:

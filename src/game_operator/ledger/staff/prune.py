@@ -7,7 +7,7 @@ claim would otherwise be paid again. The work is done in many small transactions
 
 from collections.abc import Callable, Generator
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from game_operator.errors import LedgerError, shown
 from game_operator.ledger.engine.schema import check_writer
@@ -16,7 +16,7 @@ from game_operator.ledger.rules.book import Needs, posting
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
 LEAST_AGE = timedelta(days=90)
-#: Between two batches: longer than whoever waits for SQLite's one write lock sleeps before looking again.
+#: Between two batches: longer than a process that waits for SQLite's one write lock sleeps before it looks again.
 PAUSE_SECONDS = 0.02
 
 _BATCH = 1_000
@@ -64,25 +64,17 @@ def age_millis(older_than: timedelta | int) -> int:
     return millis
 
 
-#: Given a position, returns how much it dropped and the next position.
-Batch: TypeAlias = Callable[[Any], Generator[Step, Any, tuple[int, Any]]]
-
-
 class Work(NamedTuple):
-    """
-    One kind of batch: *batch*, given a position, returns how much it dropped and the next position.
-
-    It is done from *start* until there is no next position. A batch may be run again, if it was not committed.
-    """
+    """One kind of batch, done from the position *start* until there is no next position."""
 
     name: str
     start: Any
-    batch: Batch
+    batch: Callable[[Any], Generator[Step, Any, tuple[int, Any]]]
 
 
 class Prune:
     """
-    One run of ``prune``: ``begin`` and then every batch of every work, each in a transaction of its own.
+    One run of ``prune``: ``begin`` and then every batch of every work, each in its own transaction.
 
     It may be stopped after any batch and begun again later: each batch leaves the books sound.
     """
@@ -107,7 +99,7 @@ class Prune:
         self._dropped[work.name] += dropped
 
     def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Generator[Step, Any, list[Work]]:
-        """Note how far this run goes, before anything is dropped, so that what is missing is never a riddle."""
+        """Note how far this run goes, before anything is dropped, so that what is missing can be explained."""
         yield from check_writer(self._prefix)
         is_given = now_millis is not None
         if now_millis is None:
@@ -122,19 +114,20 @@ class Prune:
         first, last = (yield Execute(self._sql["bounds"], ()))[0]
         self._last_posting = last or 0
         return [
-            Work("postings", (first or 1) - 1, self._fenced(self._fold)),
-            Work("calls", ("", "", ""), self._fenced(self._drop_replies)),
-            Work("anomalies", 0, self._fenced(self._drop_bodies)),
+            Work("postings", (first or 1) - 1, self._fold),
+            Work("calls", ("", "", ""), self._drop_replies),
+            Work("anomalies", 0, self._drop_bodies),
         ]
 
-    def _fenced(self, batch: Batch) -> Batch:
-        """Return *batch*, which does nothing once a newer program has shut out those of our version."""
+    def batch(self, work: Work, position: Any) -> Generator[Step, Any, tuple[int, Any]]:
+        """
+        Do the batch at *position*; return how much it dropped and the next position.
 
-        def checked(position: Any) -> Generator[Step, Any, tuple[int, Any]]:
-            yield from check_writer(self._prefix)
-            return (yield from batch(position))
-
-        return checked
+        It does nothing once a newer program has shut out those of our version. One that was not committed may be run
+        again.
+        """
+        yield from check_writer(self._prefix)
+        return (yield from work.batch(position))
 
     def _fold(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
         """Fold what is old among the next postings."""
@@ -142,7 +135,7 @@ class Prune:
         is_old = yield Execute(self._sql["any_old"], (after, until, self._before))
         folded: list[Any] = []
         if is_old:
-            # Whoever else prunes waits here, and finds nothing left of what was folded meanwhile.
+            # Another run of prune waits here, and then finds nothing left of what was folded meanwhile.
             yield Execute(self._sql["unlock"], [(1,)], many=True)
             carried = yield Execute(self._sql["take_carried"], (after, until))
             folded = yield Execute(self._sql["take_old"], (after, until, self._before))

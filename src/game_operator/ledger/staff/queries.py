@@ -33,8 +33,8 @@ def balance_of(account: str, accounts: _Accounts) -> Generator[Step, Any, Cents]
     return Cents(cents)
 
 
-def _is_told(call: MovingCall, outcome: Outcome, bet: BetRecord) -> bool:
-    """Return whether *bet* is as *outcome* says that *call* left it."""
+def _is_left_by(call: MovingCall, outcome: Outcome, bet: BetRecord) -> bool:
+    """Return whether *bet* is as *call* left it, by its *outcome*."""
     if isinstance(call, RollbackCall):
         return bet.state not in (BetState.OPEN, BetState.SPENT, BetState.CLOSED)
     if isinstance(call, DepositCall):
@@ -43,55 +43,6 @@ def _is_told(call: MovingCall, outcome: Outcome, bet: BetRecord) -> bool:
     if outcome.refused:  # A declined bet is stored, for good.
         return not has_debited or bet.state is BetState.ROLLED_BACK
     return has_debited and bet.withdraw_tx_id == call.tx_id
-
-
-class Queries:
-    """Scripts that read the tables with a prefix."""
-
-    def __init__(self, prefix: str) -> None:
-        self._bet = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ?"  # noqa: S608 - a checked prefix
-        self._deposit = f"SELECT at_millis FROM {prefix}calls WHERE source = ? AND operation = 'deposit' AND tx_id = ?"  # noqa: S608
-        same = "source = ? AND kind = ? AND operation = ? AND digest = ?"
-        self._anomaly = f"SELECT last_at_millis FROM {prefix}anomalies WHERE {same}"  # noqa: S608
-        self._bets = (
-            f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {OF_SOURCE} AND opened_at_millis >= ? "  # noqa: S608
-            "AND opened_at_millis < ? AND (opened_at_millis > ? OR bet_id > ?) "
-            "ORDER BY opened_at_millis, bet_id LIMIT ?"
-        )
-
-    def bet(self, bet_id: str, source: str) -> Generator[Step, Any, BetRecord | None]:
-        """Return a bet, or None."""
-        rows = yield Execute(self._bet, (source, bet_id))
-        return bet_of(rows[0]) if rows else None
-
-    def stored_at(self, call: MovingCall, outcome: Outcome, source: str) -> Generator[Step, Any, int | None]:
-        """Return the time of what *call* has stored, by its *outcome*; None if that is not committed."""
-        if outcome.anomaly and not outcome.applied:
-            return (yield from self.anomaly_at(call.operation, outcome.anomaly, body_of(call), source))
-        if isinstance(call, DepositCall) and call.is_claim:
-            rows = yield Execute(self._deposit, (source, call.tx_id))
-            return rows[0][0] if rows else None
-        assert call.bet_id is not None
-        bet = yield from self.bet(call.bet_id, source)
-        if bet is None or not _is_told(call, outcome, bet):
-            return None
-        return bet.opened_at_millis if call.operation == "withdraw" else bet.settled_at_millis or bet.opened_at_millis
-
-    def anomaly_at(self, operation: str, kind: str, body: bytes, source: str) -> Generator[Step, Any, int | None]:
-        """Return when the anomaly of *body* came last; None if it is not committed."""
-        rows = yield Execute(self._anomaly, (source, kind, operation, sha256(body).digest()))
-        return rows[0][0] if rows else None
-
-    def bets(
-        self, since_millis: int | None, until_millis: int | None, source: str, after: BetRecord | None, most: int
-    ) -> Generator[Step, Any, list[BetRecord]]:
-        """Return at most *most* bets by time and id, those that follow *after*."""
-        since = since_millis or 0
-        until = _LAST_MILLIS if until_millis is None else until_millis
-        millis, bet_id = (after.opened_at_millis, after.bet_id) if after else (-1, "")
-        # A first bound that the index can use.
-        rows = yield Execute(self._bets, (source, max(since, millis), until, millis, bet_id, most))
-        return list(map(bet_of, rows))
 
 
 class Movement(NamedTuple):
@@ -156,21 +107,71 @@ class AccountHistory(NamedTuple):
     open_bets: tuple[BetRecord, ...]
 
 
-class Histories:
-    """Scripts that read histories from the tables with a prefix."""
+class Queries:
+    """Scripts that read the tables with a prefix; histories are for people, so they may read whole tables."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._sql = {name: text.format(p=prefix) for name, text in _STATEMENTS.items()}
 
+    def bet(self, bet_id: str, source: str) -> Generator[Step, Any, BetRecord | None]:
+        """Return a bet, or None."""
+        rows = yield Execute(self._sql["bet"], (source, bet_id))
+        return bet_of(rows[0]) if rows else None
+
+    def stored_at(self, call: MovingCall, outcome: Outcome, source: str) -> Generator[Step, Any, int | None]:
+        """Return the time of what *call* has stored, by its *outcome*; None if that is not committed."""
+        if outcome.anomaly and not outcome.applied:
+            return (yield from self.anomaly_at(call.operation, outcome.anomaly, body_of(call), source))
+        if isinstance(call, DepositCall) and call.is_claim:
+            rows = yield Execute(self._sql["deposit"], (source, call.tx_id))
+            return rows[0][0] if rows else None
+        assert call.bet_id is not None
+        bet = yield from self.bet(call.bet_id, source)
+        if bet is None or not _is_left_by(call, outcome, bet):
+            return None
+        return bet.opened_at_millis if call.operation == "withdraw" else bet.settled_at_millis or bet.opened_at_millis
+
+    def anomaly_at(self, operation: str, kind: str, body: bytes, source: str) -> Generator[Step, Any, int | None]:
+        """Return when the anomaly of *body* came last; None if it is not committed."""
+        rows = yield Execute(self._sql["anomaly"], (source, kind, operation, sha256(body).digest()))
+        return rows[0][0] if rows else None
+
+    def bets(
+        self, since_millis: int | None, until_millis: int | None, source: str, after: BetRecord | None, most: int
+    ) -> Generator[Step, Any, list[BetRecord]]:
+        """Return at most *most* bets by time and id, those that follow *after*."""
+        since = since_millis or 0
+        until = _LAST_MILLIS if until_millis is None else until_millis
+        millis, bet_id = (after.opened_at_millis, after.bet_id) if after else (-1, "")
+        # A first bound that the index can use.
+        rows = yield Execute(self._sql["bets"], (source, max(since, millis), until, millis, bet_id, most))
+        return list(map(bet_of, rows))
+
+    def bets_before(
+        self, before_millis: int, most: int, *, only_open: bool, source: str | None
+    ) -> Generator[Step, Any, list[BetRecord]]:
+        """Return at most *most* bets that were opened before a time, the oldest first; whole tables may be read."""
+        conditions = ["opened_at_millis < ?"]
+        parameters: list[object] = [before_millis]
+        if only_open:
+            conditions.append("state = 'OPEN'")
+        if source is not None:
+            conditions.append(OF_SOURCE)
+            parameters.append(source)
+        # S608: a checked prefix.
+        sql = f"SELECT {BET_COLUMNS} FROM {self._prefix}bets WHERE {' AND '.join(conditions)} "  # noqa: S608
+        rows = yield Execute(f"{sql}ORDER BY opened_at_millis, bet_id LIMIT ?", (*parameters, most))
+        return list(map(bet_of, rows))
+
     def of_bet(self, bet_id: str, source: str) -> Generator[Step, Any, BetHistory]:
         """Return the history of a bet; one that is unknown has an empty history."""
-        bets = yield Execute(self._sql["bet"], (source, bet_id))
+        bet = yield from self.bet(bet_id, source)
         calls = yield Execute(self._sql["calls"], (source, bet_id))
         movements = yield Execute(self._sql["movements_of_bet"], (source, bet_id))
         anomalies = yield Execute(self._sql["anomalies"], (source, bet_id))
         return BetHistory(
-            bet_of(bets[0]) if bets else None,
+            bet,
             tuple(CallRecord(*row) for row in calls),
             tuple(Movement(*row) for row in movements),
             tuple(map(record_of, anomalies)),
@@ -191,22 +192,6 @@ class Histories:
         return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)))
 
 
-def bets_before(
-    prefix: str, before_millis: int, most: int, *, only_open: bool, source: str | None
-) -> Generator[Step, Any, list[BetRecord]]:
-    """Return at most *most* bets that were opened before a time, the oldest first; whole tables may be read."""
-    conditions, parameters = ["opened_at_millis < ?"], [before_millis]
-    more: list[str] = []
-    if only_open:
-        conditions.append("state = 'OPEN'")
-    if source is not None:
-        conditions.append(OF_SOURCE)
-        more.append(source)
-    sql = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {' AND '.join(conditions)} "  # noqa: S608 - a checked prefix
-    rows = yield Execute(f"{sql}ORDER BY opened_at_millis, bet_id LIMIT ?", (*parameters, *more, most))
-    return list(map(bet_of, rows))
-
-
 _MOVEMENT = """p.operation, p.tx_id, p.source, c.bet_id, COALESCE(p.to_account, p.from_account),
     CASE WHEN p.to_account IS NULL THEN -p.amount_cents ELSE p.amount_cents END, p.at_millis"""
 _OF_CALL = "c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id"
@@ -214,6 +199,10 @@ _OF_CALL = "c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx
 # S608: our own texts and a checked prefix.
 _STATEMENTS = {
     "bet": f"SELECT {BET_COLUMNS} FROM {{p}}bets WHERE source = ? AND bet_id = ?",  # noqa: S608
+    "deposit": "SELECT at_millis FROM {p}calls WHERE source = ? AND operation = 'deposit' AND tx_id = ?",
+    "anomaly": "SELECT last_at_millis FROM {p}anomalies WHERE source = ? AND kind = ? AND operation = ? AND digest = ?",
+    "bets": f"SELECT {BET_COLUMNS} FROM {{p}}bets WHERE {OF_SOURCE} AND opened_at_millis >= ? "  # noqa: S608
+    "AND opened_at_millis < ? AND (opened_at_millis > ? OR bet_id > ?) ORDER BY opened_at_millis, bet_id LIMIT ?",
     "calls": f"SELECT {CALL_COLUMNS} FROM {{p}}calls WHERE source = ? AND bet_id = ? "  # noqa: S608
     "ORDER BY at_millis, operation DESC, tx_id",
     "movements_of_bet": f"SELECT {_MOVEMENT} FROM {{p}}postings AS p JOIN {{p}}calls AS c ON {_OF_CALL} "  # noqa: S608
