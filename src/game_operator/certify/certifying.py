@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from threading import Event
 from typing import Final, TypeAlias
-from urllib.parse import urlsplit
 
 from game_operator._version import __version__
 from game_operator.certify.catalogue import in_playing_order, scenarios, selected
@@ -24,13 +23,13 @@ from game_operator.errors import ConfigurationError, RequestNotSentError, shown
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, problem_of_id
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
-from game_operator.protocol.http import is_loopback
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.caller import HeadersToSend
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import Deliver, InProcessCarrier, a_loop_runs_here
 from game_operator.provider.keys import ServiceKeys, SigningKey
 from game_operator.provider.requests import Heard, Request
+from game_operator.transport.settings import check_moves_money
 
 #: Told of each verdict, with how many scenarios there are.
 OnVerdict: TypeAlias = Callable[[Verdict, int], object]
@@ -137,7 +136,7 @@ def certify(
         raise extra
     for address in (url, supplies.second_url if supplies else None):
         if address is not None:
-            _check_address(address, moves_money=moves_money)
+            check_moves_money(address, "a certification", moves_money=moves_money)
     if supplies and supplies.second_url is not None and str(supplies.second_url).rstrip("/") == url.rstrip("/"):
         raise ConfigurationError(
             f"{shown(url)} is the wallet's own address.",
@@ -288,21 +287,6 @@ def _played(
         if on_verdict is not None:
             on_verdict(verdict, len(chosen))
     return verdicts, stages
-
-
-def _check_address(url: str, *, moves_money: bool) -> None:
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        host = ""
-    if not host:
-        raise ConfigurationError(f"{shown(url)} is not a valid address. Pass one like http://127.0.0.1:8000/wallet.")
-    if not is_loopback(host) and not moves_money:
-        raise ConfigurationError(
-            f"{shown(host)} is another machine, and a certification moves its players' money.",
-            setting="moves_money",
-            remedy="Pass moves_money=True if that is what you want.",
-        )
 
 
 def _hidden(headers: HeadersToSend) -> _Hidden | ConfigurationError:

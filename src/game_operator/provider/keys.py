@@ -33,9 +33,9 @@ def private_pem(key: RSAPrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def loaded(key: SigningKey, name: str = "the service's key") -> LocalSigner:
+def loaded(key: SigningKey, name: str = "the service's key", passphrase: str | None = None) -> LocalSigner:
     """
-    Return the signer that holds *key*; *name* is what a TypeError calls it.
+    Return the signer that holds *key*, which *passphrase* opens; *name* is what a TypeError calls it.
 
     Raises:
         SigningKeyError: It cannot be used.
@@ -43,12 +43,12 @@ def loaded(key: SigningKey, name: str = "the service's key") -> LocalSigner:
     """
     file = key if isinstance(key, Path) else None
     try:
-        signer = key if isinstance(key, LocalSigner) else load_signer(key)
+        signer = key if isinstance(key, LocalSigner) else load_signer(key, passphrase)
     except SigningKeyError as failed:
         raise SigningKeyError(_of_service(str(failed), file)) from None
     finally:
         # Error trackers show the locals of every frame that an error passes.
-        del key
+        del key, passphrase
     if not isinstance(signer, LocalSigner):
         raise TypeError(f"{name} must be a Path, a PEM as str or bytes, or an RSAPrivateKey")
     return signer

@@ -308,7 +308,7 @@ def _public_key_in(pem: bytes) -> RSAPublicKey | str:
 def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes | str]:
     """Return what to call the key in a message, and its PEM as bytes, or as a str what is wrong."""
     if isinstance(source, Path):
-        return _read_file(source, argument)
+        return _read_file(source)
     pem = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
     problem = _not_pem(pem)
     if problem.startswith("is no PEM"):
@@ -316,11 +316,11 @@ def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes | str]:
     return f"The PEM passed as {argument}", problem or pem
 
 
-def _read_file(path: Path, argument: str) -> tuple[str, bytes | str]:
+def _read_file(path: Path) -> tuple[str, bytes | str]:
     name = str(path)
     if "-----" in name or "\n" in name or len(name) > _LONGEST_PATH_SHOWN:
         return (
-            f"The path passed as {argument}",
+            "A path given for a key",
             "looks like the key itself, and not like the name of a file.",
         )
     try:

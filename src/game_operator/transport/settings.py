@@ -61,6 +61,25 @@ def base_url_of(
     return checked
 
 
+def check_moves_money(url: str, what: str, *, moves_money: bool, name: str = "The wallet's address") -> None:
+    """
+    Raise ConfigurationError unless *what* may move the money of the wallet at *url*, the argument called *name*.
+
+    A wallet on this machine needs no permission; one on another machine needs *moves_money*.
+    """
+    host = _split(url).hostname or ""
+    if not host:
+        raise ConfigurationError(
+            f"{name} {shown(url)} is not a valid address.", remedy="Pass one like http://127.0.0.1:8000/wallet."
+        )
+    if not is_loopback(host) and not moves_money:
+        raise ConfigurationError(
+            f"{shown(host)} is another machine, and {what} moves its players' money.",
+            setting="moves_money",
+            remedy="Pass moves_money=True if that is what you want.",
+        )
+
+
 def _base_url_or_problem(text: object, allow_insecure_http: bool, name: str, example: str) -> str | Exception:
     if not isinstance(text, str):
         return TypeError(f"{name} must be a str, not {type(text).__name__}")

@@ -14,7 +14,7 @@ import typer
 
 from game_operator.cli.database import PREFIX
 from game_operator.cli.files import write_privately
-from game_operator.cli.options import PASSPHRASE, is_encrypted, is_pipe
+from game_operator.cli.options import PASSPHRASE, ProfileFile, is_encrypted, is_pipe
 from game_operator.cli.output import say
 from game_operator.errors import ConfigurationError, SigningKeyError, shown
 
@@ -27,28 +27,68 @@ if TYPE_CHECKING:
     from game_operator.signers.keys import LocalSigner
 
 _who = partial(typer.Option, rich_help_panel="Who plays, and as whom")
+_route = partial(typer.Option, rich_help_panel="How the wallet is reached")
 _what = partial(typer.Option, rich_help_panel="What is played")
 _more = partial(typer.Option, rich_help_panel="What more scenarios need")
 _reports = partial(typer.Option, rich_help_panel="Reports")
 
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([ -~\t\x80-\xff]*)")
-#: What to do about a wrong key, for somebody who signs as the operator, and for somebody who plays the service.
-_OPERATORS: Final = (
-    "Pass the operator's RSA private key of at least 2048 bits, or make a pair with `game-operator keygen`."
-)
-_SERVICES: Final = (
-    "A run plays the service: pass a private RSA key of at least 2048 bits, whose public half the wallet has, or make "
-    "a pair with `game-operator keygen` and give the wallet its public half."
-)
 #: A run sets these by itself, or its scenarios do.
 _OWN: Final = frozenset({"connection", "content-encoding", "content-length", "content-type", "transfer-encoding"})
 #: What writes a report, by the option that asks for it.
 _PACKAGES: Final = {"--junit": "junitparser", "--html": "jinja2"}
 
 
+MovesMoney = Annotated[
+    bool, _route("--moves-money", help="Needed for a wallet on another machine: its players' money moves.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteOptions:
+    """How a wallet is reached."""
+
+    header: Annotated[
+        list[str] | None, _route(metavar="'NAME: VALUE'", help="One more header for each request; may be repeated.")
+    ] = None
+    ca: Annotated[Path | None, _route(metavar="FILE", help="Over https: the authority to trust, and no other.")] = None
+    allow_insecure_http: Annotated[bool, _route("--allow-insecure-http", help="Plain http to another machine.")] = False
+    moves_money: MovesMoney = False
+
+    def headers(self, profile: "Profile") -> list[tuple[str, str]]:
+        """Return the headers; no error shows a value, which may be a secret."""
+        found = []
+        for place, each in enumerate(self.header or (), start=1):
+            parts = _HEADER.fullmatch(each.rstrip(" \t"))
+            if parts is None:
+                raise ConfigurationError(
+                    f"--header takes 'Name: value' on one line, and number {place} is invalid. It is not shown here, "
+                    "because it may be a secret."
+                )
+            name, value = parts.groups()
+            if name.lower() in _OWN | {profile.signature_header.lower()}:
+                raise ConfigurationError(f"A run sets the header {name} by itself. Leave --header {name} out.")
+            found.append((name, value))
+        return found
+
+    def ssl_context(self) -> "ssl.SSLContext | None":
+        """Return what trusts the certificates in --ca and no others; None, as for any client, without."""
+        if self.ca is None:
+            return None
+        import ssl
+
+        try:
+            return ssl.create_default_context(cafile=self.ca)
+        except ssl.SSLError:
+            problem = "holds no certificate in PEM"
+        except (OSError, ValueError) as failed:
+            problem = f"cannot be read: {getattr(failed, 'strerror', None) or failed}"
+        raise ConfigurationError(f"--ca {shown(str(self.ca))} {problem}. Pass the authority's certificate.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class WalletOptions:
-    """The wallet, its players, and how it is reached."""
+    """The wallet's key and its players."""
 
     service_key: Annotated[
         Path | None, _who(metavar="FILE", help="The service's private key, whose public half the wallet has.")
@@ -60,12 +100,6 @@ class WalletOptions:
     instance: Annotated[
         str | None, _who(metavar="ID", help="The instance that is played, if the wallet knows its own.")
     ] = None
-    header: Annotated[list[str] | None, _who(metavar="'NAME: VALUE'", help="One more header for each request.")] = None
-    ca: Annotated[Path | None, _who(metavar="FILE", help="Over https: the authority to trust, and no other.")] = None
-    allow_insecure_http: Annotated[bool, _who("--allow-insecure-http", help="Plain http to another machine.")] = False
-    moves_money: Annotated[
-        bool, _who("--moves-money", help="Needed for a wallet on another machine: its players' money moves.")
-    ] = False
 
     def check(self, url: str | None) -> tuple[str, Path, str, str]:
         """Return address, key and players, which only a plan does without."""
@@ -88,7 +122,7 @@ class ScenarioOptions:
 
     only: Annotated[list[str] | None, _what(metavar="A,B05", help="Groups or ids to play, and no others.")] = None
     skip: Annotated[list[str] | None, _what(metavar="A,B05", help="Groups or ids to leave out.")] = None
-    profile: Annotated[Path | None, _what(metavar="FILE", help="What is assumed about the service, as TOML.")] = None
+    profile: ProfileFile = None
     timeout: Annotated[float, _what(min=0.01, help="Seconds for one request.")] = 5.0
     deadline: Annotated[float, _what(min=1, help="Seconds for the whole run; what is left by then failed.")] = 600.0
     plan: Annotated[bool, _what("--plan", help="List what would be played, and send nothing.")] = False
@@ -146,8 +180,8 @@ class SupplyOptions:
         return Supplies(
             **hooks_of(self.hook or ()),
             second_url=self.second_url,
-            old_key=None if self.old_key is None else key_in(self.old_key),
-            retired_key=None if self.retired_key is None else key_in(self.retired_key),
+            old_key=None if self.old_key is None else key_in("--old-key", self.old_key),
+            retired_key=None if self.retired_key is None else key_in("--retired-key", self.retired_key),
             foreign_instance_id=self.foreign_instance,
             elsewhere=self.elsewhere,
             random_operations=self.random_operations,
@@ -246,52 +280,16 @@ def _names_in(option: str, given: Iterable[str]) -> list[str]:
     return found
 
 
-def key_in(file: Path) -> "LocalSigner":
-    """Return the private key in *file*, read once; an encrypted one is opened by the environment's passphrase."""
-    from game_operator.signers.keys import LocalSigner, load_signer
+def key_in(option: str, file: Path) -> "LocalSigner":
+    """Return the service's private key in *file*; an encrypted one is opened by the environment's passphrase."""
+    from game_operator.provider.keys import loaded
 
     passphrase = os.environ.get(PASSPHRASE) if not is_pipe(file) and is_encrypted(file) else None
     try:
-        key = load_signer(file, passphrase)
+        return loaded(file, passphrase=passphrase)
     except SigningKeyError as wrong:
-        text = str(wrong)
-        if text.endswith(_OPERATORS):
-            raise SigningKeyError(f"{text.removesuffix(_OPERATORS)}{_SERVICES}") from None
-        raise
+        problem = f"{option}: {wrong}"
     finally:
         # Error trackers show the locals of every frame that an error passes.
         del passphrase
-    assert isinstance(key, LocalSigner)
-    return key
-
-
-def headers_of(given: Iterable[str], profile: "Profile") -> list[tuple[str, str]]:
-    """Return the headers that are *given* as ``Name: value``; no error shows a value, which may be a secret."""
-    found = []
-    for place, each in enumerate(given, start=1):
-        parts = _HEADER.fullmatch(each.rstrip(" \t"))
-        if parts is None:
-            raise ConfigurationError(
-                f"--header takes 'Name: value' on one line, and number {place} is invalid. It is not shown here, "
-                "because it may be a secret."
-            )
-        name, value = parts.groups()
-        if name.lower() in _OWN | {profile.signature_header.lower()}:
-            raise ConfigurationError(f"A run sets the header {name} by itself. Leave --header {name} out.")
-        found.append((name, value))
-    return found
-
-
-def trusting(authority: Path | None) -> "ssl.SSLContext | None":
-    """Return what trusts the certificates in *authority* and no others; None, as for any client, without."""
-    if authority is None:
-        return None
-    import ssl
-
-    try:
-        return ssl.create_default_context(cafile=authority)
-    except ssl.SSLError:
-        problem = "holds no certificate in PEM"
-    except (OSError, ValueError) as failed:
-        problem = f"cannot be read: {getattr(failed, 'strerror', None) or failed}"
-    raise ConfigurationError(f"--ca {shown(str(authority))} {problem}. Pass the authority's certificate.")
+    raise SigningKeyError(problem)

@@ -10,12 +10,11 @@ import typer
 
 from game_operator.cli.certifying.options import (
     ReportOptions,
+    RouteOptions,
     ScenarioOptions,
     SupplyOptions,
     WalletOptions,
-    headers_of,
     key_in,
-    trusting,
 )
 from game_operator.cli.database import check_file, opened
 from game_operator.cli.errors import ExitCode, StoppedError, told
@@ -42,6 +41,7 @@ def certify(
         str | None, typer.Argument(metavar="URL", help="The wallet: what /withdraw and the others are below.")
     ] = None,
     wallet: WalletOptions,
+    route: RouteOptions,
     played: ScenarioOptions,
     supplied: SupplyOptions,
     reports: ReportOptions,
@@ -61,7 +61,7 @@ def certify(
         tell_plan(wanted, unwanted, supplies, assumed, as_json=as_json)
         return ExitCode.FINE
     url, service_key, player, other_player = wallet.check(url)
-    reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, wallet.ca)
+    reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
     left = None if reports.clean_up is None else LeftAnomalies(reports.clean_up, reports.table_prefix)
     run_id = f"certify-{secrets.token_hex(4)}"
     from game_operator.certify.certifying import certify as certify_wallet
@@ -77,7 +77,7 @@ def certify(
         with _in_our_words(), _progress() as on_verdict:
             report = certify_wallet(
                 url,
-                signing_key=key_in(service_key),
+                signing_key=key_in("--service-key", service_key),
                 player_id=player,
                 other_player_id=other_player,
                 profile=assumed,
@@ -85,12 +85,12 @@ def certify(
                 skip=unwanted,
                 supplies=supplies,
                 instance_id=wallet.instance,
-                headers=headers_of(wallet.header or [], assumed),
-                ssl_context=trusting(wallet.ca),
+                headers=route.headers(assumed),
+                ssl_context=route.ssl_context(),
                 timeout=played.timeout,
                 deadline=played.deadline,
-                moves_money=wallet.moves_money,
-                allow_insecure_http=wallet.allow_insecure_http,
+                moves_money=route.moves_money,
+                allow_insecure_http=route.allow_insecure_http,
                 on_verdict=on_verdict,
                 run_id=run_id,
                 stopping=stop,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from game_operator.cli.certifying.options import MovesMoney, key_in
 from game_operator.cli.database import (
     DATABASE,
     PREFIX,
@@ -25,7 +26,7 @@ from game_operator.cli.files import write_privately
 from game_operator.cli.options import AsJson, ProfileFile, read_profile, with_option_groups
 from game_operator.cli.output import error_console, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
-from game_operator.protocol.http import is_loopback
+from game_operator.transport.settings import check_moves_money
 
 if TYPE_CHECKING:
     from game_operator.ledger import TableAccounts
@@ -165,9 +166,7 @@ def storm(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where a failing storm writes its trace; else storm-SEED.trace.")
     ] = None,
-    moves_money: Annotated[
-        bool, typer.Option("--moves-money", help="Needed for a wallet on another machine: its players' money moves.")
-    ] = False,
+    moves_money: MovesMoney = False,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -175,7 +174,7 @@ def storm(
 
     Exit code 1 if service and wallet differ anywhere, with the first bad history in full and a trace to replay.
     """
-    _check_address(wallet, moves_money=moves_money)
+    check_moves_money(wallet, "a storm", moves_money=moves_money, name="--wallet")
     if replay is not None and trace is not None and replay.absolute() == trace.absolute():
         raise ConfigurationError("--trace would overwrite the trace that --replay reads. Pass another file.")
     from game_operator.sandbox.storm.trace import read_trace
@@ -187,7 +186,8 @@ def storm(
         from game_operator.sandbox.storm.storm import Storm
     except ImportError as missing:
         raise ConfigurationError(str(missing)) from None
-    keys, rules, accounts = ServiceKeys(service_key, old_key), read_profile(profile), balances.accounts()
+    keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
+    rules, accounts = read_profile(profile), balances.accounts()
     if players.players_file is None or accounts is not None:
         books = players.ledger_books(accounts, as_json=as_json)
     elif players.ledger is not None:
@@ -225,24 +225,6 @@ def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
         from game_operator.cli.reports.storm import StormBrokenOffError
 
         raise StormBrokenOffError(gone, played.timeline, _written(place, played.trace())) from gone
-
-
-def _check_address(wallet: str, *, moves_money: bool) -> None:
-    from urllib.parse import urlsplit
-
-    try:
-        host = urlsplit(wallet).hostname or ""
-    except ValueError:
-        host = ""
-    if not host:
-        raise ConfigurationError(
-            f"--wallet {shown(wallet)} is not a valid address. Pass one like http://127.0.0.1:8000/wallet."
-        )
-    if not is_loopback(host) and not moves_money:
-        raise ConfigurationError(
-            f"{shown(host)} is another machine, and a storm moves its players' money. Pass --moves-money if that is "
-            "what you want."
-        )
 
 
 def _warn_of_source(source: str, known: list[str], *, as_json: bool) -> None:
