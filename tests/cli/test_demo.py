@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from game_operator.cli import demo_parts
-from game_operator.cli.demo_parts import Show, WrongAnswerError, play_client
+from game_operator.cli.commands import demo_parts
+from game_operator.cli.commands.demo_parts import Show, WrongAnswerError, play_client
 from game_operator.cli.keys import KeyFiles, write_pair
 from game_operator.sandbox import Sandbox
 from tests.cli.support import Run, Told, command, started, stopped

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.cli.demo_parts import Show, play_certification
+from game_operator.cli.commands.demo_parts import Show, play_certification
 from game_operator.cli.keys import KeyFiles
 from game_operator.wallet import Wallet
 from tests.cli.certified import GivesBackWhatItNeverTook, Make, served

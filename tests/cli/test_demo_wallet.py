@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from game_operator.cli.demo_parts import Show, play_wallet
+from game_operator.cli.commands.demo_parts import Show, play_wallet
 from game_operator.cli.keys import KeyFiles, write_pair
 from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile

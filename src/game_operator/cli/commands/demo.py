@@ -23,7 +23,7 @@ from game_operator.cli.process import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from game_operator.cli.demo_parts import Show
+    from game_operator.cli.commands.demo_parts import Show
 
 _START_SECONDS: Final = 20.0
 _STOP_SECONDS: Final = 5.0
@@ -54,7 +54,7 @@ def demo(
         return _keep_open(port, as_json=as_json)
     if port:
         raise typer.BadParameter("--port is where the control room listens. Pass --web as well.")
-    from game_operator.cli.demo_parts import Show
+    from game_operator.cli.commands.demo_parts import Show
 
     started = time.monotonic()
     show = Show(silent=as_json)
@@ -81,7 +81,7 @@ def demo(
 
 def _play(show: "Show", place: Path) -> bool:
     """Play the four parts, up to the first one that goes wrong; return whether none did."""
-    from game_operator.cli import demo_parts as parts
+    from game_operator.cli.commands import demo_parts as parts
     from game_operator.cli.keys import write_pair
 
     keys = write_pair(place / "operator.pem", bits=2048)

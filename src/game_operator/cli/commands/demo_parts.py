@@ -1,9 +1,10 @@
 """The four parts of ``game-operator demo``: client, wallet, rounds with faults, and a certification."""
 
-import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from stat import S_IMODE
 from textwrap import wrap
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from game_operator.certify import certify
 from game_operator.certify.report.verdicts import GROUPS
+from game_operator.cli.commands.storm import PlanOptions
 from game_operator.cli.keys import KeyFiles, fingerprint
 from game_operator.cli.output import say
 from game_operator.client.sync import OperatorClient
@@ -27,14 +29,17 @@ from game_operator.provider.caller import Delivery, WebhookCaller
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox import PlayedRound, Sandbox
 from game_operator.sandbox.storm.players import LedgerBooks
-from game_operator.sandbox.storm.storm import Storm, openings
-from game_operator.sandbox.storm.trace import TraceHead
+from game_operator.sandbox.storm.storm import Storm
 from game_operator.tokens import SessionTokenBuilder, launch_url
 
-_DAY_MILLIS: Final = 86_400_000
 #: A plan of seed 7 has exactly 50 rounds in so many bets.
 _SEED, _BETS, _ROUNDS, _PLAYERS = 7, 133, 50, 20
 _CERTIFIED_GROUPS: Final = ("A", "B", "C")
+_OUTCOMES: Final = {
+    "passed": "passed",
+    "failed": "failed",
+    "skipped": "skipped, because the demo does not supply what they need",
+}
 
 
 class WrongAnswerError(Exception):
@@ -48,11 +53,13 @@ class Show:
         self._silent = silent
         self.steps: list[dict[str, Any]] = []
 
-    def step(self, title: str) -> None:
-        """Begin the next step."""
+    def step(self, title: str, *lines: str) -> None:
+        """Begin the next step, of which *lines* are known."""
         self.steps.append({"title": title, "lines": [], "problem": ""})
         if not self._silent:
             say(f"{len(self.steps)}. {title}", style="bold")
+        for line in lines:
+            self.line(line)
 
     def line(self, text: str) -> None:
         """Add what came of the step."""
@@ -92,12 +99,16 @@ def _expect_refusal(what: str, refusal: type[GameOperatorError], call: Callable[
 def play_client(show: Show, keys: KeyFiles, service: dict[str, Any]) -> None:
     """Make each call of the Operator API to *service*, which is what the sandbox prints about itself."""
     operator_id, instance_id = service["operator_id"], service["instance_id"]
-    show.step("A key pair")
-    mode = S_IMODE(keys.private.stat().st_mode)
-    show.line(f"RSA, {keys.public_key.key_size} bits; the private key stays in a file of mode {mode:04o}")
-    show.line(f"the service knows the public key, SHA-256 {fingerprint(keys.public_key)[:16]}…")
-    show.step("The service, simulated on this machine")
-    show.line(f"{service['base_url']}, process {service['pid']}, operator {operator_id}")
+    show.step(
+        "A key pair",
+        f"RSA, {keys.public_key.key_size} bits; the private key stays in a file of mode "
+        f"{S_IMODE(keys.private.stat().st_mode):04o}",
+        f"the service knows the public key, SHA-256 {fingerprint(keys.public_key)[:16]}…",
+    )
+    show.step(
+        "The service, simulated on this machine",
+        f"{service['base_url']}, process {service['pid']}, operator {operator_id}",
+    )
     with OperatorClient(service["base_url"], operator_id, keys.private, trust_env=False) as client:
         show.step("The games (fetch-games)")
         _games(show, client)
@@ -116,16 +127,7 @@ def play_client(show: Show, keys: KeyFiles, service: dict[str, Any]) -> None:
         missing = client.fetch_round_bets(instance_id=instance_id, round_id="round-that-never-was")
         show.line(f"one that never was: {missing.status}")
 
-        def grant(count: int) -> str:
-            return client.grant_free_bet(
-                player_id="player-1",
-                instance_id=instance_id,
-                count=count,
-                wager_amount_cents=100,
-                expire_duration_millis=_DAY_MILLIS,
-                reference_id="welcome-1",
-            ).free_bet_id
-
+        grant = partial(_grant, client, "player-1", instance_id, "welcome-1")
         show.step("Free bets (free-bet/grant)")
         show.line(f"5 free bets of 1.00 for player-1, valid for a day: granted as {grant(5)}")
         show.step("Free bets, refused")
@@ -150,6 +152,18 @@ def play_client(show: Show, keys: KeyFiles, service: dict[str, Any]) -> None:
         "another instance's token", SessionTokenError, lambda: tokens.decode(token, instance_id="another-instance")
     )
     show.line("decoded for another instance: refused")
+
+
+def _grant(client: OperatorClient, player_id: str, instance_id: str, reference_id: str, count: int) -> str:
+    """Grant *count* free bets of 1.00 for a day, and return their id."""
+    return client.grant_free_bet(
+        player_id=player_id,
+        instance_id=instance_id,
+        count=count,
+        wager_amount_cents=100,
+        expire_duration_millis=86_400_000,
+        reference_id=reference_id,
+    ).free_bet_id
 
 
 def _games(show: Show, client: OperatorClient) -> None:
@@ -187,30 +201,7 @@ def _bets_of(found: AnyRound) -> str:
 
 
 #: What the service sends to the wallet, and the answer that each call gets: titles, and calls below them.
-_CALLS: Final = """
-Balances asked for (player-balance)
-  player-balance player-1: SUCCESS, balance 100.00
-  player-balance player-2: SUCCESS, balance 50.00
-  player-balance player-3: PLAYER_NOT_FOUND
-A win (withdraw, deposit)
-  withdraw 5.00 for bet-1: SUCCESS, balance 95.00
-  deposit 12.50 for bet-1: SUCCESS, balance 107.50
-A loss (withdraw, deposit of 0)
-  withdraw 10.00 for bet-2: SUCCESS, balance 97.50
-  deposit 0.00 for bet-2: SUCCESS, balance 97.50
-A cancelled bet (withdraw, rollback)
-  withdraw 20.00 for bet-3: SUCCESS, balance 77.50
-  rollback bet-3: SUCCESS, balance 97.50
-A withdraw that is repeated, with the very same bytes
-  withdraw 3.00 for bet-4: SUCCESS, balance 94.50
-  withdraw 3.00 for bet-4: SUCCESS, balance 94.50
-  withdraw 3.00 for bet-4: SUCCESS, balance 94.50
-A rollback that comes before its withdraw
-  rollback bet-5: BET_NOT_FOUND, balance 94.50
-  withdraw 7.00 for bet-5: BET_ROLLED_BACK, balance 94.50
-A withdraw of more than there is
-  withdraw 94.51 for bet-6: INSUFFICIENT_BALANCE, balance 94.50
-""".strip()
+_CALLS: Final = "demo_calls.txt"
 #: The bets' states after these calls.
 _STATES: Final = {"OPEN": 1, "CLOSED": 2, "ROLLED_BACK": 1, "TOMBSTONE": 1, "DECLINED": 1}
 
@@ -246,11 +237,13 @@ def play_wallet(show: Show, keys: KeyFiles, wallet: dict[str, Any], database: st
             expect(f"the answer to {what}", found, expected)
             show.line(f"{what}: {found}")
 
-        show.step("A wallet server, in its own process (game-operator serve)")
-        show.line(f"{wallet['url']}, process {wallet['pid']}, over SQLite")
-        show.line(f"it knows the service's public key, SHA-256 {fingerprint(keys.public_key)[:16]}…")
+        show.step(
+            "A wallet server, in its own process (game-operator serve)",
+            f"{wallet['url']}, process {wallet['pid']}, over SQLite",
+            f"it knows the service's public key, SHA-256 {fingerprint(keys.public_key)[:16]}…",
+        )
         _open(show, ledger, {"player-1": "100.00", "player-2": "50.00"})
-        for line in _CALLS.splitlines():
+        for line in files(__package__).joinpath(_CALLS).read_text(encoding="utf-8").splitlines():
             if not line.startswith(" "):
                 show.step(line)
                 continue
@@ -295,11 +288,6 @@ def _answer_of(delivery: Delivery) -> str:
     return f"{reply.code or reply.type}{balance}"
 
 
-def _expect_state(ledger: SqlLedger, bet_id: str, state: str) -> None:
-    bet = ledger.bet(bet_id)
-    expect(f"the wallet's bet {bet_id}", bet.state if bet else "unknown", state)
-
-
 def _open(show: Show, ledger: SqlLedger, balances: dict[str, str]) -> None:
     for player_id, balance in balances.items():
         ledger.open_account(player_id, Decimal(balance))
@@ -320,12 +308,16 @@ def play_rounds(show: Show, keys: KeyFiles, wallet: dict[str, Any], database: st
         def play(state: str, **round_: Any) -> PlayedRound:  # Any: as play_round takes them.
             played = sandbox.play_round(player_id="player-4", wager_cents=500, **round_)
             expect("a list of the round's problems", played.problems, ())
-            _expect_state(ledger, played.bet_ids[0], state)
-            expect("the service's bet", client.fetch_bet(played.bet_ids[0]).status, state)
+            (bet_id,) = played.bet_ids
+            bet = ledger.bet(bet_id)
+            expect(f"the wallet's bet {bet_id}", bet and bet.state, state)
+            expect("the service's bet", client.fetch_bet(bet_id).status, state)
             return played
 
-        show.step("A round played by the service (withdraw, deposit or rollback)")
-        show.line(f"the service at {sandbox.base_url}, the same wallet")
+        show.step(
+            "A round played by the service (withdraw, deposit or rollback)",
+            f"the service at {sandbox.base_url}, the same wallet",
+        )
         _open(show, ledger, {"player-4": "100.00"})
         won = play("CLOSED", won_cents=1250)
         show.line(f"a win: {', '.join(f'{each.path} {each.reply.balance}' for each in won.deliveries if each.reply)}")
@@ -336,16 +328,9 @@ def play_rounds(show: Show, keys: KeyFiles, wallet: dict[str, Any], database: st
         show.line("a cancelled one: withdraw, rollback; ROLLED_BACK on both sides")
 
         show.step("Free bets, granted and claimed")
-        granted = client.grant_free_bet(
-            player_id="player-4",
-            instance_id=sandbox.instance_id,
-            count=3,
-            wager_amount_cents=100,
-            expire_duration_millis=_DAY_MILLIS,
-            reference_id="welcome-2",
-        )
+        granted = _grant(client, "player-4", sandbox.instance_id, "welcome-2", 3)
         before = ledger.balance("player-4")
-        expect("a list of the claim's problems", sandbox.claim_free_bets(granted.free_bet_id).problems, ())
+        expect("a list of the claim's problems", sandbox.claim_free_bets(granted).problems, ())
         winnings = amount_from_cents(ledger.balance("player-4") - before)
         show.line(f"3 free bets granted and played; one deposit, FREE_BET_CLAIM, claims their winnings of {winnings}")
 
@@ -362,17 +347,7 @@ def play_rounds(show: Show, keys: KeyFiles, wallet: dict[str, Any], database: st
 
 
 def _storm(show: Show, keys: KeyFiles, wallet: dict[str, Any], database: str) -> None:
-    start_millis = time.time_ns() // 1_000_000
-    head = TraceHead(
-        seed=_SEED,
-        start_millis=start_millis,
-        bets=_BETS,
-        currency="EUR",
-        faults="all",
-        retries="three",
-        batches=False,
-        opening=openings(_PLAYERS, _SEED, start_millis),
-    )
+    head = PlanOptions(bets=_BETS, seed=_SEED).head((), _PLAYERS, batches=False)
     report = Storm(wallet["url"], ServiceKeys(keys.private), LedgerBooks(database), head).run()
     show.line(
         f"{_ROUNDS} rounds, {report.bets} bets, {report.claims} claims of free bets of {_PLAYERS} players; "
@@ -404,7 +379,9 @@ def play_certification(show: Show, keys: KeyFiles, wallet: dict[str, Any], datab
         only=_CERTIFIED_GROUPS,
     )
     for group in _CERTIFIED_GROUPS:
-        show.line(f"{group} {GROUPS[group]}: {_counted([verdict.outcome for verdict in report.of_group(group)])}")
+        outcomes = Counter[str](verdict.outcome for verdict in report.of_group(group))
+        counts = ", ".join(f"{outcomes[name]} {words}" for name, words in _OUTCOMES.items() if outcomes[name])
+        show.line(f"{group} {GROUPS[group]}: {outcomes.total()} scenarios, {counts}")
     if not report.passed:
         first = report.causes[0].verdict
         raise WrongAnswerError(f"the wallet fails {first.id}, {first.title}: {first.reason}")
@@ -413,10 +390,3 @@ def play_certification(show: Show, keys: KeyFiles, wallet: dict[str, Any], datab
     expect("the difference of balances", [moved.difference_cents for moved in report.moved], [0, 0])
     show.line(f"{report.calls} calls in {report.seconds:.1f} s; both balances are what they were before: PASSED")
     show.line("`game-operator certify URL` does this to any wallet, in whatever language it is written")
-
-
-def _counted(outcomes: Iterable[str]) -> str:
-    counts = {name: sum(outcome == name for outcome in outcomes) for name in ("passed", "failed", "skipped")}
-    words = {"skipped": "skipped, because the demo does not supply what they need"}
-    told = [f"{count} {words.get(name, name)}" for name, count in counts.items() if count]
-    return f"{sum(counts.values())} scenarios, {', '.join(told)}"
