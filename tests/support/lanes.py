@@ -17,7 +17,11 @@ import pytest
 __all__ = ["add_option", "configure", "is_left_out", "keep_the_fast", "watched"]
 
 #: Fixtures that start something.
-_OUTSIDE: Final = frozenset({"postgres", "postgres_url"})
+_OUTSIDE: Final = frozenset(
+    "postgres postgres_url sandbox one_sandbox served wallet wallet_url front right credulous shown".split()
+)
+#: Words in the ids of parameters that need PostgreSQL.
+_SERVERS: Final = ("postgres", "psycopg", "asyncpg")
 _MARKS: Final = ("outside", "slow", "torture")
 #: Audit events of the standard library (https://docs.python.org/3/library/audit_events.html).
 _REFUSED: Final = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "socket.bind", "subprocess.Popen"})
@@ -67,7 +71,8 @@ def watched() -> Iterator[None]:
 def _is_fast(item: pytest.Item) -> bool:
     fixtures = getattr(item, "fixturenames", ())
     marked = any(item.get_closest_marker(mark) for mark in _MARKS)
-    return not marked and _OUTSIDE.isdisjoint(fixtures) and "postgres" not in item.name
+    named = any(word in item.name for word in _SERVERS)
+    return not marked and not named and _OUTSIDE.isdisjoint(fixtures)
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
