@@ -2,12 +2,13 @@
 
 from collections.abc import Generator
 from hashlib import sha256
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, shown
 from game_operator.ledger.accounts.claims import is_marked
 from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord, Outcome
+from game_operator.ledger.engine.dialects import Balances
 from game_operator.ledger.engine.rows import BET_COLUMNS, CALL_COLUMNS, bet_of
 from game_operator.ledger.engine.script import Execute, Step
 from game_operator.ledger.rules.book import body_of
@@ -18,14 +19,7 @@ from game_operator.money import Cents
 _LAST_MILLIS = 2**62
 
 
-class _Accounts(Protocol):
-    @property
-    def unknown(self) -> str: ...
-
-    def balance(self, key: str) -> Generator[Step, Any, int | None]: ...
-
-
-def balance_of(account: str, accounts: _Accounts) -> Generator[Step, Any, Cents]:
+def balance_of(account: str, accounts: Balances) -> Generator[Step, Any, Cents]:
     """Return a balance in cents; raise AccountNotFoundError if there is none."""
     cents = yield from accounts.balance(account)
     if cents is None:

@@ -1,8 +1,8 @@
 """
-Checks the books: whether balances, postings, calls and bets tell one story.
+Checks the books: whether balances, postings, calls and bets agree.
 
-Everything is worked out by the database from one snapshot, and each question goes over whole tables at once. What is
-wrong comes back as findings, and none is raised: a book that cannot be trusted is an answer.
+The database works everything out from one snapshot, and each question goes over whole tables at once. What is wrong
+comes back as findings, and is not raised: that books cannot be trusted is an answer.
 """
 
 from collections.abc import Generator, Sequence
@@ -35,11 +35,6 @@ class Finding(NamedTuple):
     bet_id: str | None = None
     operation: str | None = None
     tx_id: str | None = None
-
-
-_ELSEWHERE = Finding(
-    "balances_elsewhere", "The balances are in the operator's own table, and are not compared with the postings."
-)
 
 
 class BooksReport(NamedTuple):
@@ -81,36 +76,27 @@ class Verify:
 
     def report(self, most: int = 1_000) -> Generator[Step, Any, BooksReport]:
         """Ask every question; keep at most *most* answers to each."""
-        pruned_before = yield from self._number("pruned_before")
+        pruned_before = (yield Execute(self._sql["pruned_before"], ()))[0][0]
         findings: list[Finding] = []
-        for name, tell in _TELLERS.items():
+        for name, findings_of in _FINDINGS_OF.items():
             limits = (pruned_before or 0, most) if name == "movements" else (most,)
             rows = yield Execute(self._sql[name], limits)
-            findings += (finding for row in rows for finding in tell(row))
-        carried = yield from self._carried(pruned_before, most)
-        # Of an account whose other postings are wrong, nobody can tell what was folded.
+            findings += (finding for row in rows for finding in findings_of(row))
+        # What was folded into one posting is the sum of the calls whose postings are gone. As all other postings are as
+        # their calls would have them, the sums of all calls and of all postings show it.
+        name, carried_of = ("any_carried", _carried_unasked) if pruned_before is None else ("carried", _carried)
+        carried = map(carried_of, (yield Execute(self._sql[name], (most,))))
+        # If other postings of an account are wrong, what was folded of it cannot be known.
         wrong = {finding.account for finding in findings if finding.operation is not None}
         findings += (finding for finding in carried if finding.account not in wrong)
-        notes = [_ELSEWHERE] if (yield from is_marked(self._prefix)) else []
-        negative = yield Execute(self._sql["negative"], (most,))
+        notes: list[Finding] = []
+        if (yield from is_marked(self._prefix)):
+            detail = "The balances are in the operator's own table, and are not compared with the postings."
+            notes.append(Finding("balances_elsewhere", detail))
+        for account, cents in (yield Execute(self._sql["negative"], (most,))):
+            notes.append(Finding("negative_balance", f"The account {shown(account)} holds {_amount(cents)}.", account))
         totals = yield from self._totals()
-        return BooksReport(tuple(findings), (*notes, *map(_negative, negative)), *totals, pruned_before)
-
-    def _carried(self, pruned_before: int | None, most: int) -> Generator[Step, Any, list[Finding]]:
-        """
-        What was folded into one posting is the sum of the calls whose postings are gone.
-
-        As all other postings are as their calls would have them, the sums of all calls and of all postings tell.
-        """
-        if pruned_before is None:
-            rows = yield Execute(self._sql["any_carried"], (most,))
-            return [Finding("carried_unasked", "Postings were folded, and prune never ran.", row[0]) for row in rows]
-        rows = yield Execute(self._sql["carried"], (most,))
-        return [_carried(row) for row in rows]
-
-    def _number(self, name: str) -> Generator[Step, Any, int | None]:
-        rows = yield Execute(self._sql[name], ())
-        return int(rows[0][0]) if rows and rows[0][0] is not None else None
+        return BooksReport(tuple(findings), tuple(notes), *totals, pruned_before)
 
     def _totals(self) -> Generator[Step, Any, tuple[int, int, int, dict[str, int], int, int]]:
         accounts = yield Execute(self._sql["total_accounts"], ())
@@ -139,11 +125,11 @@ def _of_account(row: Sequence[Any]) -> list[Finding]:
     difference = _whole(high, low)
     found = []
     if owned and difference:
-        told = f"The balance of {shown(account)} is {_amount(abs(difference))} {_side(difference)} its postings."
-        found.append(Finding("balance_differs", told, account))
+        detail = f"The balance of {shown(account)} is {_amount(abs(difference))} {_side(difference)} its postings."
+        found.append(Finding("balance_differs", detail, account))
     if posted_at is not None and posted_at > moved_at:
-        told = f"The account {shown(account)} was moved at {posted_at}, and says {moved_at}."
-        found.append(Finding("account_too_early", told, account))
+        detail = f"The account {shown(account)} was moved at {posted_at}, and says {moved_at}."
+        found.append(Finding("account_too_early", detail, account))
     return found
 
 
@@ -162,10 +148,10 @@ def _of_movement(row: Sequence[Any]) -> list[Finding]:
     if first != last:
         return [Finding("wrong_account", f"The {name} belongs to {shown(first)} and {shown(last)}.", **where)]
     if not posted:
-        told = f"The {name} should have moved {_amount(int(expected))}, and has no posting."
-        return [Finding("call_without_posting", told, **where)]
-    told = f"The {name} should have moved {_amount(int(expected))}, and moved {_amount(int(actual))}."
-    return [Finding("wrong_posting", told, **where)]
+        detail = f"The {name} should have moved {_amount(int(expected))}, and has no posting."
+        return [Finding("call_without_posting", detail, **where)]
+    detail = f"The {name} should have moved {_amount(int(expected))}, and moved {_amount(int(actual))}."
+    return [Finding("wrong_posting", detail, **where)]
 
 
 def _of_bet(row: Sequence[Any]) -> list[Finding]:
@@ -175,28 +161,28 @@ def _of_bet(row: Sequence[Any]) -> list[Finding]:
 
 def _of_call(row: Sequence[Any]) -> list[Finding]:
     source, operation, tx_id, bet_id, account, state, fault = row
-    told = _CALL_FAULTS[fault].format(call=f"{operation} {shown(tx_id)}", bet=shown(bet_id), state=state)
-    return [Finding(fault, told, account, source, bet_id, operation, tx_id)]
+    detail = _CALL_FAULTS[fault].format(call=f"{operation} {shown(tx_id)}", bet=shown(bet_id), state=state)
+    return [Finding(fault, detail, account, source, bet_id, operation, tx_id)]
 
 
 def _of_times(row: Sequence[Any]) -> list[Finding]:
     account, number, at_millis, before = row
-    told = f"The posting {number} of {shown(account)} is of {at_millis}, and the one before it of {before}."
-    return [Finding("time_goes_back", told, account)]
+    detail = f"The posting {number} of {shown(account)} is of {at_millis}, and the one before it of {before}."
+    return [Finding("time_goes_back", detail, account)]
 
 
 def _carried(row: Sequence[Any]) -> Finding:
     account, high, low = row
     difference = _whole(high, low)
-    told = (
+    detail = (
         f"What was folded for {shown(account)} is {_amount(abs(difference))} {_side(-difference)} the sum of the calls "
         "whose postings are gone."
     )
-    return Finding("carried_differs", told, account)
+    return Finding("carried_differs", detail, account)
 
 
-def _negative(row: Sequence[Any]) -> Finding:
-    return Finding("negative_balance", f"The account {shown(row[0])} holds {_amount(row[1])}.", row[0])
+def _carried_unasked(row: Sequence[Any]) -> Finding:
+    return Finding("carried_unasked", "Postings were folded, and prune never ran.", row[0])
 
 
 _BET_FAULTS = {
@@ -218,7 +204,7 @@ _CALL_FAULTS = {
     "rollback_of_other_state": "The {call} was kept, and the bet {bet} is {state}.",
 }
 
-_TELLERS = {
+_FINDINGS_OF = {
     "accounts": _of_account,
     "movements": _of_movement,
     "bets": _of_bet,
