@@ -352,7 +352,7 @@ def test_what_a_bet_tells_of_its_rollback(call: WebhookCall, rules: Profile, tol
     """A rollback without tx_id is known by its withdraw's, which only the bet can tell."""
     book = book_of(p1=700)
     applied(book, withdraw(tx_id="t"))
-    assert book.identities_told_by_bet(call, Terms(rules=rules)) == told
+    assert book.identities_named_by_bet(call, Terms(rules=rules)) == told
 
 
 def test_the_source_of_a_bet() -> None:

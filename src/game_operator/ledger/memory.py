@@ -191,7 +191,7 @@ class MemoryLedger:
             raise refusal(source, names)
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "") -> None:
-        """Keep a genuine call that never became one, for somebody to look at."""
+        """Keep a genuine request that was refused before it was a call."""
         code = WebhookErrorCode.INVALID_REQUEST.value
         with self._lock:
             anomaly = Anomaly(kind, code, operation, None, None, None, body, self._tables.now_millis())

@@ -243,7 +243,7 @@ def _loaded_book(
             read_again = True
             continue
         accounts = {book.account_key(item.call, item.terms) for item in sound}
-        calls = {each for item in sound for each in book.identities_told_by_bet(item.call, item.terms)}
+        calls = {each for item in sound for each in book.identities_named_by_bet(item.call, item.terms)}
         if accounts <= needs.accounts and calls <= needs.calls:
             return book, loaded.clock_millis
         # Rows are read again too: until its account was locked, a bet may have been settled elsewhere.

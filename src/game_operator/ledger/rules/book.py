@@ -77,7 +77,7 @@ class Needs:
     accounts: set[str] = field(default_factory=set)
 
     def add(self, call: WebhookCall, terms: Terms) -> None:
-        """Add what *call* may touch; whatever ``account_of`` raises passes through."""
+        """Add what *call* may touch; what ``account_of`` raises passes through."""
         self.accounts.add(named_account(call, terms, self.key_parts))
         if isinstance(call, BalanceCall):
             return
@@ -116,7 +116,7 @@ def _checked_account(key: object, key_parts: int) -> str:
 
 def _player_alone(player_id: str) -> str:
     """Return an account that does not exist, for a player whose accounts all have further parts in their keys."""
-    # A player may be called like the JSON array of somebody's key. An array of one is never an account.
+    # A player's id may look like the JSON array of another account's key. An array of one is never an account.
     return account_of_parts([player_id]) if player_id.startswith("[") else player_id
 
 
@@ -158,7 +158,7 @@ class Book:
         """Return the key of that account."""
         if isinstance(call, DepositCall) and call.is_claim:
             known = self.calls.get(("deposit", call.tx_id))
-            # Not by another player's: nobody is told somebody else's balance.
+            # Not by another player's: no player sees the balance of another.
             is_own = known is not None and known.player_id == call.player_id
             return known.account if known is not None and is_own else named_account(call, terms, self.key_parts)
         bet = None if isinstance(call, BalanceCall) else self.bets.get(call.bet_id or "")
@@ -175,8 +175,8 @@ class Book:
         known = self.calls.get(("withdraw", call.tx_id))
         return account if asks_may_bet(call, known=known, bet=bet, account=account) else None
 
-    def identities_told_by_bet(self, call: WebhookCall, terms: Terms) -> set[tuple[str, str]]:
-        """Return the calls to know for a rollback without tx_id, once its bet has told its withdraw's."""
+    def identities_named_by_bet(self, call: WebhookCall, terms: Terms) -> set[tuple[str, str]]:
+        """Return the calls to know for a rollback without tx_id, once its bet names its withdraw."""
         if not isinstance(call, RollbackCall) or call.tx_id is not None:
             return set()
         tx_id = identity_of(call, self.bets.get(call.bet_id), terms.rules)[1]
@@ -269,7 +269,7 @@ class Book:
             decision.anomaly, decision.code, operation, tx_id, call.bet_id, call.player_id, body, decision.at_millis
         )
         self.changes.anomalies.append(anomaly)
-        # Whatever is answered SYSTEM_ERROR here cannot mend itself.
+        # What is answered SYSTEM_ERROR here does not go away without a person.
         level = logging.ERROR if decision.code == WebhookErrorCode.SYSTEM_ERROR else logging.INFO
         answer, bet_id = decision.code or "SUCCESS", shown(call.bet_id)
         _LOG.log(
@@ -291,13 +291,13 @@ def _posting_of(source: str, record: CallRecord, delta_cents: int) -> Posting:
 
 
 def _log_differences(call: MovingCall, bet: BetRecord | None) -> None:
-    """Log what a repeat tells otherwise and what is no content: round, game, instance, and amounts told beside."""
+    """Log what differs in a repeat beside its content: round, game, instance, and further amounts."""
     if bet is None or bet.state is BetState.TOMBSTONE:
         return
-    for name, told, kept in _beside_content(call, bet):
-        if told is not None and kept is not None and told != kept:
+    for name, given, kept in _beside_content(call, bet):
+        if given is not None and kept is not None and given != kept:
             what = f"a repeated {call.operation} of bet {shown(bet.bet_id)}"
-            _LOG.warning("%s has %s %s, not %s: it changes nothing", what, name, shown(told), shown(kept))
+            _LOG.warning("%s has %s %s, not %s: it changes nothing", what, name, shown(given), shown(kept))
 
 
 def _beside_content(call: MovingCall, bet: BetRecord) -> Iterable[tuple[str, object, object]]:

@@ -82,7 +82,7 @@ class Decision(NamedTuple):
 
     Attributes:
         code: None for SUCCESS, else the error code.
-        balance_cents: The balance to answer with, after this call; None where none is told.
+        balance_cents: The balance to answer with, after this call; None where the reply has none.
         at_millis: The time to answer with.
         delta_cents: What moves on the account: one posting, unless 0.
         applied: Whether the call moved money, or closed a bet, or was a claim: the account's time is to be stored.
@@ -141,7 +141,7 @@ def decide(
             it credited; else the account of the player named. None when there is none.
         rules: The profile.
         account_key: The key of that account, which is stored even when there is no such account.
-        refusal: What the operator said to this withdraw when asked, as ``asks_may_bet`` says: a code, or None.
+        refusal: What the operator answered when asked about this withdraw (``asks_may_bet``): a code, or None.
         clock_millis: The clock, read while the account's row is locked.
     """
     key = account_key or (account.key if account else call.player_id)
@@ -223,19 +223,19 @@ def _new_bet(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision:
         delta_cents=-call.amount_cents,
         applied=True,
         record=_record(call, call.tx_id, account.key, None, balance_cents, at_millis),
-        bet=_bet(call, account.key, state, at_millis),
+        bet=_bet(call, account.key, state, at_millis, call.tx_id),
     )
 
 
 def _declined(call: WithdrawCall, seen: _Known, code: str) -> Decision:
-    """Refuse for good: the same withdraw is answered alike, whatever happens to the player's money."""
-    balance_cents, at_millis = _told(seen, code), _read_at(seen)
+    """Refuse for good: the same withdraw gets the same answer, even if the player has enough money by then."""
+    balance_cents, at_millis = _balance_in_answer(seen, code), _read_at(seen)
     return Decision(
         code,
         balance_cents,
         at_millis,
         record=_record(call, call.tx_id, seen.account_key, code, balance_cents, at_millis),
-        bet=_bet(call, seen.account_key, BetState.DECLINED, at_millis),
+        bet=_bet(call, seen.account_key, BetState.DECLINED, at_millis, call.tx_id),
     )
 
 
@@ -373,7 +373,7 @@ def _early_rollback(call: RollbackCall, seen: _Known) -> Decision:
     return decision._replace(
         record=record,
         hold=record._replace(operation="withdraw", action="") if names_withdraw else None,
-        bet=_tombstone(call, tx_id if names_withdraw else None, seen.account_key, decision.at_millis),
+        bet=_bet(call, seen.account_key, BetState.TOMBSTONE, decision.at_millis, tx_id if names_withdraw else None),
     )
 
 
@@ -414,13 +414,13 @@ def _repeated(seen: _Known, known: CallRecord) -> Decision:
     """Answer a known call again: by today's balance and time, or word for word as the profile says."""
     if seen.account is None and known.code is None:
         return _damaged(seen)
-    # Without a balance nobody can say INSUFFICIENT_BALANCE: of an account that is gone, the first answer is told.
+    # INSUFFICIENT_BALANCE needs a balance. For an account that is gone, the first answer is repeated.
     is_gone = seen.account is None and known.code == _INSUFFICIENT_BALANCE
     if _is_whole(known) and (is_gone or seen.rules.duplicate_reply == "verbatim"):
         return _verbatim(known)
     if is_gone:
         return _refused(_PLAYER_NOT_FOUND, seen, replayed=True)
-    return Decision(known.code, _told(seen, known.code), _read_at(seen), replayed=True)
+    return Decision(known.code, _balance_in_answer(seen, known.code), _read_at(seen), replayed=True)
 
 
 def _is_whole(known: CallRecord) -> bool:
@@ -440,12 +440,12 @@ def _no_account(call: DepositCall | RollbackCall, seen: _Known, bet: BetRecord) 
 
 
 def _damaged(seen: _Known) -> Decision:
-    # A bet is ours but its account is gone, or a call is known and its bet is not: for somebody to look at, at once.
+    # A bet is ours but its account is gone, or a call is known and its bet is not. A person must look at it at once.
     return _refused(_SYSTEM_ERROR, seen, anomaly="damaged_books")
 
 
 def _refused(code: str, seen: _Known, *, anomaly: str = "", replayed: bool = False) -> Decision:
-    return Decision(code, _told(seen, code), _read_at(seen), replayed=replayed, anomaly=anomaly)
+    return Decision(code, _balance_in_answer(seen, code), _read_at(seen), replayed=replayed, anomaly=anomaly)
 
 
 def _unmoved(seen: _Known) -> Decision:
@@ -453,7 +453,7 @@ def _unmoved(seen: _Known) -> Decision:
     return Decision(None, seen.account.balance_cents, _read_at(seen))
 
 
-def _told(seen: _Known, code: str | None) -> int | None:
+def _balance_in_answer(seen: _Known, code: str | None) -> int | None:
     return None if seen.account is None or without_balance(code) else seen.account.balance_cents
 
 
@@ -485,7 +485,10 @@ def _record(
     )
 
 
-def _bet(call: WithdrawCall, account: str, state: BetState, at_millis: int) -> BetRecord:
+def _bet(
+    call: WithdrawCall | RollbackCall, account: str, state: BetState, at_millis: int, tx_id: str | None
+) -> BetRecord:
+    is_withdraw = isinstance(call, WithdrawCall)
     return BetRecord(
         call.bet_id,
         call.player_id,
@@ -493,31 +496,13 @@ def _bet(call: WithdrawCall, account: str, state: BetState, at_millis: int) -> B
         call.instance_id,
         call.game,
         call.round_id,
-        call.amount_cents,
+        call.amount_cents if isinstance(call, WithdrawCall) else 0,
         None,
         state,
         at_millis,
-        None,
-        call.action,
-        call.tx_id,
-        None,
-        call.body_digest if call.body and state is not BetState.DECLINED else None,
-    )
-
-
-def _tombstone(call: RollbackCall, tx_id: str | None, account: str, at_millis: int) -> BetRecord:
-    return BetRecord(
-        call.bet_id,
-        call.player_id,
-        account,
-        call.instance_id,
-        call.game,
-        call.round_id,
-        0,
-        None,
-        BetState.TOMBSTONE,
-        at_millis,
-        at_millis,
+        None if is_withdraw else at_millis,
         call.action,
         tx_id,
+        None,
+        call.body_digest if is_withdraw and call.body and state is not BetState.DECLINED else None,
     )

@@ -206,7 +206,7 @@ class SqlAdmin(_Admin):
             now_millis: The time it is, instead of the clock's: SQLite's is this machine's, PostgreSQL's the server's.
 
         Raises:
-            TypeError, ValueError: *older_than* is none, or under 90 days.
+            TypeError, ValueError: *older_than* is neither, or under 90 days.
             LedgerError: The newest posting is more than a day later than now; or more than 30 days earlier, and
                 *now_millis* is not given. Then a clock is likely to be wrong.
         """

@@ -124,12 +124,12 @@ class Wanted(NamedTuple):
         return named and (not self.id_prefix or _names(record.body, self.id_prefix))
 
 
-#: What was refused before it was a call: it names nobody but in its body.
+#: What was refused before it was a call: the player, bet and transaction are only in its body.
 _NAMELESS = "(player_id IS NULL AND bet_id IS NULL AND tx_id IS NULL)"
 
 
 def _names(body: bytes, value: str, end: str = "") -> bool:
-    """Return whether a text in *body* begins with *value*, whatever its field is called; with *end* it is all of it."""
+    """Return whether a text in *body*, in a field of any name, begins with *value*; with *end*, whether it is that."""
     spellings = (json.dumps(value, ensure_ascii=ascii_only)[:-1] for ascii_only in (True, False))
     return any(f"{spelling}{end}".encode() in body for spelling in spellings)
 
