@@ -18,7 +18,8 @@ __all__ = ["add_option", "configure", "is_left_out", "keep_the_fast", "watched"]
 
 #: Fixtures that start something.
 _OUTSIDE: Final = frozenset(
-    "postgres postgres_url sandbox one_sandbox served wallet wallet_url front right credulous shown".split()
+    {"postgres", "postgres_url", "sandbox", "one_sandbox", "served", "wallet", "wallet_url", "front", "right"}
+    | {"credulous", "shown"}
 )
 #: Words in the ids of parameters that need PostgreSQL.
 _SERVERS: Final = ("postgres", "psycopg", "asyncpg")
