@@ -108,25 +108,11 @@ class MemoryLedger:
         """Do nothing: there is nothing to close."""
 
     def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
-        """
-        Open an account with *opening* currency units; return its balance in cents.
-
-        Raises:
-            AccountExistsError: It is open already.
-            TypeError: *opening* is not a Decimal.
-            ValueError: *opening* is negative or finer than a cent, or no account can have that id.
-        """
+        """Open an account with *opening* currency units, as ``SqlLedger.open_account`` does."""
         return self._perform(open_account(player_id, opening, self._tables))
 
     def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
-        """
-        Move *amount* currency units from outside games, once for each *reference*; return the balance in cents.
-
-        Raises:
-            AccountNotFoundError: There is no such account.
-            AdjustmentRefusedError: It would go below zero, or the reference belongs to another adjustment.
-            TypeError: *amount* is not a Decimal.
-        """
+        """Move *amount* currency units from outside games, as ``SqlLedger.adjust`` does; return the balance."""
         return self._perform(adjust(player_id, amount, reference, self._tables)).balance_cents
 
     def balance(self, player_id: str) -> Cents:

@@ -79,9 +79,20 @@ def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) ->
     account = _only(loaded.accounts, key)
     known = next(iter(loaded.calls), None)
     if known is not None:
-        return Adjustment(_repeated(known, key, cents, reference, account), applied=False)
+        if (known.account, known.amount_cents) != (key, cents):
+            raise AdjustmentRefusedError(
+                f"The reference {shown(reference)} belongs to an adjustment of {shown(known.account)} by "
+                f"{amount_from_cents(known.amount_cents)}. Nothing was moved. Give each adjustment its own reference."
+            )
+        return Adjustment(Cents(account.balance_cents), applied=False)
     balance_cents = account.balance_cents + cents
-    _check_balance(balance_cents, cents, account)
+    if cents < 0 and balance_cents < 0:
+        raise AdjustmentRefusedError(
+            f"The account {shown(key)} holds {amount_from_cents(account.balance_cents)}, and an adjustment by "
+            f"{amount_from_cents(cents)} would take it below zero. Nothing was moved."
+        )
+    if balance_cents > MAX_BALANCE_CENTS:
+        raise AdjustmentRefusedError(f"The account {shown(key)} cannot hold more than {_MOST}. Nothing was moved.")
     moved = Account(key, balance_cents, max(loaded.clock_millis, account.at_millis + 1))
     yield from dialect.store("", _changes(moved, "adjust", reference, "ADJUST", cents), was={key: account})
     return Adjustment(Cents(balance_cents), applied=True)
@@ -89,10 +100,9 @@ def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) ->
 
 def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Generator[Step, Any, TimeCorrection]:
     """
-    Bring the time of an account that lies in the future back to the clock's, and note it for ``verify``.
+    Bring the time of an account that lies in the future back to the clock's.
 
-    Nothing of what was posted is changed: what is noted is that postings up to the last one may be later than those
-    that follow.
+    It changes no posting. It notes for ``verify`` that postings up to the last one may be later than those that follow.
     """
     key = _checked_account(player_id)
     yield from check_writer(prefix)
@@ -126,27 +136,6 @@ def _only(accounts: Iterable[Account], key: str) -> Account:
 
 def _utc(millis: int) -> str:
     return f"{datetime.fromtimestamp(millis / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _repeated(known: CallRecord, key: str, cents: int, reference: str, account: Account) -> Cents:
-    if (known.account, known.amount_cents) == (key, cents):
-        return Cents(account.balance_cents)
-    raise AdjustmentRefusedError(
-        f"The reference {shown(reference)} belongs to an adjustment of {shown(known.account)} by "
-        f"{amount_from_cents(known.amount_cents)}. Nothing was moved: give each adjustment a reference of its own."
-    )
-
-
-def _check_balance(balance_cents: int, cents: int, account: Account) -> None:
-    if cents < 0 and balance_cents < 0:
-        raise AdjustmentRefusedError(
-            f"The account {shown(account.key)} holds {amount_from_cents(account.balance_cents)}, and an adjustment by "
-            f"{amount_from_cents(cents)} would take it below zero. Nothing was moved."
-        )
-    if balance_cents > MAX_BALANCE_CENTS:
-        raise AdjustmentRefusedError(
-            f"The account {shown(account.key)} cannot hold more than {_MOST}. Nothing was moved."
-        )
 
 
 def _changes(account: Account, operation: str, tx_id: str, action: str, cents: int) -> Changes:
