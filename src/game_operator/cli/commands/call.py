@@ -12,7 +12,6 @@ from game_operator.cli.files import read_file
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, write_document
 from game_operator.errors import ConfigurationError
-from game_operator.transport.settings import check_moves_money
 
 if TYPE_CHECKING:
     from game_operator.protocol.http import HeaderPairs
@@ -45,6 +44,7 @@ def call(
     for SUCCESS, 1 for any other answer.
     """
     from game_operator.provider.caller import WebhookCaller
+    from game_operator.transport.settings import check_moves_money
 
     assumed = read_profile(profile)
     check_moves_money(url, "a call", moves_money=route.moves_money, name="--url")

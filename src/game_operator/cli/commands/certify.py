@@ -18,7 +18,7 @@ from game_operator.cli.certifying.options import (
 )
 from game_operator.cli.database import check_file, opened
 from game_operator.cli.errors import ExitCode, StoppedError, told
-from game_operator.cli.options import AsJson, read_profile, with_option_groups
+from game_operator.cli.options import AsJson, read_profile
 from game_operator.cli.output import error_console, say, visible, write_document
 from game_operator.cli.process import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError, LedgerError, RequestNotSentError
@@ -34,7 +34,6 @@ _LEDGER = "Pass the ledger that the wallet serves from as --clean-up."
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 
 
-@with_option_groups
 def certify(
     *,
     url: Annotated[

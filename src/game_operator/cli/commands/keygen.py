@@ -38,15 +38,16 @@ def keygen(
     with waiting(f"Making an RSA key of {bits} bits …"):
         pair = write_pair(private, bits=bits, passphrase=passphrase)
     if as_json:
-        document = {
-            "private_key_file": str(pair.private),
-            "public_key_file": str(pair.public),
-            "public_key_pem": pair.public_pem,
-            "fingerprint_sha256": fingerprint(pair.public_key),
-            "bits": pair.public_key.key_size,
-            "encrypted": encrypt,
-        }
-        write_document(document)
+        write_document(
+            {
+                "private_key_file": str(pair.private),
+                "public_key_file": str(pair.public),
+                "public_key_pem": pair.public_pem,
+                "fingerprint_sha256": fingerprint(pair.public_key),
+                "bits": pair.public_key.key_size,
+                "encrypted": encrypt,
+            }
+        )
         return
     show_details(
         [

@@ -5,7 +5,7 @@ import shlex
 import threading
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from game_operator.cli.keys import KeyDirectory
-    from game_operator.profile import Profile
     from game_operator.sandbox import Sandbox
 
 
@@ -51,46 +50,42 @@ def sandbox(
         # Who started us holds the other end, and lets go of it even when it is killed.
         when_stdin_ends(stopped.set)
     from game_operator.cli.keys import key_directory
+    from game_operator.transport.settings import base_url_of
 
     with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), key_directory(directory) as keys:
-        settings = {"host": host, "port": port, "seed": seed, "allow_remote": allow_remote}
-        with _sandbox(operator_id, keys, wallet, read_profile(profile), settings) as running:
+        try:
+            from game_operator.control_room import ControlRoom
+            from game_operator.sandbox import Sandbox
+        except ImportError as missing:
+            raise ConfigurationError(str(missing)) from None
+        if wallet is not None:  # Better now than at the first round.
+            wallet = base_url_of(
+                wallet, allow_insecure_http=False, name="--wallet", example="http://127.0.0.1:8000/wallet"
+            )
+        with Sandbox(
+            operator_id,
+            keys.public,
+            wallet,
+            service_private_key=keys.service_private,
+            old_service_key=keys.service_old,
+            key_keeper=keys,
+            profile=read_profile(profile),
+            control_room=ControlRoom,
+            host=host,
+            port=port,
+            seed=seed,
+            allow_remote=allow_remote,
+        ) as running:
             _announce(running, keys, as_json=as_json)
             if not as_json and _is_every_address(host):
-                say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{_port_of(running)}/")
+                port = int(running.base_url.rpartition(":")[2])
+                say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{port}/")
             if lost := lost_output():
                 return lost  # Nobody knows where it serves.
             stopped.wait()
     if not as_json:
         say("The sandbox has stopped.", error=True)
     return ExitCode.FINE
-
-
-def _sandbox(
-    operator_id: str,
-    keys: "KeyDirectory",
-    wallet: str | None,
-    profile: "Profile",
-    settings: dict[str, Any],  # Any: as the sandbox takes them.
-) -> "Sandbox":
-    try:
-        from game_operator.control_room import ControlRoom
-        from game_operator.sandbox import Sandbox
-    except ImportError as missing:
-        problem = str(missing)
-    else:
-        return Sandbox(
-            operator_id,
-            keys.public,
-            _checked_wallet(wallet),
-            service_private_key=keys.service_private,
-            old_service_key=keys.service_old,
-            key_keeper=keys,
-            profile=profile,
-            control_room=ControlRoom,
-            **settings,
-        )
-    raise ConfigurationError(problem)
 
 
 def _is_every_address(host: str) -> bool:
@@ -100,19 +95,6 @@ def _is_every_address(host: str) -> bool:
         return False
 
 
-def _port_of(running: "Sandbox") -> str:
-    return running.base_url.rpartition(":")[2]
-
-
-def _checked_wallet(url: str | None) -> str | None:
-    """Return *url* if webhooks can go there; better now than at the first round."""
-    if url is None:
-        return None
-    from game_operator.transport.settings import base_url_of
-
-    return base_url_of(url, allow_insecure_http=False, name="--wallet", example="http://127.0.0.1:8000/wallet")
-
-
 def _announce(running: "Sandbox", keys: "KeyDirectory", *, as_json: bool) -> None:
     variables = {
         "GAME_OPERATOR_BASE_URL": running.base_url,
@@ -120,34 +102,38 @@ def _announce(running: "Sandbox", keys: "KeyDirectory", *, as_json: bool) -> Non
         "GAME_OPERATOR_PRIVATE_KEY_FILE": str(keys.private),
     }
     if as_json:
-        document = {
-            "base_url": running.base_url,
-            "operator_id": running.operator_id,
-            "control_room": f"{running.base_url}/",
-            "private_key_file": str(keys.private),
-            "public_key_file": str(keys.public),
-            "service_private_key_file": str(keys.service_private),
-            "service_public_key_file": str(keys.service_public),
-            "instance_id": running.instance_id,
-            "bet_ids": dict(running.bet_ids),
-            "round_id": running.round_id,
-            "round_no": running.round_no,
-            "environment": variables,
-            "pid": os.getpid(),
-        }
-        write_document(document)
+        write_document(
+            {
+                "base_url": running.base_url,
+                "operator_id": running.operator_id,
+                "control_room": f"{running.base_url}/",
+                "private_key_file": str(keys.private),
+                "public_key_file": str(keys.public),
+                "service_private_key_file": str(keys.service_private),
+                "service_public_key_file": str(keys.service_public),
+                "instance_id": running.instance_id,
+                "bet_ids": dict(running.bet_ids),
+                "round_id": running.round_id,
+                "round_no": running.round_no,
+                "environment": variables,
+                "pid": os.getpid(),
+            }
+        )
         return
     say(f"The sandbox serves at {running.base_url} until Ctrl-C. Paste this where your client runs:")
     for name, value in variables.items():
         say(f"export {name}={shlex.quote(value)}")
-    known = [(f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items()]
-    rounds = [("round", running.round_id), ("its number", running.round_no)]
+    bets = [(f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items()]
     say("What there is to ask about, besides the games:")
-    show_details([("instance", running.instance_id), *known, *rounds])
+    show_details(
+        [("instance", running.instance_id), *bets, ("round", running.round_id), ("its number", running.round_no)]
+    )
     say("The service and its keys:")
-    wallet = running.wallet_url or "none; --wallet URL names one to play rounds against"
-    files = [
-        ("service's public key (for your wallet)", keys.service_public),
-        ("your public key", keys.public),
-    ]
-    show_details([("control room", f"{running.base_url}/"), ("wallet", wallet), *files])
+    show_details(
+        [
+            ("control room", f"{running.base_url}/"),
+            ("wallet", running.wallet_url or "none; --wallet URL names one to play rounds against"),
+            ("service's public key (for your wallet)", keys.service_public),
+            ("your public key", keys.public),
+        ]
+    )

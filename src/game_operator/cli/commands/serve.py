@@ -32,7 +32,6 @@ from game_operator.cli.output import say, write_document
 from game_operator.cli.process import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SigningKeyError, one_line, shown
 from game_operator.protocol.http import is_loopback
-from game_operator.protocol.signing import MIN_KEY_BITS
 
 if TYPE_CHECKING:
     import uvicorn
@@ -283,6 +282,7 @@ def _check_extra() -> None:
 
 
 def _signed(keys: list[Path]) -> "Authenticator":
+    from game_operator.protocol.signing import MIN_KEY_BITS
     from game_operator.webhooks import RsaSignature
 
     try:

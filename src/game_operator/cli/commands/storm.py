@@ -23,10 +23,9 @@ from game_operator.cli.database import (
 )
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import write_privately
-from game_operator.cli.options import AsJson, ProfileFile, read_profile, with_option_groups
+from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import error_console, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
-from game_operator.transport.settings import check_moves_money
 
 if TYPE_CHECKING:
     from game_operator.ledger import TableAccounts
@@ -142,7 +141,6 @@ class PlanOptions:
         )
 
 
-@with_option_groups
 def storm(
     *,
     wallet: Annotated[str, typer.Option(metavar="URL", help="The wallet: what /withdraw and the others are below.")],
@@ -174,6 +172,8 @@ def storm(
 
     Exit code 1 if service and wallet differ anywhere, with the first bad history in full and a trace to replay.
     """
+    from game_operator.transport.settings import check_moves_money
+
     check_moves_money(wallet, "a storm", moves_money=moves_money, name="--wallet")
     if replay is not None and trace is not None and replay.absolute() == trace.absolute():
         raise ConfigurationError("--trace would overwrite the trace that --replay reads. Pass another file.")
