@@ -6,7 +6,6 @@ would. It is pure: a ledger loads the rows, applies, and stores ``changes``. A M
 """
 
 import logging
-from collections.abc import Iterable
 from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -81,7 +80,7 @@ class Needs:
         self.accounts.add(named_account(call, terms, self.key_parts))
         if isinstance(call, BalanceCall):
             return
-        if not (isinstance(call, DepositCall) and call.is_claim):
+        if not _is_claim(call):
             assert call.bet_id is not None
             self.bets.add(call.bet_id)
         operation, tx_id = identity_of(call, None, terms.rules)
@@ -93,7 +92,10 @@ class Needs:
 def named_account(call: WebhookCall, terms: Terms, key_parts: int = 1) -> str:
     """Return the account of the player that *call* names. Deposits of bets and rollbacks are bound by their bet."""
     if isinstance(call, RollbackCall) or (isinstance(call, DepositCall) and not call.is_claim):
-        return call.player_id if key_parts == 1 else _player_alone(call.player_id)
+        # With more key parts a player alone has no account. The id may look like the JSON array of another account's
+        # key, but an array of one is never an account.
+        looks_like_key = key_parts > 1 and call.player_id.startswith("[")
+        return account_of_parts([call.player_id]) if looks_like_key else call.player_id
     if terms.account_of is not None:
         return _checked_account(terms.account_of(call), key_parts)
     if key_parts > 1:
@@ -112,12 +114,6 @@ def _checked_account(key: object, key_parts: int) -> str:
         wanted = "a text" if key_parts == 1 else f"a tuple of {key_parts} texts"
         raise LedgerError(f"account_of answered {shown(key)}; it must answer the key of an account, {wanted}")
     return texts[0] if key_parts == 1 else account_of_parts(texts)
-
-
-def _player_alone(player_id: str) -> str:
-    """Return an account that does not exist, for a player whose accounts all have further parts in their keys."""
-    # A player's id may look like the JSON array of another account's key. An array of one is never an account.
-    return account_of_parts([player_id]) if player_id.startswith("[") else player_id
 
 
 @dataclass(slots=True)
@@ -254,7 +250,8 @@ class Book:
             account = Account(record.account, decision.balance_cents, decision.at_millis)
             self.accounts[account.key] = changes.accounts[account.key] = account
         if decision.delta_cents:
-            changes.postings.append(_posting_of(self.source, record, decision.delta_cents))
+            moved = (record.operation, record.tx_id, record.at_millis)
+            changes.postings.append(posting(record.account, decision.delta_cents, self.source, *moved))
 
     def _note_bet(self, bet: BetRecord) -> None:
         if self.source:
@@ -277,7 +274,7 @@ class Book:
         )
 
 
-def _is_claim(call: MovingCall) -> bool:
+def _is_claim(call: WebhookCall) -> bool:
     return isinstance(call, DepositCall) and bool(call.is_claim)
 
 
@@ -286,25 +283,18 @@ def body_of(call: MovingCall) -> bytes:
     return call.body or encode_call(call)
 
 
-def _posting_of(source: str, record: CallRecord, delta_cents: int) -> Posting:
-    return posting(record.account, delta_cents, source, record.operation, record.tx_id, record.at_millis)
-
-
 def _log_differences(call: MovingCall, bet: BetRecord | None) -> None:
     """Log what differs in a repeat beside its content: round, game, instance, and further amounts."""
     if bet is None or bet.state is BetState.TOMBSTONE:
         return
-    for name, given, kept in _beside_content(call, bet):
+    pairs: list[tuple[str, object, object]] = [
+        (name, getattr(call, name), getattr(bet, name)) for name in ("round_id", "game", "instance_id")
+    ]
+    if isinstance(call, DepositCall):
+        pairs += [("wager", call.wager_cents, bet.wager_cents), ("won", call.won_cents, bet.won_cents)]
+    elif isinstance(call, RollbackCall):
+        pairs.append(("amount", call.amount_cents, bet.wager_cents))
+    for name, given, kept in pairs:
         if given is not None and kept is not None and given != kept:
             what = f"a repeated {call.operation} of bet {shown(bet.bet_id)}"
             _LOG.warning("%s has %s %s, not %s: it changes nothing", what, name, shown(given), shown(kept))
-
-
-def _beside_content(call: MovingCall, bet: BetRecord) -> Iterable[tuple[str, object, object]]:
-    for name in ("round_id", "game", "instance_id"):
-        yield name, getattr(call, name), getattr(bet, name)
-    if isinstance(call, DepositCall):
-        yield "wager", call.wager_cents, bet.wager_cents
-        yield "won", call.won_cents, bet.won_cents
-    elif isinstance(call, RollbackCall):
-        yield "amount", call.amount_cents, bet.wager_cents

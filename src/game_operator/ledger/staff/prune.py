@@ -193,8 +193,8 @@ def _check_clock(newest_millis: int, now_millis: int, *, is_given: bool) -> None
     if -ahead > _MOST_BEHIND and not is_given:
         raise LedgerError(
             f"The newest posting is {(-ahead).days} days old by the clock here: there was no call for so long, or "
-            "the clock is ahead, and postings of today would pass for old ones. Nothing was pruned. Look at the clock; "
-            "if it is right, say so with now_millis, or `game-operator ledger prune --now`."
+            "the clock is ahead, and today's postings would pass for old ones. Nothing was pruned. Check the clock. If "
+            "it is right, pass the time as now_millis, or use `game-operator ledger prune --now`."
         )
 
 
