@@ -395,6 +395,8 @@ def test_a_key_in_place_of_its_file_is_not_repeated(run: Run, sqlite_url: str, k
     """A command line is shown to others soon enough."""
     ended = run("serve", "--database", sqlite_url, "--service-key", keys.private.read_text())
     assert ended.code == 2
+    assert ended.err.startswith("Error: --service-key: ")
+    assert "public_key" not in ended.err
     assert "looks like the key itself" in ended.err
     assert not set(keys.private.read_text().splitlines()) & set(ended.err.split())
 

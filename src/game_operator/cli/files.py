@@ -5,6 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from game_operator.cli.output import say
 from game_operator.errors import ConfigurationError, shown
 
 #: Its owner may read and write it, and nobody else anything.
@@ -75,3 +76,14 @@ def write_privately(path: Path, content: str | bytes, mode: int = SECRET_MODE) -
     finally:
         # Still there if it could not be moved, as to where a folder is.
         beside.unlink(missing_ok=True)
+
+
+def is_written(path: Path, text: str, what: str) -> bool:
+    """Write *text*, the *what* of a run that is over, to *path*; return whether that was possible, and say why not."""
+    try:
+        write_privately(path, text)
+    except (OSError, ValueError) as failed:
+        problem = getattr(failed, "strerror", None) or failed
+        say(f"The {what} could not be written to {path}: {problem}.", style="red", error=True)
+        return False
+    return True

@@ -6,7 +6,7 @@ import stat
 import sys
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -26,12 +26,10 @@ PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of 
 _LARGEST_KEY = 65_536
 _LARGEST_PROFILE = 1_048_576
 _WRITER_SECONDS = 5.0
-_SERVICE = "The service and who you are"
+_service = partial(typer.Option, rich_help_panel="The service and who you are")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
-Deadline = Annotated[
-    float, typer.Option(help="Seconds for the whole call, repeats included.", rich_help_panel=_SERVICE)
-]
+Deadline = Annotated[float, _service(help="Seconds for the whole call, repeats included.")]
 InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
 ProfileFile = Annotated[
     Path | None,
@@ -79,16 +77,13 @@ def with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
 class OperatorOptions:
     """Who the operator is; else by the environment."""
 
-    operator_id: Annotated[
-        str | None, typer.Option(help="The id the provider gave you; else GAME_OPERATOR_ID.", rich_help_panel=_SERVICE)
-    ] = None
+    operator_id: Annotated[str | None, _service(help="The id the provider gave you; else GAME_OPERATOR_ID.")] = None
     private_key: Annotated[
         Path | None,
-        typer.Option(
+        _service(
             "--private-key",
             help="Your key's PEM file; else GAME_OPERATOR_PRIVATE_KEY_FILE or GAME_OPERATOR_PRIVATE_KEY. "
             f"{PASSPHRASE} opens an encrypted one.",
-            rich_help_panel=_SERVICE,
         ),
     ] = None
 
@@ -117,7 +112,7 @@ class ServiceOptions(OperatorOptions):
 
     base_url: Annotated[
         str | None,
-        typer.Option(help="Where the service lives; else GAME_OPERATOR_BASE_URL.", rich_help_panel=_SERVICE),
+        _service(help="Where the service lives; else GAME_OPERATOR_BASE_URL."),
     ] = None
     deadline: Deadline = 30.0
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from game_operator.cli.database import PREFIX
-from game_operator.cli.files import write_privately
+from game_operator.cli.files import is_written
 from game_operator.cli.options import PASSPHRASE, ProfileFile, is_encrypted, is_pipe
-from game_operator.cli.output import say
 from game_operator.errors import ConfigurationError, SigningKeyError, shown
 
 if TYPE_CHECKING:
@@ -39,6 +38,10 @@ _OWN: Final = frozenset({"connection", "content-encoding", "content-length", "co
 _PACKAGES: Final = {"--junit": "junitparser", "--html": "jinja2"}
 
 
+ServiceKeyFile = Annotated[
+    Path,
+    typer.Option("--service-key", metavar="FILE", help="The service's private key, whose public half the wallet has."),
+]
 MovesMoney = Annotated[
     bool, _route("--moves-money", help="Needed for a wallet on another machine: its players' money moves.")
 ]
@@ -241,7 +244,9 @@ class ReportOptions:
 
     def write(self, report: "Report") -> dict[str, Path]:
         """Write *report*, and return the files that could be written; of others it is said why not."""
-        return {option: path for option, path in self.files.items() if _is_written(path, _text(option, report))}
+        return {
+            option: path for option, path in self.files.items() if is_written(path, _text(option, report), "report")
+        }
 
 
 def _text(option: str, report: "Report") -> str:
@@ -256,16 +261,6 @@ def _text(option: str, report: "Report") -> str:
     from game_operator.certify.report.as_json import document
 
     return json.dumps(document(report), indent=2) + "\n"
-
-
-def _is_written(path: Path, text: str) -> bool:
-    try:
-        write_privately(path, text)
-    except (OSError, ValueError) as failed:
-        problem = getattr(failed, "strerror", None) or failed
-        say(f"The report could not be written to {path}: {problem}.", style="red", error=True)
-        return False
-    return True
 
 
 def _names_in(option: str, given: Iterable[str]) -> list[str]:

@@ -1,12 +1,11 @@
 """``game-operator call``: one webhook, signed as the service signs it, and what the wallet answers."""
 
 from base64 import b64encode
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.certifying.options import RouteOptions, key_in
+from game_operator.cli.certifying.options import RouteOptions, ServiceKeyFile, key_in
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import read_file
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
@@ -26,9 +25,7 @@ def call(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Such as /withdraw.")],
     url: Annotated[str, typer.Option(metavar="URL", help="The wallet: what /withdraw and the others are below.")],
     body: Annotated[str, typer.Option(metavar="TEXT", help="The body, sent as it is; - reads standard input.")],
-    service_key: Annotated[
-        Path, typer.Option(metavar="FILE", help="The service's private key, whose public half the wallet has.")
-    ],
+    service_key: ServiceKeyFile,
     route: RouteOptions,
     profile: ProfileFile = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,

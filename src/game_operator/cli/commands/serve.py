@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
     from game_operator.webhooks import Authenticator, WebhookReceiver
 
 _NO_TABLES: Final = "Run the statements, or let serve make them without --no-migrate."
-_CALLS: Final = "Whose calls are answered"
-_WHERE: Final = "Where it listens"
+_calls = partial(typer.Option, rich_help_panel="Whose calls are answered")
+_where = partial(typer.Option, rich_help_panel="Where it listens")
 _BACKLOG: Final = 2048
 #: The service's connections should live as long as they are used now and then: a new one costs more than a call.
 _KEEP_ALIVE_SECONDS: Final = 75
@@ -60,43 +61,22 @@ class CallersOptions:
 
     service_key: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="The service's public key; given more than once, any of them counts.",
-            rich_help_panel=_CALLS,
-        ),
+        _calls(metavar="FILE", help="The service's public key; given more than once, any of them counts."),
     ] = None
     allow_ip: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NETWORK",
-            help="Besides, only callers from this address or network; more than once for more.",
-            rich_help_panel=_CALLS,
-        ),
+        _calls(metavar="NETWORK", help="Besides, only callers from this address or network; more than once for more."),
     ] = None
     trusted_proxy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NETWORK",
-            help="A proxy of yours, whose X-Forwarded-For names the caller for --allow-ip.",
-            rich_help_panel=_CALLS,
-        ),
+        _calls(metavar="NETWORK", help="A proxy of yours, whose X-Forwarded-For names the caller for --allow-ip."),
     ] = None
     instances: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID,ID",
-            help="Your game instances: bets and claims for another are refused. Advised.",
-            rich_help_panel=_CALLS,
-        ),
+        _calls(metavar="ID,ID", help="Your game instances: bets and claims for another are refused. Advised."),
     ] = None
     accept_unsigned: Annotated[
-        bool,
-        typer.Option(
-            "--insecure-accept-unsigned",
-            help="Without --service-key: answer anybody. On this machine alone.",
-            rich_help_panel=_CALLS,
-        ),
+        bool, _calls("--insecure-accept-unsigned", help="Without --service-key: answer anybody. On this machine alone.")
     ] = False
 
     def receiver(self, profile: "Profile", host: str) -> "WebhookReceiver":
@@ -137,22 +117,13 @@ class CallersOptions:
 class ListeningOptions:
     """Where it listens."""
 
-    host: Annotated[str, typer.Option(help="An address of this machine; 0.0.0.0 for all.", rich_help_panel=_WHERE)] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.", rich_help_panel=_WHERE)] = 8000
-    prefix: Annotated[
-        str, typer.Option(help="What stands before /withdraw and the others.", rich_help_panel=_WHERE)
-    ] = ""
+    host: Annotated[str, _where(help="An address of this machine; 0.0.0.0 for all.")] = "127.0.0.1"
+    port: Annotated[int, _where(min=0, max=65535, help="0 takes a free one.")] = 8000
+    prefix: Annotated[str, _where(help="What stands before /withdraw and the others.")] = ""
     max_connections: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="At most so many at once; else the limit of open files less 64.", rich_help_panel=_WHERE
-        ),
+        int | None, _where(min=1, help="At most so many at once; else the limit of open files less 64.")
     ] = None
-    request_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds a caller has to send a request.", rich_help_panel=_WHERE)
-    ] = 10.0
+    request_timeout: Annotated[float, _where(min=0.1, help="Seconds a caller has to send a request.")] = 10.0
 
     def listener(self) -> socket.socket:
         """Return a socket that listens."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.certifying.options import MovesMoney, key_in
+from game_operator.cli.certifying.options import MovesMoney, ServiceKeyFile, key_in
 from game_operator.cli.database import (
     DATABASE,
     PREFIX,
@@ -22,7 +22,7 @@ from game_operator.cli.database import (
     check_file,
 )
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.files import write_privately
+from game_operator.cli.files import is_written
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import error_console, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
@@ -144,9 +144,7 @@ class PlanOptions:
 def storm(
     *,
     wallet: Annotated[str, typer.Option(metavar="URL", help="The wallet: what /withdraw and the others are below.")],
-    service_key: Annotated[
-        Path, typer.Option(metavar="FILE", help="The service's private key, whose public half the wallet has.")
-    ],
+    service_key: ServiceKeyFile,
     players: PlayersOptions,
     balances: BalancesOptions,
     plan: PlanOptions,
@@ -265,12 +263,5 @@ def _progress(bets: int) -> "Iterator[Callable[[StormProgress], object] | None]"
 
 def _written(path: Path, trace: tuple[str, ...]) -> Path | None:
     """Write the trace of a failing storm, and return where it is; None if there is none."""
-    if not trace:
-        return None
-    try:
-        write_privately(path, "".join(f"{line}\n" for line in trace))
-    except (OSError, ValueError) as failed:
-        problem = getattr(failed, "strerror", None) or failed
-        say(f"The trace could not be written to {path}: {problem}.", style="red", error=True)
-        return None
-    return path
+    content = "".join(f"{line}\n" for line in trace)
+    return path if trace and is_written(path, content, "trace") else None
