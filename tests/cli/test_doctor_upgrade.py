@@ -100,8 +100,8 @@ def test_a_sound_installation(run: Run, database_url: str, monkeypatch: pytest.M
 PLAYERS = "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance {})"
 #: Columns of a table, a row, the unit it is said to hold, and a part of what is said.
 REFUSED: dict[str, tuple[str, str, Unit, str]] = {
-    "declared_decimals": ("id text PRIMARY KEY, balance numeric(12, 2)", "", "cents", 'What fits is unit="units"'),
-    "whole_units": ("id text PRIMARY KEY, balance bigint", "", "units", 'fits is unit="cents" or unit="micros"'),
+    "declared_decimals": ("id text PRIMARY KEY, balance numeric(12, 2)", "", "cents", 'unit "units"'),
+    "whole_units": ("id text PRIMARY KEY, balance bigint", "", "units", '"cents" or "micros"'),
     "a_fraction": ("id text PRIMARY KEY, balance numeric", "'p1', 102.25", "cents", "102.25"),
     "not_unique": ("id text, balance bigint", "", "cents", "must be unique"),
     "no_such_table": ("", "", "cents", "There is no table no_such_table"),

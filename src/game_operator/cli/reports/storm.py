@@ -210,7 +210,8 @@ class StormBrokenOffError(TransportError):
         self.trace = None if trace is None else str(trace)
         self._where = _where(minutes.last_answered, unanswered)
 
-    def __str__(self) -> str:
+    @property
+    def what(self) -> str:
         waited = f" It was waited for {self.elapsed_seconds:.1f} s." if self.elapsed_seconds else ""
         trace = "" if self.trace is None else f" What was sent until now is in {one_line(self.trace)}."
         return (
