@@ -212,6 +212,7 @@ class StormBrokenOffError(TransportError):
 
     @property
     def what(self) -> str:
+        """Return how long it waited, what was sent, and what to look for."""
         waited = f" It was waited for {self.elapsed_seconds:.1f} s." if self.elapsed_seconds else ""
         trace = "" if self.trace is None else f" What was sent until now is in {one_line(self.trace)}."
         return (
