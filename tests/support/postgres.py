@@ -163,11 +163,7 @@ class PostgresServer:
         """Return the URL of a fresh database: empty, or a copy of the database with the URL *template*."""
         name = f"test_{next(self._names)}"
         original = sql.Identifier("template1" if template is None else _database(template))
-        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), original)
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            # Without a disk to wait for, files are copied faster than their blocks are logged.
-            by_file = not self.durable and connection.info.server_version >= 15_00_00
-            connection.execute(statement + sql.SQL(" STRATEGY FILE_COPY") if by_file else statement)
+        self._execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), original))
         return self._url(name)
 
     def drop_database(self, url: str) -> None:
