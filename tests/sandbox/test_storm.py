@@ -300,7 +300,7 @@ def test_lost_calls_make_expected_differences_alone(audit: str, seed: int) -> No
 def test_a_bug_does_not_hide_behind_lost_calls(wallet: type[RightWallet], audit: str) -> None:
     """Preset none, and a fifth of all calls lost: a wrong wallet fails for what it did, not for what was lost."""
     faults = "request-lost=0.1,reply-lost=0.1,duplicate=0.2,early-rollback=0.5"
-    report, courier = storm(wallet, audit=audit, retries="none", faults=faults)
+    report, courier = storm(wallet, audit=audit, retries="none", faults=faults, seed=12)
     assert not report.passed
     owners = _owners(report.head)
     slipped = {owners[bet] for bet in slips_of(courier)}
@@ -308,7 +308,7 @@ def test_a_bug_does_not_hide_behind_lost_calls(wallet: type[RightWallet], audit:
     # Nobody is accused without a reason. By chance, what was lost and what slipped can add up to a right balance.
     assert accused <= slipped
     # And of what slipped with a call that was lost, or moved nothing, the service cannot know.
-    assert len(accused) >= len(slipped) * (0.5 if audit == "ledger" else 0.2)
+    assert len(accused) >= len(slipped) * (0.6 if audit == "ledger" else 0.2)
     assert right_wallet(faults, audit, "none").passed
 
 
