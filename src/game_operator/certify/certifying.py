@@ -318,7 +318,7 @@ def _check_wallet(
     for player in players:
         problem = problem_of_id(player.player_id, LONGEST_ID)
         if problem:
-            raise ConfigurationError(f"The player_id {shown(player.player_id)} is none: it {problem}.")
+            raise ConfigurationError(f"The player_id {shown(player.player_id)} is invalid: it {problem}.")
     for player in players:
         call = BalanceCall(player_id=player.player_id)
         heard = hear(Request(f"the balance of {player.player_id}", "/player-balance", writer.encoded(call)))

@@ -6,6 +6,7 @@ import random
 import signal
 import ssl
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
@@ -90,7 +91,7 @@ class Unset:
 UNSET: Final = Unset()
 
 
-class BaseClient(Generic[HttpClientT, WireT]):
+class BaseClient(ABC, Generic[HttpClientT, WireT]):
     """Construction, settings and what a step looks like from outside."""
 
     _make_wire: Callable[..., WireT]
@@ -139,10 +140,11 @@ class BaseClient(Generic[HttpClientT, WireT]):
         self._on_exchange = on_exchange
         self._owns_wire = True
 
+    @abstractmethod
     def _remembered(
         self, signer: Signer | AsyncSigner, forever: bytes
     ) -> RememberedSignatures | RememberedAsyncSignatures:
-        raise NotImplementedError
+        """Return what remembers the signatures of *signer*."""
 
     @classmethod
     def from_env(cls, **options: Any) -> Self:

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cache
@@ -111,7 +112,7 @@ class PageContext:
         return html.encode(errors="backslashreplace").decode()
 
 
-class Page:
+class Page(ABC):
     """A page of the control room: each subclass sets its path and its title in the navigation, and its routes."""
 
     PATH: ClassVar[str]
@@ -121,11 +122,11 @@ class Page:
         self._context = context
         self._sandbox = context.sandbox
 
+    @abstractmethod
     def routes(self) -> Sequence[Route]:
         """Return the routes of the page, its forms included."""
-        raise NotImplementedError
 
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027 - most pages have nothing to end
         """End what would outlast the server."""
 
 

@@ -8,6 +8,7 @@ around ``apply``, so that no answer is given before a commit, nor after one that
 import asyncio
 import inspect
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, suppress
 from functools import partial
@@ -43,7 +44,7 @@ _CALLABLES = (
 )
 
 
-class _Block:
+class _Block(ABC):
     """What both kinds of block share, and whether one of their calls was found committed."""
 
     _ledger: Any  # Any: a SqlLedger or an AsyncSqlLedger, whose methods return an answer or an awaitable.
@@ -62,9 +63,9 @@ class _Block:
         self._transaction, self._after, self._terms, self._confirm = transaction, after, terms, confirm
         self._is_found = False
 
+    @abstractmethod
     def _once(self, work: Callable[[Any], Work[T]]) -> Any:
         """Do *work* in one transaction of the operator's."""
-        raise NotImplementedError
 
     def _sleep(self, seconds: float) -> Any:
         return asyncio.sleep(seconds) if self._awaits else time.sleep(seconds)

@@ -2,6 +2,7 @@
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
@@ -65,7 +66,7 @@ _UNDEFINED_TABLE = "42P01"
 _PAGE = 1_000
 
 
-class LedgerBase:
+class LedgerBase(ABC):
     """What the ledgers for threads and for asyncio share."""
 
     _url: str
@@ -93,10 +94,11 @@ class LedgerBase:
         self._make_queue()
         notify_of_forks(self)
 
+    @abstractmethod
     def _make_queue(self) -> None:
-        raise NotImplementedError
+        """Make the queue of calls that wait for a commit, with nothing in it."""
 
-    def before_fork(self) -> None:
+    def before_fork(self) -> None:  # noqa: B027 - a thread alone has something to bring to rest
         """Do nothing: our stores come to rest by themselves."""
 
     def after_fork(self, *, in_child: bool) -> None:

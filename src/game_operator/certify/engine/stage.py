@@ -287,7 +287,7 @@ class Stage(CallMaker):
             self.note(told, weight, f"{STATUS} {heard.status}", heard)
 
     def is_limited(self, heard: Heard, *, asked: bool) -> bool:
-        """Return whether a limit of the wallet's own refused a withdraw: by a word of its own, where one is likely."""
+        """Return whether the wallet refused a withdraw by a limit; if *asked* for one, an unknown code says so too."""
         if heard.code is None or heard.request.path != _WITHDRAW:
             return False
         own = heard.code not in _KNOWN or heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)

@@ -97,7 +97,7 @@ _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 
 def signer_of(seal: Seal) -> str:
-    """Return whose key made the signature, ``ODD`` if it is another than the service's form, "" if there is none."""
+    """Return whose key made the signature, ``ODD`` if it has an unexpected form, or "" if it is missing."""
     if seal.key is None or seal.literal is not None:
         return ""
     return seal.key if seal == Seal(key=seal.key) else ODD

@@ -7,6 +7,7 @@ back; a balance that has more, or would get more, is refused and never rounded.
 
 import contextlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -48,7 +49,7 @@ def table_balances(
     return (SqliteTableBalances if kind == "sqlite" else PostgresTableBalances)(kind, prefix, accounts, look)
 
 
-class TableBalances(OperatorBalances):
+class TableBalances(OperatorBalances, ABC):
     """The accounts of a TableAccounts whose columns have been looked at."""
 
     def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
@@ -63,8 +64,9 @@ class TableBalances(OperatorBalances):
         balances = yield from self._read({key})
         return cents_of(balances[key], self._unit) if key in balances else None
 
+    @abstractmethod
     def _read(self, keys: Set[str]) -> Generator[Step, Any, dict[str, Decimal]]:
-        raise NotImplementedError
+        """Return the balances of *keys* in the column's unit."""
 
     def _loaded(self, balances: Mapping[str, Decimal], clocks: Rows) -> list[Account]:
         at_millis = {row[0]: row[1] for row in clocks}

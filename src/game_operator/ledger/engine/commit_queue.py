@@ -46,10 +46,9 @@ class _Queue:
             return (yield self._run(items))  # type: ignore[no-any-return]  # What the ledger returns.
         except LedgerUnavailableError:
             raise
-        except Exception:
+        except Exception:  # One of them makes the others fail, so each is tried alone below.
             if len(items) == 1:
                 raise
-        # One of them fails the others: each by itself, then.
         results: list[Result] = []
         for item in items:
             try:

@@ -9,6 +9,7 @@ server's, read row by row after each lock.
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Set
 from typing import Any, Protocol
 
@@ -69,7 +70,7 @@ class Balances(Protocol):
         """Return a balance in cents as it is committed, or None if there is no such account."""
 
 
-class _Dialect:
+class _Dialect(ABC):
     """What both dialects share: which rows a batch needs, and in which order they are read."""
 
     kind: Kind
@@ -99,8 +100,9 @@ class _Dialect:
         calls = [CallRecord(*row) for rows in others for row in rows]
         return Loaded(accounts, list(map(bet_of, bets)), calls, clock_millis)
 
+    @abstractmethod
     def _clock(self) -> Generator[Step, Any, int]:
-        raise NotImplementedError
+        """Return the time it is, in milliseconds."""
 
 
 class SqliteDialect(_Dialect):

@@ -6,6 +6,7 @@ or Django raises it.
 """
 
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -35,7 +36,7 @@ _TAKEN = """connection= takes, with a transaction open:
 over SQLite or PostgreSQL"""
 
 
-class Caller:
+class Caller(ABC):
     """A caller's connection. What it does is work: of one of asyncio, each call is awaited."""
 
     def __init__(self, connection: Any, kind: Kind, *, original: Any = None) -> None:
@@ -46,17 +47,17 @@ class Caller:
         #: psycopg's connection behind a pooler, where no statement may be prepared by name.
         self._pooled: Any = None
 
+    @abstractmethod
     def enter(self, pooler: bool | None = None) -> Work[None]:
         """
         Make sure that a transaction is open, and is the caller's to commit; else TransactionRequiredError.
 
         *pooler* says whether a pooler is between it and PostgreSQL; None finds out.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def execute(self, sql: str, parameters: Sequence[Any]) -> Work[Done]:
         """Execute one statement."""
-        raise NotImplementedError
 
 
 class _Sqlite3(Caller):
