@@ -655,9 +655,9 @@ def test_a_run_id_that_no_id_can_begin_with(wallet: PlainWallet, run_id: str) ->
 
 
 @pytest.mark.parametrize("player_id", ["", " ", "x" * 257, "a\0b"])
-def test_a_player_id_that_is_none(wallet: PlainWallet, player_id: str) -> None:
+def test_an_invalid_player_id(wallet: PlainWallet, player_id: str) -> None:
     """It is told before anything is sent."""
-    with pytest.raises(ConfigurationError, match=r"player_id .* is none"):
+    with pytest.raises(ConfigurationError, match=r"player_id .* is invalid"):
         certify_in_process(
             delivered_to(wallet), signing_key=service_signer(), player_id=PLAYER, other_player_id=player_id
         )
