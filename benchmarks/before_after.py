@@ -1,7 +1,7 @@
 """
 ``python -m benchmarks.before_after OLD_CHECKOUT`` compares the package of another checkout with this one's.
 
-Both are loaded into one process, with the benchmarks of this checkout: two processes that run the same code differ by a
+Both are loaded into one process, each with its own benchmarks: two processes that run the same code differ by a
 third, by the chance of their memory and of their processor. A round is some short turns of each, old and new by turns.
 The ratio is new to old: above 1 the new one takes longer.
 """
@@ -50,7 +50,7 @@ class _Side:
     """One checkout's package, and the benchmarks that import it."""
 
     def __init__(self, checkout: Path) -> None:
-        self._source = str(checkout / "src")
+        self._paths = [str(checkout / "src"), str(checkout)]
         self._modules: dict[str, ModuleType] = {}
 
     @contextmanager
@@ -59,8 +59,8 @@ class _Side:
         others = _taken_out()
         path, environment = list(sys.path), os.environ.get("PYTHONPATH")
         sys.modules.update(self._modules)
-        sys.path.insert(0, self._source)
-        os.environ["PYTHONPATH"] = self._source
+        sys.path[:0] = self._paths
+        os.environ["PYTHONPATH"] = os.pathsep.join(self._paths)
         try:
             yield
         finally:
