@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from game_operator.protocol.http import HttpResponse, Manner
-from game_operator.transport.misbehaving import post_roughly
+from game_operator.provider.misbehaving import post_roughly
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 
 pytestmark = pytest.mark.outside

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, TransportError
 from game_operator.protocol.http import HeaderPairs
-from game_operator.protocol.printable import visible
 from game_operator.provider import text
+from game_operator.provider.text import visible
 from game_operator.sandbox.dealing.accepted_mistakes import MUST_BE_REFUSED
 from game_operator.sandbox.service.exchange_log import Exchange
 

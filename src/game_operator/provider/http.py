@@ -24,10 +24,10 @@ from game_operator.provider.caller import AsyncWebhookCaller, not_delivered
 from game_operator.provider.delivery import Answer, Carried, Post, heard
 from game_operator.provider.faults import Fault
 from game_operator.provider.keys import ServiceKeys
+from game_operator.provider.misbehaving import post_roughly
 from game_operator.provider.requests import UNSIGNED, Request
 from game_operator.transport.async_ import AsyncHttpClient
 from game_operator.transport.http_library import default_ssl_context, from_environment
-from game_operator.transport.misbehaving import post_roughly
 from game_operator.transport.settings import base_url_of
 
 _HALF_SECONDS: Final = 2.0

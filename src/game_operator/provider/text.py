@@ -1,14 +1,27 @@
-"""How values are written in reports: text of strangers, bytes that may be anything, money, times and durations."""
+"""How values are written for people: bytes of any kind as text, money, times, and a request as a line for the shell."""
 
+import re
+import shlex
+import unicodedata
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from game_operator.money import amount_from_cents
 from game_operator.protocol.http import HeaderPairs
-from game_operator.protocol.printable import visible
 
-__all__ = ["body", "clean", "day_and_time", "duration", "headers", "iso_time", "money"]
-
+#: What curl says by itself, and rightly only for the bytes it sends.
+_LEFT_TO_CURL: Final = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"})
+#: A longer body would not fit into an argument everywhere.
+_LONGEST_ARGUMENT: Final = 60_000
+#: Bytes that are themselves in every shell and on every terminal: printable ASCII.
+_PLAIN: Final = frozenset(range(32, 127))
+#: Characters of an address that curl would take for a pattern.
+_PATTERN: Final = frozenset("[]{}")
+#: Unassigned, private and control characters, lone surrogates, and those that turn the direction of the text around.
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+#: What is looked at more closely: a page of megabytes is mostly ASCII.
+_DOUBTFUL: Final = re.compile(r"[^\n\t -~]")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND_MS: Final = 1_000
 
@@ -57,3 +70,85 @@ def _at(at_millis: int) -> datetime:
 
 def _cut(data: bytes, longest: int) -> str:
     return visible(data[:longest]) + ("…" if len(data) > longest else "")
+
+
+def visible(data: bytes) -> str:
+    r"""
+    Return *data* as text in which nothing hides.
+
+    What is not UTF-8 is shown as ``\xff``, and so is every character that would be invisible, move the cursor or turn
+    the text around. Line ends and tabs stay.
+    """
+    text = data.decode("utf-8", errors="backslashreplace").replace("\r\n", "\n")
+    return _DOUBTFUL.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    character = found[0]
+    return character.encode("unicode_escape").decode() if unicodedata.category(character) in _HIDDEN else character
+
+
+def curl_line(method: str, headers: HeaderPairs, body: bytes, url: str) -> str:
+    """
+    Return a line that sends *method*, *headers* and *body* to *url*: the signature and the body byte for byte.
+
+    A body that is not plain text travels through base64, for no quoting carries every byte through every shell. The
+    line itself is printable throughout: a terminal takes some control characters for keys, however they are quoted.
+    """
+    words = ["curl", "--include", *_address(method, url, has_body=bool(body)), *_headers(headers, has_body=bool(body))]
+    return line_with_body(words, body, "--data-binary", from_stdin="@-") if body else " ".join(words)
+
+
+def line_with_body(words: list[str], body: bytes, option: str, *, from_stdin: str) -> str:
+    """Return a line of *words*, which are quoted, with *body* as the value of *option*, or on the command's stdin."""
+    if _is_plain(body):
+        return " ".join([*words, option, shlex.quote(body.decode())])
+    encoded = b64encode(body).decode()
+    return f"printf %s {shlex.quote(encoded)} | base64 -d | " + " ".join([*words, option, from_stdin])
+
+
+def _address(method: str, url: str, *, has_body: bool) -> list[str]:
+    words = []
+    if method != ("POST" if has_body else "GET"):
+        words = ["--head"] if method == "HEAD" else ["--request", quoted_text(method)]
+    path = url.partition("://")[2].partition("/")[2]
+    if not _PATTERN.isdisjoint(path):
+        words.append("--globoff")
+    if "/." in f"/{path}":
+        words.append("--path-as-is")
+    return [*words, quoted_text(url)]
+
+
+def _headers(headers: HeaderPairs, *, has_body: bool) -> list[str]:
+    words = []
+    names = {name.lower() for name, _ in headers}
+    for name, value in headers:
+        if name.lower() not in _LEFT_TO_CURL:
+            words += ["--header", quoted(name + (b": " + value if value else b";"))]
+    if has_body and b"content-type" not in names:
+        # curl would say that the body is a form.
+        words += ["--header", shlex.quote("Content-Type:")]
+    return words
+
+
+def quoted(header: bytes) -> str:
+    """Return a header as a word of the shell, whatever bytes are in it."""
+    if _PLAIN.issuperset(header):
+        return shlex.quote(header.decode("ascii"))
+    # Other bytes, in a way that depends neither on how the shell reads the line nor on what a terminal makes of it.
+    octal = "".join(chr(byte) if byte in _PLAIN and byte not in b"\\%'!" else f"\\{byte:03o}" for byte in header)
+    return f"\"$(printf '{octal}')\""
+
+
+def quoted_text(text: str) -> str:
+    """Return *text* as a word of the shell that is printable throughout."""
+    return shlex.quote(text) if text.isprintable() else quoted(text.encode(errors="backslashreplace"))
+
+
+def _is_plain(body: bytes) -> bool:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return False
+    # A text that begins with "@" would be the name of a file, and "-" the standard input.
+    return text.isprintable() and not text.startswith(("@", "-")) and len(body) <= _LONGEST_ARGUMENT

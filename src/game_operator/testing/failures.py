@@ -9,7 +9,7 @@ from typing import Final
 import game_operator
 from game_operator.certify import Cause, Exchange, Report, Verdict
 from game_operator.certify.report.summary import Summary
-from game_operator.protocol.printable import visible
+from game_operator.provider.text import visible
 
 _LONGEST: Final = 600
 _MOST_STEPS: Final = 8

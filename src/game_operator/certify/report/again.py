@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from game_operator.certify.report.verdicts import Exchange
 from game_operator.protocol.http import REMOVED, is_loopback, without_echoes
-from game_operator.protocol.printable import curl_line, line_with_body, quoted, quoted_text
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Seal
+from game_operator.provider.text import curl_line, line_with_body, quoted, quoted_text
 
 #: What game-operator call sets by itself.
 _LEFT_TO_CALL: Final = frozenset(

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 from game_operator.control_room.exchange_rows import raw_request, raw_response, row, unreachable_wallet
 from game_operator.control_room.page_context import Page, PageContext, see_other
 from game_operator.errors import GameOperatorError, TransportError
-from game_operator.protocol.printable import curl_line
+from game_operator.provider.text import curl_line
 from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
 
 _SHOWN: Final = 100
