@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from benchmarks.bodies import BET_ID, INSTANCE_ID, ROUND_ID, one_bet, round_of
 from benchmarks.measure import Contender, Race, timed
 from benchmarks.stage import OPERATOR_ID, Stage
-from game_operator.client.garbage_collection import relaxed_gc
+from game_operator.client.base import relaxed_gc
 from game_operator.protocol import operations
 from game_operator.protocol.http import HttpResponse
 

@@ -14,8 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient
-from game_operator.client.base import advance
-from game_operator.client.garbage_collection import relaxed_gc
+from game_operator.client.base import advance, relaxed_gc
 from game_operator.errors import UnexpectedResponseError
 from game_operator.protocol.exchange import Answer, Reply, Step, TransportFailed, Wait
 from game_operator.protocol.http import HttpResponse
@@ -160,7 +159,7 @@ def test_the_last_of_several_threads_puts_it_back() -> None:
 
 _FORKING = """
 import gc, os, sys, threading
-from game_operator.client.garbage_collection import relaxed_gc
+from game_operator.client.base import relaxed_gc
 
 gc.set_threshold(601, 9, 8)
 inside, leave = threading.Event(), threading.Event()

@@ -1,18 +1,21 @@
 """What the sync and the async client share: everything but the awaits."""
 
+import gc
 import inspect
 import logging
+import os
 import random
 import signal
 import ssl
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from game_operator._version import __version__
-from game_operator.client.garbage_collection import relaxed_gc
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import (
     Answer,
@@ -252,3 +255,61 @@ def _came_out_of_a_signal(error: Exception) -> bool:
     while passed is not None and passed.tb_frame.f_code not in codes:
         passed = passed.tb_next
     return passed is not None
+
+
+_RELAXED = (100_000, 50, 1000)
+#: Python 3.12 starts with some hundred frozen objects of its own; an application that freezes has many thousands.
+_PYTHONS_OWN = 1_000
+
+_lock = threading.Lock()
+_users = 0
+_before = gc.get_threshold()
+
+
+@contextmanager
+def relaxed_gc() -> Iterator[None]:
+    """
+    Let the cyclic garbage collector run rarely inside the block; the last block to end puts the thresholds back.
+
+    A large parse makes tens of thousands of objects and no garbage, yet the collector walks all of them again and
+    again: up to a third of the time. Several threads may parse at once, and the process may fork in between.
+    """
+    global _users, _before
+    with _lock:
+        if _users == 0 and gc.get_threshold()[0] != 0:
+            _before = gc.get_threshold()
+            gc.set_threshold(*_RELAXED)
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            # Another part of the program may have chosen new thresholds meanwhile: those stay.
+            if _users == 0 and gc.get_threshold() == _RELAXED:
+                gc.set_threshold(*_before)
+                _pass_over_what_was_made()
+
+
+def _pass_over_what_was_made() -> None:
+    """
+    Count every object as an old one, without walking over it; the next full collection does.
+
+    Otherwise the next allocation would start a walk over all that was parsed, which takes longer than what was saved.
+    """
+    if gc.get_freeze_count() < _PYTHONS_OWN:  # What the application has frozen must stay so.
+        gc.freeze()
+        gc.unfreeze()
+
+
+def _start_afresh_in_child() -> None:
+    # The threads that would have put the thresholds back do not exist in the child.
+    global _users, _lock
+    _lock = threading.Lock()
+    if _users and gc.get_threshold() == _RELAXED:
+        gc.set_threshold(*_before)
+    _users = 0
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(after_in_child=_start_afresh_in_child)

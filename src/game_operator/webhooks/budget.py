@@ -10,6 +10,7 @@ import contextvars
 import logging
 import os
 import time
+import traceback
 from bisect import insort
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from game_operator.webhooks.story import tell
+from game_operator.errors import one_line
 
 
 class Deadline:
@@ -84,6 +85,7 @@ class Deadlines:
 
 
 _LOG = logging.getLogger("game_operator.webhooks")
+_LONGEST_LINE: Final = 1_000
 
 T = TypeVar("T")
 
@@ -284,3 +286,52 @@ def _tell_of_the_end(future: "Future[Any]", name: str) -> None:
             _LOG.error("a %s that was answered SYSTEM_ERROR ended %.1f s after that", name, seconds)
 
     future.add_done_callback(ended)
+
+
+def brief(text: str) -> str:
+    """Return *text* as one line of bounded length."""
+    return one_line(text if len(text) <= _LONGEST_LINE else text[:_LONGEST_LINE] + "…")
+
+
+def tell(log: logging.Logger, what: str, failed: BaseException) -> None:
+    """
+    Log that *what* came of *failed*, as an error with its traceback.
+
+    A message with line breaks in it, such as a database's that quotes an id, is escaped line by line: as it stands it
+    could pass for lines of the log.
+    """
+    if all(map(_is_plain, _chain(failed))):
+        log.error("%s", what, exc_info=failed)
+        return
+    lines = [line for part in _formatted(failed) for line in part.splitlines()]
+    log.error("%s\n%s", what, "\n".join(f"  | {one_line(line)}" for line in lines))
+
+
+def _is_plain(error: BaseException) -> bool:
+    try:
+        notes = getattr(error, "__notes__", ())
+        return all(text.isprintable() for text in (str(error), *notes))
+    except Exception:  # An error whose own text fails is told by the traceback module, which survives it.
+        return False
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    chain: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        link = waiting.pop()
+        if link is not None and all(link is not known for known in chain):
+            chain.append(link)
+            waiting += [
+                link.__cause__,
+                link.__context__,
+                *(link.exceptions if isinstance(link, BaseExceptionGroup) else ()),
+            ]
+    return chain
+
+
+def _formatted(failed: BaseException) -> list[str]:
+    try:
+        return traceback.format_exception(failed)
+    except Exception:  # Such as a text that no traceback can show.
+        return [f"{type(failed).__name__}, of which no traceback can be made"]

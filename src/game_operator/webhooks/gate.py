@@ -21,8 +21,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS, BatchItem, read_batch, read_call_and_oddities
 from game_operator.protocol.webhook_reply import encode_batch_reply, encode_reply, fold_code
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
-from game_operator.webhooks.budget import OverBudget
-from game_operator.webhooks.story import tell
+from game_operator.webhooks.budget import OverBudget, tell
 
 _LOG = logging.getLogger("game_operator.webhooks")
 _BATCH: Final = "deposit-batch"

@@ -19,10 +19,9 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.profile import Profile
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
-from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner
+from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner, brief, tell
 from game_operator.webhooks.gate import DepositBatch, Gate, HttpReply, Instances, Refusal
 from game_operator.webhooks.handlers import METHODS, AsyncWebhookHandler, KindOfHandler, WebhookHandler
-from game_operator.webhooks.story import brief, tell
 
 _LOG = logging.getLogger("game_operator.webhooks")
 #: A line for each reply by which a handler refused a call, and nothing else.
