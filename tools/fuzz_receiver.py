@@ -50,7 +50,7 @@ def main(seconds: int) -> None:
 
 def _target() -> Callable[[bytes], None]:
     from game_operator import Profile
-    from game_operator.protocol.webhook import read_reply
+    from game_operator.protocol.webhook_reply import read_reply
     from game_operator.webhooks import AcceptUnsigned, WebhookReceiver, success
 
     warnings.simplefilter("ignore")

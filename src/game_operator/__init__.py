@@ -8,146 +8,90 @@ for what it touches.
 from typing import TYPE_CHECKING
 
 from game_operator._lazy import lazy_names
-from game_operator._version import __version__
 
 if TYPE_CHECKING:
-    from game_operator.client.async_ import AsyncOperatorClient
-    from game_operator.client.base import Exchange
-    from game_operator.client.sync import OperatorClient
-    from game_operator.codes import BetState, GameStatus, Genre, GrantErrorCode, WebhookErrorCode
-    from game_operator.errors import (
-        AccountExistsError,
-        AccountNotFoundError,
-        AdjustmentRefusedError,
-        ApiError,
-        AuthenticationError,
-        BadRequestError,
-        ConfigurationError,
-        DeliveryInDoubtError,
-        FreeBetRejectedError,
-        GameOperatorError,
-        LedgerError,
-        LedgerUnavailableError,
-        MalformedCallError,
-        NoAnswerError,
-        OperatorInactiveError,
-        OutcomeUnknownError,
-        RateLimitedError,
-        RequestNotSentError,
-        RetryRefusedError,
-        SchemaError,
-        ServiceError,
-        SessionTokenError,
-        SigningKeyError,
-        TransactionRequiredError,
-        TransportError,
-        UnexpectedResponseError,
-        UnknownSourceError,
-        WebhookError,
-        WebhookSignatureError,
-    )
-    from game_operator.models import (
-        BalanceCall,
-        BetConfig,
-        BetNotFound,
-        ClosedBet,
-        DepositCall,
-        FreeBet,
-        GameInfo,
-        GameInstance,
-        GrantAccepted,
-        OpenBet,
-        Reply,
-        RollbackCall,
-        RolledBackBet,
-        RoundFound,
-        RoundNotFound,
-        WebhookCall,
-        WithdrawCall,
-    )
-    from game_operator.money import Cents
-    from game_operator.profile import Profile
-    from game_operator.protocol.exchange import RetryPolicy
-    from game_operator.signers.keys import AsyncSigner, Signer
-    from game_operator.tokens import SessionClaims, SessionTokenBuilder, launch_url
-    from game_operator.transport.settings import ReadLimits
-
-__all__ = [
-    "AccountExistsError",
-    "AccountNotFoundError",
-    "AdjustmentRefusedError",
-    "ApiError",
-    "AsyncOperatorClient",
-    "AsyncSigner",
-    "AuthenticationError",
-    "BadRequestError",
-    "BalanceCall",
-    "BetConfig",
-    "BetNotFound",
-    "BetState",
-    "Cents",
-    "ClosedBet",
-    "ConfigurationError",
-    "DeliveryInDoubtError",
-    "DepositCall",
-    "Exchange",
-    "FreeBet",
-    "FreeBetRejectedError",
-    "GameInfo",
-    "GameInstance",
-    "GameOperatorError",
-    "GameStatus",
-    "Genre",
-    "GrantAccepted",
-    "GrantErrorCode",
-    "LedgerError",
-    "LedgerUnavailableError",
-    "MalformedCallError",
-    "NoAnswerError",
-    "OpenBet",
-    "OperatorClient",
-    "OperatorInactiveError",
-    "OutcomeUnknownError",
-    "Profile",
-    "RateLimitedError",
-    "ReadLimits",
-    "Reply",
-    "RequestNotSentError",
-    "RetryPolicy",
-    "RetryRefusedError",
-    "RollbackCall",
-    "RolledBackBet",
-    "RoundFound",
-    "RoundNotFound",
-    "SchemaError",
-    "ServiceError",
-    "SessionClaims",
-    "SessionTokenBuilder",
-    "SessionTokenError",
-    "Signer",
-    "SigningKeyError",
-    "TransactionRequiredError",
-    "TransportError",
-    "UnexpectedResponseError",
-    "UnknownSourceError",
-    "WebhookCall",
-    "WebhookError",
-    "WebhookErrorCode",
-    "WebhookSignatureError",
-    "WithdrawCall",
-    "__version__",
-    "launch_url",
-]
+    from game_operator._version import __version__ as __version__
+    from game_operator.client.async_ import AsyncOperatorClient as AsyncOperatorClient
+    from game_operator.client.base import Exchange as Exchange
+    from game_operator.client.sync import OperatorClient as OperatorClient
+    from game_operator.codes import BetState as BetState
+    from game_operator.codes import GameStatus as GameStatus
+    from game_operator.codes import Genre as Genre
+    from game_operator.codes import GrantErrorCode as GrantErrorCode
+    from game_operator.codes import WebhookErrorCode as WebhookErrorCode
+    from game_operator.errors import AccountExistsError as AccountExistsError
+    from game_operator.errors import AccountNotFoundError as AccountNotFoundError
+    from game_operator.errors import AdjustmentRefusedError as AdjustmentRefusedError
+    from game_operator.errors import ApiError as ApiError
+    from game_operator.errors import AuthenticationError as AuthenticationError
+    from game_operator.errors import BadRequestError as BadRequestError
+    from game_operator.errors import ConfigurationError as ConfigurationError
+    from game_operator.errors import DeliveryInDoubtError as DeliveryInDoubtError
+    from game_operator.errors import FreeBetRejectedError as FreeBetRejectedError
+    from game_operator.errors import GameOperatorError as GameOperatorError
+    from game_operator.errors import LedgerError as LedgerError
+    from game_operator.errors import LedgerUnavailableError as LedgerUnavailableError
+    from game_operator.errors import MalformedCallError as MalformedCallError
+    from game_operator.errors import NoAnswerError as NoAnswerError
+    from game_operator.errors import OperatorInactiveError as OperatorInactiveError
+    from game_operator.errors import OutcomeUnknownError as OutcomeUnknownError
+    from game_operator.errors import RateLimitedError as RateLimitedError
+    from game_operator.errors import RequestNotSentError as RequestNotSentError
+    from game_operator.errors import RetryRefusedError as RetryRefusedError
+    from game_operator.errors import SchemaError as SchemaError
+    from game_operator.errors import ServiceError as ServiceError
+    from game_operator.errors import SessionTokenError as SessionTokenError
+    from game_operator.errors import SigningKeyError as SigningKeyError
+    from game_operator.errors import TransactionRequiredError as TransactionRequiredError
+    from game_operator.errors import TransportError as TransportError
+    from game_operator.errors import UnexpectedResponseError as UnexpectedResponseError
+    from game_operator.errors import UnknownSourceError as UnknownSourceError
+    from game_operator.errors import WebhookError as WebhookError
+    from game_operator.errors import WebhookSignatureError as WebhookSignatureError
+    from game_operator.models import BalanceCall as BalanceCall
+    from game_operator.models import BetConfig as BetConfig
+    from game_operator.models import BetNotFound as BetNotFound
+    from game_operator.models import ClosedBet as ClosedBet
+    from game_operator.models import DepositCall as DepositCall
+    from game_operator.models import FreeBet as FreeBet
+    from game_operator.models import GameInfo as GameInfo
+    from game_operator.models import GameInstance as GameInstance
+    from game_operator.models import GrantAccepted as GrantAccepted
+    from game_operator.models import OpenBet as OpenBet
+    from game_operator.models import Reply as Reply
+    from game_operator.models import RollbackCall as RollbackCall
+    from game_operator.models import RolledBackBet as RolledBackBet
+    from game_operator.models import RoundFound as RoundFound
+    from game_operator.models import RoundNotFound as RoundNotFound
+    from game_operator.models import WebhookCall as WebhookCall
+    from game_operator.models import WithdrawCall as WithdrawCall
+    from game_operator.money import Cents as Cents
+    from game_operator.profile import Profile as Profile
+    from game_operator.protocol.exchange import RetryPolicy as RetryPolicy
+    from game_operator.signers.keys import AsyncSigner as AsyncSigner
+    from game_operator.signers.keys import Signer as Signer
+    from game_operator.tokens import SessionClaims as SessionClaims
+    from game_operator.tokens import SessionTokenBuilder as SessionTokenBuilder
+    from game_operator.tokens import launch_url as launch_url
+    from game_operator.transport.settings import ReadLimits as ReadLimits
 
 if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "._version": "__version__",
             ".client.async_": "AsyncOperatorClient",
             ".client.base": "Exchange",
             ".client.sync": "OperatorClient",
             ".codes": "BetState GameStatus Genre GrantErrorCode WebhookErrorCode",
-            ".errors": " ".join(name for name in __all__ if name.endswith("Error")),
+            ".errors": (
+                "AccountExistsError AccountNotFoundError AdjustmentRefusedError ApiError AuthenticationError "
+                "BadRequestError ConfigurationError DeliveryInDoubtError FreeBetRejectedError GameOperatorError "
+                "LedgerError LedgerUnavailableError MalformedCallError NoAnswerError OperatorInactiveError "
+                "OutcomeUnknownError RateLimitedError RequestNotSentError RetryRefusedError SchemaError ServiceError "
+                "SessionTokenError SigningKeyError TransactionRequiredError TransportError UnexpectedResponseError "
+                "UnknownSourceError WebhookError WebhookSignatureError"
+            ),
             ".models": (
                 "BalanceCall BetConfig BetNotFound ClosedBet DepositCall FreeBet GameInfo GameInstance GrantAccepted "
                 "OpenBet Reply RollbackCall RolledBackBet RoundFound RoundNotFound WebhookCall WithdrawCall"

@@ -10,10 +10,10 @@ def lazy_names(
     package: str, homes: Mapping[str, str], *, extra: str = "", needs: Collection[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """
-    Return ``__getattr__`` and ``__dir__`` for *package*.
+    Return ``__getattr__`` and ``__dir__`` for *package*, and give it an ``__all__`` unless it has one.
 
-    Call it under ``if not TYPE_CHECKING``, and import the same names under ``if TYPE_CHECKING``. A type checker then
-    knows each name, and reports a misspelt one. A test compares the two lists.
+    Call it under ``if not TYPE_CHECKING``, and import the same names under ``if TYPE_CHECKING``, each ``as`` itself. A
+    type checker then knows each name, and reports a misspelt one. A test compares the two lists.
 
     Args:
         package: The package's ``__name__``.
@@ -23,6 +23,7 @@ def lazy_names(
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
     namespace = vars(sys.modules[package])
+    namespace.setdefault("__all__", sorted(home_of))
 
     def load(name: str) -> Any:
         if name not in home_of:

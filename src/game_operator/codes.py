@@ -9,8 +9,6 @@ does not show them (spec §7.1; docs/decisions/0013).
 from enum import StrEnum
 from types import MappingProxyType
 
-__all__ = ["GRANT_MESSAGES", "BetState", "GameStatus", "Genre", "GrantErrorCode", "WebhookErrorCode"]
-
 
 class GameStatus(StrEnum):
     """The status of a game (spec §2.5)."""

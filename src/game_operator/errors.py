@@ -43,38 +43,6 @@ from typing import Any, TypedDict, Unpack
 
 from game_operator.codes import GrantErrorCode
 
-__all__ = [
-    "AccountExistsError",
-    "AccountNotFoundError",
-    "AdjustmentRefusedError",
-    "ApiError",
-    "AuthenticationError",
-    "BadRequestError",
-    "ConfigurationError",
-    "DeliveryInDoubtError",
-    "FreeBetRejectedError",
-    "GameOperatorError",
-    "LedgerError",
-    "LedgerUnavailableError",
-    "MalformedCallError",
-    "NoAnswerError",
-    "OperatorInactiveError",
-    "OutcomeUnknownError",
-    "RateLimitedError",
-    "RequestNotSentError",
-    "RetryRefusedError",
-    "SchemaError",
-    "ServiceError",
-    "SessionTokenError",
-    "SigningKeyError",
-    "TransactionRequiredError",
-    "TransportError",
-    "UnexpectedResponseError",
-    "UnknownSourceError",
-    "WebhookError",
-    "WebhookSignatureError",
-]
-
 _SHOWN_CHARACTERS = 200
 # A list of a million items is not written out to be cut afterwards.
 _BRIEF = Repr()

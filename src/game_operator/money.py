@@ -10,9 +10,6 @@ from typing import Final, NewType
 
 from game_operator.errors import shown
 
-__all__ = ["FINER_THAN_A_CENT", "Cents", "amount_from_cents", "cents_from_amount", "cents_rounded_down", "json_cents"]
-__all__ += ["json_number"]
-
 #: An amount of money in hundredths of the currency unit.
 Cents = NewType("Cents", int)
 

@@ -18,8 +18,6 @@ from game_operator.errors import ConfigurationError, one_line, shown
 if TYPE_CHECKING:
     from game_operator.models.webhooks import WebhookCall
 
-__all__ = ["DEFAULT_FIELDS", "BodyParser", "Names", "Profile"]
-
 #: Reads a body for a service whose calls look altogether different: (operation, body) to a call. The operation is
 #: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, and the call must be of it; its ``body`` is filled in.
 #: What is no such call raises MalformedCallError, answered INVALID_REQUEST. Anything else that is raised or returned

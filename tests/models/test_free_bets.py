@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from game_operator.codes import GrantErrorCode
 from game_operator.models import GrantAccepted, GrantRefused, GrantRequest
-from game_operator.models.free_bets import refusal_of
+from game_operator.models.operator_api import refusal_of
 from game_operator.models.wire import WireFormatError, decode
 from tests.support.wire import JsonObject, assert_is_a_value, grant_request, granted, wire
 

@@ -9,63 +9,38 @@ from typing import TYPE_CHECKING
 from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from game_operator.models.bets import (
-        Bet,
-        BetLookup,
-        BetNotFound,
-        ClosedBet,
-        OpenBet,
-        RolledBackBet,
-        RoundFound,
-        RoundLookup,
-        RoundNotFound,
-    )
-    from game_operator.models.free_bets import GrantAccepted, GrantRefused, GrantRequest
-    from game_operator.models.games import BetConfig, GameInfo, GameInstance
-    from game_operator.models.webhooks import (
-        BalanceCall,
-        DepositCall,
-        FreeBet,
-        MovingCall,
-        Reply,
-        RollbackCall,
-        WebhookCall,
-        WithdrawCall,
-    )
-
-__all__ = [
-    "BalanceCall",
-    "Bet",
-    "BetConfig",
-    "BetLookup",
-    "BetNotFound",
-    "ClosedBet",
-    "DepositCall",
-    "FreeBet",
-    "GameInfo",
-    "GameInstance",
-    "GrantAccepted",
-    "GrantRefused",
-    "GrantRequest",
-    "MovingCall",
-    "OpenBet",
-    "Reply",
-    "RollbackCall",
-    "RolledBackBet",
-    "RoundFound",
-    "RoundLookup",
-    "RoundNotFound",
-    "WebhookCall",
-    "WithdrawCall",
-]
+    from game_operator.models.operator_api import Bet as Bet
+    from game_operator.models.operator_api import BetConfig as BetConfig
+    from game_operator.models.operator_api import BetLookup as BetLookup
+    from game_operator.models.operator_api import BetNotFound as BetNotFound
+    from game_operator.models.operator_api import ClosedBet as ClosedBet
+    from game_operator.models.operator_api import GameInfo as GameInfo
+    from game_operator.models.operator_api import GameInstance as GameInstance
+    from game_operator.models.operator_api import GrantAccepted as GrantAccepted
+    from game_operator.models.operator_api import GrantRefused as GrantRefused
+    from game_operator.models.operator_api import GrantRequest as GrantRequest
+    from game_operator.models.operator_api import OpenBet as OpenBet
+    from game_operator.models.operator_api import RolledBackBet as RolledBackBet
+    from game_operator.models.operator_api import RoundFound as RoundFound
+    from game_operator.models.operator_api import RoundLookup as RoundLookup
+    from game_operator.models.operator_api import RoundNotFound as RoundNotFound
+    from game_operator.models.webhooks import BalanceCall as BalanceCall
+    from game_operator.models.webhooks import DepositCall as DepositCall
+    from game_operator.models.webhooks import FreeBet as FreeBet
+    from game_operator.models.webhooks import MovingCall as MovingCall
+    from game_operator.models.webhooks import Reply as Reply
+    from game_operator.models.webhooks import RollbackCall as RollbackCall
+    from game_operator.models.webhooks import WebhookCall as WebhookCall
+    from game_operator.models.webhooks import WithdrawCall as WithdrawCall
 
 if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            ".bets": ("Bet BetLookup BetNotFound ClosedBet OpenBet RolledBackBet RoundFound RoundLookup RoundNotFound"),
-            ".free_bets": "GrantAccepted GrantRefused GrantRequest",
-            ".games": "BetConfig GameInfo GameInstance",
+            ".operator_api": (
+                "Bet BetConfig BetLookup BetNotFound ClosedBet GameInfo GameInstance GrantAccepted GrantRefused "
+                "GrantRequest OpenBet RolledBackBet RoundFound RoundLookup RoundNotFound"
+            ),
             ".webhooks": "BalanceCall DepositCall FreeBet MovingCall Reply RollbackCall WebhookCall WithdrawCall",
         },
     )

@@ -42,7 +42,7 @@ from game_operator.models import (
     RoundLookup,
     RoundNotFound,
 )
-from game_operator.models.free_bets import refusal_of
+from game_operator.models.operator_api import refusal_of
 from game_operator.models.wire import MAX_WHOLE, WireFormatError, WireModel, decode, once
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.models import GameInfo, GrantAccepted, GrantRequest
-from game_operator.models.free_bets import refusal_of
+from game_operator.models.operator_api import refusal_of
 from game_operator.models.wire import MAX_WHOLE, Text, WholeNumber, WireFormatError, WireModel, decode
 from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.protocol.http import HttpRequest, HttpResponse

@@ -26,28 +26,6 @@ from game_operator.models.webhooks import (
 )
 from game_operator.profile import Path, Profile
 from game_operator.protocol.exact_json import Json, encode_json, items_with_bytes, read_json
-from game_operator.protocol.webhook_reply import encode_batch_reply, encode_reply, fold_code, read_reply
-
-__all__ = [
-    "BATCH_PATHS",
-    "DEFAULT_WRITER",
-    "MAX_AMOUNT_CENTS",
-    "OPERATIONS",
-    "BatchItem",
-    "BodyWriter",
-    "Oddity",
-    "encode_batch_reply",
-    "encode_call",
-    "encode_reply",
-    "fold_code",
-    "names_found",
-    "problem_of_id",
-    "read_batch",
-    "read_call",
-    "read_call_and_oddities",
-    "read_json",
-    "read_reply",
-]
 
 #: What each path asks for (spec §4.1).
 OPERATIONS: Final = MappingProxyType(

@@ -15,7 +15,7 @@ from game_operator.control_room.forms import CentsTyped, Whole, checked, problem
 from game_operator.control_room.page_context import Page, PageContext, see_other
 from game_operator.errors import GameOperatorError
 from game_operator.models import GrantRequest
-from game_operator.models.free_bets import refusal_of
+from game_operator.models.operator_api import refusal_of
 from game_operator.sandbox.service.world import Grant, GrantStatus
 
 _SHOWN: Final = 200

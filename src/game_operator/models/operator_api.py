@@ -1,0 +1,222 @@
+"""What the Operator API answers (spec §2): the catalogue, bets and rounds tagged by ``status``, and free-bet grants."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, FailFast, Field
+from pydantic_core import PydanticCustomError
+
+from game_operator.codes import GameStatus, Genre, GrantErrorCode
+from game_operator.models.wire import (
+    MAX_WHOLE,
+    Amount,
+    CentsField,
+    Flag,
+    MillisField,
+    Text,
+    WholeNumber,
+    WireModel,
+)
+from game_operator.money import amount_from_cents
+
+#: The limits of a grant (spec §8).
+MAX_COUNT = 50
+MAX_WAGER_AMOUNT_CENTS = 1_000_000
+MAX_EXPIRE_DURATION_MILLIS = 2_592_000_000
+MAX_ID_CHARACTERS = 100
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LARGEST_ROUND_NO = 2**63 - 1
+
+
+class BetConfig(WireModel, frozen=True):
+    """
+    The betting limits of a game instance (spec §2.7).
+
+    All amounts are exact ``Decimal`` currency units, not cents.
+    """
+
+    min_wager: Amount
+    max_wager: Amount
+    default_wager: Amount
+    currency: Text
+    max_win: Amount
+
+
+class GameInstance(WireModel, frozen=True):
+    """A game as configured for the operator (spec §2.6)."""
+
+    nested: ClassVar[str] = "bet_config"
+
+    id: Text
+    name: Text
+    active: Flag
+    bet_config: BetConfig
+
+
+class GameInfo(WireModel, frozen=True):
+    """
+    A game of the catalogue (spec §2.5).
+
+    A ``status`` or ``genre`` that this version does not know arrives as plain ``str``. ``rtp`` is the
+    return-to-player percentage, exact.
+    """
+
+    nested: ClassVar[str] = "instances"
+
+    id: Text
+    name: Text
+    status: Annotated[GameStatus | str, Field(union_mode="left_to_right")]
+    thumbnail_url: Text | None = None
+    provider_name: Text
+    rtp: Amount | None = None
+    genre: Annotated[Genre | str, Field(union_mode="left_to_right")]
+    instances: Annotated[tuple[GameInstance, ...], FailFast()]
+
+
+class _PlacedBet(WireModel, frozen=True):
+    """What every bet that exists carries (spec §2.4); ``wager`` is in cents, ``timestamp`` in Unix milliseconds."""
+
+    status: str
+    reference_id: Text
+    player_id: Text
+    round_id: Text
+    instance_id: Text
+    game: Text
+    wager: CentsField
+    timestamp: MillisField
+
+    @property
+    def wager_amount(self) -> Decimal:
+        """The wager in currency units, with two decimals."""
+        return amount_from_cents(self.wager)
+
+    @property
+    def placed_at(self) -> datetime:
+        """When the bet was placed, as an aware UTC datetime."""
+        return _EPOCH + timedelta(milliseconds=self.timestamp)
+
+
+class OpenBet(_PlacedBet, frozen=True):
+    """A bet that is not settled yet (spec §2.4)."""
+
+    status: Literal["OPEN"] = "OPEN"
+
+
+class ClosedBet(_PlacedBet, frozen=True):
+    """A settled bet (spec §2.4); ``won`` is the payout in cents, and 0 is a loss."""
+
+    status: Literal["CLOSED"] = "CLOSED"
+    won: CentsField
+
+    @property
+    def won_amount(self) -> Decimal:
+        """The payout in currency units, with two decimals."""
+        return amount_from_cents(self.won)
+
+
+class RolledBackBet(_PlacedBet, frozen=True):
+    """A bet that was cancelled before it started (spec §2.4, §3)."""
+
+    status: Literal["ROLLED_BACK"] = "ROLLED_BACK"
+
+
+class BetNotFound(WireModel, frozen=True):
+    """The service knows no such bet, or it is older than 90 days (spec §2.4, §4.2)."""
+
+    status: Literal["NOT_FOUND"] = "NOT_FOUND"
+
+
+#: A bet that exists.
+Bet = Annotated[OpenBet | ClosedBet | RolledBackBet, Field(discriminator="status")]
+#: What a bet look-up answers.
+BetLookup = Annotated[OpenBet | ClosedBet | RolledBackBet | BetNotFound, Field(discriminator="status")]
+
+
+class RoundFound(WireModel, frozen=True):
+    """
+    A round with all its bets, which may be none (spec §2.8).
+
+    ``round_no`` is the number shown to the player.
+    """
+
+    nested: ClassVar[str] = "bets"
+
+    status: Literal["OK"] = "OK"
+    round_id: Text
+    round_no: Annotated[int, WholeNumber(-_LARGEST_ROUND_NO - 1, _LARGEST_ROUND_NO)]
+    instance_id: Text
+    game: Text
+    bets: Annotated[tuple[Bet, ...], FailFast()]
+
+
+class RoundNotFound(WireModel, frozen=True):
+    """No such round, another instance's, or older than 90 days (spec §2.8, §4.2)."""
+
+    status: Literal["NOT_FOUND"] = "NOT_FOUND"
+
+
+#: What a round look-up answers with HTTP 200.
+RoundLookup = Annotated[RoundFound | RoundNotFound, Field(discriminator="status")]
+
+
+def _boolean(value: object) -> object:
+    # pydantic's Literal[True] takes 1 and 1.0 as well.
+    if isinstance(value, bool):
+        return value
+    raise PydanticCustomError("boolean", "must be true or false")
+
+
+class GrantAccepted(WireModel, frozen=True):
+    """The free bets were granted (spec §2.3); ``free_bet_id`` identifies the grant."""
+
+    success: Annotated[Literal[True], BeforeValidator(_boolean)]
+    free_bet_id: Text
+    message: Text
+
+
+class GrantRefused(WireModel, frozen=True):
+    """The body with which the service refuses a grant (spec §2.3)."""
+
+    success: Annotated[Literal[False], BeforeValidator(_boolean)]
+    message: Text
+    error_code: Text
+
+
+# Any size is read, so that the limits below, not the reader, say what is wrong with a number.
+_AnyWhole = Annotated[int, WholeNumber(-MAX_WHOLE, MAX_WHOLE)]
+
+
+class GrantRequest(WireModel, frozen=True):
+    """What the operator asks for (spec §2.2): *count* free bets of *wager_amount_cents* each."""
+
+    player_id: Text
+    instance_id: Text
+    count: _AnyWhole
+    wager_amount_cents: _AnyWhole
+    expire_duration_millis: _AnyWhole
+    reference_id: Text
+
+
+def refusal_of(grant: GrantRequest) -> GrantErrorCode | None:
+    """
+    Return the first limit of spec §8 that *grant* breaks, in the order of spec §7.2, or None.
+
+    The client asks before it sends and the service before it grants, so both refuse alike. Characters are Unicode
+    code points (assumed: the specification does not say). An instance id is left to the service: its format is not
+    shown.
+    """
+    broken = (
+        (grant.count < 1, GrantErrorCode.INVALID_COUNT),
+        (grant.count > MAX_COUNT, GrantErrorCode.COUNT_TOO_HIGH),
+        (grant.wager_amount_cents < 1, GrantErrorCode.INVALID_WAGER_AMOUNT),
+        (grant.wager_amount_cents > MAX_WAGER_AMOUNT_CENTS, GrantErrorCode.WAGER_AMOUNT_TOO_HIGH),
+        (grant.expire_duration_millis < 1, GrantErrorCode.INVALID_EXPIRE_DURATION),
+        (grant.expire_duration_millis > MAX_EXPIRE_DURATION_MILLIS, GrantErrorCode.EXPIRE_DURATION_TOO_LONG),
+        (not grant.player_id.strip(), GrantErrorCode.EMPTY_PLAYER_ID),
+        (len(grant.player_id) > MAX_ID_CHARACTERS, GrantErrorCode.PLAYER_ID_TOO_LONG),
+        (not grant.reference_id.strip(), GrantErrorCode.EMPTY_REFERENCE_ID),
+        (len(grant.reference_id) > MAX_ID_CHARACTERS, GrantErrorCode.REFERENCE_ID_TOO_LONG),
+    )
+    return next((code for is_broken, code in broken if is_broken), None)
