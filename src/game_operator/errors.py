@@ -37,9 +37,10 @@ What a program branches on is an attribute; ``str()`` is written for the person 
 pickles and copies, and none holds a key, a signature, a token or a live request.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from reprlib import Repr
-from typing import Any, TypedDict, Unpack
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
 
 from game_operator.codes import GrantErrorCode
 
@@ -63,6 +64,31 @@ def shown(value: object) -> str:
 def one_line(text: str) -> str:
     """Return *text* without its line breaks and control characters, escaped instead, for a log."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def without_frames(check: Callable[_P, _T]) -> Callable[_P, _T]:
+    """
+    Return *check* such that its errors carry none of its frames: a decorator.
+
+    Error trackers show the locals of every frame that an error passes, and a key or a token may be among them.
+    """
+
+    @wraps(check)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return check(*args, **kwargs)
+        except Exception as raised:
+            error = raised
+        finally:
+            del args, kwargs
+        error.__traceback__ = error.__context__ = None  # Both lead to frames.
+        raise error
+
+    return checked
 
 
 def _rebuild(

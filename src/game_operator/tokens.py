@@ -18,7 +18,7 @@ import jwt
 from anyio import to_thread
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from game_operator.errors import ConfigurationError, SessionTokenError
+from game_operator.errors import ConfigurationError, SessionTokenError, without_frames
 from game_operator.protocol.exact_json import Json
 from game_operator.protocol.http import is_loopback
 from game_operator.protocol.session_token import (
@@ -186,8 +186,6 @@ class SessionTokenBuilder:
             payload = _verified(token, self._verification_key())
         finally:
             del token
-        if isinstance(payload, Exception):
-            raise payload
         return read_claims(
             payload,
             operator_id=self._operator_id,
@@ -260,54 +258,54 @@ def launch_url(template: str, token: str) -> str:
         SessionTokenError: *token* is no session token.
         TypeError: One of them is no str.
     """
-    # Whatever is wrong, neither is shown: a template that was filled in before carries a token too.
-    problem = _template_problem(template) or _token_problem(token)
-    if problem is None:
-        return template.replace("{token}", token)
-    del template, token
-    raise problem
+    try:
+        return _launch_url(template, token)
+    finally:
+        del template, token
 
 
-def _template_problem(template: object) -> Exception | None:
+# No message of it shows either: a template that was filled in before carries a token too.
+@without_frames
+def _launch_url(template: object, token: object) -> str:
     if not isinstance(template, str):
-        return TypeError(f"template must be a str, not {type(template).__name__}")
-    held = template.count("{token}")
-    if held != 1:
-        return ConfigurationError(f"The launch template holds {{token}} {held} times. Put it in exactly once.")
+        raise TypeError(f"template must be a str, not {type(template).__name__}")
+    _check_template(template)
+    if not isinstance(token, str):
+        raise TypeError(f"token must be a str, not {type(token).__name__}")
+    if len(token) > _LONGEST_TOKEN or not _TOKEN.fullmatch(token):
+        raise SessionTokenError("This is not a session token.", remedy="Pass what SessionTokenBuilder.build returned.")
+    return template.replace("{token}", token)
+
+
+def _check_template(template: str) -> None:
     try:
         parts = urlsplit(template)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        host = ""
-    if not host or not template.isprintable() or any(mark in template for mark in ' \\"<>'):
-        return ConfigurationError(
-            "The launch template is not a valid address. Pass one like https://play.example/?t={token}."
-        )
-    if "@" in parts.netloc or "{token}" in parts.netloc:
-        return ConfigurationError(
-            "The launch template has a password or the {token} in the place of the host. Put the token behind it."
-        )
-    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
-        return ConfigurationError(
-            "The launch template is not https, so the token would travel in the open. Pass an https address."
-        )
-    return None
+        parts, host = urlsplit(""), ""
+    held = template.count("{token}")
+    if held != 1:
+        problem, remedy = f"holds {{token}} {held} times", "Put it in exactly once."
+    elif not host or not template.isprintable() or any(mark in template for mark in ' \\"<>'):
+        problem, remedy = "is not a valid address", "Pass one like https://play.example/?t={token}."
+    elif "@" in parts.netloc or "{token}" in parts.netloc:
+        problem = "has a password or the {token} in the place of the host"
+        remedy = "Put the token behind it."
+    elif parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
+        problem = "is not https, so the token would travel in the open"
+        remedy = "Pass an https address."
+    else:
+        return
+    raise ConfigurationError(f"The launch template {problem}.", remedy=remedy)
 
 
-def _token_problem(token: object) -> Exception | None:
+@without_frames
+def _verified(token: object, key: RSAPublicKey) -> bytes:
+    """Return the payload of *token*."""
     if not isinstance(token, str):
-        return TypeError(f"token must be a str, not {type(token).__name__}")
-    if len(token) > _LONGEST_TOKEN or not _TOKEN.fullmatch(token):
-        return SessionTokenError("This is no session token. Pass what SessionTokenBuilder.build returned.")
-    return None
-
-
-def _verified(token: object, key: RSAPublicKey) -> bytes | Exception:
-    """Return the payload of *token*, or what is wrong with it: a frame that raises would show the token."""
-    if not isinstance(token, str):
-        return TypeError(f"token must be a str, not {type(token).__name__}")
+        raise TypeError(f"token must be a str, not {type(token).__name__}")
     if len(token) > _LONGEST_TOKEN:
-        return SessionTokenError(f"The session token is refused: none of ours has {len(token)} characters.")
+        raise SessionTokenError(f"The session token is refused: none of ours has {len(token)} characters.")
     try:
         payload: bytes = _VERIFIER.decode(token, key, algorithms=[ALGORITHM])
         return payload
@@ -317,7 +315,7 @@ def _verified(token: object, key: RSAPublicKey) -> bytes | Exception:
         problem = "its signature is not this operator's. Do not trust it; if it is yours, check which key reads it"
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
         problem = "it cannot be read as a JWT. Pass the token whole, as it was built"
-    return SessionTokenError(f"The session token is refused: {problem}.")
+    raise SessionTokenError(f"The session token is refused: {problem}.")
 
 
 def _assembled(signed: bytes, raw_signature: bytes) -> str:
@@ -327,8 +325,8 @@ def _assembled(signed: bytes, raw_signature: bytes) -> str:
         return token
     del token, raw_signature
     raise SessionTokenError(
-        f"The session token would have {size} characters, but it travels in an address: {_LONGEST_TOKEN} is the most. "
-        "Put less into claims=."
+        f"The session token would have {size} characters, but it travels in an address: {_LONGEST_TOKEN} is the most.",
+        remedy="Put less into claims=.",
     )
 
 

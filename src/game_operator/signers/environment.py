@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, shown, without_frames
 
 _OPERATOR_ID = re.compile(r"[\x21-\x39\x3b-\x7e](?:[\x20-\x39\x3b-\x7e]*[\x21-\x39\x3b-\x7e])?\Z")
 _LONGEST_OPERATOR_ID = 1000
@@ -34,34 +34,34 @@ def environment_settings(
     Raises:
         ConfigurationError: One is missing; the message names all that are.
     """
-    settings = _settings_or_problem(environ, given or {}, needs_address)
-    # Error trackers show the locals of every frame, and an environment is full of secrets.
-    del environ, given
-    if isinstance(settings, str):
-        raise ConfigurationError(settings)
-    return settings
+    try:
+        return _settings(environ, given or {}, needs_address)
+    finally:
+        del environ, given  # An environment is full of secrets.
 
 
-def _settings_or_problem(
-    environ: Mapping[str, str], given: Mapping[str, Any], needs_address: bool
-) -> dict[str, Any] | str:
+@without_frames
+def _settings(environ: Mapping[str, str], given: Mapping[str, Any], needs_address: bool) -> dict[str, Any]:
     variables = {name: variable for name, variable in _VARIABLES.items() if needs_address or name != "base_url"}
     settings: dict[str, Any] = {name: environ.get(variable) or None for name, variable in variables.items()}
     file = environ.get(_KEY_FILE) or None
     if "private_key" in given:
         file = settings["passphrase"] = None
     elif file is not None and settings["private_key"] is not None:
-        return f"{_VARIABLES['private_key']} and {_KEY_FILE} are both set. Unset one of them."
+        raise ConfigurationError(
+            f"{_VARIABLES['private_key']} and {_KEY_FILE} are both set.", remedy="Unset one of them."
+        )
     settings["private_key"] = settings["private_key"] if file is None else Path(file)
     settings.update(given)
     missing = [variable for name, variable in variables.items() if settings[name] is None and name != "passphrase"]
     if missing:
         names = ", ".join(missing).replace(_VARIABLES["private_key"], f"{_KEY_FILE} (or {_VARIABLES['private_key']})")
-        return f"Not set in the environment: {names}. Set them, or pass the arguments."
+        raise ConfigurationError(f"Not set in the environment: {names}.", remedy="Set them, or pass the arguments.")
     return settings
 
 
-def checked_operator_id(text: str) -> str:
+@without_frames
+def checked_operator_id(text: object) -> str:
     """
     Return *text*, an operator id.
 
@@ -69,33 +69,21 @@ def checked_operator_id(text: str) -> str:
         ConfigurationError: It cannot be one; a key in its place is not shown.
         TypeError: It is not a str.
     """
-    problem = _operator_id_problem(text)
-    if isinstance(problem, str):
-        return problem
-    del text  # Error trackers show the locals of every frame.
-    raise problem
-
-
-def _operator_id_problem(text: object) -> Exception | str:
+    remedy = "Pass the id that the provider gave you."
     if not isinstance(text, str):
-        return TypeError(f"operator_id must be a str, not {type(text).__name__}")
+        raise TypeError(f"operator_id must be a str, not {type(text).__name__}")
     if "-----BEGIN" in text or len(text) > _LONGEST_OPERATOR_ID:
         # On one line, with line breaks written as \n, a key would pass for an id and travel in each request.
-        return ConfigurationError(
-            f"The operator id has {len(text)} characters and looks like a key, which is not shown.",
-            setting="operator_id",
-            remedy=f"Pass the id that the provider gave you, of at most {_LONGEST_OPERATOR_ID} characters, and the key "
-            "as private_key.",
+        problem = f"has {len(text)} characters and looks like a key, which is not shown"
+        remedy = f"Pass the id, of at most {_LONGEST_OPERATOR_ID} characters, and the key as private_key."
+    elif not text:
+        problem = "is empty"
+    elif not _OPERATOR_ID.match(text):
+        problem = f"{shown(text)} cannot be used"
+        remedy = (
+            "It must be printable ASCII without a colon (the signed string <operator_id>:<bet_id> would be "
+            "ambiguous) and without spaces around it."
         )
-    if not text:
-        return ConfigurationError(
-            "The operator id is empty.", setting="operator_id", remedy="Pass the id that the provider gave you."
-        )
-    if not _OPERATOR_ID.match(text):
-        return ConfigurationError(
-            f"The operator id {shown(text)} cannot be used.",
-            setting="operator_id",
-            remedy="It must be printable ASCII without a colon (the signed string <operator_id>:<bet_id> would be "
-            "ambiguous) and without spaces around it.",
-        )
-    return text
+    else:
+        return text
+    raise ConfigurationError(f"The operator id {problem}.", setting="operator_id", remedy=remedy)

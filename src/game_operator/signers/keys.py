@@ -2,8 +2,7 @@
 Signers: what one has to do, one that holds a key of this process, and one that remembers signatures (spec §5).
 
 A key comes from a PEM, a file or a key object, and is loaded and checked once. An error about a key does not hold it:
-the functions below that see a PEM or a passphrase *return* their errors, and those that raise have let go of both. An
-error tracker shows the locals of every frame that an error passes.
+error trackers show the locals of every frame, so errors leave the functions that see a PEM ``without_frames``.
 """
 
 import functools
@@ -23,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from game_operator.errors import SigningKeyError, shown
+from game_operator.errors import SigningKeyError, shown, without_frames
 from game_operator.protocol.signing import MIN_KEY_BITS, Signature, sign
 
 
@@ -54,8 +53,6 @@ KeySource: TypeAlias = Path | str | bytes | RSAPrivateKey | Signer | AsyncSigner
 #: What stands for a public key: a path, PEM text or bytes, or a key object.
 PublicKeySource: TypeAlias = Path | str | bytes | RSAPublicKey
 
-_Problem: TypeAlias = SigningKeyError | TypeError
-
 _LARGEST_FILE: Final = 65_536
 _LONGEST_PATH_SHOWN: Final = 255
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
@@ -66,7 +63,6 @@ _PSS_OID: Final = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a"
 _MAKE_ONE = "Pass the operator's RSA private key of at least 2048 bits, or make a pair with `game-operator keygen`."
 _WANT_PUBLIC = "Pass the public RSA key, in the file that `game-operator keygen` wrote."
 _COPY_AGAIN = "Copy it again from where it was made, to the last line."
-_PSS = f"may make PSS signatures alone, and ours are PKCS#1 v1.5. {_MAKE_ONE}"
 
 
 class LocalSigner:
@@ -83,8 +79,7 @@ class LocalSigner:
 
     def __init__(self, key: RSAPrivateKey) -> None:
         self._key = key
-        if problem := _too_short(key, "The private key"):
-            raise problem
+        _check_size(key, "The private key")
 
     def sign(self, message: bytes) -> bytes:
         """Return the raw signature of *message* (spec §5)."""
@@ -114,18 +109,17 @@ def load_signer(source: KeySource, passphrase: str | bytes | None = None) -> Sig
     Args:
         source: A path, PEM text or bytes, an ``RSAPrivateKey`` or a signer. In a PEM, text around the key, Windows
             line ends and line breaks written as the two characters ``\n`` are all understood.
-        passphrase: For an encrypted PEM. One given for a key that is not encrypted is refused: whoever set it
-            believes the key to be safe at rest, and it is not.
+        passphrase: For an encrypted PEM. A passphrase for a key that is not encrypted is refused: it says that the key
+            is believed to be safe at rest, and the key is not.
 
     Raises:
         SigningKeyError: The key is unreadable, still encrypted, public, not RSA, or under 2048 bits.
         TypeError: *source* is none of the kinds above.
     """
-    signer = _signer(source, passphrase)
-    del source, passphrase
-    if isinstance(signer, Exception):
-        raise signer
-    return signer
+    try:
+        return _signer(source, passphrase)
+    finally:
+        del source, passphrase
 
 
 def load_public_key(source: PublicKeySource) -> RSAPublicKey:
@@ -136,11 +130,10 @@ def load_public_key(source: PublicKeySource) -> RSAPublicKey:
         SigningKeyError: It cannot be read, is private, is not RSA, or is under 2048 bits.
         TypeError: *source* is neither a path, nor a PEM, nor an ``RSAPublicKey``.
     """
-    key = _public_key(source)
-    del source
-    if isinstance(key, Exception):
-        raise key
-    return key
+    try:
+        return _public_key(source)
+    finally:
+        del source
 
 
 def checked_signature(raw: object) -> bytes:
@@ -161,7 +154,9 @@ def checked_signature(raw: object) -> bytes:
         raise TypeError(f"the sign method of a signer must return bytes, not {kind.__name__}")
     raise SigningKeyError(
         f"The signer returned a signature of {size} bytes, but that of an RSA key with {MIN_KEY_BITS} bits has "
-        f"{MIN_KEY_BITS // 8}. Its key is too short, or not RSA. {_MAKE_ONE}"
+        f"{MIN_KEY_BITS // 8}. Its key is too short, or not RSA.",
+        setting="private_key",
+        remedy=_MAKE_ONE,
     )
 
 
@@ -175,98 +170,97 @@ def is_async(signer: Signer | AsyncSigner) -> bool:
 
 
 def public_key_of(signer: Signer | AsyncSigner) -> RSAPublicKey | None:
-    """Return the public key that *signer* tells of itself, or None if it does not, or not without being awaited."""
+    """Return the public key of *signer*, or None if it does not give one, or only when it is awaited."""
     tell = getattr(signer, "public_key_pem", None)
     return None if tell is None or inspect.iscoroutinefunction(tell) else load_public_key(tell())
 
 
-def _signer(source: object, passphrase: object) -> Signer | AsyncSigner | _Problem:
+@without_frames
+def _signer(source: object, passphrase: object) -> Signer | AsyncSigner:
     if passphrase is not None and not isinstance(passphrase, str | bytes):
-        return TypeError(f"passphrase must be a str or bytes, not {type(passphrase).__name__}")
+        raise TypeError(f"passphrase must be a str or bytes, not {type(passphrase).__name__}")
     if isinstance(source, Path | str | bytes):
         name, pem = _read(source, "private_key")
-        key = (
-            SigningKeyError(f"{name} {pem}", setting="private_key")
-            if isinstance(pem, str)
-            else _private_key(name, pem, passphrase or None)
-        )
-        return LocalSigner(key) if isinstance(key, RSAPrivateKey) else key
+        return LocalSigner(_private_key(name, pem, passphrase or None))
     if passphrase:
-        return SigningKeyError(
+        raise SigningKeyError(
             "A passphrase was given with a key that is loaded already.",
             setting="passphrase",
             remedy="Leave the passphrase out.",
         )
     if isinstance(source, RSAPrivateKey):
-        return _too_short(source, "The private key") or LocalSigner(source)
+        return LocalSigner(source)
     if hasattr(source, "public_bytes") or hasattr(source, "private_bytes"):
         # A key object of another kind has a sign method too, which would sign what no service accepts.
-        kind = _kind_of(source)
-        return SigningKeyError(
-            f"private_key is a key object of another kind ({kind}).", setting="private_key", remedy=_MAKE_ONE
-        )
+        raise _unfit("private_key", f"is a key object of another kind ({_kind_of(source)})", _MAKE_ONE)
     if isinstance(source, Signer) and not isinstance(source, type):
         return source
-    return TypeError(
+    raise TypeError(
         "private_key must be a Path, a PEM as str or bytes, an RSAPrivateKey or an object with a sign method, "
         + (f"not the class {source.__name__}" if isinstance(source, type) else f"not {type(source).__name__}")
     )
 
 
-def _private_key(name: str, pem: bytes, passphrase: str | bytes | None) -> RSAPrivateKey | SigningKeyError:
-    block = _private_block(pem)
-    key = _decrypted(block, passphrase) if isinstance(block, bytes) else block
-    if isinstance(key, str):
-        return SigningKeyError(f"{name} {key}", setting="private_key")
+def _unfit(name: str, problem: str, remedy: str, argument: str = "private_key") -> SigningKeyError:
+    return SigningKeyError(f"{name} {problem}.", setting=argument, remedy=remedy)
+
+
+def _private_key(name: str, pem: bytes, passphrase: str | bytes | None) -> RSAPrivateKey:
+    key = _decrypted(name, _private_block(name, pem), passphrase)
     if not isinstance(key, RSAPrivateKey):
-        return SigningKeyError(
-            f"{name} holds a key of another kind ({_kind_of(key)}), but spec §5 asks for RSA.",
-            setting="private_key",
-            remedy=_MAKE_ONE,
-        )
-    return _too_short(key, name) or key
+        raise _unfit(name, f"holds a key of another kind ({_kind_of(key)}), but spec §5 asks for RSA", _MAKE_ONE)
+    _check_size(key, name)
+    return key
 
 
-def _private_block(pem: bytes) -> bytes | str:
-    """Return the one private key in *pem*, or what is wrong."""
+def _private_block(name: str, pem: bytes) -> bytes:
+    """Return the one private key in *pem*."""
     blocks = {match[0]: match[1] for match in _BLOCK.finditer(pem)}
     private = [block for block, label in blocks.items() if label.endswith(b"PRIVATE KEY")]
     if len(private) == 1:
         # Tools that keep a value on one line write its line breaks so; base64 itself has no backslash.
         return re.sub(rb"(\\r)?\\n", b"\n", private[0])
     if private:
-        return f"holds {len(private)} private keys, and which one signs is not clear. Keep one in the file."
+        problem = f"holds {len(private)} private keys, and which one signs is not clear"
+        raise _unfit(name, problem, "Keep one in the file.")
     if b"PRIVATE KEY-----" in pem:
-        return f"is damaged: its private key is cut off before the END line. {_COPY_AGAIN}"
+        raise _unfit(name, "is damaged: its private key is cut off before the END line", _COPY_AGAIN)
     if any(b"PUBLIC KEY" in label for label in blocks.values()):
-        return f"holds a public key, but requests are signed with the private one. {_MAKE_ONE}"
+        raise _unfit(name, "holds a public key, but requests are signed with the private one", _MAKE_ONE)
     if any(b"CERTIFICATE" in label for label in blocks.values()):
-        return f"holds a certificate, but requests are signed with a private key. {_MAKE_ONE}"
-    return f"holds no private key. {_MAKE_ONE}"
+        raise _unfit(name, "holds a certificate, but requests are signed with a private key", _MAKE_ONE)
+    raise _unfit(name, "holds no private key", _MAKE_ONE)
 
 
-def _decrypted(block: bytes, passphrase: str | bytes | None) -> object:
-    """Return the key in *block*, or as a str what is wrong."""
+def _decrypted(name: str, block: bytes, passphrase: str | bytes | None) -> object:
+    """Return the key in *block*, of whatever kind it is."""
     encrypted = b"ENCRYPTED" in block
     if block.startswith(b"-----BEGIN OPENSSH"):
-        return "is in the format of OpenSSH. Convert a copy of it with `ssh-keygen -p -m PKCS8 -f COPY`."
+        remedy = "Convert a copy of it with `ssh-keygen -p -m PKCS8 -f COPY`."
+        raise _unfit(name, "is in the format of OpenSSH", remedy)
     if encrypted and passphrase is None:
-        return "is encrypted. Pass its passphrase (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) as well."
+        raise _unfit(name, "is encrypted", "Pass its passphrase (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) as well.")
     if passphrase is not None and not encrypted:
-        return (
-            "is not encrypted, but a passphrase was given. Leave the passphrase (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) "
-            "out, or encrypt the key with `openssl pkcs8 -topk8 -in KEY -out NEW`."
+        remedy = (
+            "Leave the passphrase (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) out, or encrypt the key with "
+            "`openssl pkcs8 -topk8 -in KEY -out NEW`."
         )
+        raise _unfit(name, "is not encrypted, but a passphrase was given", remedy)
     try:
-        # The environment hands over bytes that are no UTF-8 as lone surrogates; these turn them back.
+        # The environment hands over bytes that are not UTF-8 as lone surrogates; these turn them back.
         secret = passphrase.encode("utf-8", "surrogateescape") if isinstance(passphrase, str) else passphrase
-        return _PSS if _is_for_pss(block) else load_pem_private_key(block, secret)
+        if _is_for_pss(block):
+            raise _unfit(name, "may make PSS signatures alone, and ours are PKCS#1 v1.5", _MAKE_ONE)
+        return load_pem_private_key(block, secret)
     except UnsupportedAlgorithm:
-        return "has a cipher that cannot be read here. Convert it with `openssl pkcs8 -topk8 -in KEY -out NEW`."
+        problem, remedy = "has a cipher that cannot be read here", "`openssl pkcs8 -topk8 -in KEY -out NEW`"
+        raise _unfit(name, problem, f"Convert it with {remedy}.") from None
     except (ValueError, TypeError):
         if encrypted:
-            return "cannot be decrypted: the passphrase is wrong, or the key is damaged. Check the passphrase first."
-        return f"is damaged: it looks like a private key and cannot be read as one. {_COPY_AGAIN}"
+            problem = "cannot be decrypted: the passphrase is wrong, or the key is damaged"
+            raise _unfit(name, problem, "Check the passphrase first.") from None
+        problem = "is damaged: it looks like a private key and cannot be read as one"
+        raise _unfit(name, problem, _COPY_AGAIN) from None
 
 
 def _is_for_pss(block: bytes) -> bool:
@@ -275,83 +269,82 @@ def _is_for_pss(block: bytes) -> bool:
     return parts is not None and parts[1] == b"PRIVATE KEY" and _PSS_OID in b64decode(parts[2])[:32]
 
 
-def _public_key(source: object) -> RSAPublicKey | _Problem:
+@without_frames
+def _public_key(source: object) -> RSAPublicKey:
     if isinstance(source, RSAPublicKey):
-        return _too_short(source, "The public key") or source
-    if not isinstance(source, Path | str | bytes):
-        return TypeError(f"public_key must be a Path, a PEM or an RSAPublicKey, not {type(source).__name__}")
-    name, pem = _read(source, "public_key")
-    if isinstance(pem, str):
-        return SigningKeyError(f"{name} {pem}", setting="public_key")
-    found = _public_key_in(pem)
-    if isinstance(found, str):
-        return SigningKeyError(f"{name} holds {found}.", setting="public_key", remedy=_WANT_PUBLIC)
-    return _too_short(found, name) or found
+        name, key = "The public key", source
+    elif isinstance(source, Path | str | bytes):
+        name, pem = _read(source, "public_key")
+        key = _public_key_in(name, pem)
+    else:
+        raise TypeError(f"public_key must be a Path, a PEM or an RSAPublicKey, not {type(source).__name__}")
+    _check_size(key, name)
+    return key
 
 
-def _public_key_in(pem: bytes) -> RSAPublicKey | str:
-    """Return the one public key in *pem*, or what it holds instead."""
+def _public_key_in(name: str, pem: bytes) -> RSAPublicKey:
+    """Return the one public key in *pem*."""
+    number, key, remedy = len(_PUBLIC.findall(pem)), None, _WANT_PUBLIC
     if b"PRIVATE KEY" in pem:
-        return "a private key where the public one is wanted"
-    number = len(_PUBLIC.findall(pem))
-    if number > 1:  # Loading takes the first one alone, and every call that another one signed would be refused.
-        return f"{number} public keys, and which one counts is not clear. Pass each in its own PEM"
-    if not number and b"-----BEGIN CERTIFICATE-----" in pem:
-        return "a certificate. Take its key out with `openssl x509 -in FILE -pubkey -noout`"
-    try:
-        key = load_pem_public_key(pem)
-    except (ValueError, UnsupportedAlgorithm):
-        return "no readable public key"
-    return key if isinstance(key, RSAPublicKey) else f"a key of another kind ({_kind_of(key)}), not RSA"
+        found = "a private key where the public one is wanted"
+    elif number > 1:  # Loading takes the first one alone, and every call that another one signed would be refused.
+        found = f"{number} public keys, and which one counts is not clear"
+        remedy = "Pass each in its own PEM."
+    elif not number and b"-----BEGIN CERTIFICATE-----" in pem:
+        found, remedy = "a certificate", "Take its key out with `openssl x509 -in FILE -pubkey -noout`."
+    else:
+        try:
+            key = load_pem_public_key(pem)
+        except (ValueError, UnsupportedAlgorithm):
+            found = "no readable public key"
+        else:
+            if isinstance(key, RSAPublicKey):
+                return key
+            found = f"a key of another kind ({_kind_of(key)}), not RSA"
+    raise _unfit(name, f"holds {found}", remedy, "public_key")
 
 
-def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes | str]:
-    """Return what to call the key in a message, and its PEM as bytes, or as a str what is wrong."""
+def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes]:
+    """Return what to call the key in a message, and its PEM."""
     if isinstance(source, Path):
-        return _read_file(source)
-    pem = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
-    problem = _not_pem(pem)
-    if problem.startswith("is no PEM"):
-        problem += " For a file, pass Path(...) instead of its name."
-    return f"The PEM passed as {argument}", problem or pem
+        name, pem = _read_file(source, argument)
+    else:
+        name = f"The PEM passed as {argument}"
+        pem = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
+    if b"-----BEGIN " in pem:
+        return name, pem
+    if not pem.strip():
+        raise _unfit(name, "is empty", "Check that the file or variable was filled in.", argument)
+    if pem.startswith(b"\x30"):
+        remedy = "Convert it with `openssl pkey -inform DER -in KEY -out KEY.pem`, a public key with -pubin."
+        raise _unfit(name, "is in DER, not PEM", remedy, argument)
+    remedy = "Check the path." if isinstance(source, Path) else "For a file, pass Path(...) instead of its name."
+    raise _unfit(name, "is no PEM, which begins with '-----BEGIN'", remedy, argument)
 
 
-def _read_file(path: Path) -> tuple[str, bytes | str]:
+def _read_file(path: Path, argument: str) -> tuple[str, bytes]:
     name = str(path)
     if "-----" in name or "\n" in name or len(name) > _LONGEST_PATH_SHOWN:
-        return (
-            "A path given for a key",
-            "looks like the key itself, and not like the name of a file.",
-        )
+        problem = "looks like the key itself, and not like the name of a file"
+        raise _unfit("A path given for a key", problem, "Pass the key itself as str or bytes.", argument)
+    name = shown(name)
     try:
         with path.open("rb") as file:
             pem = file.read(_LARGEST_FILE + 1)
     except (OSError, ValueError) as failed:
-        problem = getattr(failed, "strerror", None) or type(failed).__name__
-        return shown(name), f"cannot be read: {problem}. Check the path and the permissions of this process."
+        reason = getattr(failed, "strerror", None) or type(failed).__name__
+        remedy = "Check the path and the permissions of this process."
+        raise _unfit(name, f"cannot be read: {reason}", remedy, argument) from None
     if len(pem) > _LARGEST_FILE:
-        return shown(name), f"is larger than {_LARGEST_FILE} bytes, which no key is. Check the path."
-    return shown(name), _not_pem(pem) or pem
+        raise _unfit(name, f"is larger than {_LARGEST_FILE} bytes, which no key is", "Check the path.", argument)
+    return name, pem
 
 
-def _not_pem(data: bytes) -> str:
-    """Return what is wrong with *data* if it is no PEM at all, or ""."""
-    if b"-----BEGIN " in data:
-        return ""
-    if not data.strip():
-        return "is empty. Check that the file or variable was filled in."
-    if data.startswith(b"\x30"):
-        return (
-            "is in DER, not PEM. Convert it with `openssl pkey -inform DER -in KEY -out KEY.pem`, a public key with "
-            "-pubin."
+def _check_size(key: RSAPrivateKey | RSAPublicKey, name: str) -> None:
+    if key.key_size < MIN_KEY_BITS:
+        raise SigningKeyError(
+            f"{name} has {key.key_size} bits; under {MIN_KEY_BITS} it can be broken.", remedy=_MAKE_ONE
         )
-    return "is no PEM, which begins with '-----BEGIN'."
-
-
-def _too_short(key: RSAPrivateKey | RSAPublicKey, name: str) -> SigningKeyError | None:
-    if key.key_size >= MIN_KEY_BITS:
-        return None
-    return SigningKeyError(f"{name} has {key.key_size} bits; under {MIN_KEY_BITS} it can be broken.", remedy=_MAKE_ONE)
 
 
 def _kind_of(key: object) -> str:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, shown, without_frames
 from game_operator.protocol.exchange import LONGEST_SECONDS
 from game_operator.protocol.http import is_loopback
 
@@ -44,21 +44,39 @@ class ReadLimits:
 DEFAULT_READ_LIMITS = ReadLimits()
 
 
+@without_frames
 def base_url_of(
-    text: str, *, allow_insecure_http: bool, name: str = "base_url", example: str = "https://api.example.com"
+    text: object, *, allow_insecure_http: bool, name: str = "base_url", example: str = "https://api.example.com"
 ) -> str:
     """
     Return the base URL, the argument called *name*, without its trailing slash; an error names *example*.
 
     Raises:
-        ConfigurationError: It is no http(s) address, carries what does not belong there, or is plain http to
+        ConfigurationError: It is not an http(s) address, carries what does not belong there, or is plain http to
             another machine.
+        TypeError: It is not a str.
     """
-    checked = _base_url_or_problem(text, allow_insecure_http, name, example)
-    del text  # Error trackers show the locals of every frame, and a key may have been passed in its place.
-    if isinstance(checked, Exception):
-        raise checked
-    return checked
+    if not isinstance(text, str):
+        raise TypeError(f"{name} must be a str, not {type(text).__name__}")
+    named = "The base URL" if name == "base_url" else name
+    parts, setting, subject = _split(text), name, f"{named} {shown(text)}"
+    if parts.username is not None or parts.password is not None:
+        subject, problem, remedy = named, "carries a user name or password", "Remove it: calls are signed instead."
+    elif parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
+        problem, remedy = "is not a valid address", f"Pass one like {example}."
+    elif not text.isascii() or not set("?# ").isdisjoint(text):
+        problem = "carries a query, a fragment, a space or letters beyond ASCII"
+        remedy = "Pass the address alone."
+    elif text.rstrip("/").endswith("/api/v0.2"):
+        problem, remedy = "ends in /api/v0.2, which every path begins with", "Leave it out."
+    elif parts.scheme == "http" and not allow_insecure_http and not is_loopback(parts.hostname or ""):
+        setting = "allow_insecure_http"
+        problem = "is plain http to another machine: anyone on the way could read and replay signed requests"
+        remedy = "Use https, or pass allow_insecure_http=True if the way is private."
+    else:
+        # Schemes are told apart by comparing text from here on, and HTTPS:// is the same as https://.
+        return parts.scheme + text[len(parts.scheme) :].rstrip("/")
+    raise ConfigurationError(f"{subject} {problem}.", setting=setting, remedy=remedy)
 
 
 def check_moves_money(url: str, what: str, *, moves_money: bool, name: str = "The wallet's address") -> None:
@@ -78,42 +96,6 @@ def check_moves_money(url: str, what: str, *, moves_money: bool, name: str = "Th
             setting="moves_money",
             remedy="Pass moves_money=True if that is what you want.",
         )
-
-
-def _base_url_or_problem(text: object, allow_insecure_http: bool, name: str, example: str) -> str | Exception:
-    if not isinstance(text, str):
-        return TypeError(f"{name} must be a str, not {type(text).__name__}")
-    named = "The base URL" if name == "base_url" else name
-    parts = _split(text)
-    if parts.username is not None or parts.password is not None:
-        return ConfigurationError(
-            f"{named} carries a user name or password.", setting=name, remedy="Remove it: calls are signed instead."
-        )
-    if parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
-        return ConfigurationError(
-            f"{named} {shown(text)} is not a valid address.", setting=name, remedy=f"Pass one like {example}."
-        )
-    if not text.isascii() or not set("?# ").isdisjoint(text):
-        return ConfigurationError(
-            f"{named} {shown(text)} carries a query, a fragment, a space or letters beyond ASCII.",
-            setting=name,
-            remedy="Pass the address alone.",
-        )
-    if text.rstrip("/").endswith("/api/v0.2"):
-        return ConfigurationError(
-            f"{named} {shown(text)} ends in /api/v0.2, which every path begins with.",
-            setting=name,
-            remedy="Leave it out.",
-        )
-    if parts.scheme == "http" and not allow_insecure_http and not is_loopback(parts.hostname or ""):
-        return ConfigurationError(
-            f"{named} {shown(text)} is plain http to another machine: anyone on the way could read and replay signed "
-            "requests.",
-            setting="allow_insecure_http",
-            remedy="Use https, or pass allow_insecure_http=True if the way is private.",
-        )
-    # Schemes are told apart by comparing text from here on, and HTTPS:// is the same as https://.
-    return parts.scheme + text[len(parts.scheme) :].rstrip("/")
 
 
 def _split(text: str) -> SplitResult:
