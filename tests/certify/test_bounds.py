@@ -3,9 +3,7 @@
 import contextlib
 import itertools
 import json
-import os
 import re
-import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -18,16 +16,16 @@ from wallet_by_hand import PlainWallet
 
 from game_operator.certify import Outcome, Report, Weight, certify_in_process, scenarios
 from game_operator.certify.engine import run
-from game_operator.cli.commands.demo import wallet_running
-from game_operator.cli.keys import write_pair
 from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
+from game_operator.provider.keys import new_key
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, RUN_ID, delivered_to, opened, service_signer, supplies_of
 from tests.certify.serving import certified_at, turning
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.seeds import random_of
+from tests.support.wallet_process import WalletProcess
 
 pytestmark = pytest.mark.outside
 
@@ -151,16 +149,16 @@ def test_a_wallet_that_dies_among_calls_at_once_is_judged() -> None:
 
 def test_a_wallet_that_is_killed_is_judged(tmp_path: Path) -> None:
     """Its port is closed then, and nothing more can be sent."""
-    service = write_pair(tmp_path / "service.pem", bits=2048)
-    with wallet_running(tmp_path, service.public) as (wallet, database):
+    service_key, database = new_key(), f"sqlite:///{tmp_path / 'wallet.db'}"
+    with WalletProcess(database, service_key, tmp_path) as wallet:
         with SqlLedger(database) as ledger:
             for player_id in (PLAYER, OTHER):
                 ledger.open_account(player_id, Decimal("100.00"))
         report = judged(
             certified_at(
-                wallet["url"],
-                signing_key=service.private,
-                on_verdict=lambda verdict, _: os.kill(wallet["pid"], signal.SIGKILL) if verdict.id == "A01" else None,
+                f"http://127.0.0.1:{wallet.port}",
+                signing_key=service_key,
+                on_verdict=lambda verdict, _: wallet.kill() if verdict.id == "A01" else None,
             )
         )
     assert report.verdict("A01").outcome is Outcome.PASSED

@@ -1,20 +1,20 @@
 """The demo's second part can fail: it notices a wallet that misbehaves at the step concerned (spec §3, §4.1)."""
 
-import logging
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from game_operator.cli.commands.demo_parts import Show, play_wallet
-from game_operator.cli.keys import KeyFiles, write_pair
+from game_operator.cli.commands.demo import shown_steps
+from game_operator.cli.commands.demo_tour import DemoWallet, wallet_steps
 from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile
+from game_operator.provider.keys import new_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import (
     AcceptUnsigned,
@@ -120,26 +120,28 @@ class DropsAnomalies(_Misbehaving):
         return reply
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
-    """The service's key pair."""
-    return write_pair(tmp_path_factory.mktemp("service") / "service.pem", bits=2048)
-
-
 class Front:
-    """A server whose application is each test's own, for a server takes its time to stop."""
+    """A server whose application is each test's own, because a server takes its time to stop."""
 
     def __init__(self) -> None:
         self.application: Any = None
         self.port = 0
+        self.service_key = new_key()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self.application(scope, receive, send)
 
-    @property
-    def wallet(self) -> dict[str, Any]:
-        """What the wallet says about itself."""
-        return {"url": f"http://127.0.0.1:{self.port}", "pid": 1}
+    def steps(self, ledger: SqlLedger, *, url: str = "") -> list[dict[str, Any]]:
+        """Return the steps of the demo's part with the wallet."""
+        url = url or f"http://127.0.0.1:{self.port}"
+        return shown_steps(wallet_steps(DemoWallet(url, "", ledger, self.service_key)), silent=True)
+
+    def authenticator(self, anybody: bool) -> Authenticator:
+        if not anybody:
+            return RsaSignature(self.service_key.public_key())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return AcceptUnsigned()
 
 
 @pytest.fixture(scope="module")
@@ -147,27 +149,6 @@ def front() -> Iterator[Front]:
     front = Front()
     with asgi_server(front, lifespan="off") as front.port:
         yield front
-
-
-@contextmanager
-def logged_to(file: Path) -> Iterator[None]:
-    """Write what the receiver logs to *file*, as the wallet's own process does."""
-    handler = logging.FileHandler(file)
-    logger = logging.getLogger("game_operator.webhooks")
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        handler.close()
-
-
-def authenticator(keys: KeyFiles, anybody: bool) -> Authenticator:
-    if not anybody:
-        return RsaSignature(keys.public)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return AcceptUnsigned()
 
 
 @pytest.mark.parametrize(
@@ -205,19 +186,19 @@ def authenticator(keys: KeyFiles, anybody: bool) -> Authenticator:
     ],
 )
 def test_the_demo_stops_where_the_wallet_goes_wrong(
-    tmp_path: Path, keys: KeyFiles, front: Front, make: Make, anybody: bool, title: str, problem: str
+    tmp_path: Path, front: Front, make: Make, anybody: bool, title: str, problem: str
 ) -> None:
     """The step with the problem is the last; without one the part ends with the books."""
-    file, log = tmp_path / "wallet.db", tmp_path / "wallet.log"
+    file = tmp_path / "wallet.db"
     receiver_profile = Profile(rollback_may_equal_withdraw=True)
-    with SqlLedger(f"sqlite:///{file}") as ledger, logged_to(log):
-        receiver = WebhookReceiver(authenticator=authenticator(keys, anybody), profile=receiver_profile)
+    with SqlLedger(f"sqlite:///{file}") as ledger:
+        receiver = WebhookReceiver(authenticator=front.authenticator(anybody), profile=receiver_profile)
         front.application = asgi_app(receiver, make(ledger, file))
-        show = Show(silent=True)
-        assert show.play(play_wallet, keys, front.wallet, f"sqlite:///{file}", log) == (not problem)
-    assert show.steps[-1]["title"].startswith(title)
-    assert problem in show.steps[-1]["problem"]
-    assert not any(step["problem"] for step in show.steps[:-1])
+        steps = front.steps(ledger)
+    assert steps[-1]["title"].startswith(title)
+    assert problem in steps[-1]["problem"]
+    assert bool(steps[-1]["problem"]) == bool(problem)
+    assert not any(step["problem"] for step in steps[:-1])
 
 
 async def _apologising(scope: Any, receive: Any, send: Any) -> None:
@@ -238,26 +219,10 @@ async def _chatting(scope: Any, receive: Any, send: Any) -> None:
         pytest.param(None, "The webhook never left", id="nobody there"),
     ],
 )
-def test_what_is_no_wallet_is_found_out(
-    tmp_path: Path, keys: KeyFiles, front: Front, application: Any, problem: str
-) -> None:
+def test_what_is_no_wallet_is_found_out(tmp_path: Path, front: Front, application: Any, problem: str) -> None:
     """At the first call, in words, and not by a traceback."""
-    story = (f"sqlite:///{tmp_path / 'wallet.db'}", tmp_path / "wallet.log")
     front.application = application
-    wallet = front.wallet if application else {"url": "http://127.0.0.1:1", "pid": 1}
-    show = Show(silent=True)
-    assert not show.play(play_wallet, keys, wallet, *story)
-    assert len(show.steps) == 2
-    assert problem in show.steps[-1]["problem"]
-
-
-def test_a_log_that_is_silent_is_found_out(tmp_path: Path, keys: KeyFiles, front: Front) -> None:
-    """Why a call was refused has to stand somewhere."""
-    file, log = tmp_path / "wallet.db", tmp_path / "wallet.log"
-    log.touch()
-    with SqlLedger(f"sqlite:///{file}") as ledger:
-        receiver = WebhookReceiver(authenticator=RsaSignature(keys.public))
-        front.application = asgi_app(receiver, Wallet(ledger))
-        show = Show(silent=True)
-        assert not show.play(play_wallet, keys, front.wallet, f"sqlite:///{file}", log)
-    assert "the wallet's log" in show.steps[-1]["problem"]
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+        steps = front.steps(ledger, url="" if application else "http://127.0.0.1:1")
+    assert len(steps) == 2
+    assert problem in steps[-1]["problem"]

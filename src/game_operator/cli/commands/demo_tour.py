@@ -1,0 +1,264 @@
+"""The steps of ``game-operator demo``: each a title, and below it lines that begin with a blank."""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator.certify import certify
+from game_operator.certify.report.verdicts import GROUPS
+from game_operator.cli.commands.storm import PlanOptions
+from game_operator.client.sync import OperatorClient
+from game_operator.errors import AuthenticationError, FreeBetRejectedError, GameOperatorError, SessionTokenError
+from game_operator.ledger import SqlLedger
+from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.money import cents_from_amount
+from game_operator.protocol.webhook import encode_call
+from game_operator.provider.caller import Delivery, WebhookCaller
+from game_operator.provider.keys import ServiceKeys, new_key
+from game_operator.sandbox import Sandbox
+from game_operator.sandbox.serving import ServingThread, listening_socket
+from game_operator.sandbox.storm.players import LedgerBooks
+from game_operator.sandbox.storm.storm import Storm
+from game_operator.tokens import SessionTokenBuilder, launch_url
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+
+#: A plan of seed 7 has exactly 50 rounds in so many bets.
+_SEED, _BETS, _ROUNDS, _PLAYERS = 7, 133, 50, 20
+_CERTIFIED_GROUPS: Final = ("A", "B", "C")
+#: What the service sends to the wallet, and the answer that each call gets: titles, and calls below them.
+_CALLS: Final = "demo_calls.txt"
+#: The bets' states after these calls.
+_STATES: Final = {"OPEN": 1, "CLOSED": 2, "ROLLED_BACK": 1, "TOMBSTONE": 1, "DECLINED": 1}
+
+
+class WrongAnswerError(GameOperatorError):
+    """An answer is not the expected one."""
+
+
+class DemoWallet(NamedTuple):
+    """A wallet that is served on this machine, and the service's key that it knows."""
+
+    url: str
+    database: str
+    ledger: SqlLedger
+    service_key: RSAPrivateKey
+
+
+@contextmanager
+def wallet_server(place: Path, *more_keys: RSAPrivateKey) -> Iterator[DemoWallet]:
+    """Serve the ready wallet over an SQLite file in *place*; calls signed with *more_keys* are accepted as well."""
+    service_key, database = new_key(), f"sqlite:///{place / 'wallet.db'}"
+    public_keys = [ServiceKeys(key).current.public_key_pem() for key in (service_key, *more_keys)]
+    with SqlLedger(database) as ledger:
+        receiver = WebhookReceiver(authenticator=RsaSignature(public_keys))
+        application = asgi_app(receiver, Wallet(ledger))
+        server = ServingThread(listening_socket("127.0.0.1", 0, allow_remote=False), application, lambda: None)
+        try:
+            yield DemoWallet(server.base_url, database, ledger, service_key)
+        finally:
+            server.stop()
+
+
+def tour(place: Path) -> Generator[str, None, None]:
+    """
+    Yield all steps, and what comes of each; files are put into *place*.
+
+    Raises:
+        WrongAnswerError: An answer is not the expected one.
+    """
+    with Sandbox() as sandbox, sandbox.client() as client:
+        yield from client_steps(sandbox, client)
+    with wallet_server(place) as wallet:
+        yield from wallet_steps(wallet)
+        yield from storm_steps(wallet)
+        yield from certification_steps(wallet)
+
+
+def _expect(what: str, found: object, expected: object) -> None:
+    """Raise WrongAnswerError if *found* is not the expected value."""
+    if found != expected:
+        raise WrongAnswerError(f"{what} is {found}, not {expected}")
+
+
+def _refusal(what: str, kind: type[GameOperatorError], call: Callable[[], object]) -> Any:
+    """Return the error of the class *kind* that *call* raises."""
+    try:
+        call()
+    except kind as refused:
+        return refused
+    raise WrongAnswerError(f"{what} is accepted, not refused")
+
+
+def client_steps(sandbox: Sandbox, client: OperatorClient) -> Iterator[str]:
+    """Make each call of the Operator API, and build a session token."""
+    yield "The service, simulated on this machine"
+    yield f" {sandbox.base_url}, operator {sandbox.operator_id}"
+    yield "The games (fetch-games)"
+    games = client.fetch_games()
+    yield f" {len(games)} games, {sum(len(game.instances) for game in games)} instances, such as:"
+    for game in games[:3]:
+        limits = game.instances[0].bet_config
+        wager = f"wager {limits.min_wager} to {limits.max_wager} {limits.currency}"
+        yield f" {game.name}: {game.genre}, {game.status}, RTP {game.rtp} %, {wager}"
+    yield "A bet in each state (fetch-bet)"
+    for state in ("OPEN", "CLOSED", "ROLLED_BACK", "NOT_FOUND"):
+        bet_id = sandbox.bet_ids.get(state, "bet-that-never-was")
+        bet = client.fetch_bet(bet_id)
+        _expect(f"the bet {bet_id}", bet.status, state)
+        if bet.status == "NOT_FOUND":
+            yield f" {state}: no such bet, or older than 90 days"
+        else:
+            won = f" and won {bet.won_amount}" if bet.status == "CLOSED" else ""
+            yield f" {state}: {bet.player_id} wagered {bet.wager_amount}{won}"
+    yield "A round (fetch-round-bets)"
+    lookup = partial(client.fetch_round_bets, instance_id=sandbox.instance_id)
+    found = lookup(round_id=sandbox.round_id)
+    if found.status == "NOT_FOUND":
+        raise WrongAnswerError(f"the round {sandbox.round_id} is not found")
+    _expect("the round by its number", lookup(round_no=sandbox.round_no), found)
+    total = sum((bet.wager_amount for bet in found.bets), Decimal(0))
+    yield f" by id, or by number {sandbox.round_no}: {found.status}, {len(found.bets)} bets, {total} wagered in all"
+    yield f" one that never was: {lookup(round_id='round-that-never-was').status}"
+    yield from _grants(sandbox, client)
+    yield "A call signed with the wrong key"
+    with OperatorClient(sandbox.base_url, sandbox.operator_id, new_key(), trust_env=False) as wrong:
+        refused = _refusal("a key that is not registered", AuthenticationError, wrong.fetch_games)
+    yield f" HTTP {refused.status_code}, “{refused.message}”"
+    yield "A session token (its contents are assumed)"
+    tokens = SessionTokenBuilder(sandbox.operator_id, sandbox.private_key_pem)
+    token = tokens.build(player_id="player-1", instance_id=sandbox.instance_id, balance=Decimal("12.50"))
+    yield f" launch address: {launch_url('https://play.example/?token={token}', token)[:60]}…"
+    _refusal("another instance's token", SessionTokenError, lambda: tokens.decode(token, instance_id="another"))
+    yield " decoded for another instance: refused"
+
+
+def _grants(sandbox: Sandbox, client: OperatorClient) -> Iterator[str]:
+    grant = partial(
+        client.grant_free_bet,
+        player_id="player-1",
+        instance_id=sandbox.instance_id,
+        count=5,
+        wager_amount_cents=100,
+        expire_duration_millis=86_400_000,
+        reference_id="welcome-1",
+    )
+    yield "Free bets (free-bet/grant)"
+    yield f" 5 free bets of 1.00 for player-1, valid for a day: granted as {grant().free_bet_id}"
+    yield "Free bets, refused"
+    for what, count in (("the same reference id again", 5), ("51 free bets at once", 51)):
+        refused = _refusal(what, FreeBetRejectedError, partial(grant, count=count))
+        where = "by the service" if refused.attempts else "before it was sent"
+        yield f" {what}: refused {where}, {refused.error_code}"
+
+
+def wallet_steps(wallet: DemoWallet) -> Iterator[str]:
+    """Send webhooks to a wallet, expect its answers, and audit its ledger."""
+    yield "A wallet server"
+    yield f" {wallet.url}, over SQLite"
+    yield from _open(wallet.ledger, {"player-1": "100.00", "player-2": "50.00"})
+    with WebhookCaller(wallet.url, wallet.service_key) as service:
+        for line in files(__package__).joinpath(_CALLS).read_text(encoding="utf-8").splitlines():
+            if line.startswith(" "):
+                what, _, expected = line.strip().partition(": ")
+                yield _answered(what, service.send(_call(what)), expected)
+            else:
+                yield line
+        yield "A forged signature"
+        jackpot = DepositCall(player_id="player-2", amount_cents=1_000_000, tx_id="forged-1", action="JACKPOT")
+        with WebhookCaller(wallet.url, new_key()) as stranger:
+            forged = stranger.send(jackpot)
+        yield _answered("a jackpot of 10000.00, signed by a stranger", forged, "INVALID_SIGNATURE")
+        yield "A withdraw's bytes, posted to /rollback"
+        # The signature covers the body and not the path: without a check this would be a refund.
+        replayed = service.post("/rollback", encode_call(_call("withdraw 3.00 for bet-4")))
+        yield _answered("the signed bytes of bet-4's withdraw", replayed, "INVALID_REQUEST, balance 94.50")
+    yield "The books"
+    report = wallet.ledger.verify()
+    if not report.sound:
+        raise WrongAnswerError(f"the books do not add up: {'; '.join(finding.detail for finding in report.findings)}")
+    _expect("the ledger's bets", report.bets, _STATES)
+    yield f" {report.postings} postings, {report.calls} calls, {sum(report.bets.values())} bets"
+    yield " verified: each balance is the sum of its postings, and no bet was debited or settled twice"
+    kinds = [anomaly.kind for anomaly in wallet.ledger.anomalies()]
+    _expect("an anomaly in the ledger", bool(kinds), True)
+    yield f" kept for a person to look at: {', '.join(kinds)}"
+
+
+def _open(ledger: SqlLedger, balances: dict[str, str]) -> Iterator[str]:
+    for player_id, balance in balances.items():
+        ledger.open_account(player_id, Decimal(balance))
+        yield f" opened {player_id} with {balance}"
+
+
+def _call(words: str) -> WebhookCall:
+    operation, *rest = words.split()
+    if operation == "player-balance":
+        return BalanceCall(player_id=rest[0])
+    names: dict[str, Any] = {"player_id": "player-1", "bet_id": rest[-1], "instance_id": "i1"}
+    if operation == "rollback":
+        return RollbackCall(**names, tx_id=f"withdraw:bet:{rest[-1]}", round_id="r1", game="aviator")
+    cents = cents_from_amount(Decimal(rest[0]))
+    if operation == "withdraw":
+        return WithdrawCall(**names, amount_cents=cents, game="aviator")
+    return DepositCall(**names, amount_cents=cents, round_id="r1")
+
+
+def _answered(what: str, delivery: Delivery, expected: str) -> str:
+    """Return a line with the wallet's answer, which must be the expected one."""
+    reply = delivery.reply
+    if delivery.status != 200 or reply is None:
+        found = f"HTTP {delivery.status} {delivery.problem}".rstrip()
+    else:
+        found = f"{reply.code or reply.type}{'' if reply.balance is None else f', balance {reply.balance}'}"
+    _expect(f"the answer to {what}", found, expected)
+    return f" {what}: {found}"
+
+
+def storm_steps(wallet: DemoWallet) -> Iterator[str]:
+    """Play many bets with faults, and audit each."""
+    yield f"{_ROUNDS} rounds with every fault there is (game-operator storm)"
+    head = PlanOptions(bets=_BETS, seed=_SEED).head((), _PLAYERS, batches=False)
+    report = Storm(wallet.url, ServiceKeys(wallet.service_key), LedgerBooks(wallet.database), head).run()
+    yield (
+        f" {_ROUNDS} rounds, {report.bets} bets, {report.claims} claims of free bets of {_PLAYERS} players; "
+        f"{report.posts} calls in {report.seconds:.1f} s"
+    )
+    often = ", ".join(f"{fault} {count}" for fault, count in Counter(report.faults).most_common(5))
+    yield f" {sum(report.faults.values())} faults of {len(report.faults)} kinds struck: {often}, …"
+    if not report.passed:
+        raise WrongAnswerError(f"service and wallet differ: {next(iter(report.differences), 'an answer not HTTP 200')}")
+    yield " audited bet by bet and player by player: service and wallet agree on all of it"
+
+
+def certification_steps(wallet: DemoWallet) -> Iterator[str]:
+    """Certify the wallet with two test players."""
+    yield f"Certified: {', '.join(GROUPS[group] for group in _CERTIFIED_GROUPS)} (game-operator certify)"
+    yield from _open(wallet.ledger, {"tester-1": "100.00", "tester-2": "100.00"})
+    report = certify(
+        wallet.url,
+        signing_key=wallet.service_key,
+        player_id="tester-1",
+        other_player_id="tester-2",
+        only=_CERTIFIED_GROUPS,
+    )
+    for group in _CERTIFIED_GROUPS:
+        outcomes = Counter(str(verdict.outcome) for verdict in report.of_group(group))
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        yield f" {group} {GROUPS[group]}: {outcomes.total()} scenarios, {counts}"
+    yield " skipped is what needs more than the demo supplies, such as a command that restarts the wallet"
+    if not report.passed:
+        first = report.causes[0].verdict
+        raise WrongAnswerError(f"the wallet fails {first.id}, {first.title}: {first.reason}")
+    for verdict in report.advice:
+        yield f" advice: {verdict.id} {verdict.reason}"
+    _expect("the difference of balances", [moved.difference_cents for moved in report.moved], [0, 0])
+    yield f" {report.calls} calls in {report.seconds:.1f} s; both balances are what they were before: PASSED"
+    yield " `game-operator certify URL` does this to any wallet, in whatever language it is written"
