@@ -9,21 +9,27 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
+from textwrap import wrap
+from typing import TypeAlias
 
-from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 _WIDTH_OF_A_PIPE = 160
+#: More columns than any table has.
+_WIDEST = 1_000_000
 _LARGEST_EXPONENT = 64
 #: The columns of sentences.
 _LEAST, _MOST = 40, 100
 _CUT = " …"
+
+#: Shows what is under way, how much of it is done, and of how much.
+ShowProgress: TypeAlias = Callable[[str, int, int], None]
 
 
 def visible(value: object) -> str:
@@ -70,21 +76,15 @@ def show_rows(
     """
     listed = [[visible(value) for value in row] for row in rows]
     console = _console()
-    if _width(headings, listed) > console.width:
-        _show_list(title, headings, listed)
-        return
     table = Table(title=title, title_justify="left")
     for heading in headings:
         table.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True)
     for row in listed:
         table.add_row(*map(cell, row))
-    console.print(table)
-
-
-def _width(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Return how many columns of a terminal the table takes: each value whole, between two blanks and two rules."""
-    widest = (max(map(cell_len, values)) for values in zip(headings, *rows, strict=True))
-    return sum(width + 3 for width in widest) + 1
+    if console.measure(table, options=console.options.update_width(_WIDEST)).maximum <= console.width:
+        console.print(table)
+    else:
+        _show_list(title, headings, listed)
 
 
 def _show_list(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -117,7 +117,28 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-def width() -> int:
+@contextmanager
+def progress() -> Iterator[ShowProgress]:
+    """Yield what shows on stderr, if that is a terminal, how far a run is."""
+    console = error_console()
+    if not console.is_terminal:
+        yield lambda *_: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    about_it = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn(), about_it)
+    with Progress(*columns, console=console, transient=True, expand=True) as bar:
+        task = bar.add_task("…", total=None)
+
+        def show(about: str, completed: int, total: int) -> None:
+            bar.update(task, completed=completed, total=total, description=visible(about))
+
+        yield show
+
+
+def _width() -> int:
     """Return how many columns sentences take: those of the terminal, and in a pipe those of a usual page."""
     given = sys.stdout.isatty() or "COLUMNS" in os.environ
     return max(_LEAST, min(_MOST, shutil.get_terminal_size((_MOST, 24)).columns if given else _MOST))
@@ -143,29 +164,16 @@ def tell(
         most: How many lines at most; the last one then says that there is more.
         anywhere: Whether lines may end in the middle of a word, as those of a document without blanks must.
     """
-    room = max(_LEAST // 2, width() - max(cell_len(first), cell_len(indent)))
-    lines = _lines(visible(text), room, most, anywhere=anywhere)
-    for number, line in enumerate(lines):
+    text, room = visible(text), _width() - max(len(first), len(indent))
+    if anywhere:
+        lines = [text[start : start + room] for start in range(0, len(text), room)]
+        if most is not None and len(lines) > most:
+            lines[most - 1 :] = [lines[most - 1][: -len(_CUT)] + _CUT]
+    else:
+        lines = wrap(text, room, max_lines=most, placeholder=_CUT, break_on_hyphens=False)
+    for number, line in enumerate(lines or [""]):
         say((indent if number else first) + line, style=style)
     return len(lines)
-
-
-def _lines(text: str, room: int, most: int | None, *, anywhere: bool) -> list[str]:
-    if anywhere:
-        lines = chop_cells(text, room)
-    else:
-        console = Console(width=room, markup=False, emoji=False, highlight=False)
-        lines = [line.plain.rstrip() for line in Text(text).wrap(console, room)]
-    if most is not None and len(lines) > most:
-        lines = lines[:most]
-        lines[-1] = _shortened(lines[-1], room, anywhere=anywhere)
-    return lines or [""]
-
-
-def _shortened(line: str, room: int, *, anywhere: bool) -> str:
-    while line and cell_len(line + _CUT) > room:
-        line = line[:-1] if anywhere or " " not in line else line.rpartition(" ")[0]
-    return line.rstrip(" .,;:") + _CUT
 
 
 def write_document(document: Mapping[str, object]) -> None:

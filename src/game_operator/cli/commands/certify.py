@@ -1,8 +1,9 @@
 """``game-operator certify``: everything that a wallet must survive, sent to one, and what is wrong with it."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import count
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ from game_operator.cli.certifying.options import (
 from game_operator.cli.database import check_file, opened
 from game_operator.cli.errors import ExitCode, StoppedError, told
 from game_operator.cli.options import AsJson, read_profile
-from game_operator.cli.output import error_console, say, visible, write_document
+from game_operator.cli.output import progress, say, write_document
 from game_operator.cli.process import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError, LedgerError, RequestNotSentError
 
@@ -71,9 +72,9 @@ def certify(
             "knows none yet: let it be the one that goes live.",
             error=True,
         )
-    stop = Stop(run_id)
+    stop, number = Stop(run_id), count(1)
     with stop.listening():
-        with _in_our_words(), _progress() as on_verdict:
+        with _in_our_words(), progress() as show:
             report = certify_wallet(
                 url,
                 signing_key=key_in("--service-key", service_key),
@@ -90,7 +91,7 @@ def certify(
                 deadline=played.deadline,
                 moves_money=route.moves_money,
                 allow_insecure_http=route.allow_insecure_http,
-                on_verdict=on_verdict,
+                on_verdict=lambda verdict, total: show(_in_a_line(verdict), next(number), total),
                 run_id=run_id,
                 stopping=stop,
                 with_signatures=reports.with_signatures,
@@ -100,6 +101,10 @@ def certify(
     if report.was_stopped:
         raise StoppedError(stop.number)
     return code
+
+
+def _in_a_line(verdict: "Verdict") -> str:
+    return f"{verdict.id} {'advice' if verdict.is_advice else verdict.outcome}: {verdict.title}"
 
 
 @contextmanager
@@ -119,28 +124,6 @@ def _in_our_words() -> "Iterator[None]":
         raise RequestNotSentError(
             failed.reason, elapsed_seconds=failed.elapsed_seconds, setting="url", remedy=remedy
         ) from None
-
-
-@contextmanager
-def _progress() -> "Iterator[Callable[[Verdict, int], object] | None]":
-    """Show on stderr, if that is a terminal, how far the run is, and its last verdict."""
-    console = error_console()
-    if not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.table import Column
-
-    last = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
-    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), last)
-    with Progress(*columns, console=console, transient=True, expand=True) as bar:
-        task = bar.add_task("…", total=None)
-
-        def show(verdict: "Verdict", total: int) -> None:
-            outcome = "advice" if verdict.is_advice else verdict.outcome
-            bar.update(task, advance=1, total=total, description=f"{verdict.id} {outcome}: {visible(verdict.title)}")
-
-        yield show
 
 
 def _ended(report: "Report", reports: ReportOptions, left: "LeftAnomalies | None", *, as_json: bool) -> int:

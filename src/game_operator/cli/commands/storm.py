@@ -2,8 +2,6 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +22,7 @@ from game_operator.cli.database import (
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import is_written
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
-from game_operator.cli.output import error_console, say
+from game_operator.cli.output import progress, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 
 if TYPE_CHECKING:
@@ -211,8 +209,8 @@ def storm(
 def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
     """Play and audit; whatever ends it before that leaves the trace at *place*, if anything was sent."""
     try:
-        with _progress(bets) as on_progress:
-            return played.run(on_progress)
+        with progress() as show:
+            return played.run(lambda now: show(_rate(now), min(bets, now.bets), bets))
     except KeyboardInterrupt:
         if written := _written(place, played.trace()):
             say(f"Money has moved, and bets are open. What was sent until now is in {written}.", error=True)
@@ -223,6 +221,10 @@ def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
         from game_operator.cli.reports.storm import StormBrokenOffError
 
         raise StormBrokenOffError(gone, played.timeline, _written(place, played.trace())) from gone
+
+
+def _rate(now: "StormProgress") -> str:
+    return f"bets, {now.posts / now.seconds if now.seconds else 0.0:.0f} calls/s"
 
 
 def _warn_of_source(source: str, known: list[str], *, as_json: bool) -> None:
@@ -239,26 +241,6 @@ def _warn_of_source(source: str, known: list[str], *, as_json: bool) -> None:
             "audited under --source: pass the wallet's.",
             error=True,
         )
-
-
-@contextmanager
-def _progress(bets: int) -> "Iterator[Callable[[StormProgress], object] | None]":
-    """Show on stderr, if that is a terminal, how far the storm is."""
-    console = error_console()
-    if not console.is_terminal:
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("bets", total=bets)
-
-        def show(progress: "StormProgress") -> None:
-            rate = progress.posts / progress.seconds if progress.seconds else 0.0
-            bar.update(task, completed=min(bets, progress.bets), description=f"bets, {rate:.0f} calls/s")
-
-        yield show
 
 
 def _written(path: Path, trace: tuple[str, ...]) -> Path | None:
