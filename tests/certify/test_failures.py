@@ -8,10 +8,10 @@ import pytest
 from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
-from game_operator.certify.engine.endings import Allowance, Found, NotTried
 from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.steps import Allowance, Found, NotTried
 from game_operator.certify.scenarios import h_time
 from game_operator.profile import Profile
 from game_operator.provider.in_process import InProcessCarrier

@@ -20,16 +20,17 @@ import trustme
 from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, certify
-from game_operator.certify.engine.endings import Allowance
 from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
+from game_operator.certify.engine.steps import Allowance
 from game_operator.certify.report.as_json import document
 from game_operator.certify.scenarios import d_races
 from game_operator.errors import ConfigurationError, RequestNotSentError, SigningKeyError
 from game_operator.profile import Profile
+from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.keys import ServiceKeys
-from game_operator.provider.requests import Manner, Request, Seal
+from game_operator.provider.requests import Request, Seal
 from tests.certify.findings import found, only
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, opened, service_key, service_signer
 from tests.certify.serving import answering, certified_at, served, turning

@@ -12,18 +12,17 @@ from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.certify.engine import run as run_module
-from game_operator.certify.engine.endings import Allowance, Found, NotTried
 from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.steps import Allowance, Found, NotTried
 from game_operator.certify.report.verdicts import Verdict
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpResponse, Manner
 from game_operator.provider.in_process import InProcessCarrier
 from game_operator.provider.keys import ServiceKeys
-from game_operator.provider.requests import Manner
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, certified, delivered_to, opened, service_signer, supplies_of
 
 Deliver = Callable[[str, Mapping[str, str], bytes], HttpResponse]

@@ -5,15 +5,15 @@ from typing import Any, Literal
 
 import pytest
 
-from game_operator.certify.engine.endings import Found, NotTried
+from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import Stage
+from game_operator.certify.engine.steps import Act, Found, Heard, NotTried, Step
 from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.money import Cents
 from game_operator.profile import Profile
-from game_operator.provider.bets import Player
-from game_operator.provider.requests import Act, Heard, Request, Step
+from game_operator.provider.requests import Request
 
 ADVICE, BROKEN, LOST = Weight.ADVICE, Weight.CONTRACT_BROKEN, Weight.MONEY_LOST
 #: An answer by its code, None for SUCCESS, and its balance in cents.

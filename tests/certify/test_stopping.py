@@ -9,7 +9,7 @@ import pytest
 from wallet_by_hand import PlainWallet, Reply
 
 from game_operator.certify import Outcome, Report, Supplies, Weight, certify_in_process
-from game_operator.certify.engine.endings import Allowance, Found, Stopped
+from game_operator.certify.engine.steps import Allowance, Found, Stopped
 from game_operator.certify.report.as_html import html
 from game_operator.certify.report.as_json import document
 from game_operator.certify.report.as_junit import junit

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.certify.engine.endings import Undone
+from game_operator.certify.engine.steps import Undone
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.cli.certifying.hooks import HOOKS, hooks_of
 from game_operator.errors import ConfigurationError

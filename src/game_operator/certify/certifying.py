@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 
 from game_operator._version import __version__
 from game_operator.certify.catalogue import in_playing_order, scenarios, selected
-from game_operator.certify.engine.endings import Allowance
 from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS
+from game_operator.certify.engine.steps import Allowance, Heard
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.report.mistakes import TURNING_AWAY
 from game_operator.certify.report.report import Moved, Report, causes_of
@@ -28,7 +28,7 @@ from game_operator.provider.caller import HeadersToSend
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import Deliver, InProcessCarrier, a_loop_runs_here
 from game_operator.provider.keys import ServiceKeys, SigningKey
-from game_operator.provider.requests import Heard, Request
+from game_operator.provider.requests import Request
 from game_operator.transport.settings import check_moves_money
 
 #: Told of each verdict, with how many scenarios there are.

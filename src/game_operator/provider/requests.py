@@ -1,10 +1,92 @@
-"""What is sent to a wallet, and the steps of a scenario, as plain values: no HTTP library, no key, no clock."""
+"""What the service sends, as plain values: the calls of a bet (docs/decisions/0010), and requests with their seals."""
 
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
 
-from game_operator.models.webhooks import Reply
-from game_operator.protocol.http import Manner as Manner
+from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
+from game_operator.protocol.http import Manner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BetCalls:
+    """
+    A bet that may be placed, settled and cancelled; its calls are those of the service.
+
+    *changes* to a call are fields of its class.
+
+    Attributes:
+        tx_id: The withdraw's; "" for the one that follows from action and bet.
+        rollback_tx_id: As in the profile: ``withdraw`` when a rollback carries its withdraw's tx_id, ``own`` when not.
+    """
+
+    player_id: str
+    bet_id: str
+    wager_cents: int
+    round_id: str
+    instance_id: str | None = None
+    game: str | None = None
+    tx_id: str = ""
+    action: str = "BET"
+    rollback_tx_id: str = "withdraw"
+
+    def withdraw(self, **changes: Any) -> WithdrawCall:  # Any: fields of the call, which checks them
+        """Return the call that places it."""
+        call = WithdrawCall(
+            player_id=self.player_id,
+            bet_id=self.bet_id,
+            amount_cents=self.wager_cents,
+            tx_id=self.tx_id,
+            # No round_id: deposit and rollback carry one (spec §6), and so no withdraw has the bytes of a rollback.
+            action=self.action,
+            instance_id=self.instance_id,
+            game=self.game,
+        )
+        return replace(call, **changes) if changes else call
+
+    def deposit(self, won_cents: int, **changes: Any) -> DepositCall:
+        """Return the call that settles it; 0 is a loss."""
+        call = DepositCall(
+            player_id=self.player_id,
+            bet_id=self.bet_id,
+            amount_cents=won_cents,
+            wager_cents=self.wager_cents,
+            won_cents=won_cents,
+            round_id=self.round_id,
+            instance_id=self.instance_id,
+            game=self.game,
+        )
+        if "amount_cents" in changes:
+            changes.setdefault("won_cents", changes["amount_cents"])
+        return replace(call, **changes) if changes else call
+
+    def rollback(self, **changes: Any) -> RollbackCall:
+        """Return the call that cancels it."""
+        own = self.rollback_tx_id == "own"
+        call = RollbackCall(
+            player_id=self.player_id,
+            bet_id=self.bet_id,
+            tx_id=f"rollback:bet:{self.bet_id}" if own else self.withdraw().tx_id,
+            action=self.action,
+            amount_cents=self.wager_cents,
+            round_id=self.round_id,
+            instance_id=self.instance_id,
+            game=self.game,
+        )
+        return replace(call, **changes) if changes else call
+
+    def jackpot(self, cents: int) -> DepositCall:
+        """Return the call that pays a jackpot on top of it."""
+        return DepositCall(
+            player_id=self.player_id,
+            bet_id=self.bet_id,
+            amount_cents=cents,
+            action="JACKPOT",
+            jackpot_id=f"pool:{self.game}",
+            round_id=self.round_id,
+            instance_id=self.instance_id,
+            game=self.game,
+        )
+
 
 #: Whose key signs: a stranger's is one that the wallet never saw.
 KeyName: TypeAlias = Literal["service", "stranger", "old", "retired"]
@@ -63,67 +145,3 @@ class Request:
     headers: tuple[tuple[str, str], ...] = ()
     manner: Manner = Manner.WHOLE
     at: Literal["wallet", "second", "elsewhere"] = "wallet"
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """
-    What came back.
-
-    Attributes:
-        request: What was sent.
-        status: HTTP status; 0 if no answer came.
-        body: The answer's bytes, at most 1 MiB of them.
-        reply: What they say; None if they are no reply of spec §2.1.
-        problem: Why there is no reply; "" if there is one.
-        elapsed_ms: How long it took.
-        at_millis: When the request was begun, by the certifier's clock.
-        place: Which of the scenario's exchanges it is.
-        timed_out: Whether no answer came in time.
-        unreachable: Whether nobody could be reached: nothing was sent.
-    """
-
-    request: Request
-    status: int
-    body: bytes = field(repr=False)
-    reply: Reply | None
-    problem: str
-    elapsed_ms: float
-    at_millis: int
-    place: int
-    timed_out: bool = False
-    unreachable: bool = False
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether it is a SUCCESS."""
-        return self.reply is not None and self.reply.code is None
-
-    @property
-    def code(self) -> str | None:
-        """The error code; None for a SUCCESS, and where there is no reply."""
-        return None if self.reply is None else self.reply.code
-
-    @property
-    def balance_cents(self) -> int | None:
-        """The balance that it tells, if it tells one."""
-        return None if self.reply is None else self.reply.balance_cents
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A step: send *requests*, all at once if there are several, and hear each."""
-
-    requests: tuple[Request, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """A step: let whoever certifies do something to the wallet, such as blocking a player (``Supplies``)."""
-
-    what: str
-    arguments: tuple[object, ...] = ()
-
-
-#: What a scenario yields; it is given what was heard, in the order of the requests: nothing for an ``Act``.
-Step: TypeAlias = Send | Act

@@ -1,15 +1,43 @@
 """What a scenario makes its calls of: two players, fresh ids, bets, claims, and the requests that carry them."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
-from game_operator.certify.engine.endings import NotTried
+from game_operator.certify.engine.steps import NotTried
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.provider.bets import Bet, Player
-from game_operator.provider.requests import Request, Seal
+from game_operator.provider.requests import BetCalls, Request, Seal
 
 _MOST_UNIT_CENTS: Final = 500
+
+
+@dataclass(slots=True, eq=False)
+class Player:
+    """
+    A player of the wallet.
+
+    Attributes:
+        id: The player_id.
+        opening_cents: The balance at the beginning of the scenario.
+        due_cents: What the balance must be now.
+    """
+
+    id: str
+    opening_cents: int
+    due_cents: int
+
+    @property
+    def drifted_cents(self) -> int:
+        """How much more is due than at the beginning."""
+        return self.due_cents - self.opening_cents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bet(BetCalls):
+    """A bet of a scenario's player."""
+
+    player: Player
 
 
 class CallMaker:

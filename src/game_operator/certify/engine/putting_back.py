@@ -3,9 +3,9 @@
 from collections.abc import Generator
 from typing import Final, TypeAlias, TypeVar
 
+from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Judging, Stage
-from game_operator.provider.bets import Player
-from game_operator.provider.requests import Heard, Step
+from game_operator.certify.engine.steps import Heard, Step
 
 _T = TypeVar("_T")
 _Part: TypeAlias = Generator[Step, list[Heard], _T]

@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from game_operator.certify.engine.endings import Allowance, Found, NotTried, Stopped
+from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.putting_back import put_back
 from game_operator.certify.engine.scenario import (
     STAGES,
@@ -20,6 +20,7 @@ from game_operator.certify.engine.scenario import (
     noted,
 )
 from game_operator.certify.engine.stage import Stage, units
+from game_operator.certify.engine.steps import Act, Allowance, Found, Heard, NotTried, Step, Stopped
 from game_operator.certify.engine.supplies import Supplies, WalletActions, at_hand
 from game_operator.certify.report.again import signer_of, without_signatures
 from game_operator.certify.report.mistakes import NO_ANSWER
@@ -28,11 +29,10 @@ from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdi
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.provider.bets import Player
 from game_operator.provider.delivery import Carried, reply_in
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import InProcessCarrier
-from game_operator.provider.requests import Act, Heard, Request, Step
+from game_operator.provider.requests import Request
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from game_operator.certify.engine.endings import Found, NotTried, Stopped, Undone
 from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.steps import Found, NotTried, Stopped, Undone
 from game_operator.certify.engine.supplies import missing_told
 from game_operator.certify.report.mistakes import mistake_of
 from game_operator.certify.report.report import ALL

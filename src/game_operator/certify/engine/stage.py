@@ -9,8 +9,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from game_operator.certify.engine.calls import CallMaker
-from game_operator.certify.engine.endings import Found, NotTried, Undone, symptom_of
+from game_operator.certify.engine.calls import Bet, CallMaker, Player
+from game_operator.certify.engine.steps import Act, Found, Heard, NotTried, Send, Step, Undone, symptom_of
 from game_operator.certify.report.mistakes import (
     CRASH,
     FAILS,
@@ -32,10 +32,10 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
 from game_operator.profile import Profile
+from game_operator.protocol.http import Manner
 from game_operator.protocol.webhook_reply import fold_code
-from game_operator.provider.bets import Bet, Player
 from game_operator.provider.delivery import Finality, finality, is_definite
-from game_operator.provider.requests import Act, Heard, Manner, Request, Send, Step
+from game_operator.provider.requests import Request
 
 #: A part of a scenario that ends with one answer.
 Asking: TypeAlias = Generator[Step, list[Heard], Heard]

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final
 
-from game_operator.certify.engine.endings import NotTried, Undone
+from game_operator.certify.engine.steps import Act, NotTried, Undone
 from game_operator.profile import Profile
 from game_operator.provider.keys import SigningKey
-from game_operator.provider.requests import Act
 
 #: Does something to the wallet under test and returns when it is done. Any: each is given what its scenario names.
 Deed = Callable[..., object]

@@ -3,15 +3,14 @@
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.engine.endings import Found, NotTried
+from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import Judging, Stage, units
+from game_operator.certify.engine.steps import Found, Heard, NotTried
 from game_operator.certify.report.mistakes import SCALE
 from game_operator.certify.report.verdicts import Weight
 from game_operator.certify.scenarios.bodies import answers, batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, MovingCall
-from game_operator.provider.bets import Player
-from game_operator.provider.requests import Heard
 
 _DAY_MILLIS: Final = 86_400_000
 _MOST_SKEW_MILLIS: Final = 5_000

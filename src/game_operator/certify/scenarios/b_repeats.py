@@ -3,14 +3,15 @@
 from contextlib import suppress
 from dataclasses import replace
 
-from game_operator.certify.engine.endings import Found, NotTried
+from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.scenarios.bodies import Body, answers, batch, lacking, without_field
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall
 from game_operator.protocol.exact_json import encode_json
-from game_operator.provider.bets import Bet
-from game_operator.provider.requests import Manner, Request
+from game_operator.protocol.http import Manner
+from game_operator.provider.requests import Request
 
 _RETENTION_DAYS = 90
 

@@ -6,8 +6,8 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from game_operator.certify.engine.endings import Found
 from game_operator.certify.engine.stage import Asking, Judging, Stage
+from game_operator.certify.engine.steps import Found, Heard
 from game_operator.certify.report.mistakes import NO_ANSWER, UNSERVED
 from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode as Code
@@ -15,7 +15,7 @@ from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
 from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.protocol.webhook_reply import read_batch_reply
-from game_operator.provider.requests import Heard, Request
+from game_operator.provider.requests import Request
 
 #: A JSON object. Any: scenarios put into it what no call has.
 Body: TypeAlias = dict[str, Any]

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations, product
 from typing import Final
 
-from game_operator.certify.engine.endings import Found, NotTried
+from game_operator.certify.engine.calls import Bet, Player
 from game_operator.certify.engine.stage import Asking, Judging, Stage
+from game_operator.certify.engine.steps import Found, Heard, NotTried
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
-from game_operator.provider.bets import Bet, Player
-from game_operator.provider.requests import Heard
 
 #: What a player has whose account is opened for a scenario.
 _NEWCOMER_CENTS: Final = 1_000

@@ -5,16 +5,16 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
-from game_operator.certify.engine.endings import Found, NotTried
+from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Judging, Stage, units
+from game_operator.certify.engine.steps import Found, Heard, NotTried, Step
 from game_operator.certify.report.mistakes import STEADY, WRONG_BALANCE
 from game_operator.certify.report.report import Latency
 from game_operator.certify.report.verdicts import Weight
 from game_operator.certify.scenarios.bodies import batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall
-from game_operator.provider.bets import Bet
-from game_operator.provider.requests import Heard, Request, Step
+from game_operator.provider.requests import Request
 
 #: Which of the wallet's processes.
 Place: TypeAlias = Literal["wallet", "second"]

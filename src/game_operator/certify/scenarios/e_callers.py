@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.engine.endings import Found
 from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.steps import Found, Heard
 from game_operator.certify.report.mistakes import NO_ANSWER
 from game_operator.certify.report.verdicts import Weight
 from game_operator.certify.scenarios.bodies import BATCH_PATHS, Body, batch, pays_nothing
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
 from game_operator.protocol.exact_json import encode_json
-from game_operator.provider.requests import UNSIGNED, Form, Heard, Request, Seal
+from game_operator.provider.requests import UNSIGNED, Form, Request, Seal
 
 _FORMS: Final[Sequence[Form]] = ("url-safe padded", "standard", "standard padded")
 #: What may stand in the header and is no signature of ours.

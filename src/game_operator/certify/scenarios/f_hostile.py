@@ -5,8 +5,9 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from game_operator.certify.engine.endings import Found
+from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Asking, Judging, Stage
+from game_operator.certify.engine.steps import Found, Heard
 from game_operator.certify.report.verdicts import Weight
 from game_operator.certify.scenarios.bodies import (
     LACKS,
@@ -24,8 +25,8 @@ from game_operator.certify.scenarios.bodies import (
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
 from game_operator.protocol.exact_json import Json
-from game_operator.provider.bets import Bet
-from game_operator.provider.requests import Heard, Manner, Request
+from game_operator.protocol.http import Manner
+from game_operator.provider.requests import Request
 
 #: What may become of a genuine body, and nobody can have meant.
 _UNREADABLE: Final[Mapping[str, Callable[[bytes], bytes]]] = {

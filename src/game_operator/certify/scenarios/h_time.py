@@ -5,11 +5,11 @@ from dataclasses import replace
 from statistics import median
 from typing import Final
 
-from game_operator.certify.engine.endings import Found, NotTried
 from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.steps import Found, Heard, NotTried
 from game_operator.certify.report.verdicts import Weight
 from game_operator.models.webhooks import BalanceCall, WebhookCall
-from game_operator.provider.requests import Heard, Manner
+from game_operator.protocol.http import Manner
 
 _AIM_MS: Final = 100
 _LIMIT_MS: Final = 500

@@ -12,7 +12,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import IO, Final
 
-from game_operator.certify.engine.endings import Undone
+from game_operator.certify.engine.steps import Undone
 from game_operator.errors import ConfigurationError, shown
 from game_operator.money import amount_from_cents
 

@@ -5,9 +5,9 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet, MovingCall, RollbackCall, WithdrawCall
-from game_operator.provider.bets import BetCalls
 from game_operator.provider.delivery import Answer, Post, Sent
 from game_operator.provider.faults import Fault
+from game_operator.provider.requests import BetCalls
 from game_operator.sandbox.dealing.plan import PlannedBet, PlannedClaim, PlannedRound
 
 

@@ -1,13 +1,80 @@
-"""What ends a scenario before its last step: a finding, an obstacle, or the end of the run."""
+"""What a scenario yields, what it is given back, and what ends it before its last step."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from threading import Event
+from typing import TypeAlias
 
 from game_operator.certify.report.mistakes import OUT_OF_TIME
 from game_operator.certify.report.verdicts import Weight
-from game_operator.provider.requests import Heard
+from game_operator.models.webhooks import Reply
+from game_operator.provider.requests import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """
+    What came back.
+
+    Attributes:
+        request: What was sent.
+        status: HTTP status; 0 if no answer came.
+        body: The answer's bytes, at most 1 MiB of them.
+        reply: What they say; None if they are no reply of spec §2.1.
+        problem: Why there is no reply; "" if there is one.
+        elapsed_ms: How long it took.
+        at_millis: When the request was begun, by the certifier's clock.
+        place: Which of the scenario's exchanges it is.
+        timed_out: Whether no answer came in time.
+        unreachable: Whether nobody could be reached: nothing was sent.
+    """
+
+    request: Request
+    status: int
+    body: bytes = field(repr=False)
+    reply: Reply | None
+    problem: str
+    elapsed_ms: float
+    at_millis: int
+    place: int
+    timed_out: bool = False
+    unreachable: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it is a SUCCESS."""
+        return self.reply is not None and self.reply.code is None
+
+    @property
+    def code(self) -> str | None:
+        """The error code; None for a SUCCESS, and where there is no reply."""
+        return None if self.reply is None else self.reply.code
+
+    @property
+    def balance_cents(self) -> int | None:
+        """The balance that it tells, if it tells one."""
+        return None if self.reply is None else self.reply.balance_cents
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A step: send *requests*, all at once if there are several, and hear each."""
+
+    requests: tuple[Request, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A step: let whoever certifies do something to the wallet, such as blocking a player (``Supplies``)."""
+
+    what: str
+    arguments: tuple[object, ...] = ()
+
+
+#: What a scenario yields; it is given what was heard, in the order of the requests: nothing for an ``Act``.
+Step: TypeAlias = Send | Act
 
 
 class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing goes wrong in the certifier
