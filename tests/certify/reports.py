@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from game_operator.certify.report.mistakes import NO_REPLY, mistake_of
 from game_operator.certify.report.report import Cause, Latency, Moved, Report
-from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
+from game_operator.certify.report.verdicts import NO_REPLY, Exchange, Note, Outcome, Verdict, Weight, mistake_of
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from game_operator.certify import Note, Outcome, Verdict, Weight
-from game_operator.certify.report.mistakes import NO_REPLY, SHARED, UNREADABLE
 from game_operator.certify.report.report import ALL, causes_of
+from game_operator.certify.report.verdicts import NO_REPLY, SHARED, UNREADABLE
 from tests.certify.reports import exchange
 
 LOST, DOUBLED, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN, Weight.ADVICE

@@ -10,8 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from game_operator.certify import certify_in_process
-from game_operator.certify.catalogue import in_playing_order, scenarios, selected
-from game_operator.certify.engine.scenario import STAGES
+from game_operator.certify.engine.scenario import STAGES, in_playing_order, scenarios, selected
 from game_operator.certify.report.report import ALL
 from game_operator.certify.scenarios.bodies import with_field, without_field
 from game_operator.codes import WebhookErrorCode

@@ -5,9 +5,8 @@ Certify any operator's wallet: fire at it what a wallet must survive, and say wh
 without sockets. A scenario is a generator that knows nothing of HTTP (``scenarios``); a ``Run`` performs its steps.
 """
 
-from game_operator.certify.catalogue import scenarios
 from game_operator.certify.certifying import certify, certify_in_process
-from game_operator.certify.engine.scenario import Scenario
+from game_operator.certify.engine.scenario import Scenario, scenarios
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.report.report import Cause, Latency, Moved, Report
 from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight

@@ -9,15 +9,13 @@ from threading import Event
 from typing import Final, TypeAlias
 
 from game_operator._version import __version__
-from game_operator.certify.catalogue import in_playing_order, scenarios, selected
 from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
-from game_operator.certify.engine.scenario import Scenario
+from game_operator.certify.engine.scenario import Scenario, in_playing_order, scenarios, selected
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS
 from game_operator.certify.engine.steps import Allowance, Heard
 from game_operator.certify.engine.supplies import Supplies
-from game_operator.certify.report.mistakes import TURNING_AWAY
 from game_operator.certify.report.report import Moved, Report, causes_of
-from game_operator.certify.report.verdicts import Verdict
+from game_operator.certify.report.verdicts import TURNING_AWAY, Verdict
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, RequestNotSentError, shown
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, problem_of_id

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from game_operator.certify.engine.calls import Player
-from game_operator.certify.engine.putting_back import put_back
 from game_operator.certify.engine.scenario import (
     STAGES,
     Record,
@@ -19,13 +18,12 @@ from game_operator.certify.engine.scenario import (
     not_tried,
     noted,
 )
-from game_operator.certify.engine.stage import Stage, units
+from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Judging, Stage, units
 from game_operator.certify.engine.steps import Act, Allowance, Found, Heard, NotTried, Step, Stopped
 from game_operator.certify.engine.supplies import Supplies, WalletActions, at_hand
 from game_operator.certify.report.again import signer_of, without_signatures
-from game_operator.certify.report.mistakes import NO_ANSWER
 from game_operator.certify.report.report import Latency
-from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
+from game_operator.certify.report.verdicts import NO_ANSWER, Exchange, Note, Outcome, Verdict, Weight
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
@@ -307,3 +305,60 @@ class Run:
             carried.timed_out,
             carried.unreachable,
         )
+
+
+#: In so many pieces a balance is brought back, if it is not at once.
+_MOST_PIECES: Final = 12
+#: So many bets are looked through for one that is open still.
+_MOST_CANCELLED: Final = 20
+
+
+def put_back(at: Stage) -> Judging:
+    """Bring both balances to where they were; judge nothing."""
+    for player in (at.player, at.other):
+        piece_cents = MOST_BALANCE_CENTS
+        for _ in range(_MOST_PIECES):
+            more = yield from _more_than_before(at, player)
+            if more is None:
+                return
+            if not more or not piece_cents:
+                break
+            part = min(abs(more), piece_cents)
+            if not (yield from (_played(at, player, part, 0) if more > 0 else _given(at, player, part))):
+                # The wallet may limit what a bet can be.
+                piece_cents = part // 4
+
+
+def _more_than_before(at: Stage, player: Player) -> Generator[Step, list[Heard], int | None]:
+    """Return how many cents the player has more than before; 0 if nobody can say, None if nobody answers."""
+    heard = yield from at.send(at.balance_request("the balance afterwards", player))
+    if heard.timed_out:
+        return None
+    if heard.balance_cents is None or not heard.succeeded:
+        return 0
+    more = heard.balance_cents - player.opening_cents
+    return more if abs(more) <= MOST_BALANCE_CENTS else 0
+
+
+def _given(at: Stage, player: Player, cents: int) -> Generator[Step, list[Heard], bool]:
+    """Give the player *cents* by a jackpot, a win or a refund; return whether the wallet paid anything."""
+    for jackpot in at.jackpots(cents, player=player):
+        if (yield from at.send(at.request(jackpot, "what brings the balance back"))).succeeded:
+            return True
+    return (yield from _played(at, player, 1, cents + 1)) or (yield from _cancelled_one(at, player))
+
+
+def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> Generator[Step, list[Heard], bool]:
+    bet = at.bet(player, wager_cents)
+    placed = yield from at.send(at.request(bet.withdraw(), "what brings the balance back"))
+    if placed.succeeded:
+        yield from at.send(at.request(bet.deposit(won_cents), "its end"))
+    return placed.succeeded
+
+
+def _cancelled_one(at: Stage, player: Player) -> Generator[Step, list[Heard], bool]:
+    """Cancel the last open bet, for a player without money can place none. Return whether one was cancelled."""
+    for bet in at.bets_of(player)[:_MOST_CANCELLED]:
+        if (yield from at.send(at.request(bet.rollback(), "what gives a wager back"))).succeeded:
+            return True
+    return False

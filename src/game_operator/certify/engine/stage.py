@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from game_operator.certify.engine.calls import Bet, CallMaker, Player
 from game_operator.certify.engine.steps import Act, Found, Heard, NotTried, Send, Step, Undone, symptom_of
-from game_operator.certify.report.mistakes import (
+from game_operator.certify.report.verdicts import (
     CRASH,
     FAILS,
     FRACTIONS,
@@ -26,8 +26,9 @@ from game_operator.certify.report.mistakes import (
     TURNING_AWAY,
     UNREADABLE,
     WRONG_BALANCE,
+    Note,
+    Weight,
 )
-from game_operator.certify.report.verdicts import Note, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.money import FINER_THAN_A_CENT, amount_from_cents

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TypeAlias
 
-from game_operator.certify.report.mistakes import OUT_OF_TIME
-from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.report.verdicts import OUT_OF_TIME, Weight
 from game_operator.models.webhooks import Reply
 from game_operator.provider.requests import Request
 

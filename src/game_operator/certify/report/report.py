@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from game_operator.certify.report.mistakes import SHARED, Mistake, mistake_of, slug_of
-from game_operator.certify.report.verdicts import Outcome, Verdict
+from game_operator.certify.report.verdicts import SHARED, Mistake, Outcome, Verdict, mistake_of, slug_of
 from game_operator.provider.latency import MARKS_MS, above, percentile
 
 #: The plainest bet: nothing can be right where it fails.

@@ -6,8 +6,7 @@ from typing import Final
 from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.engine.steps import Found, Heard, NotTried
-from game_operator.certify.report.mistakes import SCALE
-from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.report.verdicts import SCALE, Weight
 from game_operator.certify.scenarios.bodies import answers, batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, MovingCall

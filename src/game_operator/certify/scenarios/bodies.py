@@ -8,8 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from game_operator.certify.engine.stage import Asking, Judging, Stage
 from game_operator.certify.engine.steps import Found, Heard
-from game_operator.certify.report.mistakes import NO_ANSWER, UNSERVED
-from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.report.verdicts import NO_ANSWER, UNSERVED, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall

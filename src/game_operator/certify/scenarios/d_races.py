@@ -8,9 +8,8 @@ from typing import Final, Literal, TypeAlias
 from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.engine.steps import Found, Heard, NotTried, Step
-from game_operator.certify.report.mistakes import STEADY, WRONG_BALANCE
 from game_operator.certify.report.report import Latency
-from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.report.verdicts import STEADY, WRONG_BALANCE, Weight
 from game_operator.certify.scenarios.bodies import batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall

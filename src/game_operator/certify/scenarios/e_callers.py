@@ -7,8 +7,7 @@ from typing import Final
 
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.engine.steps import Found, Heard
-from game_operator.certify.report.mistakes import NO_ANSWER
-from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.report.verdicts import NO_ANSWER, Weight
 from game_operator.certify.scenarios.bodies import BATCH_PATHS, Body, batch, pays_nothing
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall

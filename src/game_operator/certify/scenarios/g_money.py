@@ -9,8 +9,7 @@ from typing import Final, TypeVar
 from game_operator.certify.engine.calls import Bet, Player
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.engine.steps import Found, Heard, NotTried, Step
-from game_operator.certify.report.mistakes import WRONG_BALANCE
-from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.report.verdicts import WRONG_BALANCE, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
 from game_operator.protocol.webhook_reply import fold_code

@@ -10,8 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from game_operator.certify.catalogue import in_playing_order, selected
-from game_operator.certify.engine.scenario import Scenario
+from game_operator.certify.engine.scenario import Scenario, in_playing_order, selected
 from game_operator.certify.engine.supplies import Supplies, at_hand, missing_told, needs_told
 from game_operator.certify.report.report import Cause, Latency, Moved, Report
 from game_operator.certify.report.summary import Group, Summary, by_reason
