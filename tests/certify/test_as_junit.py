@@ -1,7 +1,5 @@
 """The report as JUnit XML, read by two parsers: what a CI system shows of each scenario."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -162,17 +160,3 @@ def test_line_ends_stay_in_messages_and_texts() -> None:
 def test_a_full_run_is_not_much_to_read() -> None:
     """Passed scenarios are one line each."""
     assert len(junit(large_report())) < 30_000
-
-
-@pytest.mark.outside
-def test_without_the_extra_the_error_names_it() -> None:
-    """Nothing else needs the package: the module can be imported without it."""
-    program = (
-        "import sys; sys.modules['junitparser'] = None\n"
-        "from game_operator.certify.report.as_junit import junit\n"
-        "from game_operator.errors import ConfigurationError\n"
-        "try:\n    junit(None)\n"
-        "except ConfigurationError as missing:\n    print(missing)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
-    assert 'pip install "game-operator[certify]"' in done.stdout
