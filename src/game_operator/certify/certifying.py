@@ -6,7 +6,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from threading import Event
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from game_operator._version import __version__
 from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
@@ -18,15 +18,13 @@ from game_operator.certify.report.report import Moved, Report, causes_of
 from game_operator.certify.report.verdicts import TURNING_AWAY, Verdict
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, RequestNotSentError, shown
-from game_operator.models.webhooks import LONGEST_ID, BalanceCall, problem_of_id
+from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.caller import HeadersToSend
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import Deliver, InProcessCarrier, a_loop_runs_here
 from game_operator.provider.keys import ServiceKeys, SigningKey
-from game_operator.provider.requests import Request
 from game_operator.transport.settings import check_moves_money
 
 #: Told of each verdict, with how many scenarios there are.
@@ -218,11 +216,15 @@ def _certified(
 ) -> Report:
     began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
     try:
-        _check_writable(settings.profile)
+        if settings.profile.parse is not None:
+            raise ConfigurationError(
+                "The profile reads bodies by a function of your own, so nobody can write them. Pass a profile that "
+                "names the fields instead."
+            )
         run = Run(carrier, settings)
-        _check_wallet(run.hear, BodyWriter(settings.profile), settings.players, url)
+        _check_wallet(run, url)
         if any("second_url" in each.needs for each in chosen) and settings.supplies.second_url is not None:
-            _check_second(run.hear, BodyWriter(settings.profile), settings.players[0])
+            _check_second(run, settings.players[0])
         before = [player.cents for player in settings.players]
         verdicts, stages = _played(run, chosen, on_verdict)
         after = run.balances()
@@ -264,14 +266,6 @@ def _run_id(run_id: str | None) -> str:
     return run_id or f"certify-{secrets.token_hex(4)}"
 
 
-def _check_writable(profile: Profile) -> None:
-    if profile.parse is not None:
-        raise ConfigurationError(
-            "The profile reads bodies by a function of your own, so nobody can write them. Pass a profile that names "
-            "the fields instead."
-        )
-
-
 def _played(
     run: Run, chosen: tuple[Scenario, ...], on_verdict: OnVerdict | None
 ) -> tuple[list[Verdict], dict[str, float]]:
@@ -301,9 +295,7 @@ def _hidden(headers: HeadersToSend) -> _Hidden | ConfigurationError:
         return ConfigurationError("headers must be a mapping, or pairs of a name and a value, each of them a str.")
 
 
-def _check_wallet(
-    hear: Callable[[Request], Heard], writer: BodyWriter, players: tuple[KnownBalance, KnownBalance], url: str
-) -> None:
+def _check_wallet(run: Run, url: str) -> None:
     """
     Read both balances; a wallet that answers in no form at all is left to the scenarios.
 
@@ -311,6 +303,7 @@ def _check_wallet(
         RequestNotSentError: Nobody can reach the wallet.
         ConfigurationError: Address, key or players cannot work.
     """
+    players = run.settings.players
     if players[0].player_id == players[1].player_id:
         raise ConfigurationError("player_id and other_player_id are the same. Pass two players, each with money.")
     for player in players:
@@ -318,16 +311,10 @@ def _check_wallet(
         if problem:
             raise ConfigurationError(f"The player_id {shown(player.player_id)} is invalid: it {problem}.")
     for player in players:
-        call = BalanceCall(player_id=player.player_id)
-        heard = hear(Request(f"the balance of {player.player_id}", "/player-balance", writer.encoded(call)))
-        if heard.unreachable:
-            raise RequestNotSentError(
-                heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out, remedy=_UNREACHABLE
-            )
-        _check_answer(heard, player, url)
+        _check_answer(_balance(run, player), player, url)
 
 
-def _check_second(hear: Callable[[Request], Heard], writer: BodyWriter, player: KnownBalance) -> None:
+def _check_second(run: Run, player: KnownBalance) -> None:
     """
     Hold that the second process of the wallet is one: it has the same player, with the same balance.
 
@@ -335,20 +322,24 @@ def _check_second(hear: Callable[[Request], Heard], writer: BodyWriter, player: 
         RequestNotSentError: Nobody can reach it.
         ConfigurationError: It is another wallet, or none.
     """
-    body = writer.encoded(BalanceCall(player_id=player.player_id))
-    heard = hear(Request("the balance, of the second process", "/player-balance", body, at="second"))
-    if heard.unreachable:
-        raise RequestNotSentError(
-            heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out, remedy=_UNREACHABLE
-        )
+    heard = _balance(run, player, at="second")
     if player.cents is not None and heard.balance_cents != player.cents:
-        told = "no balance" if heard.balance_cents is None else amount_from_cents(heard.balance_cents)
+        reported = "no balance" if heard.balance_cents is None else amount_from_cents(heard.balance_cents)
         raise ConfigurationError(
-            f"The second process reports {told} for the player {shown(player.player_id)}, and the first "
+            f"The second process reports {reported} for the player {shown(player.player_id)}, and the first "
             f"{amount_from_cents(player.cents)}.",
             setting="second_url",
             remedy="Pass another process of the same wallet, on the same database.",
         )
+
+
+def _balance(run: Run, player: KnownBalance, at: Literal["wallet", "second"] = "wallet") -> Heard:
+    heard = run.balance_of(player, at=at)
+    if heard.unreachable:
+        raise RequestNotSentError(
+            heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out, remedy=_UNREACHABLE
+        )
+    return heard
 
 
 def _check_answer(heard: Heard, player: KnownBalance, url: str) -> None:

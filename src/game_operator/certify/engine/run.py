@@ -4,7 +4,7 @@ import time
 from collections.abc import Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.scenario import (
@@ -115,22 +115,21 @@ class Run:
         verdict = self._played(scenario)
         return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
 
-    def hear(self, request: Request) -> Heard:
-        """Send one request outside any scenario."""
+    def balance_of(self, player: KnownBalance, at: Literal["wallet", "second"] = "wallet") -> Heard:
+        """Ask one of the wallet's processes for a player's balance, outside any scenario."""
         self._record = Record()
-        return self._heard((request,))[0]
+        body = BodyWriter(self.settings.profile).encoded(BalanceCall(player_id=player.player_id))
+        return self._heard((Request(f"the balance of {player.player_id}", "/player-balance", body, at=at),))[0]
 
     def balances(self) -> list[int | None]:
         """Return both balances in cents, None where one cannot be read."""
-        writer = BodyWriter(self.settings.profile)
-        told: list[int | None] = []
+        balances: list[int | None] = []
         for player in self._players:
-            body = writer.encoded(BalanceCall(player_id=player.player_id))
-            heard = self.hear(Request(f"the balance of {player.player_id}", "/player-balance", body))
-            told.append(heard.balance_cents if heard.succeeded else None)
+            heard = self.balance_of(player)
+            balances.append(heard.balance_cents if heard.succeeded else None)
             if heard.timed_out:  # One timeout is enough: the other player's balance would time out too.
                 break
-        return told + [None] * (len(self._players) - len(told))
+        return balances + [None] * (len(self._players) - len(balances))
 
     def latency(self, seconds: float) -> Latency | None:
         """Return how long the answers of the load phase took, which lasted *seconds*; None if there was none."""
