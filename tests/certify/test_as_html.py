@@ -139,13 +139,13 @@ def test_a_pass_says_what_it_does_not_cover(untried: Sequence[str], rest: str) -
         pytest.param(
             hidden(1),
             "Failed: 1 scenario could not be judged, and nobody knows what became of the money. "
-            "1 mistake hides what became of it. Mend it",
+            "1 mistake hides what became of it. Fix it",
             id="one",
         ),
         pytest.param(
             hidden(51, Cause(broken())),
             "Failed: 51 scenarios could not be judged, and nobody knows what became of the money. "
-            "1 mistake hides what became of it, 1 breaks the contract. Mend the first one first",
+            "1 mistake hides what became of it, 1 breaks the contract. Fix the first one first",
             id="many",
         ),
         pytest.param(
@@ -210,18 +210,18 @@ def test_what_to_change_comes_first() -> None:
     for part in ("money doubled", doubled().reason, doubled().means, doubled().mend, "Seen in B01, B02"):
         assert part in first
     assert "Who loses, and how" in first
-    assert "2 mistakes put money at risk, 1 breaks the contract. Mend the first one first" in page.text
+    assert "2 mistakes put money at risk, 1 breaks the contract. Fix the first one first" in page.text
 
 
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        ([Weight.MONEY_LOST], "1 mistake puts money at risk. Mend it, and run this again."),
-        ([Weight.CONTRACT_BROKEN], "1 mistake breaks the contract. Mend it, and run this again."),
-        ([Weight.CONTRACT_BROKEN] * 2, "2 mistakes break the contract. Mend the first one first, and run this again."),
+        ([Weight.MONEY_LOST], "1 mistake puts money at risk. Fix it, and run this again."),
+        ([Weight.CONTRACT_BROKEN], "1 mistake breaks the contract. Fix it, and run this again."),
+        ([Weight.CONTRACT_BROKEN] * 2, "2 mistakes break the contract. Fix the first one first, and run this again."),
         (
             [Weight.MONEY_LOST] + [Weight.CONTRACT_BROKEN] * 2,
-            "1 mistake puts money at risk, 2 break the contract. Mend",
+            "1 mistake puts money at risk, 2 break the contract. Fix",
         ),
     ],
 )
@@ -247,7 +247,7 @@ def test_advice_stands_apart() -> None:
     assert "F06" not in causes
     page = Page(html(passing_report()))
     assert "What to change, in this order" not in page.text
-    assert "Mend" not in page.part("certification of a wallet", "In figures")
+    assert "Fix" not in page.part("certification of a wallet", "In figures")
     assert "F06 A withdraw with two amounts was answered SUCCESS 95.00." in page.part("Advice 1 thing could be", "Not")
 
 

@@ -97,7 +97,7 @@ def test_what_could_not_be_judged_is_no_all_clear(told: Told) -> None:
     """Nobody says that no money went wrong where no answer could be read; nor beside one that was."""
     lines = told(hidden(51)).splitlines()
     assert lines[0] == "FAILED: 51 scenarios could not be judged, and nobody knows what became of the money."
-    assert lines[2] == "1 mistake hides what became of it. Mend it, and run this again."
+    assert lines[2] == "1 mistake hides what became of it. Fix it, and run this again."
     assert lines[4].startswith("Nobody knows what became of the money. The service cannot read the answer")
     for made in (hidden(51), hidden(1), hidden(6, Cause(_failed("F01", Weight.CONTRACT_BROKEN)))):
         assert "No money went wrong" not in told(made)

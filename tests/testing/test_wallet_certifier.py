@@ -471,7 +471,7 @@ def test_the_first_failure_says_how_the_whole_run_ended(shown: str) -> None:
     assert first is not None
     sentence, urgency = first[1].splitlines()
     assert re.fullmatch(r"This wallet (loses|doubles) money.*\.", sentence)
-    assert re.fullmatch(r"\d mistakes? puts? money at risk\. Mend .* run this again\.", urgency)
+    assert re.fullmatch(r"\d mistakes? puts? money at risk\. Fix .* run this again\.", urgency)
     assert shown.count(urgency) == 1
 
 

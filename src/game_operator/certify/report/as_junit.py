@@ -67,7 +67,7 @@ def _paragraphs(verdict: Verdict) -> Iterator[str]:
     for note in verdict.notes[1:]:
         yield f"Also: {clean(note.reason)}"
     yield f"What it means: {clean(verdict.means)}"
-    yield f"How it is usually mended: {clean(verdict.mend)}"
+    yield f"How it is usually fixed: {clean(verdict.mend)}"
     yield f"It rests on: {clean(', '.join(verdict.rests_on))}{' (assumed)' if verdict.is_assumed else ''}"
     if verdict.decisive is not None:
         yield from _exchange(verdict.decisive)

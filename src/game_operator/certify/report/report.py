@@ -87,7 +87,7 @@ class Cause:
 
     @property
     def mend(self) -> str:
-        """How it is usually mended."""
+        """How it is usually fixed."""
         return self.mistake.mend if self.mistake else self.verdict.mend
 
     @property
@@ -161,7 +161,7 @@ class Report:
 
     @property
     def unjudged(self) -> tuple[Verdict, ...]:
-        """The failures behind which nobody knows what became of the money: what hides it is to be mended first."""
+        """The failures behind which nobody knows what became of the money: fix first what hides it."""
         return tuple(verdict for verdict in self.verdicts if verdict.is_unjudged)
 
     @property
@@ -250,7 +250,7 @@ def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
 
 
 def _urgency(cause: Cause) -> tuple[bool, int, bool, int, str]:
-    """Return what to mend first: what hides all else, then what costs most, the plainest bet and what shows often."""
+    """Return what to fix first: what hides all else, then what costs most, the plainest bet and what shows often."""
     hides = cause.verdict.is_unjudged and len(cause.others) >= _MANY
     is_plainest = cause.verdict.id == _PLAINEST
     return not hides, cause.verdict.weight.rank, not is_plainest, -len(cause.others), cause.verdict.id

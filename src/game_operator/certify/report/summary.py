@@ -108,7 +108,7 @@ class Summary:
         parts = [f"{', '.join(words)}."]
         if at_risk and self.report.unjudged:
             parts.append(f"{self._unjudged()}: nobody knows what became of the money there.")
-        parts.append(f"Mend {'it' if len(self.causes) == 1 else 'the first one first'}, and run this again.")
+        parts.append(f"Fix {'it' if len(self.causes) == 1 else 'the first one first'}, and run this again.")
         return " ".join(parts)
 
     def meaning(self, cause: Cause) -> str:

@@ -194,7 +194,7 @@ class Verdict:
         notes: All that is wrong, the heaviest first.
         rests_on: The sections of the specification and the decision notes (assumed) that it follows.
         means: What a failure means.
-        mend: How it is usually mended.
+        mend: How it is usually fixed.
         is_undone: Whether it was skipped because what was supplied for it did not work.
         is_stopped: Whether it was skipped, or broken off, because somebody stopped the run.
         missing: What it needs and was not supplied, by the names of ``Supplies`` and of a few things beside them.

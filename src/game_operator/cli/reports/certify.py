@@ -163,7 +163,7 @@ def _counts(summary: Summary) -> str:
 
 
 def _tell_first(summary: Summary) -> None:
-    """Say what is at risk by the first cause, how to mend it, and by which exchange it is known."""
+    """Say what is at risk by the first cause, how to fix it, and by which exchange it is known."""
     first = summary.causes[0]
     verdict = first.verdict
     say("")
@@ -252,7 +252,7 @@ def _tell_failure(verdict: Verdict, *, is_first: bool) -> None:
     _tell_exchange(verdict, most=4)
     if is_first:
         tell(f"It means: {verdict.means}", first="  ", indent="  ")
-        tell(f"Mended by: {verdict.mend}", first="  ", indent="  ")
+        tell(f"To fix it: {verdict.mend}", first="  ", indent="  ")
     assumed = " (assumed)" if verdict.is_assumed else ""
     tell(f"It rests on {', '.join(verdict.rests_on)}{assumed}.", first="  ", indent="  ", style="dim")
 
