@@ -32,7 +32,8 @@ def junit(report: Report) -> str:
         suite.extend(map(_case, report.of_group(group.letter)))
         _count(suite)
     _count(document)
-    return tostring(document, encoding="utf-8", xml_declaration=True).decode()
+    written: bytes = tostring(document, encoding="utf-8", xml_declaration=True)
+    return written.decode()
 
 
 def _case(verdict: Verdict) -> Element:
