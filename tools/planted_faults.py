@@ -164,10 +164,13 @@ MODULES = {
             ("bets WHERE source = ? AND bet_id ", "bets WHERE ? <> '-' AND bet_id "),
             ('"WHERE source = ? AND bet_id = ? AND (state', "\"WHERE ? <> '-' AND bet_id = ? AND (state"),
             (
-                "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = seen + 1, code",
+                "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = kept.seen + 1, code",
                 "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET code",
             ),
-            (" != len(rows):\n        raise ConflictError\n", ":\n        pass\n"),
+            (
+                "            yield from check_writer(self._prefix)\n            raise ConflictError\n",
+                "            pass\n",
+            ),
         ),
     ),
     "sqlite": Module(
@@ -179,7 +182,7 @@ MODULES = {
             ('connection.execute("BEGIN IMMEDIATE")\n        except', 'connection.execute("BEGIN")\n        except'),
             ("        if version == VERSION:\n            return\n", ""),
             ("        if not migrate:\n", "        if False:\n"),
-            ("sqlite3.Error as failed:\n            self._roll_back(connection)\n", "sqlite3.Error as failed:\n"),
+            ("as failed:\n                self._roll_back(connection)\n", "as failed:\n"),
             (
                 "        if self._closed:\n            raise LedgerUnavailableError(",
                 "        if False:\n            raise LedgerUnavailableError(",

@@ -49,7 +49,7 @@ print(f"the books: {len(report.findings)} findings, {report.calls} calls, bets {
 _BACK = """
 import sys
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.staff.admin import migrated_back
+from game_operator.ledger.sql import migrated_back
 print("back to version", migrated_back(SqlLedger(sys.argv[1], migrate=False)))
 """
 

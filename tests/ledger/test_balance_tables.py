@@ -12,7 +12,7 @@ import pytest
 
 from game_operator.errors import AccountNotFoundError, LedgerError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.accounts.claims import base_tables
+from game_operator.ledger.accounts.choice import base_tables
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.engine.script import drive
 from tests.support.calls import withdraw

@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from game_operator.errors import AccountNotFoundError, LedgerError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.staff import admin
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, base
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 
@@ -22,7 +21,7 @@ NOW = 1_795_000_000_000
 @pytest.fixture(autouse=True)
 def without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for us here."""
-    monkeypatch.setattr(admin, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(base, "PAUSE_SECONDS", 0.0)
 
 
 def now_of(url: str) -> int:

@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.engine.address import address_in_django
+from game_operator.ledger.django_sql import address_in_django
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run

@@ -9,7 +9,7 @@ import pytest
 
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
-from game_operator.ledger.engine.rows import CLOCK
+from game_operator.ledger.engine.tables import CLOCK
 from game_operator.ledger.postgres.express import Express, Statement
 from game_operator.ledger.postgres.sessions import Prepared
 from game_operator.ledger.rules.book import Item

@@ -9,7 +9,7 @@ import pytest
 
 from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
-from game_operator.ledger.postgres.sequences import Identities
+from game_operator.ledger.postgres.hazards import Identities
 from tests.support.books import execute, problems, read_books
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import deposit, withdraw

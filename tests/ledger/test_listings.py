@@ -42,7 +42,7 @@ PAGES: dict[str, Callable[[], Generator[Step, Any, Any]]] = {
     "bets()": lambda: Queries(DEFAULT_PREFIX).bets(None, None, "", None, 100),
     "bets(), the next page": lambda: Queries(DEFAULT_PREFIX).bets(1010, 5000, "", None, 100),
     "ledger bets --source": lambda: Queries(DEFAULT_PREFIX).bets_before(1 << 62, 50, only_open=False, source=""),
-    "anomalies(source=)": lambda: Anomalies(DEFAULT_PREFIX).page(Wanted(source=""), 0, 100),
+    "anomalies(source=)": lambda: Anomalies(DEFAULT_PREFIX).page(Wanted(source=""), None, 100),
 }
 
 

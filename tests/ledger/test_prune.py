@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from game_operator.ledger import AsyncSqlLedger, Outcome, PruneReport, SqlLedger, Terms
-from game_operator.ledger.staff import admin
+from game_operator.ledger import AsyncSqlLedger, Outcome, PruneReport, SqlLedger, Terms, base
 from game_operator.ledger.staff import prune as module
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
@@ -47,7 +46,7 @@ BALANCE = 10_000 - 500 + 1250 - 500 - 500 + 300 + 90_000
 @pytest.fixture(autouse=True)
 def without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for us here."""
-    monkeypatch.setattr(admin, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(base, "PAUSE_SECONDS", 0.0)
 
 
 class Clock:
@@ -350,7 +349,7 @@ def test_postings_are_not_changed_outside_prune(database_url: str, clock: Clock,
 def test_while_calls_go_on(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that prune, in small batches, beside threads that play: no money moves, and each book in between is sound."""
     monkeypatch.setattr(module, "_BATCH", 50)
-    monkeypatch.setattr(admin, "PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(base, "PAUSE_SECONDS", 0.02)
     stop, begun = threading.Event(), threading.Barrier(4)
     ledger, other = (SqlLedger(database_url, patience_seconds=30) for _ in range(2))
     with ledger, other, ThreadPoolExecutor(5) as threads:

@@ -17,7 +17,7 @@ import pytest
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.engine.address import address_of, shown_address, without_password
-from game_operator.ledger.engine.schema import VERSION, ddl
+from game_operator.ledger.engine.tables import VERSION, ddl
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run

@@ -18,8 +18,8 @@ import pytest
 from game_operator.errors import LedgerUnavailableError, SchemaError, UnknownSourceError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.engine.address import path_of
-from game_operator.ledger.engine.schema import VERSION
-from game_operator.ledger.staff.admin import migrated_back
+from game_operator.ledger.engine.tables import VERSION
+from game_operator.ledger.sql import migrated_back
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 from tests.support.version_1 import old_tables, old_withdraw

@@ -17,7 +17,7 @@ from django.db import connections
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, Terms
-from game_operator.ledger.postgres.commit_warnings import SHOW_WARNINGS, CommitWarnings, CommitWatch, psycopg_of
+from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, CommitWarnings, CommitWatch, psycopg_of
 from game_operator.models.webhooks import WithdrawCall
 from tests.support.books import execute
 from tests.support.callers import KINDS, CallerKind

@@ -104,23 +104,19 @@ class BalancesOptions:
         return TableAccounts(**values)
 
 
-_OLD = " and this program needs version "
-_BEFORE_STATEMENTS = "Run these statements:\n\n"
-
-
 class TablesMissingError(ConfigurationError):
     """
     There are no tables, or they are old. Catch it as ``ConfigurationError``.
 
     Attributes:
         statements: What would make them.
-        are_old: Whether they are there, in an older version.
+        version: The version that they have, 0 if there are none.
     """
 
-    def __init__(self, message: str, statements: str = "", *, are_old: bool = False) -> None:
+    def __init__(self, message: str, statements: str = "", *, version: int = 0) -> None:
         super().__init__(message)
         self.statements = statements
-        self.are_old = are_old
+        self.version = version
 
 
 def address_of(option: str | None) -> str:
@@ -162,17 +158,17 @@ def tables_missing(prefix: str, advice: str) -> Iterator[None]:
     try:
         yield
     except SchemaError as refused:
-        before, found, statements = str(refused).partition(_BEFORE_STATEMENTS)
-        if not found:
+        from game_operator.ledger.engine.tables import VERSION
+
+        if not refused.statements:
             raise
-        if _OLD in before:
-            raise TablesMissingError(
-                f"{before}Run `game-operator ledger migrate`: programs that run already go on.",
-                statements,
-                are_old=True,
-            ) from None
         message = f"There are no tables {prefix}* in this database. Is --table-prefix right? {advice}"
-        raise TablesMissingError(message, statements) from None
+        if refused.version:
+            message = (
+                f"The tables {prefix}* have version {refused.version}, and this program needs version {VERSION}. "
+                "Run `game-operator ledger migrate`: programs that run already go on."
+            )
+        raise TablesMissingError(message, refused.statements, version=refused.version or 0) from None
 
 
 @contextmanager
@@ -208,8 +204,7 @@ def check_elsewhere(address: str, prefix: str, accounts: "TableAccounts") -> Non
 
     Opened with them, it would take note of them, and the wallet that serves from it would refuse its calls.
     """
-    from game_operator.ledger.sql import SqlLedger
-    from game_operator.ledger.staff.admin import are_balances_elsewhere
+    from game_operator.ledger.sql import SqlLedger, are_balances_elsewhere
 
     with SqlLedger(address, migrate=False, table_prefix=prefix) as ledger:
         if not are_balances_elsewhere(ledger):

@@ -4,39 +4,45 @@ import asyncio
 import contextlib
 import contextvars
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any, TypeVar
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
-from game_operator.ledger.accounts.choice import (
-    check_own,
-    most_calls,
-)
+from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
+from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.engine.address import check_psycopg, checked_url, is_postgres
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
 from game_operator.ledger.engine.script import Result, Step, awaited
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.rules.book import Item
-from game_operator.ledger.sql import LedgerBase
 from game_operator.ledger.sqlite.store import AsyncSqliteStore
-from game_operator.ledger.staff.adjustments import adjust, open_account
-from game_operator.ledger.staff.admin import AsyncSqlAdmin
-from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source
-from game_operator.ledger.staff.queries import balance_of
+from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
+from game_operator.ledger.staff.anomalies import (
+    Anomalies,
+    AnomalyRecord,
+    Wanted,
+    keep_anomaly,
+    store_anomaly,
+    unknown_source,
+)
+from game_operator.ledger.staff.listings import Listing, Page, has_own_snapshot, nothing, survey
+from game_operator.ledger.staff.prune import PruneReport
+from game_operator.ledger.staff.queries import AccountHistory, BetHistory, balance_of
+from game_operator.ledger.staff.verify import BooksReport, Verify
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
 T = TypeVar("T")
+R = TypeVar("R")
 
-_MOST_CONFLICTS = 10
-_PAGE = 1_000
 _INHERITED: list[object] = []
 
 
-class AsyncSqlLedger(LedgerBase, AsyncSqlAdmin):
+class AsyncSqlLedger(LedgerBase):
     """
     SqlLedger for asyncio: the same names and arguments, awaited.
 
@@ -48,6 +54,7 @@ class AsyncSqlLedger(LedgerBase, AsyncSqlAdmin):
     """
 
     _awaits = True
+    _sleep = staticmethod(asyncio.sleep)
 
     def __init__(
         self,
@@ -181,7 +188,7 @@ class AsyncSqlLedger(LedgerBase, AsyncSqlAdmin):
         A ledger that is not open yet asks when it is opened. One that is open goes by what it knew then: ``sources``
         reads again what was added since.
         """
-        if self._fitting is not None:
+        if self._store is not None:
             self._check_known(source)
         self._expected.add(source)
 
@@ -194,21 +201,56 @@ class AsyncSqlLedger(LedgerBase, AsyncSqlAdmin):
         """Return what is known of a bet, or None."""
         return await self._read(lambda: self._queries.bet(bet_id, source))
 
-    async def bets(
+    def bets(
         self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
     ) -> AsyncIterator[BetRecord]:
         """Yield the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
-        after: BetRecord | None = None
-        async with self._listing() as read:
-            while True:
-                page = await read(
-                    lambda: self._queries.bets(since_millis, until_millis, source, after, _PAGE)  # noqa: B023 - run at once
-                )
-                for bet in page:
-                    yield bet
-                if len(page) < _PAGE:
-                    return
-                after = page[-1]
+        return self._listed(partial(self._queries.bets, since_millis, until_millis, source), 1_000)
+
+    def anomalies(
+        self,
+        *,
+        source: str | None = None,
+        resolved: bool | None = False,
+        since_millis: int = 0,
+        until_millis: int | None = None,
+        kind: str | Collection[str] | None = None,
+        player_id: str | None = None,
+        id_prefix: str | None = None,
+    ) -> AsyncIterator[AnomalyRecord]:
+        """Yield the anomalies, as ``SqlLedger.anomalies`` does."""
+        wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
+        return self._listed(partial(Anomalies(self._prefix).page, wanted), 100, wanted.admits)
+
+    async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
+        """Apply the call of an anomaly again, as ``SqlLedger.retry`` does."""
+        return await awaited(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
+
+    async def resolve(self, anomaly_id: int) -> None:
+        """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
+        await awaited(self._resolved([anomaly_id]))
+
+    async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
+        """Return all that is known of a bet, as ``SqlLedger.history`` does."""
+        return await self._survey(lambda: self._queries.of_bet(bet_id, source))
+
+    async def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
+        """Return an account with its movements, as ``SqlLedger.account_history`` does."""
+        account = account_asked_for(player_id, self._accounts)
+        return await self._survey(lambda: self._queries.of_account(account, most))
+
+    async def verify(self) -> BooksReport:
+        """Check the books, as ``SqlLedger.verify`` does."""
+        return await self._survey(Verify(self._prefix).report)
+
+    async def correct_time(self, player_id: str) -> TimeCorrection:
+        """Bring the time of an account back, as ``SqlLedger.correct_time`` does."""
+        corrected: TimeCorrection = await self._write(lambda: correct_time(player_id, self._prefix, self._fit))
+        return corrected
+
+    async def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
+        """Drop old details, as ``SqlLedger.prune`` does."""
+        return await awaited(self._pruned(older_than, now_millis))
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         async with self._mutex:
@@ -236,3 +278,26 @@ class AsyncSqlLedger(LedgerBase, AsyncSqlAdmin):
 
     async def _open_sqlite(self) -> AsyncSqliteStore:
         return AsyncSqliteStore(await asyncio.to_thread(super()._open_sqlite))
+
+    async def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        if not has_own_snapshot(self._url):
+            return await self._read(script)
+        await self._read(nothing)  # It makes the tables, should nobody have done so yet.
+        return await asyncio.to_thread(survey, self._url, script)
+
+    async def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> AsyncIterator[R]:
+        """Yield the records that are admitted, of all pages of at most so many, read in a thread beside the loop."""
+        read: Callable[..., Any] = self._read
+        with contextlib.ExitStack() as stack:
+            if has_own_snapshot(self._url):
+                await self._read(nothing)  # The ledger must be open, and outside its own transactions.
+                listing: Any = stack.enter_context(contextlib.closing(Listing(self._url)))
+                read = partial(asyncio.to_thread, listing.read)
+            after: R | None = None
+            while True:
+                records = await read(partial(page, after, most))
+                for record in filter(admits, records):
+                    yield record
+                if len(records) < most:
+                    return
+                after = records[-1]

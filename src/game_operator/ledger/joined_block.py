@@ -21,7 +21,7 @@ from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.script import Step, Work, at_once, awaited
 from game_operator.ledger.joined.savepoint import asks_to_repeat
-from game_operator.ledger.postgres.commit_warnings import CommitWatch
+from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source

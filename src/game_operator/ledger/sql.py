@@ -1,178 +1,45 @@
 """The ledger in a database, for threads: SQLite or PostgreSQL, by its address."""
 
-import os
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
-from threading import RLock
-from typing import Any, ClassVar, TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
-from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, UnknownSourceError, shown
-from game_operator.ledger.accounts.balances import OwnBalances
-from game_operator.ledger.accounts.choice import (
-    AnyDialect,
-    check_accounts,
-    check_accounts_first,
-    check_own,
-    most_calls,
-    opened_dialect,
-)
+from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
+from game_operator.ledger.accounts.choice import check_own, is_marked, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
-from game_operator.ledger.engine.address import (
-    address_in_django,
-    check_psycopg,
-    checked_url,
-    is_postgres,
-    kind_in_django,
-    path_of,
-    sqlite_file_in_django,
-    unknown_database,
-)
-from game_operator.ledger.engine.commit_queue import CommitQueue, waited_too_long
-from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
-from game_operator.ledger.engine.schema import check_prefix, ddl, found_version
-from game_operator.ledger.engine.script import (
-    ConflictError,
-    Dialect,
-    Execute,
-    Kind,
-    Result,
-    Rows,
-    Step,
-    Work,
-    apply_items,
-    at_once,
-)
-from game_operator.ledger.engine.sources import check_source_name, refusal
-from game_operator.ledger.joined.connections import sqlstates
-from game_operator.ledger.joined.savepoint import Joiner
+from game_operator.ledger.base import LedgerBase
+from game_operator.ledger.engine.address import checked_url, is_postgres
+from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
+from game_operator.ledger.engine.script import Result, Step, at_once
+from game_operator.ledger.engine.sources import SourceDetails, check_source_name, refusal, source_details
+from game_operator.ledger.engine.tables import back
 from game_operator.ledger.rules.book import Item
-from game_operator.ledger.sqlite.store import SqliteStore, statements_of
-from game_operator.ledger.staff.adjustments import adjust, open_account
-from game_operator.ledger.staff.admin import SqlAdmin
-from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source
-from game_operator.ledger.staff.queries import Queries, balance_of
+from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time, open_account
+from game_operator.ledger.staff.anomalies import (
+    Anomalies,
+    AnomalyRecord,
+    Wanted,
+    keep_anomaly,
+    store_anomaly,
+    unknown_source,
+)
+from game_operator.ledger.staff.listings import Listing, Page, has_own_snapshot, nothing, survey
+from game_operator.ledger.staff.prune import PruneReport
+from game_operator.ledger.staff.queries import AccountHistory, BetHistory, balance_of
+from game_operator.ledger.staff.verify import BooksReport, Verify
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
 T = TypeVar("T")
-
-_MOST_CONFLICTS = 10
-_UNDEFINED_TABLE = "42P01"
-_PAGE = 1_000
+R = TypeVar("R")
 
 
-class LedgerBase(ABC):
-    """What the ledgers for threads and for asyncio share."""
-
-    _url: str
-    #: Whether the calls of the store are awaited.
-    _awaits: ClassVar[bool]
-    _store: Any = None  # Any: a store for threads, or one for asyncio.
-    _fitting: AnyDialect | None = None
-
-    def _keep(
-        self,
-        accounts: AccountsSpec,
-        migrate: bool,
-        table_prefix: str,
-        patience_seconds: float,
-        pooler: bool | None,
-        clock_millis: Callable[[], int],
-    ) -> None:
-        self._prefix = prefix = check_prefix(table_prefix)
-        check_accounts(accounts)
-        self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
-        self._clock_millis, self._pooler = never_back(clock_millis), pooler
-        self._joiner = Joiner(prefix, accounts, self._clock_millis, awaits=self._awaits, pooler=pooler)
-        self._queries = Queries(prefix)
-        self._transactions = Transactions()
-        self._make_queue()
-        notify_of_forks(self)
-
-    @abstractmethod
-    def _make_queue(self) -> None:
-        """Make the queue of calls that wait for a commit, with nothing in it."""
-
-    def before_fork(self) -> None:  # noqa: B027 - a thread alone has something to bring to rest
-        """Do nothing: our stores come to rest by themselves."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        """In the child, begin anew: the threads that held our locks do not exist there."""
-        if in_child:
-            self._make_queue()
-
-    def _open_sqlite(self) -> Any:
-        """Open the store of an SQLite file."""
-        return SqliteStore(
-            path_of(self._url),
-            self._prefix,
-            migrate=self._migrate,
-            patience_seconds=self._patience_seconds,
-            check=partial(check_accounts_first, "sqlite", self._prefix, self._accounts),
-        )
-
-    def _open(self) -> Work[None]:
-        """Connect, make or migrate the tables, and look at the accounts."""
-        kind: Kind = "postgres" if is_postgres(self._url) else "sqlite"
-        if self._url.startswith("sqlite:///"):
-            store = yield self._open_sqlite()
-        elif kind == "postgres":
-            from game_operator.ledger.postgres.store import AsyncPostgresStore, PostgresStore
-
-            make = AsyncPostgresStore if self._awaits else PostgresStore
-            store = make(self._url, self._prefix, patience_seconds=self._patience_seconds, pooler=self._pooler)
-        else:
-            raise unknown_database(self._url)
-        try:
-            if kind == "postgres":
-                from game_operator.ledger.postgres.store import migration
-
-                check = partial(check_accounts_first, kind, self._prefix, self._accounts)
-                yield store.run(lambda: migration(self._prefix, self._migrate, check))
-            script = partial(opened_dialect, kind, self._prefix, self._accounts, self._clock_millis)
-            self._fitting = yield store.run(script)
-        except BaseException:  # A cancelled task, too, leaves no connection behind.
-            yield store.close()
-            raise
-        self._store = store
-
-    @property
-    def _fit(self) -> AnyDialect:
-        """The dialect for the accounts we were given; the store is open."""
-        assert self._fitting is not None
-        return self._fitting
-
-    @property
-    def _dialect(self) -> Dialect:
-        return self._fit
-
-    def _applied(self, items: Sequence[Item]) -> Work[list[Result]]:
-        """Apply *items* of one source: by the express statement what it takes, and the rest the long way."""
-        done: Mapping[int, Outcome] = {}
-        has_express = self._fit.kind == "postgres" and isinstance(self._fit.accounts, OwnBalances)
-        if has_express and self._fit.sources.knows(items[0].terms.source):
-            done = yield self._store.express(items)
-        rest = [item for index, item in enumerate(items) if index not in done]
-        others = iter((yield from self._written(lambda: apply_items(rest, self._fit))) if rest else ())
-        return [done[index] if index in done else next(others) for index in range(len(items))]
-
-    def _written(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
-        """Run *script* in a transaction; the connection is ours."""
-        with self._transactions.entered():
-            for _ in range(_MOST_CONFLICTS):
-                try:
-                    return (yield self._store.run(script))  # type: ignore[no-any-return]  # What the script returns.
-                except ConflictError:
-                    continue
-        raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
-
-
-class SqlLedger(LedgerBase, SqlAdmin):
+class SqlLedger(LedgerBase):
     """
     A Ledger in SQLite (``sqlite:///wallet.db``) or PostgreSQL (``postgresql://…``, extra ``postgres``).
 
@@ -197,6 +64,7 @@ class SqlLedger(LedgerBase, SqlAdmin):
     """
 
     _awaits = False
+    _sleep = staticmethod(time.sleep)
 
     def __init__(
         self,
@@ -236,14 +104,17 @@ class SqlLedger(LedgerBase, SqlAdmin):
         Raises:
             ConfigurationError: Django's settings cannot be used, have no such database, or one of another kind.
         """
-        return _DjangoLedger(alias, accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis)
+        module = import_module("game_operator.ledger.django_sql")  # It imports this one.
+        ledger: SqlLedger = module.DjangoLedger(
+            alias, accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis
+        )
+        return ledger
 
     def _make_queue(self) -> None:
-        self._mutex = RLock()
         # PostgreSQL ends a transaction in which nothing happens after six times patience_seconds.
-        self._longest_seconds = max(30.0, 8 * self._patience_seconds)
-        most = most_calls(self._accounts)
-        self._queue = CommitQueue(self._apply_all, most=most, longest_seconds=self._longest_seconds)
+        longest_seconds = max(30.0, 8 * self._patience_seconds)
+        self._mutex = PatientLock(longest_seconds)
+        self._queue = CommitQueue(self._apply_all, most=most_calls(self._accounts), longest_seconds=longest_seconds)
 
     def __enter__(self) -> "SqlLedger":
         return self
@@ -254,7 +125,7 @@ class SqlLedger(LedgerBase, SqlAdmin):
     def close(self) -> None:
         """Close the connection."""
         self._transactions.check()
-        with self._mutex:
+        with self._mutex.lock:
             self._store.close()
 
     def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Any = None) -> Outcome:
@@ -288,13 +159,13 @@ class SqlLedger(LedgerBase, SqlAdmin):
         """Keep a joined deposit or rollback of an unknown source, unless we would wait for its caller."""
         anomaly = unknown_source(call, terms)
         # A thread that holds our connection may wait for a row that this caller has locked.
-        if anomaly is None or not is_postgres(self._url) or not self._mutex.acquire(blocking=False):
+        if anomaly is None or not is_postgres(self._url) or not self._mutex.lock.acquire(blocking=False):
             return
         try:
             with suppress(LedgerError):
                 self._write(lambda: store_anomaly(anomaly, terms.source, self._fit))
         finally:
-            self._mutex.release()
+            self._mutex.lock.release()
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None) -> None:
         """
@@ -377,144 +248,179 @@ class SqlLedger(LedgerBase, SqlAdmin):
         self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
     ) -> Iterator[BetRecord]:
         """Yield the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
-        after: BetRecord | None = None
-        with self._listing() as read:
-            while True:
-                page = read(lambda: self._queries.bets(since_millis, until_millis, source, after, _PAGE))  # noqa: B023 - run at once
-                yield from page
-                if len(page) < _PAGE:
-                    return
-                after = page[-1]
+        return self._listed(partial(self._queries.bets, since_millis, until_millis, source), 1_000)
+
+    def anomalies(
+        self,
+        *,
+        source: str | None = None,
+        resolved: bool | None = False,
+        since_millis: int = 0,
+        until_millis: int | None = None,
+        kind: str | Collection[str] | None = None,
+        player_id: str | None = None,
+        id_prefix: str | None = None,
+    ) -> Iterator[AnomalyRecord]:
+        """
+        Yield the anomalies, oldest first.
+
+        Args:
+            source: Those of one source; None for all.
+            resolved: Those to be looked at (False), those resolved (True), or both (None).
+            since_millis: Those that came at this time or later, the last time at least.
+            until_millis: Those that came before this time, the first time at least; None for no end.
+            kind: Those of a kind, or of one of several; None for all.
+            player_id: Those that name this player. Of a call that could not be read, the body is looked through.
+            id_prefix: Those whose bet id or transaction id begins with this text; or a text in a body that could
+                not be read.
+        """
+        wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
+        return self._listed(partial(Anomalies(self._prefix).page, wanted), 100, wanted.admits)
+
+    def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
+        """
+        Apply the call of an anomaly again, by the same rules; resolve the anomaly if it is answered SUCCESS.
+
+        Args:
+            anomaly_id: Its number.
+            terms: The profile its body is read by, and the rules it is applied by; the source is the anomaly's own.
+            accept_foreign: Apply also what the receiver refused because it names another operator's game instance.
+
+        Raises:
+            RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
+            UnknownSourceError: The ledger does not know the source of the anomaly.
+        """
+        return at_once(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
+
+    def resolve(self, anomaly_id: int) -> None:
+        """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
+        at_once(self._resolved([anomaly_id]))
+
+    def history(self, bet_id: str, *, source: str = "") -> BetHistory:
+        """Return all that is known of a bet; it reads whole tables, so it is for people."""
+        return self._survey(lambda: self._queries.of_bet(bet_id, source))
+
+    def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
+        """
+        Return an account, its *most* latest movements and open bets; it reads whole tables, so it is for people.
+
+        Where the key of accounts has several columns, it takes their values, or the account as a bet names it.
+
+        Raises:
+            AccountNotFoundError: There is no such account.
+        """
+        account = account_asked_for(player_id, self._accounts)
+        return self._survey(lambda: self._queries.of_account(account, most))
+
+    def verify(self) -> BooksReport:
+        """Check the books from one snapshot, while calls go on; what is wrong is in the report and never raised."""
+        return self._survey(Verify(self._prefix).report)
+
+    def correct_time(self, player_id: str) -> TimeCorrection:
+        """
+        Bring the time of an account that a wrong clock has left in the future back to now.
+
+        Until then every movement of it would be one millisecond later than the one before, for as long as the clock
+        was ahead. Set the clock right first, and start the processes anew. What was posted stays as it is; the
+        correction is noted, so that ``verify`` finds nothing wrong.
+
+        Raises:
+            AccountNotFoundError: There is no such account.
+            LedgerError: Its time is not in the future.
+        """
+        corrected: TimeCorrection = self._write(lambda: correct_time(player_id, self._prefix, self._fit))
+        return corrected
+
+    def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
+        """
+        Drop old details: bodies and replies of calls, and postings folded into one for each account.
+
+        Identities, bets with their final states, and digests stay for ever, and so does everything of an open bet. It
+        works in many small transactions while calls go on; one that was stopped is finished by the next.
+
+        Args:
+            older_than: A timedelta, or milliseconds; at least 90 days.
+            now_millis: The time it is, instead of the clock's: SQLite's is this machine's, PostgreSQL's the server's.
+
+        Raises:
+            TypeError, ValueError: *older_than* is neither, or under 90 days.
+            LedgerError: The newest posting is more than a day later than now; or more than 30 days earlier, and
+                *now_millis* is not given. Then a clock is likely to be wrong.
+        """
+        return at_once(self._pruned(older_than, now_millis))
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():
             return at_once(self._applied(items))
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Use the connection alone; raise LedgerUnavailableError if its use elsewhere does not end."""
-        mutex = self._mutex
-        if not mutex.acquire(timeout=self._longest_seconds):
-            raise waited_too_long()
-        try:
-            yield
-        finally:
-            mutex.release()
+    def _alone(self) -> AbstractContextManager[None]:
+        """Return a context manager for using the connection alone."""
+        return self._mutex
 
-    def _write(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
+    def _write(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         self._transactions.check()
         with self._alone():
             return at_once(self._written(script))
 
-    def _read(self, script: Callable[[], Generator[Any, Any, T]]) -> T:
+    def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         self._transactions.check()
         with self._alone(), self._transactions.entered():
             return self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
 
-
-class _DjangoLedger(SqlLedger):
-    """A SqlLedger in a database of Django's, with a connection for each piece of work."""
-
-    def __init__(self, alias: str, *options: Any) -> None:
-        self._alias = alias
-        self._database: object = None
-        self._is_closed = False
-        self._keep(*options)
-        self._joiner.make_tables = self._make_tables if self._migrate else None
-        if kind_in_django(alias) == "postgres":
-            check_psycopg()
-
-    @property
-    def _url(self) -> str:  # type: ignore[override]  # Django says where it is, and only when it is asked.
-        return address_in_django(self._alias)
-
-    def close(self) -> None:
-        """Close the ledger: it answers nothing any more."""
-        self._transactions.check()
-        with self._mutex:
-            self._is_closed = True
-            self._forget()
-
-    def _make_queue(self) -> None:
-        super()._make_queue()
-        self._depth = 0
+    def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        return survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Use a connection alone, to the database that Django uses now; the outermost use closes it."""
-        with super()._alone():
-            self._depth += 1
-            try:
-                if self._depth == 1:
-                    self._turn()
-                yield
-            except Exception as failed:
-                if _UNDEFINED_TABLE in sqlstates(failed):  # Another database has come under this name.
-                    self._forget()
-                raise
-            finally:
-                self._depth -= 1
-                if not self._depth and self._database is not None:
-                    self._store.rest()
+    def _listing(self) -> Iterator[Callable[..., Any]]:
+        """Yield what reads the pages of a list: beside the ledger's own connection, so that calls do not wait."""
+        if not has_own_snapshot(self._url):
+            yield self._read
+            return
+        self._read(nothing)  # The ledger must be open, and outside its own transactions.
+        with closing(Listing(self._url)) as listing:
+            yield listing.read
 
-    def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        with self._alone():  # It makes the tables, should nobody have done so yet.
-            pass
-        return super()._survey(script)
-
-    def check_source(self, source: str) -> None:
-        """Leave the source to the first call, unless a connection was needed before: there may be no database yet."""
-        if self._database is not None:
-            super().check_source(source)
-
-    def _turn(self) -> None:
-        if self._is_closed:
-            raise LedgerUnavailableError("The ledger is closed. Open another, or close it later.")
-        if self._database is not None and self._database != self._database_now():
-            self._forget()
-        if self._database is None:
-            at_once(self._open())
-            self._database = self._database_now()
-
-    def _database_now(self) -> object:
-        """Return what identifies Django's database: the address, and of SQLite the file itself."""
-        url = self._url
-        try:
-            file = os.stat(path_of(url)) if url.startswith("sqlite:") else None  # noqa: PTH116 - beside its other use
-        except OSError:
-            return url, None
-        return url, file and (file.st_dev, file.st_ino)
-
-    def _forget(self) -> None:
-        if self._database is not None:
-            self._database = None
-            self._store.close()
-
-    def _make_tables(self, kind: Kind) -> Generator[Step, Any, None]:
-        """
-        Make the tables that a call did not find.
-
-        In PostgreSQL a connection of ours commits them. SQLite has one writer, which is the caller, so they are made in
-        the caller's transaction: in a TestCase they are gone with it, and made again by the next.
-        """
-        if kind == "postgres":
-            with self._mutex:
-                self._forget()
-            with self._alone():
-                return
-        rows: Rows = yield Execute("PRAGMA database_list", ())
-        if not _is_file(next((row[2] for row in rows if row[1] == "main"), ""), sqlite_file_in_django(self._alias)):
-            raise SchemaError(
-                f"The tables {self._prefix}* are not in the database of connection=, and it is not Django's "
-                f"{shown(self._alias)}. Pass django.db.connections[{self._alias!r}]."
-            )
-        version = yield from found_version("sqlite", self._prefix)
-        for statement in statements_of(ddl("sqlite", self._prefix, after=version or 0)):
-            yield Execute(statement, ())
+    def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> Iterator[R]:
+        """Yield the records that are admitted, of all pages of at most so many."""
+        after: R | None = None
+        with self._listing() as read:
+            while True:
+                records = read(partial(page, after, most))
+                yield from filter(admits, records)
+                if len(records) < most:
+                    return
+                after = records[-1]
 
 
-def _is_file(open_file: str, expected: Path | None) -> bool:
-    """Return whether SQLite has opened *expected*; it calls what is in memory by no name."""
-    if expected is None or not open_file:
-        return expected is None and not open_file
-    return Path(open_file).resolve() == expected.resolve()
+def adjusted(ledger: SqlLedger, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:
+    """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and report whether it was moved now."""
+    done: Adjustment = ledger._write(lambda: adjust(player_id, amount, reference, ledger._fit))
+    return done
+
+
+def resolve_anomalies(ledger: SqlLedger, ids: Sequence[int]) -> None:
+    """Mark anomalies as looked after; if one does not exist, mark none and raise RetryRefusedError."""
+    at_once(ledger._resolved(ids))
+
+
+def are_balances_elsewhere(ledger: SqlLedger) -> bool:
+    """Return whether a ledger was opened here whose balances are in the operator's own table."""
+    return bool(ledger._read(lambda: is_marked(ledger._prefix)))
+
+
+def sources_of(ledger: SqlLedger, most_bets: int = 1_000) -> list[SourceDetails]:
+    """Return the sources that the ledger knows, with how many bets of each are OPEN."""
+    return ledger._survey(lambda: source_details(ledger._prefix, most_bets))
+
+
+def migrated_back(ledger: SqlLedger) -> int:
+    """Undo the latest migration of the tables; return the version they have then."""
+    return int(ledger._write(lambda: back(ledger._prefix)))
+
+
+def old_bets(
+    ledger: SqlLedger, before_millis: int, most: int, *, only_open: bool, source: str | None
+) -> list[BetRecord]:
+    """Return at most *most* bets that were opened before a time, the oldest first."""
+    with ledger._listing() as read:
+        return list(read(lambda: ledger._queries.bets_before(before_millis, most, only_open=only_open, source=source)))

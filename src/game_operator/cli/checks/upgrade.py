@@ -10,14 +10,13 @@ from game_operator.cli.checks.setup import Check
 from game_operator.cli.database import file_of
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.accounts.catalogue import look_at_table, table_update_hooks
-from game_operator.ledger.accounts.claims import base_tables, owner_of
+from game_operator.ledger.accounts.choice import base_tables, owner_of
 from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
-from game_operator.ledger.engine.rows import CLOCK
-from game_operator.ledger.engine.schema import VERSION, check_prefix, check_version
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
 from game_operator.ledger.engine.sources import sources_found
-from game_operator.ledger.postgres.sequences import Identities
+from game_operator.ledger.engine.tables import CLOCK, VERSION, check_prefix, check_version
+from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.staff.listings import has_own_snapshot, survey
 
 Script: TypeAlias = Generator[Step, Any, list[Check]]

@@ -221,7 +221,7 @@ class LeftAnomalies:
 
     def resolved(self, run_id: str, *, as_json: bool) -> dict[str, object]:
         """Resolve what the run *run_id* left; return for programs, or say, how much that was."""
-        from game_operator.ledger.staff.admin import resolve_anomalies
+        from game_operator.ledger.sql import resolve_anomalies
 
         try:
             with self._opened() as ledger:

@@ -99,7 +99,7 @@ def adjust(
     as_json: AsJson = False,
 ) -> None:
     """Move money from outside games: a payment, a cash-out, a correction. Never below zero."""
-    from game_operator.ledger.staff.admin import adjusted
+    from game_operator.ledger.sql import adjusted
 
     if not amount:
         raise typer.BadParameter("An adjustment by 0 moves nothing, and would use up its reference.")
@@ -170,7 +170,7 @@ def bets(
     as_json: AsJson = False,
 ) -> None:
     """List bets, the oldest first. One that stays open for long is worth a question to the provider."""
-    from game_operator.ledger.staff.admin import old_bets
+    from game_operator.ledger.sql import old_bets
 
     now_millis = time.time_ns() // 1_000_000
     before_millis = 1 << 62 if older_than is None else now_millis - older_than // timedelta(milliseconds=1)
@@ -287,7 +287,7 @@ def retry(
 @with_option_groups
 def resolve(chosen: ChosenAnomalies, place: LedgerOptions, as_json: AsJson = False) -> None:
     """Mark anomalies as looked after, without applying anything."""
-    from game_operator.ledger.staff.admin import resolve_anomalies
+    from game_operator.ledger.sql import resolve_anomalies
 
     with place.opened() as ledger:
         ids = chosen.ids(ledger, "Resolve", as_json=as_json)
@@ -350,7 +350,7 @@ def correct_time(player: Player, place: LedgerOptions, as_json: AsJson = False) 
 @with_option_groups
 def sources(place: LedgerOptions, as_json: AsJson = False) -> None:
     """List the services and environments whose calls the ledger takes, with their open bets."""
-    from game_operator.ledger.staff.admin import sources_of
+    from game_operator.ledger.sql import sources_of
 
     with place.opened() as ledger:
         found = sources_of(ledger)
@@ -376,7 +376,7 @@ def add_source(
     Not for a new name of a service that has open bets: their deposits and rollbacks would not find them.
     """
     from game_operator.ledger.engine.sources import check_source_name
-    from game_operator.ledger.staff.admin import sources_of
+    from game_operator.ledger.sql import sources_of
 
     with _checked_values():
         check_source_name(name)
@@ -415,15 +415,15 @@ def migrate(
     as_json: AsJson = False,
 ) -> None:
     """Migrate the tables to this program's version, while older programs go on; or undo that."""
-    from game_operator.ledger.engine.schema import VERSION
-    from game_operator.ledger.staff.admin import migrated_back
+    from game_operator.ledger.engine.tables import VERSION
+    from game_operator.ledger.sql import migrated_back
 
     try:
         with place.opened(migrate=not back, patience_seconds=_MIGRATION_SECONDS) as ledger:
             version = migrated_back(ledger) if back else VERSION
     except TablesMissingError as missing:
-        if back and missing.are_old:
-            found = str(missing).partition(", and ")[0]
-            raise ConfigurationError(f"{found} already. Nothing was undone.") from None
+        if back and missing.version:
+            found = f"The tables {place.table_prefix}* have version {missing.version} already"
+            raise ConfigurationError(f"{found}. Nothing was undone.") from None
         raise
     answer({"version": version}, f"The tables {place.table_prefix}* have version {version}.", as_json=as_json)

@@ -237,7 +237,7 @@ def _check_file(address: str, table_prefix: str, *, migrate: bool) -> None:
     file = file_of(address)
     if migrate or file is None or file.exists():
         return
-    from game_operator.ledger.engine.schema import check_prefix, ddl
+    from game_operator.ledger.engine.tables import check_prefix, ddl
 
     statements = ddl("sqlite", check_prefix(table_prefix))
     raise TablesMissingError(f"There is no file {shown(str(file))}. {_NO_TABLES}", statements)

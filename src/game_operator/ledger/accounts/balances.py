@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 from game_operator.errors import ConfigurationError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, Accounts, AsyncAccounts
-from game_operator.ledger.engine.rows import CLOCK, JSON_ROWS, KEYS, LookUp, json_column, json_columns
 from game_operator.ledger.engine.script import Execute, Kind, LockAccount, MoveAccount, Rows, Step, Together
+from game_operator.ledger.engine.tables import CLOCK, JSON_ROWS, KEYS, LookUp, json_column, json_columns
 from game_operator.ledger.rules.book import Changes
 
 

@@ -1,17 +1,50 @@
-"""The dialect for a kind of database and the accounts that a ledger was given."""
+"""
+The dialect for a kind of database and the accounts that a ledger was given, and what is noted about the operator's.
 
+Opening a ledger with ``accounts=`` leaves a mark, and opening it without ``accounts=`` finds the mark. A command line
+knows no ``accounts=``: without the mark it would open and credit accounts that no player has.
+
+One ledger moves the balances in a table, unless the operator says that several share it. Two ledgers do not know each
+other's calls: the same bet debits through each, and both books are sound. So a ledger with a TableAccounts notes its
+prefix beside that table's name and id, in a table that all ledgers of a database share.
+"""
+
+import logging
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, LedgerError, SchemaError, shown
 from game_operator.ledger.accounts.balances import Elsewhere, ObjectBalances, OwnBalances
-from game_operator.ledger.accounts.claims import check_unclaimed, claim, is_marked, mark
 from game_operator.ledger.accounts.table import table_balances
 from game_operator.ledger.api import AccountsSpec, TableAccounts
 from game_operator.ledger.engine.dialects import Balances, PostgresDialect, SqliteDialect
-from game_operator.ledger.engine.script import Kind, Step
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
+from game_operator.ledger.engine.sources import stands_alone
+from game_operator.ledger.engine.tables import has_table
 
 AnyDialect: TypeAlias = SqliteDialect | PostgresDialect
+
+_LOG = logging.getLogger("game_operator.ledger")
+_CLAIMS = "game_operator_balance_tables"
+_MARK = "balances_elsewhere"
+_DENIED = "42501"
+
+# A view is known by the tables that it selects from, and a table by those that inherit from it or are its partitions.
+_BASE_TABLES = """
+WITH RECURSIVE based (id) AS (
+    SELECT CAST(to_regclass(?) AS oid)
+    UNION
+    SELECT linked.id FROM based JOIN (
+        SELECT rule.ev_class AS own, uses.refobjid AS id FROM pg_rewrite AS rule
+        JOIN pg_depend AS uses ON uses.objid = rule.oid AND uses.classid = CAST('pg_rewrite' AS regclass)
+            AND uses.refclassid = CAST('pg_class' AS regclass) WHERE rule.ev_type = '1'
+        UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
+    ) AS linked ON linked.own = based.id AND linked.id <> based.id
+)
+SELECT CAST(class.oid AS bigint), quote_ident(space.nspname) || '.' || quote_ident(class.relname)
+FROM based JOIN pg_class AS class ON class.oid = based.id AND class.relkind IN ('r', 'p')
+JOIN pg_namespace AS space ON space.oid = class.relnamespace ORDER BY 1
+"""
 
 
 def check_accounts(accounts: AccountsSpec) -> None:
@@ -46,7 +79,7 @@ def opened_dialect(
     dialect = yield from dialect_for(kind, prefix, accounts, clock_millis)
     yield from dialect.sources.load()
     if accounts is not None:
-        yield from mark(prefix)
+        yield from mark(kind, prefix)
     if isinstance(accounts, TableAccounts):
         yield from claim(kind, prefix, accounts)
     return dialect
@@ -60,12 +93,13 @@ def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Gen
 
 
 def dialect_for(
-    kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
+    kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int], *, beside: str = ""
 ) -> Generator[Step, Any, AnyDialect]:
     """
     Return how rows are loaded and stored in a *kind* of database; a TableAccounts is looked at first.
 
-    Without *accounts*, where balances are elsewhere, it is a dialect that refuses to touch any.
+    Without *accounts*, where balances are elsewhere, it is a dialect that refuses to touch any. *beside* is for the
+    statement of PostgreSQL that stores.
 
     Raises:
         SchemaError: The columns of a TableAccounts are not there or not exact.
@@ -77,4 +111,145 @@ def dialect_for(
         balances = yield from table_balances(kind, prefix, accounts)
     else:
         balances = OwnBalances(kind, prefix) if accounts is None else ObjectBalances(kind, prefix, accounts)
-    return SqliteDialect(prefix, balances, clock_millis) if kind == "sqlite" else PostgresDialect(prefix, balances)
+    if kind == "sqlite":
+        return SqliteDialect(prefix, balances, clock_millis)
+    return PostgresDialect(prefix, balances, beside=beside)
+
+
+def is_marked(prefix: str) -> Generator[Step, Any, bool]:
+    """Return whether a ledger was opened here whose balances are in the operator's own table."""
+    rows: Rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = '{_MARK}'", ())  # noqa: S608 - a checked prefix
+    return bool(rows)
+
+
+def mark(kind: Kind, prefix: str, *, joined: bool = False) -> Generator[Step, Any, bool]:
+    """
+    Leave the mark; return whether it was there.
+
+    With *joined* the transaction is the caller's, and the mark is kept only if the caller commits. Nobody waits for a
+    caller who has yet to: a wait while the caller holds locks could be for one who waits for those.
+
+    Raises:
+        SchemaError: This user may not write it.
+    """
+    if (yield from is_marked(prefix)):
+        return True
+    alone = f"pg_try_advisory_xact_lock(hashtext('{prefix}{_MARK}'))" if joined and kind == "postgres" else "true"
+    insert = f"INSERT INTO {prefix}meta (name, value)"
+    statement = f"{insert} SELECT '{_MARK}', 1 WHERE {alone} ON CONFLICT (name) DO NOTHING"
+    try:
+        yield Execute(statement, ())
+    except Exception as failed:
+        if joined or getattr(failed, "sqlstate", None) != _DENIED:
+            raise
+        raise SchemaError(
+            f"The ledger's user may not note in {prefix}meta that balances are in your own table. Grant INSERT on it, "
+            f"or let somebody who may run this statement once: {statement}"
+        ) from failed
+    return False
+
+
+class _Table(NamedTuple):
+    id: int
+    name: str
+
+
+def base_tables(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[_Table]]:
+    """Return the tables that hold the balances of *accounts*; read only."""
+    if kind == "sqlite":
+        return [_Table(0, accounts.table.lower().removeprefix("main."))]
+    rows: Rows = yield Execute(_BASE_TABLES, (accounts.quoted_table,))
+    return [_Table(*row) for row in rows]
+
+
+def owner_of(kind: Kind, table: _Table) -> Generator[Step, Any, str | None]:
+    """Return the prefix of the ledger that moves the balances in *table*, or None; read only, tables of version 2."""
+    if kind == "sqlite":
+        rows: Rows = yield Execute(f"SELECT prefix FROM {_CLAIMS} WHERE name = ?", (table.name,))  # noqa: S608
+        return rows[0][0] if rows else None
+    # A dump that is restored gives tables other ids: a row of this id counts if its name is not another table's now.
+    rows = yield Execute(
+        f"SELECT prefix FROM {_CLAIMS} WHERE name = ? "  # noqa: S608 - our own names
+        "OR (id = ? AND coalesce(CAST(CAST(to_regclass(name) AS oid) AS bigint), id) = id) ORDER BY name <> ?",
+        (table.name, table.id, table.name),
+    )
+    return rows[0][0] if rows else None
+
+
+def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = False) -> Generator[Step, Any, None]:
+    """
+    Note that the ledger with *prefix* moves these balances; raise SchemaError if another does, unshared.
+
+    With *joined* the transaction is the caller's, and nobody waits for it.
+    """
+    for table in (yield from base_tables(kind, accounts)):
+        owner = yield from owner_of(kind, table)
+        if owner is None and (joined or (yield from _may_insert(kind))):
+            yield from _note(kind, table, prefix, joined=joined)
+            owner = yield from owner_of(kind, table)
+            if owner == prefix and not joined:  # Should it share one, it is another that comes later.
+                yield Execute(f"UPDATE {prefix}meta SET value = 0 WHERE name = 'balances_shared'", ())  # noqa: S608
+        yield from _check_owner(owner, table, prefix, accounts)
+
+
+def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Generator[Step, Any, None]:
+    alone, values = "true", [table.name, table.id, prefix]
+    if joined and kind == "postgres":
+        alone = "pg_try_advisory_xact_lock(hashtext(?), 1)"
+        values.append(topic := f"{_CLAIMS} {table.id}")
+        if not (yield from stands_alone(topic, prefix)):
+            raise LedgerError(
+                f"Another ledger is about to move the balances in {table.name}, in a transaction that is open. "
+                "Nothing was moved: repeat the call."
+            )
+    yield Execute(
+        f"INSERT INTO {_CLAIMS} (name, id, prefix) "
+        f"SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS text) WHERE {alone} ON CONFLICT DO NOTHING",
+        values,
+    )
+
+
+def check_unclaimed(kind: Kind, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
+    """Raise SchemaError if another ledger moves the balances of *accounts*, and this one has no tables yet."""
+    if accounts.shared or not (yield from has_table(kind, _CLAIMS)) or (yield from has_table(kind, f"{prefix}meta")):
+        return
+    for table in (yield from base_tables(kind, accounts)):
+        owner = yield from owner_of(kind, table)
+        if owner not in (None, prefix):
+            raise _refused(owner, table, prefix)
+
+
+def _may_insert(kind: Kind) -> Generator[Step, Any, bool]:
+    """Return whether this user may claim; one who may only read moves nothing."""
+    if kind == "sqlite":
+        return True
+    rows: Rows = yield Execute("SELECT has_table_privilege(?, 'INSERT')", (_CLAIMS,))
+    return bool(rows[0][0])
+
+
+def _check_owner(owner: str | None, table: _Table, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
+    if owner in (None, prefix) or accounts.shared:
+        return
+    by = _moved_by(owner, table)
+    shared: Rows = yield Execute(f"SELECT 1 FROM {prefix}meta WHERE name = 'balances_shared' AND value = 1", ())  # noqa: S608
+    if shared:
+        _LOG.warning(
+            "%s, and by that with %s too: a call that comes through both moves money twice. If that is right, pass "
+            "TableAccounts(shared=True).",
+            by,
+            prefix,
+        )
+        return
+    raise _refused(owner, table, prefix)
+
+
+def _moved_by(owner: str | None, table: _Table) -> str:
+    return f"The balances in {table.name} are moved by the ledger with the table prefix {owner} already"
+
+
+def _refused(owner: str | None, table: _Table, prefix: str) -> SchemaError:
+    return SchemaError(
+        f"{_moved_by(owner, table)}, and this one has {prefix}: a call that comes through both would move money twice. "
+        "Pass that table_prefix (--table-prefix); or TableAccounts(shared=True) (--accounts-shared) if two services "
+        "really share these balances."
+    )

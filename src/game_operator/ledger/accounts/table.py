@@ -29,8 +29,8 @@ from game_operator.ledger.accounts.columns import (
     unreadable,
 )
 from game_operator.ledger.api import Account, TableAccounts, Unit
-from game_operator.ledger.engine.rows import CLOCK, IN_LIST
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Step, Together
+from game_operator.ledger.engine.tables import CLOCK, IN_LIST
 from game_operator.ledger.rules.book import Changes
 
 _DIGITS = 15

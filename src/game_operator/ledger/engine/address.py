@@ -1,17 +1,11 @@
-"""
-Addresses of databases: what libpq is given, what Django's settings say, and what a message may show of one.
-
-A password is never shown.
-"""
+"""Addresses of databases: what libpq is given, and what a message may show of one, which is never a password."""
 
 import re
 from importlib import import_module
 from pathlib import Path, PurePath
-from typing import Any
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import unquote
 
 from game_operator.errors import ConfigurationError, shown
-from game_operator.ledger.engine.script import Kind
 
 _SECRET_PARAMETER = re.compile(r"([?&](?:ssl)?password=)([^&]*)", re.IGNORECASE)
 _HIDDEN = "***"
@@ -116,80 +110,3 @@ def _passwords(url: str) -> list[str]:
     # As written and as meant; a single letter would blot out the message, and reveals nothing.
     forms = {form for secret in found for form in (secret, unquote(secret)) if len(form) > 1}
     return sorted(forms, key=len, reverse=True)
-
-
-_KINDS: dict[str, Kind] = {"sqlite": "sqlite", "postgresql": "postgres"}
-#: The names of libpq's keywords in Django's settings.
-_SETTINGS = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-
-
-def kind_in_django(alias: str) -> Kind:
-    """Return the kind of the database *alias*; raise ConfigurationError if no ledger can be there."""
-    kind = _KINDS.get(vendor := _django_connection(alias).vendor)
-    if kind is None:
-        raise ConfigurationError(
-            f"Django's database {shown(alias)} is of the kind {vendor}. A ledger needs PostgreSQL or SQLite."
-        )
-    return kind
-
-
-def address_in_django(alias: str) -> str:
-    """Return the address of the database *alias* as it is now: in a test run, of the test database."""
-    if kind_in_django(alias) == "postgres":
-        return _postgres_address(_django_connection(alias).settings_dict)
-    file = sqlite_file_in_django(alias)
-    if file is None:
-        raise ConfigurationError(
-            f"Django's database {shown(alias)} is in memory, as SQLite's test databases are unless they have a name, "
-            "and no connection but Django's can open it. Calls with connection=django.db.connection work there. For "
-            f"all else give it a file: DATABASES[{alias!r}]['TEST'] = {{'NAME': BASE_DIR / 'test.sqlite3'}}"
-        )
-    return f"sqlite:///{file}"
-
-
-def sqlite_file_in_django(alias: str) -> Path | None:
-    """Return the file of the SQLite database *alias*; None for one in memory."""
-    name = _django_connection(alias).settings_dict["NAME"]
-    text = str(name)
-    if isinstance(name, Path) or not (text == ":memory:" or text.startswith("file:")):
-        if "?" in text:
-            raise ConfigurationError(f"The ledger cannot open the file {shown(text)}: its name has a question mark.")
-        return Path(name)
-    if text == ":memory:" or "mode=memory" in text:
-        return None
-    raise ConfigurationError(
-        f"NAME of Django's database {shown(alias)} is an address, {shown(text)}. Name the file itself: Path(…)"
-    )
-
-
-def _postgres_address(settings: dict[str, Any]) -> str:  # Any: texts and numbers, and whatever a driver takes.
-    from psycopg.pq import Conninfo
-
-    options = dict(settings["OPTIONS"])
-    # A role is assumed by each connection: what it makes belongs to the role.
-    if role := options.pop("assume_role", None):
-        quoted = str(role).replace("\\", "\\\\").replace(" ", "\\ ")
-        options["options"] = f"{options.get('options', '')} -c role={quoted}".strip()
-    known = {each.keyword.decode() for each in Conninfo.get_defaults()}
-    found = {name: value for name, value in options.items() if name in known and value is not None}
-    found |= {keyword: settings[name] for keyword, name in _SETTINGS.items() if settings[name]}
-    if settings["NAME"] is None:
-        found["dbname"] = "postgres"
-    # By quote, for libpq takes a plus sign for itself.
-    return f"postgresql:///?{urlencode(found, quote_via=quote)}"
-
-
-def _django_connection(alias: str) -> Any:  # Any: Django has no types.
-    try:
-        from django.core.exceptions import ImproperlyConfigured
-        from django.db import connections
-        from django.db.utils import ConnectionDoesNotExist
-    except ImportError as missing:
-        raise ConfigurationError("from_django needs Django: pip install django") from missing
-    try:
-        return connections[alias]
-    except ConnectionDoesNotExist:
-        known = ", ".join(map(shown, connections))
-        raise ConfigurationError(f"Django's DATABASES has no {shown(alias)}. It has {known}.") from None
-    except ImproperlyConfigured as problem:
-        raise ConfigurationError(f"Django's settings cannot be used: {problem}") from problem

@@ -7,7 +7,7 @@ A lone call goes straight through. In a batch each call succeeds or fails alone.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, TypeAlias
 
 from game_operator.errors import LedgerUnavailableError
@@ -74,9 +74,13 @@ class CommitQueue(_Queue):
         """Return the outcome of *item*, committed; raise what made it fail."""
         ticket = _Ticket(item)
         try:
-            self._line_up(ticket)
+            with self._lock:
+                ticket.leads = not self._led
+                self._led = True
+                if not ticket.leads:
+                    self._waiting.append(ticket)
             if not ticket.leads and not ticket.turn.acquire(timeout=self._longest_seconds):
-                raise waited_too_long()
+                raise _waited_too_long()
             if ticket.result is None:
                 self._lead(ticket)
         except BaseException:  # Ctrl-C, or the wait was too long: the others go on.
@@ -87,13 +91,6 @@ class CommitQueue(_Queue):
             return result
         assert result is not None
         raise result
-
-    def _line_up(self, ticket: _Ticket) -> None:
-        with self._lock:
-            ticket.leads = not self._led
-            self._led = True
-            if not ticket.leads:
-                self._waiting.append(ticket)
 
     def _leave(self, ticket: _Ticket) -> None:
         with self._lock:
@@ -153,8 +150,29 @@ class CommitQueue(_Queue):
                 heir.turn.release()
 
 
-def waited_too_long() -> LedgerUnavailableError:
-    """Return the error for who waits for a transaction that does not end."""
+class PatientLock:
+    """
+    A lock that its thread may take again.
+
+    Raises:
+        LedgerUnavailableError: On entering: for so many seconds another thread has not given it up.
+    """
+
+    __slots__ = ("_longest_seconds", "lock")
+
+    def __init__(self, longest_seconds: float) -> None:
+        self.lock = RLock()
+        self._longest_seconds = longest_seconds
+
+    def __enter__(self) -> None:
+        if not self.lock.acquire(timeout=self._longest_seconds):
+            raise _waited_too_long()
+
+    def __exit__(self, *_exc: object) -> None:
+        self.lock.release()
+
+
+def _waited_too_long() -> LedgerUnavailableError:
     return LedgerUnavailableError(
         "The ledger's transaction under way does not end: perhaps its within or may_bet waits for another thread that "
         "uses the ledger. Repeat the call: it may be committed."

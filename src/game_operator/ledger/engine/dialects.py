@@ -14,25 +14,28 @@ from collections.abc import Callable, Generator, Mapping, Set
 from typing import Any, Protocol
 
 from game_operator.ledger.api import Account, CallRecord
-from game_operator.ledger.engine.rows import (
+from game_operator.ledger.engine.script import ConflictError, Execute, Kind, Loaded, Rows, Step, Together
+from game_operator.ledger.engine.sources import Sources
+from game_operator.ledger.engine.tables import (
     BET_COLUMNS,
     CALL_COLUMNS,
     CALL_ROW,
     CLOCK,
     JSON_ROWS,
+    OLDEST_WRITER,
+    VERSION,
     LookUp,
     anomaly_rows,
     bet_of,
     bet_rows,
     call_rows,
     changed_bet_rows,
+    check_writer,
     json_column,
     json_columns,
+    refuse_writer,
 )
-from game_operator.ledger.engine.schema import OLDEST_WRITER, VERSION, check_writer, refuse_writer
-from game_operator.ledger.engine.script import ConflictError, Execute, Kind, Loaded, Rows, Step, Together
-from game_operator.ledger.engine.sources import Sources
-from game_operator.ledger.rules.book import Changes, Needs
+from game_operator.ledger.rules.book import Changes, Needs, Posting
 
 
 class Balances(Protocol):
@@ -71,19 +74,27 @@ class Balances(Protocol):
 
 
 class _Dialect(ABC):
-    """What both dialects share: which rows a batch needs, and in which order they are read."""
+    """What both dialects share: which rows a batch needs and changes, and in which order they are read."""
 
     kind: Kind
+    _parts: dict[str, str]
 
     def __init__(self, prefix: str, accounts: Balances) -> None:
         self.accounts, self.key_parts = accounts, accounts.key_parts
         self.sources = Sources(self.kind, prefix)
         self._prefix = prefix
+        self._oldest_writer = f"({OLDEST_WRITER.format(prefix=prefix)})"
         # S608: the prefix was checked; all else is a parameter.
         self._bets = LookUp(self.kind, f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id ")  # noqa: S608
         self._calls = LookUp(
             self.kind,
             f"SELECT {CALL_COLUMNS} FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id ",  # noqa: S608
+        )
+        self._upsert_anomalies = (
+            f"INSERT INTO {prefix}anomalies AS kept (source, kind, code, operation, tx_id, bet_id, player_id, body, "  # noqa: S608
+            "digest, first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
+            "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = kept.seen + 1, code = excluded.code, "
+            f"last_at_millis = excluded.last_at_millis RETURNING {self._oldest_writer}"
         )
 
     def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
@@ -92,7 +103,7 @@ class _Dialect(ABC):
         groups: dict[str, set[str]] = {}
         for operation, tx_id in needs.calls:
             groups.setdefault(operation, set()).add(tx_id)
-        statements += [self._calls.of(tx_ids, needs.source, operation) for operation, tx_ids in sorted(groups.items())]
+        statements += [self._calls.of(groups[operation], needs.source, operation) for operation in sorted(groups)]
         accounts, clock_millis, others = yield from self.accounts.load(needs.accounts, tuple(statements))
         bets = others.pop(0) if needs.bets else ()
         if clock_millis is None:
@@ -100,9 +111,34 @@ class _Dialect(ABC):
         calls = [CallRecord(*row) for rows in others for row in rows]
         return Loaded(accounts, list(map(bet_of, bets)), calls, clock_millis)
 
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+        """Write what changed; ConflictError if any of it is there already."""
+        every: dict[str, list[Any]] = {
+            "calls": call_rows(changes, source),
+            "new_bets": bet_rows(changes.new_bets.values(), source),
+            "changed_bets": changed_bet_rows(changes.changed_bets.values(), source),
+            "postings": list(changes.postings),
+            **(yield from self.accounts.rows(changes, was)),
+        }
+        rows = {name: each for name, each in every.items() if each}
+        if rows and (yield from self._write(rows, changes, was)) != list(map(len, rows.values())):
+            yield from check_writer(self._prefix)
+            raise ConflictError
+        yield from self.accounts.after_store(changes, was)
+        if changes.anomalies:
+            in_order = sorted(anomaly_rows(changes.anomalies, source), key=lambda row: (row[1], row[3], row[8]))
+            upserted = yield Together(tuple(Execute(self._upsert_anomalies, row) for row in in_order))
+            refuse_writer(upserted[0][0][0], self._prefix)
+
     @abstractmethod
     def _clock(self) -> Generator[Step, Any, int]:
         """Return the time it is, in milliseconds."""
+
+    @abstractmethod
+    def _write(
+        self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]
+    ) -> Generator[Step, Any, list[int]]:
+        """Write *rows* by their names in ``_parts``; return how many of each were written."""
 
 
 class SqliteDialect(_Dialect):
@@ -115,44 +151,24 @@ class SqliteDialect(_Dialect):
         self._clock_millis = clock_millis
         # Within the statement, for one of its own would cost as much as the whole look-up of a bet.
         may_write = f"NOT EXISTS ({OLDEST_WRITER.format(prefix=prefix)} AND value > {VERSION})"
-        self._insert_calls = _insert(prefix, "calls", CALL_ROW, f"SELECT {{}} WHERE {may_write}")
-        self._insert_bets = _insert(prefix, "bets", BET_COLUMNS)
-        self._update_bets = (
-            f"UPDATE {prefix}bets SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ? "  # noqa: S608
-            "WHERE source = ? AND bet_id = ? AND (state IN ('OPEN', 'SPENT') "
-            "OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND ? = 'CLOSED'))"
-        )
-        self._insert_postings = (
-            f"INSERT INTO {prefix}postings "  # noqa: S608
-            "(from_account, to_account, amount_cents, source, operation, tx_id, at_millis) VALUES (?, ?, ?, ?, ?, ?, ?)"
-        )
-        self._upsert_anomalies = (
-            f"INSERT INTO {prefix}anomalies (source, kind, code, operation, tx_id, bet_id, player_id, body, digest, "  # noqa: S608
-            "first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
-            "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = seen + 1, code = excluded.code, "
-            "last_at_millis = excluded.last_at_millis"
-        )
+        self._parts = {
+            "calls": _insert(prefix, "calls", CALL_ROW, f"SELECT {{}} WHERE {may_write}"),
+            "new_bets": _insert(prefix, "bets", BET_COLUMNS),
+            "changed_bets": (
+                f"UPDATE {prefix}bets "  # noqa: S608
+                "SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ? "
+                "WHERE source = ? AND bet_id = ? AND (state IN ('OPEN', 'SPENT') "
+                "OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND ? = 'CLOSED'))"
+            ),
+            "postings": _insert(prefix, "postings", ", ".join(Posting._fields)),
+            **accounts.parts,
+        }
 
-    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
-        """Write what changed; ConflictError if any of it is there already."""
-        if not changes.calls:
-            yield from check_writer(self._prefix)
-        elif (yield Execute(self._insert_calls, rows := call_rows(changes, source), many=True)) != len(rows):
-            yield from check_writer(self._prefix)
-            raise ConflictError
-        if changes.new_bets:
-            yield from _write(self._insert_bets, bet_rows(changes.new_bets.values(), source))
-        if changes.changed_bets:
-            yield from _write(self._update_bets, changed_bet_rows(changes.changed_bets.values(), source))
-        by_part = yield from self.accounts.rows(changes, was)
-        writes = tuple(Execute(self.accounts.parts[name], rows, many=True) for name, rows in by_part.items() if rows)
-        if (yield from self.accounts.stored(writes, changes, was)) != [len(each.parameters) for each in writes]:
-            raise ConflictError
-        yield from self.accounts.after_store(changes, was)
-        if changes.postings:
-            yield from _write(self._insert_postings, changes.postings)
-        if changes.anomalies:
-            yield Execute(self._upsert_anomalies, anomaly_rows(changes.anomalies, source), many=True)
+    def _write(
+        self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]
+    ) -> Generator[Step, Any, list[int]]:
+        writes = [Execute(self._parts[name], each, many=True) for name, each in rows.items()]
+        return (yield from self.accounts.stored(tuple(writes), changes, was))
 
     def _clock(self) -> Generator[Step, Any, int]:
         yield from ()
@@ -164,62 +180,42 @@ class PostgresDialect(_Dialect):
 
     kind = "postgres"
 
-    def __init__(self, prefix: str, accounts: Balances) -> None:
+    def __init__(self, prefix: str, accounts: Balances, *, beside: str = "") -> None:
+        """*beside* is further columns of the statement that stores, each with a comma before it."""
         super().__init__(prefix, accounts)
         self._parts = {**_parts(prefix), **accounts.parts}
-        #: Further columns of the statement that stores, each with a comma before it.
-        self.beside = ""
-        self._oldest_writer = f"({OLDEST_WRITER.format(prefix=prefix)})"
-        self._upsert_anomalies = (
-            f"INSERT INTO {prefix}anomalies AS kept (source, kind, code, operation, tx_id, bet_id, player_id, body, "  # noqa: S608
-            "digest, first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
-            "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = kept.seen + 1, code = excluded.code, "
-            f"last_at_millis = excluded.last_at_millis RETURNING {self._oldest_writer}"
-        )
+        self._beside = beside
+        self._texts: dict[tuple[str, ...], str] = {}
 
-    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
-        """Write what changed in one statement; ConflictError if any of it is there already."""
-        rows: dict[str, list[Any]] = {
-            "calls": [_hexed(row, 11) for row in call_rows(changes, source)],
-            "new_bets": [_hexed(row, 14) for row in bet_rows(changes.new_bets.values(), source)],
-            "changed_bets": changed_bet_rows(changes.changed_bets.values(), source),
-            "postings": list(changes.postings),
-            **(yield from self.accounts.rows(changes, was)),
-        }
-        present = [name for name in rows if rows[name]]
-        if present:
-            # A dot, for the operator's own table could have any other name, and would be taken for one of these.
-            parts = ", ".join(f'"stored.{name}" AS ({self._parts[name]} RETURNING 1)' for name in present)
-            counts = ", ".join(f'(SELECT count(*) FROM "stored.{name}")' for name in present)  # noqa: S608
-            sql = f"WITH {parts} SELECT {self._oldest_writer}, {counts}{self.beside}"
-            statement = Execute(sql, [json.dumps(rows[name]) for name in present])
-            stored = (yield from self.accounts.stored((statement,), changes, was))[0]
-            refuse_writer(stored[0][0], self._prefix)
-            if list(stored[0][1 : 1 + len(present)]) != [len(rows[name]) for name in present]:
-                raise ConflictError
-        yield from self.accounts.after_store(changes, was)
-        if changes.anomalies:
-            in_order = sorted(anomaly_rows(changes.anomalies, source), key=lambda row: (row[1], row[3], row[8]))
-            upserted = yield Together(tuple(Execute(self._upsert_anomalies, row) for row in in_order))
-            refuse_writer(upserted[0][0][0], self._prefix)
+    def _write(
+        self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]
+    ) -> Generator[Step, Any, list[int]]:
+        names = tuple(rows)
+        sql = self._texts.get(names) or self._text(names)
+        statement = Execute(sql, list(map(_encoded, rows.values())))
+        stored = (yield from self.accounts.stored((statement,), changes, was))[0][0]
+        refuse_writer(stored[0], self._prefix)
+        return list(stored[1 : 1 + len(rows)])
+
+    def _text(self, names: tuple[str, ...]) -> str:
+        """Return the statement that writes the lists of rows of those names."""
+        # A dot, because the operator's table could have any other name, and would be taken for one of these.
+        parts = ", ".join(f'"stored.{name}" AS ({self._parts[name]} RETURNING 1)' for name in names)
+        counts = ", ".join(f'(SELECT count(*) FROM "stored.{name}")' for name in names)  # noqa: S608
+        self._texts[names] = text = f"WITH {parts} SELECT {self._oldest_writer}, {counts}{self._beside}"
+        return text
 
     def _clock(self) -> Generator[Step, Any, int]:
         return (yield Execute(f"SELECT {CLOCK}", ()))[0][0]  # type: ignore[no-any-return]  # Drivers send rows back.
 
 
+#: Rows as JSON, bytes in hexadecimal.
+_encoded = json.JSONEncoder(default=bytes.hex).encode
+
+
 def _insert(prefix: str, table: str, columns: str, row: str = "VALUES ({})") -> str:
     values = row.format(", ".join("?" * len(columns.split(", "))))
     return f"INSERT INTO {prefix}{table} ({columns}) {values} ON CONFLICT DO NOTHING"
-
-
-def _write(sql: str, rows: list[Any]) -> Generator[Step, Any, None]:
-    if (yield Execute(sql, rows, many=True)) != len(rows):
-        raise ConflictError
-
-
-def _hexed(row: tuple[Any, ...], index: int) -> tuple[Any, ...]:
-    value = row[index]
-    return row if value is None else (*row[:index], value.hex(), *row[index + 1 :])
 
 
 def _parts(prefix: str) -> dict[str, str]:
@@ -237,9 +233,6 @@ def _parts(prefix: str) -> dict[str, str]:
             "AND (state IN ('OPEN', 'SPENT') "
             f"OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND {json_column(7, 't')} = 'CLOSED'))"
         ),
-        "postings": (
-            f"INSERT INTO {prefix}postings "  # noqa: S608
-            "(from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
-            f"SELECT {json_columns('ttbtttb')} FROM {JSON_ROWS}"
-        ),
+        "postings": f"INSERT INTO {prefix}postings ({', '.join(Posting._fields)}) "  # noqa: S608
+        f"SELECT {json_columns('ttbtttb')} FROM {JSON_ROWS}",
     }

@@ -7,8 +7,7 @@ answers; and a lock held by another thread is never released in the child.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Protocol
 from weakref import WeakSet
@@ -64,32 +63,36 @@ class Transactions:
 
     def check(self) -> None:
         """Raise LedgerError inside one."""
-        if any(each.owner is self and each.is_open for each in _ENTERED.get()):
-            raise LedgerError(
-                "may_bet, account_of, within and accounts run in a transaction of this ledger, which would wait for "
-                "itself. In within, pass its connection on: ledger.apply(call, connection=connection). Read what "
-                "else you need before the call, or over a connection of your own."
-            )
+        for each in _ENTERED.get():
+            if each.owner is self and each.is_open:
+                raise LedgerError(
+                    "may_bet, account_of, within and accounts run in a transaction of this ledger, which would wait "
+                    "for itself. In within, pass its connection on: ledger.apply(call, connection=connection). Read "
+                    "what else you need before the call, or over a connection of your own."
+                )
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Be inside one."""
-        before, transaction = _ENTERED.get(), _Transaction(self)
-        _ENTERED.set((*before, transaction))
-        try:
-            yield
-        finally:
-            # A task that outlives it has inherited it, and may go on with the ledger.
-            transaction.is_open = False
-            _ENTERED.set(before)
+    def entered(self) -> "_Transaction":
+        """Return a context manager that is inside one."""
+        return _Transaction(self)
 
 
 class _Transaction:
-    __slots__ = ("is_open", "owner")
+    """A transaction of *owner*, from ``with`` to the end of its block. A plain class, because every call enters one."""
+
+    __slots__ = ("_before", "is_open", "owner")
 
     def __init__(self, owner: Transactions) -> None:
         self.owner = owner
         self.is_open = True
+        self._before = _ENTERED.get()
+
+    def __enter__(self) -> None:
+        _ENTERED.set((*self._before, self))
+
+    def __exit__(self, *_exc: object) -> None:
+        # A task that outlives it has inherited it, and may go on with the ledger.
+        self.is_open = False
+        _ENTERED.set(self._before)
 
 
 _ENTERED: ContextVar[tuple[_Transaction, ...]] = ContextVar("game_operator_transactions", default=())

@@ -234,12 +234,12 @@ def _loaded_book(
     items: Sequence[Item], failed: dict[int, Exception], needs: Needs, dialect: Dialect
 ) -> Generator[Step, Any, tuple[Book, int]]:
     """Load until all is there: a bet may name another account than its player's, and its withdraw's tx_id."""
-    sound = [item for index, item in enumerate(items) if index not in failed]
+    sound = [item for index, item in enumerate(items) if index not in failed] if failed else items
     read_again = False
     for _ in range(_MOST_LOADS):
         loaded = yield from dialect.load(needs)
         book = _book_of(needs, loaded)
-        if not read_again and _is_torn(book, needs):
+        if not read_again and book.calls and _is_torn(book, needs):
             read_again = True
             continue
         accounts = {book.account_key(item.call, item.terms) for item in sound}

@@ -10,9 +10,8 @@ from collections.abc import Generator, Iterable
 from typing import Any, Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
-from game_operator.ledger.engine.rows import CLOCK
-from game_operator.ledger.engine.schema import check_writer
 from game_operator.ledger.engine.script import Dialect, Execute, Rows, Step
+from game_operator.ledger.engine.tables import CLOCK, check_writer
 from game_operator.ledger.rules.book import Needs
 from game_operator.models.webhooks import problem_of_id
 

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from game_operator.errors import LedgerError, TransactionRequiredError
 from game_operator.ledger.engine.script import Kind, Rows, Work
+from game_operator.ledger.postgres.hazards import psycopg_of
 
 #: The rows of a statement, and how many it changed.
 Done: TypeAlias = tuple[Rows, int]
@@ -286,10 +287,8 @@ def _has_failed(connection: Any) -> bool:
     # SQLAlchemy would connect again to answer for one that is closed.
     if getattr(connection, "closed", False) or getattr(connection, "invalidated", False):
         return False
-    driver = getattr(connection, "connection", connection)
-    driver = getattr(driver, "driver_connection", driver)
-    status = getattr(getattr(driver, "info", None), "transaction_status", None)
-    return getattr(status, "name", "") == "INERROR"
+    driver = psycopg_of(connection)
+    return driver is not None and driver.info.transaction_status.name == "INERROR"
 
 
 def _required(how: str) -> TransactionRequiredError:

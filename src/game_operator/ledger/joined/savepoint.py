@@ -18,12 +18,9 @@ from game_operator.errors import (
     shown,
 )
 from game_operator.ledger.accounts.balances import OwnBalances
-from game_operator.ledger.accounts.choice import AnyDialect, dialect_for
-from game_operator.ledger.accounts.claims import claim_joined, mark_joined
+from game_operator.ledger.accounts.choice import AnyDialect, claim, dialect_for, mark
 from game_operator.ledger.api import AccountsSpec, Outcome, TableAccounts, watched
-from game_operator.ledger.engine.dialects import PostgresDialect, SqliteDialect
-from game_operator.ledger.engine.rows import DURABLE
-from game_operator.ledger.engine.schema import VERSION, has_newest_table
+from game_operator.ledger.engine.dialects import SqliteDialect
 from game_operator.ledger.engine.script import (
     ConflictError,
     Execute,
@@ -36,9 +33,9 @@ from game_operator.ledger.engine.script import (
     apply_items,
     driven,
 )
+from game_operator.ledger.engine.tables import DURABLE, VERSION, has_newest_table
 from game_operator.ledger.joined.connections import Caller, caller_of, failure_of, sqlstates
-from game_operator.ledger.postgres.commit_warnings import SHOW_WARNINGS
-from game_operator.ledger.postgres.sequences import Identities
+from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, Identities
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
 
@@ -225,14 +222,12 @@ class Joiner:
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
             # Should they be newer, this program may have run before; whether it may go on, each write asks.
-            known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis)
+            known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis, beside=f", {_SURE}")
             known.sources.joined = True
             if isinstance(self._accounts, TableAccounts):
-                yield from claim_joined(kind, self._prefix, self._accounts)
-            if isinstance(known, PostgresDialect):
-                known.beside = f", {_SURE}"
+                yield from claim(kind, self._prefix, self._accounts, joined=True)
             # Until it is known to be committed, the mark is left anew.
-            if self._accounts is None or (yield from mark_joined(kind, self._prefix)):
+            if self._accounts is None or (yield from mark(kind, self._prefix, joined=True)):
                 self._dialects[kind] = known
         return known
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from game_operator.codes import BetState
 from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.rows import BET_COLUMNS, CALL_ROW
-from game_operator.ledger.engine.schema import OLDEST_WRITER, VERSION
+from game_operator.ledger.engine.tables import BET_COLUMNS, CALL_ROW, OLDEST_WRITER, VERSION
 from game_operator.ledger.rules.book import Item
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from game_operator.money import Cents

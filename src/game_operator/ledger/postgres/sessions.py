@@ -17,9 +17,8 @@ from psycopg._preparing import Prepare, PrepareManager
 from psycopg.pq import ExecStatus, Format
 
 from game_operator.ledger.engine.script import RELEASE, Execute, Rows, Step
-from game_operator.ledger.postgres.commit_warnings import CommitWarnings
 from game_operator.ledger.postgres.express import Statement
-from game_operator.ledger.postgres.sequences import Identities
+from game_operator.ledger.postgres.hazards import CommitWarnings, Identities
 
 if TYPE_CHECKING:
     from psycopg._queries import PostgresQuery

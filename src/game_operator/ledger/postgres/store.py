@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache
 from random import uniform
 from typing import Any, ClassVar, TypeVar
@@ -13,8 +12,6 @@ from typing import Any, ClassVar, TypeVar
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import address_of, unreadable
-from game_operator.ledger.engine.rows import CLOCK
-from game_operator.ledger.engine.schema import VERSION, check_version, ddl, found_version, tables_needed
 from game_operator.ledger.engine.script import (
     SAVE,
     Execute,
@@ -28,8 +25,9 @@ from game_operator.ledger.engine.script import (
     driven,
     has_connection,
 )
+from game_operator.ledger.engine.tables import CLOCK, VERSION, check_version, found_version, statements, tables_needed
 from game_operator.ledger.postgres.express import Express
-from game_operator.ledger.postgres.sequences import Identities
+from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.rules.book import Item
 
 try:
@@ -147,7 +145,7 @@ def _migration(
         # Whole tables are read, unlike by calls.
         yield Execute("SET LOCAL statement_timeout = 0", ())
         yield Execute("SET LOCAL enable_seqscan = on", ())
-        for statement in _statements(ddl("postgres", prefix, after=version)):
+        for statement in statements("postgres", prefix, after=version):
             yield Execute(statement, ())
     yield from _check_grants(prefix)
 
@@ -169,16 +167,6 @@ def _check_grants(prefix: str) -> Generator[Step, Any, None]:
         )
 
 
-def _statements(text: str) -> Iterator[str]:
-    """Split a script into its statements; a function's body between $$ holds semicolons, too."""
-    buffer = ""
-    for line in text.splitlines(keepends=True):
-        buffer += line
-        if line.rstrip().endswith(";") and buffer.count("$$") % 2 == 0:
-            yield buffer
-            buffer = ""
-
-
 def _unavailable(failed: BaseException, *, opened: bool) -> LedgerUnavailableError:
     # What libpq says may hold the address, but never the password.
     reason = " ".join(str(failed).split())[:300]
@@ -191,6 +179,8 @@ class _Store:
 
     #: Whether the calls of the connection are awaited.
     _awaits: ClassVar[bool]
+    #: ``at_once`` or ``awaited``.
+    _done: Callable[[Work[Any]], Any]
     #: The latest connection's; None until we were first connected.
     _session: Session | None = None
     #: What the operator's code raised while the connection was well: not a reason to try again.
@@ -204,20 +194,29 @@ class _Store:
         self._connection: Any = None  # Any: one of two kinds, as all that is made of it.
         self._cursor: Any = None
         self._prepared: Prepared | None = None
-        self._pipeline: Any = AsyncExitStack() if self._awaits else ExitStack()
+        #: The connection's pipeline while we are in one.
+        self._pipeline: Any = None
 
-    def _entered(self, pipeline: Any, manager: Any) -> Any:
-        return pipeline.enter_async_context(manager) if self._awaits else pipeline.enter_context(manager)
+    def _enter_pipeline(self, connection: Any) -> Work[None]:
+        """
+        Enter a pipeline of *connection*, which spares round trips; behind a pooler there is none.
 
-    def _left(self, pipeline: Any, raised: BaseException | None) -> Any:
+        With pipelines, PgBouncer 1.18 now and then left the server's connection with its client after the COMMIT, so
+        that others waited for it until that client's next call.
+        """
+        assert self._session is not None
+        if not self._session.pooled:
+            pipeline = connection.pipeline()
+            yield pipeline.__aenter__() if self._awaits else pipeline.__enter__()
+            self._pipeline = pipeline
+
+    def _left_pipeline(self, raised: BaseException | None = None) -> Any:
+        """Leave the pipeline, if we are in one."""
+        pipeline, self._pipeline = self._pipeline, None
+        if pipeline is None:
+            return None
         leave = pipeline.__aexit__ if self._awaits else pipeline.__exit__
         return leave(type(raised) if raised else None, raised, raised and raised.__traceback__)
-
-    @property
-    def _current(self) -> Session:
-        """The session of the connection that is in use."""
-        assert self._session is not None
-        return self._session
 
     def _run(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
         """Run *script* in one transaction; again, while the server asks for it or comes back in time."""
@@ -247,7 +246,7 @@ class _Store:
         if statement is None:
             return {}
         try:
-            connection = yield from self._connected()
+            connection = self._live() or (yield from self._connected())
             if self._prepared is None:
                 return {}
             rows = yield connection.wait(self._prepared.execution(statement))
@@ -264,19 +263,19 @@ class _Store:
         return self._express.outcomes(rows)
 
     def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
-        connection = yield from self._connected()
-        pipeline = self._pipeline
+        connection = self._live() or (yield from self._connected())
+        assert self._session is not None
         try:
             try:
-                yield self._entered(pipeline, self._pipelined(connection))
-                for statement in self._current.begin:
+                yield from self._enter_pipeline(connection)
+                for statement in self._session.begin:
                     yield connection.execute(statement)
-                result = yield from driven(script(), self._perform)
+                result: T = yield self._done(driven(script(), self._perform))
                 yield connection.execute("COMMIT")
             except BaseException as raised:
-                yield self._left(pipeline, raised)
+                yield self._left_pipeline(raised)
                 raise
-            yield self._left(pipeline, None)
+            yield self._left_pipeline()
         except asyncio.CancelledError:
             # In the middle of an exchange the connection's state is unknown; the server rolls back when it goes.
             yield from self._drop()
@@ -287,26 +286,30 @@ class _Store:
         self._raise_if_warned()
         return result
 
+    def _live(self) -> Any:
+        """Return the connection, or None where it has to be opened first."""
+        return None if self._connection is None or self._connection.closed else self._connection
+
     def _connected(self) -> Work[Any]:
-        if self._connection is None or self._connection.closed:
-            parameters = _parameters(self._url, self._patience_seconds)
-            kind: Any = psycopg.AsyncConnection if self._awaits else psycopg.Connection
-            connection = yield kind.connect(self._url, autocommit=True, **parameters)
-            try:
-                greeting = greeted(connection, self._patience_seconds, self._identities, pooler=self._pooler)
-                self._session = yield from driven(greeting, lambda step: _unprepared(step, connection))
-            except BaseException:  # A task that is cancelled here must not leave a session behind.
-                yield connection.close()
-                raise
-            self._connection, self._cursor = connection, connection.cursor()
-            self._prepared = None if self._session.pooled else Prepared(connection.pgconn)
-        return self._connection
+        """Connect, and return the connection."""
+        parameters = _parameters(self._url, self._patience_seconds)
+        kind: Any = psycopg.AsyncConnection if self._awaits else psycopg.Connection
+        connection = yield kind.connect(self._url, autocommit=True, **parameters)
+        try:
+            greeting = greeted(connection, self._patience_seconds, self._identities, pooler=self._pooler)
+            self._session = yield from driven(greeting, lambda step: _unprepared(step, connection))
+        except BaseException:  # A task that is cancelled here must not leave a session behind.
+            yield connection.close()
+            raise
+        self._connection, self._cursor = connection, connection.cursor()
+        self._prepared = None if self._session.pooled else Prepared(connection.pgconn)
+        return connection
 
     def _advance(self, table: str) -> Work[None]:
         """Advance the sequences, because a new id in *table* was taken already."""
         advance = self._identities.advanced(failed_table=table)
         try:
-            connection = yield from self._connected()
+            connection = self._live() or (yield from self._connected())
             yield from driven(advance, lambda step: _unprepared(step, connection))
         except asyncio.CancelledError:
             yield from self._drop()
@@ -329,28 +332,29 @@ class _Store:
                     cursors.append((yield connection.execute(for_psycopg(each.sql), each.parameters or None)))  # noqa: PERF401 - a comprehension cannot yield
                 rows = []
                 for cursor in cursors:
-                    rows.append((yield from _rows(cursor)))  # noqa: PERF401
+                    rows.append((yield cursor.fetchall()))  # noqa: PERF401
                 return rows
         return (
             yield from (self._handed_over(step, connection) if has_connection(step) else self._asked(step, connection))
         )
 
     def _handed_over(self, step: Step, connection: Any) -> Work[Any]:
+        assert self._session is not None
         yield connection.execute(SAVE)
         # Behind a pooler each server connection may have its own.
-        path = (yield from _rows((yield connection.execute(SEARCH_PATH))))[0][0] if self._current.pooled else None
+        path = (yield from _rows((yield connection.execute(SEARCH_PATH))))[0][0] if self._session.pooled else None
         # In a pipeline the operator's own statements would report neither how many rows they met, nor what failed.
-        yield self._left(self._pipeline, None)
+        yield self._left_pipeline()
         try:
             answer = yield from self._asked(step, connection)
         finally:
             connection.row_factory = tuple_row
             connection.cursor_factory = psycopg.AsyncCursor if self._awaits else psycopg.Cursor
         try:
-            yield connection.execute(self._current.taken_back(path), prepare=False)
+            yield connection.execute(self._session.taken_back(path), prepare=False)
         except _BROKEN as failed:
             raise broken_by(step) from failed
-        yield self._entered(self._pipeline, self._pipelined(connection))
+        yield from self._enter_pipeline(connection)
         return answer
 
     def _asked(self, step: Step, connection: Any) -> Work[Any]:
@@ -360,15 +364,6 @@ class _Store:
             # While our connection is well, it is a failure of something else: of another database, say.
             self._theirs = raised if connection.info.transaction_status is TransactionStatus.INTRANS else None
             raise
-
-    def _pipelined(self, connection: Any) -> Any:
-        """
-        Return a pipeline of *connection*, which spares round trips; behind a pooler, nothing.
-
-        With pipelines, PgBouncer 1.18 now and then left the server's connection with its client after the COMMIT, so
-        that others waited for it until that client's next call.
-        """
-        return contextlib.nullcontext() if self._current.pooled else connection.pipeline()
 
     def _raise_if_warned(self) -> None:
         """Raise LedgerUnavailableError if the server has put the latest commit in doubt."""
@@ -384,8 +379,8 @@ class _Store:
         try:
             if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
                 yield connection.execute("ROLLBACK")
-            if not connection.closed:  # What was seen before says nothing of the next commit.
-                self._current.warnings.reason = None
+            if not connection.closed and self._session is not None:  # What was seen says nothing of the next commit.
+                self._session.warnings.reason = None
         except psycopg.Error:
             yield from self._drop()
 
@@ -397,13 +392,14 @@ class _Store:
 
 
 #: Pipelines of a parent that was in the middle of a transaction when we were forked; collected, they would be left.
-_LEFT_TO_PARENTS: list[ExitStack] = []
+_LEFT_TO_PARENTS: list[object] = []
 
 
 class PostgresStore(_Store):
     """One connection for threads. It is opened again after a fork, and the parent's is left alone."""
 
     _awaits = False
+    _done = staticmethod(at_once)
 
     def __init__(self, url: str, prefix: str, *, patience_seconds: float, pooler: bool | None = None) -> None:
         super().__init__(url, prefix, patience_seconds=patience_seconds, pooler=pooler)
@@ -430,21 +426,22 @@ class PostgresStore(_Store):
         self._closed = True
         self.rest()
 
-    def _connected(self) -> Work[Any]:
+    def _live(self) -> Any:
         if self._closed:
             raise LedgerUnavailableError("The ledger is closed. Open another, or close it later.")
         if self._pid != os.getpid():
             # A connection shared by two processes after fork would mix their answers. The parent's stays its own, and
             # so does a pipeline that another of its threads was in: to leave it would wait for the server's answer.
             _LEFT_TO_PARENTS.append(self._pipeline)
-            self._pid, self._connection, self._pipeline = os.getpid(), None, ExitStack()
-        return (yield from super()._connected())
+            self._pid, self._connection, self._pipeline = os.getpid(), None, None
+        return super()._live()
 
 
 class AsyncPostgresStore(_Store):
     """One connection of one event loop."""
 
     _awaits = True
+    _done = staticmethod(awaited)
 
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run *script* as ``PostgresStore.run`` does."""

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -23,24 +23,27 @@ from typing import Any, TypeAlias, TypeVar
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.engine.address import IN_MEMORY
 from game_operator.ledger.engine.process_safety import notify_of_forks
-from game_operator.ledger.engine.schema import (
-    VERSION,
-    check_version,
-    ddl,
-    found_version,
-    has_newest_table,
-    tables_needed,
-)
 from game_operator.ledger.engine.script import (
     RELEASE,
     SAVE,
     Execute,
     Step,
     Together,
+    Work,
     answered,
+    at_once,
+    awaited,
     broken_by,
     drive,
     has_connection,
+)
+from game_operator.ledger.engine.tables import (
+    VERSION,
+    check_version,
+    found_version,
+    has_newest_table,
+    statements,
+    tables_needed,
 )
 
 T = TypeVar("T")
@@ -212,17 +215,14 @@ class SqliteStore:
         if not migrate:
             raise tables_needed("sqlite", self._prefix, version)
         run(self._check())
-        for statement in statements_of(ddl("sqlite", self._prefix, after=version)):
+        for statement in statements("sqlite", self._prefix, after=version):
             connection.execute(statement)
 
     def run(self, script: Callable[[], Generator[Step, Any, T]], *, wait: bool = True) -> T:
         """Run *script* in one transaction; raise BusyError if somebody else is writing and *wait* is False."""
         if courtesy := self._courtesy():
             time.sleep(courtesy)
-        with self._busy, self._transaction(wait) as connection:
-            result = drive(script(), partial(self._perform, connection))
-            connection.execute("COMMIT")
-            return result
+        return at_once(self._run(script, wait))
 
     async def run_async(self, script: Callable[[], Generator[Step, Any, T]], elsewhere: Elsewhere) -> T:
         """
@@ -237,17 +237,33 @@ class SqliteStore:
         """
         if courtesy := self._courtesy():
             await asyncio.sleep(courtesy)
-        with self._busy, self._transaction(wait=False) as connection:
-            before = connection.total_changes
-            result = drive(script(), partial(self._perform, connection))
-            if connection.total_changes - before < _MANY_ROWS:
-                connection.execute("COMMIT")
-                return result
-            self._committed.clear()
+        return await awaited(self._run(script, wait=False, elsewhere=elsewhere))
+
+    def _run(
+        self, script: Callable[[], Generator[Step, Any, T]], wait: bool, elsewhere: Elsewhere | None = None
+    ) -> Work[T]:
+        with self._busy:
+            connection = self._mine()
+            self._tried(partial(self._begin, connection, wait))
+            began, before = time.monotonic(), connection.total_changes
             try:
-                await elsewhere(lambda: self._commit(connection))
+                result = drive(script(), partial(self._perform, connection))
+                if elsewhere is None or connection.total_changes - before < _MANY_ROWS:
+                    connection.execute("COMMIT")
+                else:
+                    self._committed.clear()
+                    try:
+                        yield elsewhere(partial(self._commit, connection))
+                    finally:
+                        self._committed.set()
+            except BaseException as failed:
+                self._roll_back(connection)
+                if isinstance(failed, sqlite3.Error):
+                    self._raise_translated(failed)
+                raise
             finally:
-                self._committed.set()
+                self._ended = time.monotonic()
+                self._held += self._ended - began
             return result
 
     def _commit(self, connection: sqlite3.Connection) -> None:
@@ -255,25 +271,6 @@ class SqliteStore:
             connection.execute("COMMIT")
         finally:
             self._committed.set()  # Here, for the loop may be waiting for it, to fork.
-
-    @contextlib.contextmanager
-    def _transaction(self, wait: bool) -> Iterator[sqlite3.Connection]:
-        """Begin a transaction, which the caller commits; roll back what fails."""
-        connection = self._mine()
-        self._tried(lambda: self._begin(connection, wait))
-        began = time.monotonic()
-        try:
-            yield connection
-        except sqlite3.Error as failed:
-            self._roll_back(connection)
-            self._raise_translated(failed)
-            raise
-        except BaseException:
-            self._roll_back(connection)
-            raise
-        finally:
-            self._ended = time.monotonic()
-            self._held += self._ended - began
 
     def _courtesy(self) -> float:
         """Return how long to leave the file to others, who would starve behind one commit after another."""
@@ -361,7 +358,7 @@ class SqliteStore:
                     return connection.executemany(sql, parameters).rowcount
                 return connection.execute(sql, parameters).fetchall()
             case Together(statements):
-                return [self._perform(connection, statement) for statement in statements]
+                return [connection.execute(each.sql, each.parameters).fetchall() for each in statements]
         return self._handed_over(step, connection) if has_connection(step) else answered(step, connection)
 
     def _handed_over(self, step: Step, connection: sqlite3.Connection) -> Any:
@@ -448,13 +445,3 @@ class AsyncSqliteStore:
             if not done.cancelled():
                 done.exception()  # Looked at: nobody else will.
             raise
-
-
-def statements_of(text: str) -> Iterable[str]:
-    """Split a script into its statements; a trigger's body holds semicolons, too."""
-    buffer = ""
-    for line in text.splitlines(keepends=True):
-        buffer += line
-        if sqlite3.complete_statement(buffer):
-            yield buffer
-            buffer = ""

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from game_operator.errors import AccountExistsError, AccountNotFoundError, AdjustmentRefusedError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, CallRecord
-from game_operator.ledger.engine.schema import check_writer
 from game_operator.ledger.engine.script import Dialect, Execute, Step
+from game_operator.ledger.engine.tables import check_writer
 from game_operator.ledger.rules.book import Changes, Needs, posting
 from game_operator.models.webhooks import problem_of_id
 from game_operator.money import Cents, amount_from_cents, cents_from_amount

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, RetryRefusedError
 from game_operator.ledger.api import Terms
-from game_operator.ledger.engine.schema import check_writer
 from game_operator.ledger.engine.script import Dialect, Execute, Step
 from game_operator.ledger.engine.sources import Sources, refusal
+from game_operator.ledger.engine.tables import check_writer
 from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
 from game_operator.models.webhooks import WebhookCall
 from game_operator.protocol.webhook import read_call
@@ -150,9 +150,9 @@ class Anomalies:
             f"UPDATE {prefix}anomalies SET resolved_at_millis = ? WHERE id = ? AND resolved_at_millis IS NULL"  # noqa: S608
         )
 
-    def page(self, wanted: Wanted, after: int, most: int) -> Generator[Step, Any, list[AnomalyRecord]]:
-        """Return at most *most* anomalies with ids above *after* that meet the conditions of *wanted*."""
-        conditions = [("id > ?", (after,)), *wanted.conditions()]
+    def page(self, wanted: Wanted, after: AnomalyRecord | None, most: int) -> Generator[Step, Any, list[AnomalyRecord]]:
+        """Return at most *most* anomalies that meet the conditions of *wanted*, by id, those that follow *after*."""
+        conditions = [("id > ?", (after.id if after else 0,)), *wanted.conditions()]
         where = " AND ".join(condition for condition, _ in conditions)
         parameters = [value for _, values in conditions for value in values]
         rows = yield Execute(f"{self._select}{where} ORDER BY id LIMIT ?", (*parameters, most))

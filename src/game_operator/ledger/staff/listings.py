@@ -18,6 +18,9 @@ from game_operator.ledger.engine.address import address_of, path_of, without_pas
 from game_operator.ledger.engine.script import Execute, Step, drive
 
 T = TypeVar("T")
+R = TypeVar("R")
+#: Makes the script that reads a page of at most so many records, those that follow one.
+Page: TypeAlias = Callable[[R | None, int], Generator[Step, Any, list[R]]]
 _Use: TypeAlias = Literal["survey", "listing"]
 
 _PATIENCE_SECONDS = 5.0
@@ -162,3 +165,8 @@ def _sqlite_connection(path: str, use: _Use) -> sqlite3.Connection:
         connection.execute("PRAGMA cache_size = -131072")
         connection.execute("PRAGMA threads = 2")
     return connection
+
+
+def nothing() -> Generator[Step, Any, None]:
+    """Do nothing, in a transaction that is opened for it."""
+    yield from ()

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from game_operator.errors import LedgerError, shown
-from game_operator.ledger.engine.schema import check_writer
 from game_operator.ledger.engine.script import Dialect, Execute, Step
+from game_operator.ledger.engine.tables import check_writer
 from game_operator.ledger.rules.book import Needs, posting
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).

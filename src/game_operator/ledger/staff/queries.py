@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, shown
-from game_operator.ledger.accounts.claims import is_marked
+from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord, Outcome
 from game_operator.ledger.engine.dialects import Balances
-from game_operator.ledger.engine.rows import BET_COLUMNS, CALL_COLUMNS, bet_of
 from game_operator.ledger.engine.script import Execute, Step
+from game_operator.ledger.engine.tables import BET_COLUMNS, CALL_COLUMNS, bet_of
 from game_operator.ledger.rules.book import body_of
 from game_operator.ledger.staff.anomalies import OF_SOURCE, AnomalyRecord, record_of
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from game_operator.codes import BetState
 from game_operator.errors import shown
-from game_operator.ledger.accounts.claims import is_marked
+from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.engine.script import Execute, Step
 from game_operator.money import amount_from_cents
 

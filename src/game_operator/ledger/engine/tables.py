@@ -1,12 +1,21 @@
-"""The tables: made and migrated on opening, printed on request, and refused when they are newer than this program."""
+"""
+The tables: made and migrated on opening, printed on request, and refused when they are newer than this program.
 
+And what is said of them in many places: their columns, in the order of the fields of records, and SQL that is shared.
+"""
+
+import json
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence, Set
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, SchemaError, shown
+from game_operator.ledger.api import BetRecord, CallRecord
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
+from game_operator.ledger.rules.book import Anomaly, Changes
 
 #: The version of the tables that this program reads and writes.
 VERSION = 2
@@ -15,6 +24,8 @@ VERSION = 2
 OLDEST_WRITER = "SELECT value FROM {prefix}meta WHERE name = 'oldest_writer'"
 
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,30}")
+#: Between two statements: each begins in the first column, and what a trigger or a function holds is indented.
+_BETWEEN_STATEMENTS = re.compile(r"(?<=;)\n+(?!END|\s)")
 
 
 def check_prefix(prefix: str) -> str:
@@ -35,6 +46,11 @@ def ddl(dialect: str, prefix: str, *, after: int = 0) -> str:
     return "\n".join(texts).replace("{prefix}", prefix)
 
 
+def statements(dialect: str, prefix: str, *, after: int) -> list[str]:
+    """Return the statements of ``ddl``, one by one."""
+    return [each for each in _BETWEEN_STATEMENTS.split(ddl(dialect, prefix, after=after)) if each]
+
+
 def check_version(version: int | None, prefix: str) -> int:
     """Return the version to migrate from, 0 without tables; raise SchemaError if they are newer than this program."""
     if version is not None and version > VERSION:
@@ -48,7 +64,10 @@ def check_version(version: int | None, prefix: str) -> int:
 def tables_needed(dialect: str, prefix: str, version: int) -> SchemaError:
     """Return the error for tables that have an older *version* than this program needs, or none (0)."""
     state = f"have version {version}, and this program needs version {VERSION}" if version else "are missing or old"
-    return SchemaError(f"The tables {prefix}* {state}. Run these statements:\n\n{ddl(dialect, prefix, after=version)}")
+    text = ddl(dialect, prefix, after=version)
+    return SchemaError(
+        f"The tables {prefix}* {state}. Run these statements:\n\n{text}", statements=text, version=version
+    )
 
 
 def refuse_writer(oldest: int | None, prefix: str) -> None:
@@ -114,3 +133,115 @@ def stored_version(prefix: str) -> Generator[Step, Any, int]:
     """Read the version out of the tables, which must be there."""
     rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = ?", ("version",))  # noqa: S608 - a checked prefix
     return int(rows[0][0])
+
+
+#: PostgreSQL's clock in Unix milliseconds, one for all machines.
+CLOCK = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
+
+#: PostgreSQL: wait for the disk at this transaction's commit, even if the session prefers otherwise; lower nothing.
+DURABLE = (
+    "(SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') IN "
+    "('off', 'local'))"
+)
+
+#: SQLite: any number of keys as one JSON text.
+IN_LIST = "IN (SELECT value FROM json_each(?))"
+
+#: PostgreSQL: any number of keys as one JSON text: one parameter of one type for every driver, and quicker to read than
+#: an array each.
+KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
+
+#: PostgreSQL: rows as one JSON text, an array of arrays.
+JSON_ROWS = "json_array_elements(CAST(CAST(? AS text) AS json)) AS item"
+
+
+class LookUp:
+    """A look-up of rows by any number of keys; *select* ends before the condition of the key."""
+
+    def __init__(self, kind: Kind, select: str) -> None:
+        self._one = f"{select}= ?" if kind == "sqlite" else ""
+        self._many = select + (IN_LIST if kind == "sqlite" else f"= ANY({KEYS})")
+
+    def of(self, keys: Set[Any], *before: Any) -> Execute:
+        """Return the statement for *keys*, after the parameters *before*; in SQLite a lone key has a quicker one."""
+        if self._one and len(keys) == 1:
+            return Execute(self._one, (*before, *keys))
+        return Execute(self._many, (*before, json.dumps(sorted(keys))))
+
+
+def json_columns(kinds: str) -> str:
+    """Return the columns of JSON_ROWS from the first on, each of the kind that ``json_column`` names."""
+    return ", ".join(json_column(index, kind) for index, kind in enumerate(kinds))
+
+
+def json_column(index: int, kind: str) -> str:
+    """Return a column of JSON_ROWS: t a text, b a bigint, x bytes in hexadecimal."""
+    text = f"(item ->> {index})"
+    return {"t": text, "b": f"CAST({text} AS bigint)", "x": f"decode({text}, 'hex')"}[kind]
+
+
+BET_COLUMNS = ", ".join(BetRecord._fields)
+CALL_COLUMNS = ", ".join(CallRecord._fields)
+#: The columns of ``call_rows``.
+CALL_ROW = f"source, {CALL_COLUMNS}, body"
+
+_STATES = dict(BetState.__members__)
+
+
+def bet_of(row: Sequence[Any]) -> BetRecord:
+    """Return the bet in a row of BET_COLUMNS."""
+    fields = list(row)
+    fields[8] = _STATES[fields[8]]
+    if fields[14] is not None:
+        fields[14] = bytes(fields[14])  # Some drivers give a memoryview.
+    return BetRecord._make(fields)
+
+
+def bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
+    """Return *bets* as rows to insert."""
+    return [(*bet[:8], bet.state.value, *bet[9:15], source) for bet in bets]
+
+
+def changed_bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
+    """Return what of *bets* can change: (state, won, settled at, deposit's tx_id, round, source, bet_id, state)."""
+    return [
+        (
+            bet.state.value,
+            bet.won_cents,
+            bet.settled_at_millis,
+            bet.deposit_tx_id,
+            bet.round_id,
+            source,
+            bet.bet_id,
+            bet.state.value,
+        )
+        for bet in bets
+    ]
+
+
+def call_rows(changes: Changes, source: str) -> list[tuple[Any, ...]]:
+    """Return the calls as rows to insert: source, the record, and the body of a claim."""
+    claims = changes.claims
+    if not claims:
+        return [(source, *call, None) for call in changes.calls]
+    return [(source, *call, claims.get(call.tx_id) if call.operation == "deposit" else None) for call in changes.calls]
+
+
+def anomaly_rows(anomalies: Iterable[Anomaly], source: str) -> list[tuple[Any, ...]]:
+    """Return *anomalies* as rows to insert."""
+    return [
+        (
+            source,
+            each.kind,
+            each.code,
+            each.operation,
+            each.tx_id,
+            each.bet_id,
+            each.player_id,
+            each.body,
+            sha256(each.body).digest(),
+            each.at_millis,
+            each.at_millis,
+        )
+        for each in anomalies
+    ]

@@ -1,0 +1,173 @@
+"""What the ledgers in a database share: opening, transactions, and what staff does in several steps."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from game_operator.errors import LedgerUnavailableError
+from game_operator.ledger.accounts.balances import OwnBalances
+from game_operator.ledger.accounts.choice import AnyDialect, check_accounts, check_accounts_first, opened_dialect
+from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms
+from game_operator.ledger.engine.address import is_postgres, path_of, unknown_database
+from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
+from game_operator.ledger.engine.script import ConflictError, Kind, Result, Step, Work, apply_items
+from game_operator.ledger.engine.tables import check_prefix
+from game_operator.ledger.joined.savepoint import Joiner
+from game_operator.ledger.rules.book import Item
+from game_operator.ledger.sqlite.store import SqliteStore
+from game_operator.ledger.staff.anomalies import Anomalies
+from game_operator.ledger.staff.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
+from game_operator.ledger.staff.queries import Queries
+from game_operator.models.webhooks import WebhookCall
+
+T = TypeVar("T")
+
+_MOST_CONFLICTS = 10
+#: How many anomalies are resolved in one transaction.
+_MOST_RESOLVED = 100
+
+
+class LedgerBase(ABC):
+    """
+    What the ledgers for threads and for asyncio share.
+
+    What ``apply``, ``_read``, ``_write``, ``_sleep`` and the store return is awaited by an AsyncSqlLedger.
+    """
+
+    _url: str
+    #: Whether the calls of the store are awaited.
+    _awaits: ClassVar[bool]
+    _sleep: Callable[[float], Any]
+    _store: Any = None  # Any: a store for threads, or one for asyncio.
+    #: The dialect for the accounts we were given, once the store is open.
+    _fit: AnyDialect
+
+    def _keep(
+        self,
+        accounts: AccountsSpec,
+        migrate: bool,
+        table_prefix: str,
+        patience_seconds: float,
+        pooler: bool | None,
+        clock_millis: Callable[[], int],
+    ) -> None:
+        self._prefix = prefix = check_prefix(table_prefix)
+        check_accounts(accounts)
+        self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
+        self._clock_millis, self._pooler = never_back(clock_millis), pooler
+        self._joiner = Joiner(prefix, accounts, self._clock_millis, awaits=self._awaits, pooler=pooler)
+        self._queries = Queries(prefix)
+        self._transactions = Transactions()
+        self._make_queue()
+        notify_of_forks(self)
+
+    @abstractmethod
+    def _make_queue(self) -> None:
+        """Make the queue of calls that wait for a commit, with nothing in it."""
+
+    @abstractmethod
+    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Any:
+        """Apply *call*; the ledger itself says how."""
+
+    @abstractmethod
+    def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> Any:
+        """Run a script that changes nothing."""
+
+    @abstractmethod
+    def _write(self, script: Callable[[], Generator[Step, Any, T]]) -> Any:
+        """Run a script in a transaction."""
+
+    def before_fork(self) -> None:  # noqa: B027 - a thread alone has something to bring to rest
+        """Do nothing: our stores come to rest by themselves."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """In the child, begin anew: the threads that held our locks do not exist there."""
+        if in_child:
+            self._make_queue()
+
+    def _open_sqlite(self) -> Any:
+        """Open the store of an SQLite file."""
+        return SqliteStore(
+            path_of(self._url),
+            self._prefix,
+            migrate=self._migrate,
+            patience_seconds=self._patience_seconds,
+            check=partial(check_accounts_first, "sqlite", self._prefix, self._accounts),
+        )
+
+    def _open(self) -> Work[None]:
+        """Connect, make or migrate the tables, and look at the accounts."""
+        kind: Kind = "postgres" if is_postgres(self._url) else "sqlite"
+        if self._url.startswith("sqlite:///"):
+            store = yield self._open_sqlite()
+        elif kind == "postgres":
+            from game_operator.ledger.postgres.store import AsyncPostgresStore, PostgresStore
+
+            make = AsyncPostgresStore if self._awaits else PostgresStore
+            store = make(self._url, self._prefix, patience_seconds=self._patience_seconds, pooler=self._pooler)
+        else:
+            raise unknown_database(self._url)
+        try:
+            if kind == "postgres":
+                from game_operator.ledger.postgres.store import migration
+
+                check = partial(check_accounts_first, kind, self._prefix, self._accounts)
+                yield store.run(lambda: migration(self._prefix, self._migrate, check))
+            script = partial(opened_dialect, kind, self._prefix, self._accounts, self._clock_millis)
+            self._fit = yield store.run(script)
+        except BaseException:  # A cancelled task, too, leaves no connection behind.
+            yield store.close()
+            raise
+        self._store = store
+
+    def _applied(self, items: Sequence[Item]) -> Work[list[Result]]:
+        """Apply *items* of one source: by the express statement what it takes, and the rest the long way."""
+        fit = self._fit
+        has_express = fit.kind == "postgres" and isinstance(fit.accounts, OwnBalances)
+        if not has_express or items[0].terms.source not in fit.sources.known:
+            return (yield from self._written(partial(apply_items, items, fit)))
+        done: Mapping[int, Outcome] = yield self._store.express(items)
+        rest = [item for index, item in enumerate(items) if index not in done]
+        others = iter((yield from self._written(partial(apply_items, rest, fit))) if rest else ())
+        return [done[index] if index in done else next(others) for index in range(len(items))]
+
+    def _written(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
+        """Run *script* in a transaction; the connection is ours."""
+        with self._transactions.entered():
+            for _ in range(_MOST_CONFLICTS):
+                try:
+                    return (yield self._store.run(script))  # type: ignore[no-any-return]  # What the script returns.
+                except ConflictError:
+                    continue
+        raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
+
+    def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Work[Outcome]:
+        anomalies = Anomalies(self._prefix)
+        call, its_terms, _ = yield self._read(
+            lambda: anomalies.to_retry(anomaly_id, terms, accept_foreign=accept_foreign)
+        )
+        outcome: Outcome = yield self.apply(call, terms=its_terms)
+        if not outcome.refused:
+            yield from self._resolved([anomaly_id])
+        return outcome
+
+    def _resolved(self, ids: Sequence[int]) -> Work[None]:
+        anomalies = Anomalies(self._prefix)
+        yield self._read(lambda: anomalies.check(ids))
+        for start in range(0, len(ids), _MOST_RESOLVED):
+            page = ids[start : start + _MOST_RESOLVED]
+            yield self._write(lambda: anomalies.resolve(page, self._fit))  # noqa: B023 - run at once
+
+    def _pruned(self, older_than: timedelta | int, now_millis: int | None) -> Work[PruneReport]:
+        age = age_millis(older_than)
+        in_order = "tx_id, operation, source" if is_postgres(self._url) else "source, operation, tx_id"
+        run = Prune(self._prefix, identity=in_order)
+        for work in (yield self._write(lambda: run.begin(age, now_millis, self._fit))):
+            position = work.start
+            while position is not None:
+                dropped, position = yield self._write(partial(run.batch, work, position))
+                run.count(work, dropped)
+                yield self._sleep(PAUSE_SECONDS)
+        return run.report

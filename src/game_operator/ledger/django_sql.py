@@ -1,0 +1,202 @@
+"""A ledger in a database of a Django project, found by its entry in ``DATABASES``."""
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
+from game_operator.ledger.engine.address import check_psycopg, path_of
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Step, at_once
+from game_operator.ledger.engine.tables import found_version, statements
+from game_operator.ledger.joined.connections import sqlstates
+from game_operator.ledger.sql import SqlLedger
+
+T = TypeVar("T")
+
+_UNDEFINED_TABLE = "42P01"
+_KINDS: dict[str, Kind] = {"sqlite": "sqlite", "postgresql": "postgres"}
+#: The names of libpq's keywords in Django's settings.
+_SETTINGS = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
+
+
+class DjangoLedger(SqlLedger):
+    """A SqlLedger in a database of Django's, with a connection for each piece of work."""
+
+    def __init__(self, alias: str, *options: Any) -> None:
+        self._alias = alias
+        self._database: object = None
+        self._is_closed = False
+        self._keep(*options)
+        self._joiner.make_tables = self._make_tables if self._migrate else None
+        if kind_in_django(alias) == "postgres":
+            check_psycopg()
+
+    @property
+    def _url(self) -> str:  # type: ignore[override]  # Django says where it is, and only when it is asked.
+        return address_in_django(self._alias)
+
+    def close(self) -> None:
+        """Close the ledger: it answers nothing any more."""
+        self._transactions.check()
+        with self._mutex.lock:
+            self._is_closed = True
+            self._forget()
+
+    def _make_queue(self) -> None:
+        super()._make_queue()
+        self._depth = 0
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Use a connection alone, to the database that Django uses now; the outermost use closes it."""
+        with super()._alone():
+            self._depth += 1
+            try:
+                if self._depth == 1:
+                    self._turn()
+                yield
+            except Exception as failed:
+                if _UNDEFINED_TABLE in sqlstates(failed):  # Another database has come under this name.
+                    self._forget()
+                raise
+            finally:
+                self._depth -= 1
+                if not self._depth and self._database is not None:
+                    self._store.rest()
+
+    def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        with self._alone():  # It makes the tables, should nobody have done so yet.
+            pass
+        return super()._survey(script)
+
+    def check_source(self, source: str) -> None:
+        """Leave the source to the first call, unless a connection was needed before: there may be no database yet."""
+        if self._database is not None:
+            super().check_source(source)
+
+    def _turn(self) -> None:
+        if self._is_closed:
+            raise LedgerUnavailableError("The ledger is closed. Open another, or close it later.")
+        if self._database is not None and self._database != self._database_now():
+            self._forget()
+        if self._database is None:
+            at_once(self._open())
+            self._database = self._database_now()
+
+    def _database_now(self) -> object:
+        """Return what identifies Django's database: the address, and of SQLite the file itself."""
+        url = self._url
+        try:
+            file = os.stat(path_of(url)) if url.startswith("sqlite:") else None  # noqa: PTH116 - beside its other use
+        except OSError:
+            return url, None
+        return url, file and (file.st_dev, file.st_ino)
+
+    def _forget(self) -> None:
+        if self._database is not None:
+            self._database = None
+            self._store.close()
+
+    def _make_tables(self, kind: Kind) -> Generator[Step, Any, None]:
+        """
+        Make the tables that a call did not find.
+
+        In PostgreSQL a connection of ours commits them. SQLite has one writer, which is the caller, so they are made in
+        the caller's transaction: in a TestCase they are gone with it, and made again by the next.
+        """
+        if kind == "postgres":
+            with self._mutex.lock:
+                self._forget()
+            with self._alone():
+                return
+        rows: Rows = yield Execute("PRAGMA database_list", ())
+        if not _is_file(next((row[2] for row in rows if row[1] == "main"), ""), sqlite_file_in_django(self._alias)):
+            raise SchemaError(
+                f"The tables {self._prefix}* are not in the database of connection=, and it is not Django's "
+                f"{shown(self._alias)}. Pass django.db.connections[{self._alias!r}]."
+            )
+        version = yield from found_version("sqlite", self._prefix)
+        for statement in statements("sqlite", self._prefix, after=version or 0):
+            yield Execute(statement, ())
+
+
+def _is_file(open_file: str, expected: Path | None) -> bool:
+    """Return whether SQLite has opened *expected*; it calls what is in memory by no name."""
+    if expected is None or not open_file:
+        return expected is None and not open_file
+    return Path(open_file).resolve() == expected.resolve()
+
+
+def kind_in_django(alias: str) -> Kind:
+    """Return the kind of the database *alias*; raise ConfigurationError if no ledger can be there."""
+    kind = _KINDS.get(vendor := _django_connection(alias).vendor)
+    if kind is None:
+        raise ConfigurationError(
+            f"Django's database {shown(alias)} is of the kind {vendor}. A ledger needs PostgreSQL or SQLite."
+        )
+    return kind
+
+
+def address_in_django(alias: str) -> str:
+    """Return the address of the database *alias* as it is now: in a test run, of the test database."""
+    if kind_in_django(alias) == "postgres":
+        return _postgres_address(_django_connection(alias).settings_dict)
+    file = sqlite_file_in_django(alias)
+    if file is None:
+        raise ConfigurationError(
+            f"Django's database {shown(alias)} is in memory, as SQLite's test databases are unless they have a name, "
+            "and no connection but Django's can open it. Calls with connection=django.db.connection work there. For "
+            f"all else give it a file: DATABASES[{alias!r}]['TEST'] = {{'NAME': BASE_DIR / 'test.sqlite3'}}"
+        )
+    return f"sqlite:///{file}"
+
+
+def sqlite_file_in_django(alias: str) -> Path | None:
+    """Return the file of the SQLite database *alias*; None for one in memory."""
+    name = _django_connection(alias).settings_dict["NAME"]
+    text = str(name)
+    if isinstance(name, Path) or not (text == ":memory:" or text.startswith("file:")):
+        if "?" in text:
+            raise ConfigurationError(f"The ledger cannot open the file {shown(text)}: its name has a question mark.")
+        return Path(name)
+    if text == ":memory:" or "mode=memory" in text:
+        return None
+    raise ConfigurationError(
+        f"NAME of Django's database {shown(alias)} is an address, {shown(text)}. Name the file itself: Path(…)"
+    )
+
+
+def _postgres_address(settings: dict[str, Any]) -> str:  # Any: texts and numbers, and whatever a driver takes.
+    from psycopg.pq import Conninfo
+
+    options = dict(settings["OPTIONS"])
+    # A role is assumed by each connection: what it makes belongs to the role.
+    if role := options.pop("assume_role", None):
+        quoted = str(role).replace("\\", "\\\\").replace(" ", "\\ ")
+        options["options"] = f"{options.get('options', '')} -c role={quoted}".strip()
+    known = {each.keyword.decode() for each in Conninfo.get_defaults()}
+    found = {name: value for name, value in options.items() if name in known and value is not None}
+    found |= {keyword: settings[name] for keyword, name in _SETTINGS.items() if settings[name]}
+    if settings["NAME"] is None:
+        found["dbname"] = "postgres"
+    # By quote, for libpq takes a plus sign for itself.
+    return f"postgresql:///?{urlencode(found, quote_via=quote)}"
+
+
+def _django_connection(alias: str) -> Any:  # Any: Django has no types.
+    try:
+        from django.core.exceptions import ImproperlyConfigured
+        from django.db import connections
+        from django.db.utils import ConnectionDoesNotExist
+    except ImportError as missing:
+        raise ConfigurationError("from_django needs Django: pip install django") from missing
+    try:
+        return connections[alias]
+    except ConnectionDoesNotExist:
+        known = ", ".join(map(shown, connections))
+        raise ConfigurationError(f"Django's DATABASES has no {shown(alias)}. It has {known}.") from None
+    except ImproperlyConfigured as problem:
+        raise ConfigurationError(f"Django's settings cannot be used: {problem}") from problem
