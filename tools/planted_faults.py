@@ -174,7 +174,7 @@ MODULES = {
         ),
     ),
     "sqlite": Module(
-        "ledger/sqlite/store.py",
+        "ledger/sqlite.py",
         _SQLITE_TESTS,
         (
             ('"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"'),

@@ -19,7 +19,7 @@ from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
 from game_operator.ledger.engine.script import Result, Step, awaited
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.rules.book import Item
-from game_operator.ledger.sqlite.store import AsyncSqliteStore
+from game_operator.ledger.sqlite import AsyncSqliteStore
 from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import (
     Anomalies,

@@ -16,7 +16,7 @@ from game_operator.ledger.engine.script import ConflictError, Kind, Result, Step
 from game_operator.ledger.engine.tables import check_prefix
 from game_operator.ledger.joined.savepoint import Joiner
 from game_operator.ledger.rules.book import Item
-from game_operator.ledger.sqlite.store import SqliteStore
+from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff.anomalies import Anomalies
 from game_operator.ledger.staff.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
 from game_operator.ledger.staff.queries import Queries
