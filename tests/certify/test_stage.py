@@ -7,12 +7,15 @@ import pytest
 
 from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import Stage
-from game_operator.certify.engine.steps import Act, Found, Heard, NotTried, Step
+from game_operator.certify.engine.steps import Act, Found, NotTried, Step
 from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.money import Cents
 from game_operator.profile import Profile
+from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.webhook_reply import encode_reply
+from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
 
 ADVICE, BROKEN, LOST = Weight.ADVICE, Weight.CONTRACT_BROKEN, Weight.MONEY_LOST
@@ -31,13 +34,14 @@ def stage(profile: Profile | None = None) -> Stage:
     )
 
 
-def heard(request: Request, answer: Answer, place: int, status: int = 200) -> Heard:
+def heard(request: Request, answer: Answer, place: int, status: int = 200) -> Carried:
     code, balance_cents = answer
     cents = None if balance_cents is None else Cents(balance_cents)
-    return Heard(request, status, b"", Reply(code=code, balance_cents=cents, timestamp=1), "", 1.0, 1, place)
+    body = encode_reply(Reply(code=code, balance_cents=cents, timestamp=1), now_millis=1)
+    return Carried(request, (), HttpResponse(status, (), body), "", 0.001, 1, place=place)
 
 
-def judged(play: Generator[Step, list[Heard], Any], *answers: Answer, status: int = 200) -> Any:
+def judged(play: Generator[Step, list[Carried], Any], *answers: Answer, status: int = 200) -> Any:
     """Play *play* with scripted *answers*; return what it returns, and hold that it asked for each of them."""
     left, result = list(answers), None
     try:

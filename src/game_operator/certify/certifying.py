@@ -12,7 +12,7 @@ from game_operator._version import __version__
 from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
 from game_operator.certify.engine.scenario import Scenario, in_playing_order, scenarios, selected
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS
-from game_operator.certify.engine.steps import Allowance, Heard
+from game_operator.certify.engine.steps import Allowance
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.report.report import Moved, Report, causes_of
 from game_operator.certify.report.verdicts import TURNING_AWAY, Verdict
@@ -22,6 +22,7 @@ from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from game_operator.provider.caller import HeadersToSend
+from game_operator.provider.delivery import Carried
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import Deliver, InProcessCarrier, a_loop_runs_here
 from game_operator.provider.keys import ServiceKeys, SigningKey
@@ -333,16 +334,16 @@ def _check_second(run: Run, player: KnownBalance) -> None:
         )
 
 
-def _balance(run: Run, player: KnownBalance, at: Literal["wallet", "second"] = "wallet") -> Heard:
+def _balance(run: Run, player: KnownBalance, at: Literal["wallet", "second"] = "wallet") -> Carried:
     heard = run.balance_of(player, at=at)
     if heard.unreachable:
         raise RequestNotSentError(
-            heard.problem, elapsed_seconds=heard.elapsed_ms / 1_000, timed_out=heard.timed_out, remedy=_UNREACHABLE
+            heard.problem, elapsed_seconds=heard.elapsed_seconds, timed_out=heard.timed_out, remedy=_UNREACHABLE
         )
     return heard
 
 
-def _check_answer(heard: Heard, player: KnownBalance, url: str) -> None:
+def _check_answer(heard: Carried, player: KnownBalance, url: str) -> None:
     if heard.status in (404, 405) and not heard.succeeded:
         where = f"{shown(url)} is" if url else "This is"
         raise ConfigurationError(

@@ -25,7 +25,7 @@ from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.provider.delivery import Delivery, reply_in
+from game_operator.provider.delivery import Delivery, delivered
 from game_operator.provider.keys import SigningKey, loaded
 from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
 from game_operator.transport.settings import ReadLimits, base_url_of, checked_seconds
@@ -234,18 +234,7 @@ def _raw(headers: HeadersToSend) -> HeaderPairs:
 def _delivery(request: HttpRequest, result: HttpResponse | TransportFailed, elapsed_seconds: float) -> Delivery:
     if isinstance(result, TransportFailed):
         raise _failure(request, result, elapsed_seconds)
-    reply, problem = reply_in(result)
-    return Delivery(
-        path=request.path,
-        posted=request.body,
-        status=result.status,
-        headers=result.headers,
-        body=result.body,
-        reply=reply,
-        problem=problem,
-        elapsed_seconds=elapsed_seconds,
-        defect=result.defect,
-    )
+    return delivered(request.path, request.body, result, elapsed_seconds)
 
 
 def _failure(request: HttpRequest, failed: TransportFailed, elapsed_seconds: float) -> TransportError:

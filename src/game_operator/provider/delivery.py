@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode
@@ -105,7 +106,7 @@ class Delivery:
         return None if self.reply is None else self.reply.code
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Carried:
     """
     What came of a request.
@@ -120,6 +121,7 @@ class Carried:
         url: Where it went; "" in process.
         timed_out: Whether no answer came in time.
         unreachable: Whether nobody could be reached: nothing was sent.
+        place: Which exchange of a record it is, counted from 0.
     """
 
     request: Request
@@ -131,23 +133,57 @@ class Carried:
     url: str = ""
     timed_out: bool = False
     unreachable: bool = False
+    place: int = 0
+
+    @property
+    def status(self) -> int:
+        """The HTTP status; 0 if nothing came back."""
+        return self.answer.status if self.answer else 0
+
+    @property
+    def body(self) -> bytes:
+        """The body that came back, at most 1 MiB of it."""
+        return self.answer.body if self.answer else b""
+
+    @cached_property
+    def reply(self) -> Reply | None:
+        """The reply of spec §2.1, or None: then there is a *problem*, or the body says nothing."""
+        return None if self.answer is None or self.problem else reply_in(self.answer)[0]
+
+    @property
+    def elapsed_ms(self) -> float:
+        """How long it took."""
+        return self.elapsed_seconds * 1_000
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it is a SUCCESS."""
+        return self.reply is not None and self.reply.code is None
+
+    @property
+    def code(self) -> str | None:
+        """The error code; None for a SUCCESS, and where there is no reply."""
+        return None if self.reply is None else self.reply.code
+
+    @property
+    def balance_cents(self) -> int | None:
+        """The balance in the reply, if it has one."""
+        return None if self.reply is None else self.reply.balance_cents
 
     @property
     def delivery(self) -> Delivery | None:
         """What came back as a ``Delivery``, or None if nothing did."""
-        answer = self.answer
-        if answer is None:
+        if self.answer is None:
             return None
-        return Delivery(
-            self.request.path,
-            self.request.body,
-            answer.status,
-            answer.headers,
-            answer.body,
-            *reply_in(answer),
-            self.elapsed_seconds,
-            answer.defect,
-        )
+        return delivered(self.request.path, self.request.body, self.answer, self.elapsed_seconds)
+
+
+def delivered(path: str, posted: bytes, answer: HttpResponse, elapsed_seconds: float) -> Delivery:
+    """Return the delivery of the body *posted* to *path*, which had this *answer*."""
+    reply, problem = reply_in(answer)
+    return Delivery(
+        path, posted, answer.status, answer.headers, answer.body, reply, problem, elapsed_seconds, answer.defect
+    )
 
 
 def reply_in(answer: HttpResponse) -> tuple[Reply | None, str]:

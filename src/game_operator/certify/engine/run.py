@@ -19,7 +19,7 @@ from game_operator.certify.engine.scenario import (
     noted,
 )
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Judging, Stage, units
-from game_operator.certify.engine.steps import Act, Allowance, Found, Heard, NotTried, Step, Stopped
+from game_operator.certify.engine.steps import Act, Allowance, Found, NotTried, Step, Stopped
 from game_operator.certify.engine.supplies import Supplies, WalletActions, at_hand
 from game_operator.certify.report.again import signer_of, without_signatures
 from game_operator.certify.report.report import Latency
@@ -115,7 +115,7 @@ class Run:
         verdict = self._played(scenario)
         return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
 
-    def balance_of(self, player: KnownBalance, at: Literal["wallet", "second"] = "wallet") -> Heard:
+    def balance_of(self, player: KnownBalance, at: Literal["wallet", "second"] = "wallet") -> Carried:
         """Ask one of the wallet's processes for a player's balance, outside any scenario."""
         self._record = Record()
         body = BodyWriter(self.settings.profile).encoded(BalanceCall(player_id=player.player_id))
@@ -236,9 +236,9 @@ class Run:
             raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
         self._allowance.check("not begun")
 
-    def _drive(self, play: Generator[Step, list[Heard], T]) -> T:
+    def _drive(self, play: Generator[Step, list[Carried], T]) -> T:
         """Perform the steps of *play*; return what it returns."""
-        answers: list[Heard] | None = None
+        answers: list[Carried] | None = None
         with closing(play):
             while True:
                 try:
@@ -249,28 +249,28 @@ class Run:
                 self._allowance.check("broken off")
                 answers = self._performed(step)
 
-    def _performed(self, step: Step) -> list[Heard]:
+    def _performed(self, step: Step) -> list[Carried]:
         if isinstance(step, Act):
             self._actions.do(step)
             return []
         return self._heard(step.requests)
 
-    def _heard(self, requests: tuple[Request, ...]) -> list[Heard]:
+    def _heard(self, requests: tuple[Request, ...]) -> list[Carried]:
         carried = self._carrier.carry(requests)
         self.calls += len(requests)
         if self._is_load and len(requests) > 1:
-            self._load_ms += (each.elapsed_seconds * 1_000 for each in carried)
+            self._load_ms += (each.elapsed_ms for each in carried)
             self._load_at_once = max(self._load_at_once, len(requests))
         return [self._recorded(each) for each in carried]
 
-    def _recorded(self, carried: Carried) -> Heard:
-        request, signer, at_millis = carried.request, signer_of(carried.request.seal), carried.began_millis
+    def _recorded(self, carried: Carried) -> Carried:
+        request, answer, signer = carried.request, carried.answer, signer_of(carried.request.seal)
         if not self.settings.with_signatures:
             carried = without_signatures(carried, self.settings.profile.signature_header.encode())
-        answer = carried.answer
-        reply, problem = (None, carried.problem) if answer is None or carried.problem else reply_in(answer)
-        status, body = (answer.status, answer.body) if answer else (0, b"")
-        elapsed_ms = carried.elapsed_seconds * 1_000
+            answer = carried.answer
+        reply, problem = carried.reply, carried.problem
+        if reply is None and answer is not None and not problem:
+            problem = reply_in(answer)[1]
         exchange = Exchange(
             title=request.title,
             method=request.method,
@@ -278,32 +278,20 @@ class Run:
             request_headers=(*carried.headers, *self._shown),
             request_body=request.body[:_KEPT_BYTES],
             request_bytes=len(request.body),
-            status=status,
+            status=carried.status,
             answer_headers=answer.headers if answer else (),
-            answer_body=body[:_KEPT_ANSWER_BYTES],
+            answer_body=carried.body[:_KEPT_ANSWER_BYTES],
             reply=reply,
             problem=problem,
-            elapsed_ms=elapsed_ms,
-            at_millis=at_millis,
-            answer_bytes=len(body),
+            elapsed_ms=carried.elapsed_ms,
+            at_millis=carried.began_millis,
+            answer_bytes=len(carried.body),
             manner=request.manner.value,
             at=request.at,
             signed_by=signer,
             is_left_out=bool(signer) and not self.settings.with_signatures,
         )
-        place = self._record.keep(exchange)
-        return Heard(
-            request,
-            status,
-            body,
-            reply,
-            problem,
-            elapsed_ms,
-            at_millis,
-            place,
-            carried.timed_out,
-            carried.unreachable,
-        )
+        return replace(carried, problem=problem, place=self._record.keep(exchange))
 
 
 #: In so many pieces a balance is brought back, if it is not at once.
@@ -328,7 +316,7 @@ def put_back(at: Stage) -> Judging:
                 piece_cents = part // 4
 
 
-def _more_than_before(at: Stage, player: Player) -> Generator[Step, list[Heard], int | None]:
+def _more_than_before(at: Stage, player: Player) -> Generator[Step, list[Carried], int | None]:
     """Return how many cents the player has more than before; 0 if nobody can say, None if nobody answers."""
     heard = yield from at.send(at.balance_request("the balance afterwards", player))
     if heard.timed_out:
@@ -339,7 +327,7 @@ def _more_than_before(at: Stage, player: Player) -> Generator[Step, list[Heard],
     return more if abs(more) <= MOST_BALANCE_CENTS else 0
 
 
-def _given(at: Stage, player: Player, cents: int) -> Generator[Step, list[Heard], bool]:
+def _given(at: Stage, player: Player, cents: int) -> Generator[Step, list[Carried], bool]:
     """Give the player *cents* by a jackpot, a win or a refund; return whether the wallet paid anything."""
     for jackpot in at.jackpots(cents, player=player):
         if (yield from at.send(at.request(jackpot, "what brings the balance back"))).succeeded:
@@ -347,7 +335,7 @@ def _given(at: Stage, player: Player, cents: int) -> Generator[Step, list[Heard]
     return (yield from _played(at, player, 1, cents + 1)) or (yield from _cancelled_one(at, player))
 
 
-def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> Generator[Step, list[Heard], bool]:
+def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> Generator[Step, list[Carried], bool]:
     bet = at.bet(player, wager_cents)
     placed = yield from at.send(at.request(bet.withdraw(), "what brings the balance back"))
     if placed.succeeded:
@@ -355,7 +343,7 @@ def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> Gene
     return placed.succeeded
 
 
-def _cancelled_one(at: Stage, player: Player) -> Generator[Step, list[Heard], bool]:
+def _cancelled_one(at: Stage, player: Player) -> Generator[Step, list[Carried], bool]:
     """Cancel the last open bet, for a player without money can place none. Return whether one was cancelled."""
     for bet in at.bets_of(player)[:_MOST_CANCELLED]:
         if (yield from at.send(at.request(bet.rollback(), "what gives a wager back"))).succeeded:

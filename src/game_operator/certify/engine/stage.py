@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from game_operator.certify.engine.calls import Bet, CallMaker, Player
-from game_operator.certify.engine.steps import Act, Found, Heard, NotTried, Send, Step, Undone, symptom_of
+from game_operator.certify.engine.steps import Act, Found, NotTried, Send, Step, Undone, symptom_of
 from game_operator.certify.report.verdicts import (
     CRASH,
     FAILS,
@@ -35,15 +35,15 @@ from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.http import Manner
 from game_operator.protocol.webhook_reply import fold_code
-from game_operator.provider.delivery import Finality, finality, is_definite
+from game_operator.provider.delivery import Carried, Finality, finality, is_definite
 from game_operator.provider.requests import Request
 
 #: A part of a scenario that ends with one answer.
-Asking: TypeAlias = Generator[Step, list[Heard], Heard]
+Asking: TypeAlias = Generator[Step, list[Carried], Carried]
 #: And one with several.
-AskingMany: TypeAlias = Generator[Step, list[Heard], list[Heard]]
+AskingMany: TypeAlias = Generator[Step, list[Carried], list[Carried]]
 #: A part of a scenario that ends with nothing to say.
-Judging: TypeAlias = Generator[Step, list[Heard], None]
+Judging: TypeAlias = Generator[Step, list[Carried], None]
 
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
 MOST_BALANCE_CENTS: Final = 10**14
@@ -93,8 +93,8 @@ class Stage(CallMaker):
         self.values: Final = values or {}
         self.notes: Final[list[Note]] = []
         # The last call that may have moved money, if it was alone; and the last balance.
-        self._moved: Heard | None = None
-        self._balance: Heard | None = None
+        self._moved: Carried | None = None
+        self._balance: Carried | None = None
 
     # Asking. None of these judges an answer.
 
@@ -172,14 +172,14 @@ class Stage(CallMaker):
         yield from self.check_moved(heard, player or self._player_of(what), moves)
         return heard
 
-    def placed(self, *bets: Bet, title: str = "a withdraw") -> Generator[Step, list[Heard], Bet]:
+    def placed(self, *bets: Bet, title: str = "a withdraw") -> Generator[Step, list[Carried], Bet]:
         """Place *bets*, or a new one, and return the first."""
         bets = bets or (self.bet(),)
         for bet in bets:
             yield from self.accepts(bet.withdraw(), title)
         return bets[0]
 
-    def again(self, what: WebhookCall | Request, first: Heard, title: str, *, player: Player | None = None) -> Asking:
+    def again(self, what: WebhookCall | Request, first: Carried, title: str, *, player: Player | None = None) -> Asking:
         """
         Hold that a known call is answered as it was at *first*, moving nothing.
 
@@ -249,7 +249,7 @@ class Stage(CallMaker):
             self.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
         return heard
 
-    def is_unanswered(self, heard: Heard) -> bool:
+    def is_unanswered(self, heard: Carried) -> bool:
         """Return whether the service cannot know what became of the call, or knows that it must come again."""
         operation, early_code = heard.request.path.strip("/"), self.profile.early_deposit_code
         return heard.reply is None or not is_definite(operation, heard.code, early_code=early_code)
@@ -273,7 +273,7 @@ class Stage(CallMaker):
 
     # Judging an answer.
 
-    def check_reply(self, heard: Heard, *, status: int = 200) -> None:
+    def check_reply(self, heard: Carried, *, status: int = 200) -> None:
         """Hold that *heard* is a reply of spec §2.1; note another HTTP status than *status* (spec §4.1)."""
         if not heard.status:
             raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
@@ -287,33 +287,33 @@ class Stage(CallMaker):
             told = f"answered {kind} with HTTP {heard.status}, and it must be {status}"
             self.note(told, weight, f"{STATUS} {heard.status}", heard)
 
-    def is_limited(self, heard: Heard, *, asked: bool) -> bool:
+    def is_limited(self, heard: Carried, *, asked: bool) -> bool:
         """Return whether the wallet refused a withdraw by a limit; if *asked* for one, an unknown code says so too."""
         if heard.code is None or heard.request.path != _WITHDRAW:
             return False
         own = heard.code not in _KNOWN or heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
         return heard.code == Code.LIMIT_EXCEEDED or (asked and own)
 
-    def check_moved(self, heard: Heard, player: Player, moves: int) -> Judging:
+    def check_moved(self, heard: Carried, player: Player, moves: int) -> Judging:
         """Hold that it is a SUCCESS, and tells the balance that is due once *moves* cents have moved."""
         self.check_success(heard)
         player.due_cents += moves
         yield from self.check_balance(heard, player)
 
-    def check_success(self, heard: Heard, weight: Weight | None = None) -> None:
+    def check_success(self, heard: Carried, weight: Weight | None = None) -> None:
         """Hold that it is a SUCCESS; otherwise it costs *weight*, or what the scenario says."""
         if not heard.succeeded:
             cause = _CAUSES.get((heard.request.path, str(heard.code))) or _CAUSES.get(("", str(heard.code)), "")
             raise Found(f"refused with {heard.code} instead of SUCCESS", heard, weight=weight, cause=cause)
 
-    def check_refused(self, heard: Heard, code: str, weight: Weight | None = None) -> None:
+    def check_refused(self, heard: Carried, code: str, weight: Weight | None = None) -> None:
         """Hold that it is a refusal that says what *code* says; a SUCCESS costs *weight*, or what the scenario says."""
         if heard.succeeded:
             symptom = _accepted_symptom(heard, code)
             raise Found(f"returned SUCCESS instead of {code}", heard, weight=weight, symptom=symptom)
         self.check_code(heard, code)
 
-    def check_code(self, heard: Heard, code: str, *, final_is_sound: bool = False) -> None:
+    def check_code(self, heard: Carried, code: str, *, final_is_sound: bool = False) -> None:
         """Hold that the code of a refusal lets the service conclude what *code* would."""
         assert heard.code is not None
         operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
@@ -333,7 +333,7 @@ class Stage(CallMaker):
         else:
             self.note(told, Weight.ADVICE, OTHER_CODES, heard)
 
-    def check_balance(self, heard: Heard, player: Player) -> Judging:
+    def check_balance(self, heard: Carried, player: Player) -> Judging:
         """Hold that the balance in *heard*, if any, is the one that is due; if not, find out which is wrong."""
         told = heard.balance_cents
         if told is None or told == player.due_cents:
@@ -342,7 +342,7 @@ class Stage(CallMaker):
         reason = f"returned a balance of {units(told)}; expected {units(player.due_cents)}"
         self.note(reason, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard)
 
-    def check_balances(self, *players: Player, after: Heard | None = None) -> Judging:
+    def check_balances(self, *players: Player, after: Carried | None = None) -> Judging:
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
         for player in players or (self.player, self.other):
             actual = yield from self.balance_of(player)
@@ -353,7 +353,7 @@ class Stage(CallMaker):
                 place = shown_by.place if shown_by else None
                 raise Found(_off(player, actual, after), cause=cause, place=place, symptom=symptom)
 
-    def balance_of(self, player: Player) -> Generator[Step, list[Heard], int]:
+    def balance_of(self, player: Player) -> Generator[Step, list[Carried], int]:
         """Return a player's balance in cents."""
         heard = yield from self.ask(BalanceCall(player_id=player.id), f"the balance of {player.id}")
         self._balance = heard
@@ -366,13 +366,13 @@ class Stage(CallMaker):
         return heard.balance_cents
 
     def note(
-        self, reason: str, weight: Weight, cause: str = "", heard: Heard | None = None, *, symptom: str = ""
+        self, reason: str, weight: Weight, cause: str = "", heard: Carried | None = None, *, symptom: str = ""
     ) -> None:
         """Note that something is wrong, as *heard* shows, and go on."""
         reason = reason if heard is None else f"{heard.request.title}: {reason}"
         self.notes.append(Note(reason, weight, cause, None if heard is None else heard.place, symptom))
 
-    def advise(self, reason: str, heard: Heard | None = None) -> None:
+    def advise(self, reason: str, heard: Carried | None = None) -> None:
         """Note that something could be better."""
         self.note(reason, Weight.ADVICE, "", heard)
 
@@ -381,7 +381,7 @@ class Stage(CallMaker):
             return self.other
         return self.player
 
-    def _accepted_wrongly(self, heard: Heard, player: Player, code: str, *, sound: bool) -> Judging:
+    def _accepted_wrongly(self, heard: Carried, player: Player, code: str, *, sound: bool) -> Judging:
         actual = yield from self.balance_of(player)
         moved, due = actual - player.due_cents, fold_code(code, self.profile)
         if sound and not moved:
@@ -402,7 +402,7 @@ def _moved_by(what: WebhookCall | Request) -> int:
     return (what.amount_cents or 0) if isinstance(what, DepositCall | RollbackCall) else 0
 
 
-def _cause_of(heard: Heard) -> str:
+def _cause_of(heard: Carried) -> str:
     """Return what an answer is that is no reply."""
     if heard.status in TURNING_AWAY:
         return TURNED_AWAY
@@ -411,18 +411,18 @@ def _cause_of(heard: Heard) -> str:
     return FRACTIONS if FINER_THAN_A_CENT in heard.problem else NO_REPLY
 
 
-def _advised(heard: Heard) -> str:
+def _advised(heard: Carried) -> str:
     """Return what to look at where a page or nothing came: another part of the application answers at this address."""
     if heard.status >= _CRASH or heard.status in TURNING_AWAY or heard.body.lstrip().startswith((b"{", b"[")):
         return ""
     return ". Check the address: /withdraw and the others must be below it, perhaps after a prefix such as /wallet"
 
 
-def _said(heard: Heard) -> str:
+def _said(heard: Carried) -> str:
     return "SUCCESS" if heard.succeeded else str(heard.code)
 
 
-def _accepted_symptom(heard: Heard, code: str) -> str:
+def _accepted_symptom(heard: Carried, code: str) -> str:
     # A wallet that checks no signature accepts every operation.
     what = f"accepted instead of {code}"
     return what if code == Code.INVALID_SIGNATURE else symptom_of(heard, what)
@@ -436,7 +436,7 @@ def _signed(cents: int) -> str:
     return f"{'+' if cents > 0 else '-'}{units(abs(cents))}"
 
 
-def _off(player: Player, actual: int, after: Heard | None) -> str:
+def _off(player: Player, actual: int, after: Carried | None) -> str:
     since = f"after {after.request.title}, " if after else ""
     off = units(abs(actual - player.due_cents))
     return f"{since}{player.id} has {units(actual)}; expected {units(player.due_cents)}: {off} {_much(player, actual)}"

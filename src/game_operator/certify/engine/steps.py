@@ -3,76 +3,31 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Event
 from typing import TypeAlias
 
 from game_operator.certify.report.verdicts import OUT_OF_TIME, Weight
-from game_operator.models.webhooks import Reply
+from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """
-    What came back.
-
-    Attributes:
-        request: What was sent.
-        status: HTTP status; 0 if no answer came.
-        body: The answer's bytes, at most 1 MiB of them.
-        reply: What they say; None if they are no reply of spec §2.1.
-        problem: Why there is no reply; "" if there is one.
-        elapsed_ms: How long it took.
-        at_millis: When the request was begun, by the certifier's clock.
-        place: Which of the scenario's exchanges it is.
-        timed_out: Whether no answer came in time.
-        unreachable: Whether nobody could be reached: nothing was sent.
-    """
-
-    request: Request
-    status: int
-    body: bytes = field(repr=False)
-    reply: Reply | None
-    problem: str
-    elapsed_ms: float
-    at_millis: int
-    place: int
-    timed_out: bool = False
-    unreachable: bool = False
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether it is a SUCCESS."""
-        return self.reply is not None and self.reply.code is None
-
-    @property
-    def code(self) -> str | None:
-        """The error code; None for a SUCCESS, and where there is no reply."""
-        return None if self.reply is None else self.reply.code
-
-    @property
-    def balance_cents(self) -> int | None:
-        """The balance that it tells, if it tells one."""
-        return None if self.reply is None else self.reply.balance_cents
-
-
-@dataclass(frozen=True, slots=True)
 class Send:
-    """A step: send *requests*, all at once if there are several, and hear each."""
+    """A step: send *requests*, all at once if there are several."""
 
     requests: tuple[Request, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A step: let whoever certifies do something to the wallet, such as blocking a player (``Supplies``)."""
+    """A step: do something to the wallet that was supplied, such as blocking a player (``Supplies``)."""
 
     what: str
     arguments: tuple[object, ...] = ()
 
 
-#: What a scenario yields; it is given what was heard, in the order of the requests: nothing for an ``Act``.
+#: What a scenario yields. It is given what came of the requests, in their order; nothing for an ``Act``.
 Step: TypeAlias = Send | Act
 
 
@@ -92,7 +47,7 @@ class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing g
     def __init__(
         self,
         reason: str,
-        heard: Heard | None = None,
+        heard: Carried | None = None,
         *,
         weight: Weight | None = None,
         cause: str = "",
@@ -107,7 +62,7 @@ class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing g
         self.symptom = symptom or ("" if heard is None or heard.code is None else symptom_of(heard, heard.code))
 
 
-def symptom_of(heard: Heard, what: str) -> str:
+def symptom_of(heard: Carried, what: str) -> str:
     """Return what the wallet did to an operation, for failures of one mistake to be found: a batch pays deposits."""
     return f"{heard.request.path.removesuffix('-batch')} {what}"
 

@@ -5,11 +5,12 @@ from typing import Final
 
 from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import Judging, Stage, units
-from game_operator.certify.engine.steps import Found, Heard, NotTried
+from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import SCALE, Weight
 from game_operator.certify.scenarios.bodies import answers, batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, MovingCall
+from game_operator.provider.delivery import Carried
 
 _DAY_MILLIS: Final = 86_400_000
 _MOST_SKEW_MILLIS: Final = 5_000
@@ -22,7 +23,7 @@ def a01(at: Stage) -> Judging:
     yield from at.check_balance(heard, at.player)
     assert heard.reply is not None
     assert heard.reply.timestamp is not None
-    off = heard.reply.timestamp - heard.at_millis
+    off = heard.reply.timestamp - heard.began_millis
     if abs(off) > _DAY_MILLIS:
         told = f"its timestamp {heard.reply.timestamp} is not the current Unix time in milliseconds"
         raise Found(told, heard, weight=Weight.CONTRACT_BROKEN)
@@ -40,7 +41,7 @@ def a02(at: Stage) -> Judging:
     yield from at.accepts(bet.deposit(bet.wager_cents * 5 // 2), "its deposit")
 
 
-def _check_scale(at: Stage, heard: Heard, wager_cents: int) -> None:
+def _check_scale(at: Stage, heard: Carried, wager_cents: int) -> None:
     """The first days' mistake: cents are mixed up with currency units."""
     told = heard.balance_cents
     if told is None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from game_operator.certify.engine.stage import Asking, Judging, Stage
-from game_operator.certify.engine.steps import Found, Heard
+from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import NO_ANSWER, UNSERVED, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
 from game_operator.protocol.exact_json import Json, encode_json
-from game_operator.protocol.webhook_reply import read_batch_reply
+from game_operator.protocol.webhook_reply import encode_reply, read_batch_reply
+from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
 
 #: A JSON object. Any: scenarios put into it what no call has.
@@ -151,7 +152,7 @@ def pays_nothing(at: Stage, request: Request) -> Judging:
         raise Found(told, heard)
 
 
-def _has_success(heard: Heard) -> bool:
+def _has_success(heard: Carried) -> bool:
     if heard.reply is not None:
         return heard.succeeded
     with suppress(MalformedCallError):
@@ -159,7 +160,7 @@ def _has_success(heard: Heard) -> bool:
     return False
 
 
-def answers(heard: Heard, calls: Sequence[DepositCall]) -> list[Heard | None]:
+def answers(heard: Carried, calls: Sequence[DepositCall]) -> list[Carried | None]:
     """
     Return what *heard* says of each of *calls*, as if each had been sent alone; None where it says nothing.
 
@@ -174,9 +175,15 @@ def answers(heard: Heard, calls: Sequence[DepositCall]) -> list[Heard | None]:
         replies = read_batch_reply(heard.body)
     except MalformedCallError as malformed:
         raise Found(f"answered HTTP {heard.status}, and no array of replies: {malformed}", heard) from None
+    assert heard.answer is not None
     title = heard.request.title
     return [
-        replace(heard, request=Request(f"{title}, {call.tx_id}", "/deposit", b""), reply=replies[call.tx_id])
+        replace(
+            heard,
+            request=Request(f"{title}, {call.tx_id}", "/deposit", b""),
+            answer=replace(heard.answer, body=encode_reply(replies[call.tx_id], now_millis=0)),
+            problem="",
+        )
         if call.tx_id in replies
         else None
         for call in calls

@@ -6,9 +6,10 @@ from typing import Final
 
 from game_operator.certify.engine.calls import Bet, Player
 from game_operator.certify.engine.stage import Asking, Judging, Stage
-from game_operator.certify.engine.steps import Found, Heard, NotTried
+from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
+from game_operator.provider.delivery import Carried
 
 #: What a player has whose account is opened for a scenario.
 _NEWCOMER_CENTS: Final = 1_000
@@ -161,7 +162,7 @@ def _refused_to_both(at: Stage, call: RollbackCall | DepositCall, title: str) ->
     yield from at.check_balances(at.player, after=heard)
 
 
-def _is_refused(at: Stage, heard: Heard, code: str) -> Judging:
+def _is_refused(at: Stage, heard: Carried, code: str) -> Judging:
     """Hold that an answer is a refusal; if it is not, that nothing moved is looked at first."""
     at.check_reply(heard)
     if heard.succeeded:
@@ -176,7 +177,7 @@ def _twice_in_order(at: Stage, bet: Bet, order: Sequence[str]) -> Judging:
         "deposit": bet.deposit(bet.wager_cents * 3),
         "rollback": bet.rollback(),
     }
-    opening_cents, first = at.player.due_cents, dict[str, Heard]()
+    opening_cents, first = at.player.due_cents, dict[str, Carried]()
     for time, name in product(("first", "second"), order):
         heard = yield from at.ask(calls[name], f"the {time} {name} in the order {'-'.join(order)}")
         if heard.succeeded and name not in first:
@@ -189,14 +190,14 @@ def _twice_in_order(at: Stage, bet: Bet, order: Sequence[str]) -> Judging:
     yield from at.check_balances(at.player)
 
 
-def _check_resolved_once(heard: Heard, first: Mapping[str, Heard]) -> None:
+def _check_resolved_once(heard: Carried, first: Mapping[str, Carried]) -> None:
     if {"deposit", "rollback"} <= first.keys():
         raise Found("returned SUCCESS, and the bet is both paid and refunded for the service", heard)
     if "deposit" in first and "withdraw" not in first:
         raise Found("returned SUCCESS, and nothing was wagered", heard)
 
 
-def _due_after(bet: Bet, succeeded: Mapping[str, Heard]) -> int:
+def _due_after(bet: Bet, succeeded: Mapping[str, Carried]) -> int:
     """Return what three calls have moved, of which these have been answered SUCCESS."""
     if "withdraw" not in succeeded or "rollback" in succeeded:
         return 0

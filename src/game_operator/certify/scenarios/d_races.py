@@ -7,12 +7,13 @@ from typing import Final, Literal, TypeAlias
 
 from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Judging, Stage, units
-from game_operator.certify.engine.steps import Found, Heard, NotTried, Step
+from game_operator.certify.engine.steps import Found, NotTried, Step
 from game_operator.certify.report.report import Latency
 from game_operator.certify.report.verdicts import STEADY, WRONG_BALANCE, Weight
 from game_operator.certify.scenarios.bodies import batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall
+from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
 
 #: Which of the wallet's processes.
@@ -61,7 +62,7 @@ def d01(at: Stage) -> Judging:
     yield from at.refunded([bet for bet, _ in taken])
 
 
-def _check_each_its_own(at: Stage, taken: Sequence[Heard], before_cents: int, wager_cents: int) -> None:
+def _check_each_its_own(at: Stage, taken: Sequence[Carried], before_cents: int, wager_cents: int) -> None:
     """Hold that each of equal withdraws returned the balance that it left, so that no two returned the same."""
     left = set(range(before_cents - wager_cents * len(taken), before_cents, wager_cents))
     for each in taken:
@@ -101,7 +102,7 @@ def d04(at: Stage) -> Judging:
         yield from _check_one_wins(at, deposit, rollback, won_cents, bet.wager_cents)
 
 
-def _check_one_wins(at: Stage, deposit: Heard, rollback: Heard, won_cents: int, wager_cents: int) -> Judging:
+def _check_one_wins(at: Stage, deposit: Carried, rollback: Carried, won_cents: int, wager_cents: int) -> Judging:
     if deposit.succeeded and rollback.succeeded:
         actual_cents = yield from at.balance_of(at.player)
         moved = units(abs(actual_cents - at.player.due_cents))
@@ -173,9 +174,9 @@ def _ordered_at_once(at: Stage, places: Sequence[Place]) -> Judging:
     yield from at.refunded(bets)
 
 
-def _check_falling(at: Stage, heard: Sequence[Heard]) -> None:
+def _check_falling(at: Stage, heard: Sequence[Carried]) -> None:
     """Hold that, of withdraws and reads, what has the later time has no higher balance."""
-    lowest: Heard | None = None
+    lowest: Carried | None = None
     for each in sorted(heard, key=lambda each: (_time(each), -_cents(each))):
         if lowest is not None and _cents(each) > _cents(lowest):
             _note_backwards(at, each, lowest)
@@ -190,7 +191,7 @@ def _check_falling(at: Stage, heard: Sequence[Heard]) -> None:
 
 def _ordered_in_turn(at: Stage, places: Sequence[Place]) -> Judging:
     """Withdraws and balance checks in turn, each at another process if there are two."""
-    last: Heard | None = None
+    last: Carried | None = None
     bets = [at.bet() for _ in range(3)]
     for number, bet in enumerate(bets):
         withdraw = at.request(bet.withdraw(), "a withdraw in turn"), -bet.wager_cents
@@ -202,7 +203,7 @@ def _ordered_in_turn(at: Stage, places: Sequence[Place]) -> Judging:
     yield from at.refunded(bets)
 
 
-def _note_backwards(at: Stage, stale: Heard, newer: Heard) -> None:
+def _note_backwards(at: Stage, stale: Carried, newer: Carried) -> None:
     later = _time(stale) - _time(newer)
     told = f"the balance {units(_cents(stale))} is older than {units(_cents(newer))}"
     # A read leaves no trace, so a process whose clock is behind cannot know of it (docs/decisions/0014).
@@ -211,11 +212,11 @@ def _note_backwards(at: Stage, stale: Heard, newer: Heard) -> None:
     at.note(f"{told}, and its timestamp is {later} ms later", weight, "", stale)
 
 
-def _time(heard: Heard) -> int:
+def _time(heard: Carried) -> int:
     return 0 if heard.reply is None else heard.reply.timestamp or 0
 
 
-def _cents(heard: Heard) -> int:
+def _cents(heard: Carried) -> int:
     return heard.balance_cents or 0
 
 
@@ -311,19 +312,19 @@ def _identical(
 
 def _crossing(
     at: Stage, number: int, call: WebhookCall, rollback: WebhookCall
-) -> Generator[Step, list[Heard], tuple[Heard, Heard]]:
+) -> Generator[Step, list[Carried], tuple[Carried, Carried]]:
     """Send both at once, every other time the rollback first."""
     requests = [at.request(each, f"a {each.operation}, both at once") for each in (call, rollback)]
     heard = yield from at.answered(requests[::-1] if number % 2 else requests)
     return _unswapped(number, heard)
 
 
-def _unswapped(number: int, heard: list[Heard]) -> tuple[Heard, Heard]:
+def _unswapped(number: int, heard: list[Carried]) -> tuple[Carried, Carried]:
     first, second = heard[::-1] if number % 2 else heard
     return first, second
 
 
-def _check_net_zero(at: Stage, withdraw: Heard, rollback: Heard) -> None:
+def _check_net_zero(at: Stage, withdraw: Carried, rollback: Carried) -> None:
     """Hold that a withdraw and its rollback agree on which was first; what moved is seen by the balance."""
     if withdraw.succeeded:
         if not rollback.succeeded:

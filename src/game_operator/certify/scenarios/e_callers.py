@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Final
 
 from game_operator.certify.engine.stage import Judging, Stage
-from game_operator.certify.engine.steps import Found, Heard
+from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import NO_ANSWER, Weight
 from game_operator.certify.scenarios.bodies import BATCH_PATHS, Body, batch, pays_nothing
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
 from game_operator.protocol.exact_json import encode_json
+from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import UNSIGNED, Form, Request, Seal
 
 _FORMS: Final[Sequence[Form]] = ("url-safe padded", "standard", "standard padded")
@@ -219,7 +220,7 @@ def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> Ju
     _check_silent(at, heard)
 
 
-def _check_silent(at: Stage, heard: Heard) -> None:
+def _check_silent(at: Stage, heard: Carried) -> None:
     if heard.balance_cents is not None:
         at.advise("refused, but returned the player's balance", heard)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Asking, Judging, Stage
-from game_operator.certify.engine.steps import Found, Heard
+from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import Weight
 from game_operator.certify.scenarios.bodies import (
     LACKS,
@@ -26,6 +26,7 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
 from game_operator.protocol.exact_json import Json
 from game_operator.protocol.http import Manner
+from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
 
 #: What may become of a genuine body, and nobody can have meant.
@@ -282,7 +283,7 @@ def _odd_requests(at: Stage) -> Iterator[tuple[Request, bool | None]]:
     yield replace(check, title="a balance check in small pieces", manner=Manner.SLOW), True
 
 
-def _said(heard: Heard) -> str:
+def _said(heard: Carried) -> str:
     if heard.reply is None:
         return heard.problem if not heard.status else f"HTTP {heard.status}, {heard.problem}"
     return f"HTTP {heard.status}, {heard.code or 'SUCCESS'}"

@@ -8,11 +8,12 @@ from typing import Final, TypeVar
 
 from game_operator.certify.engine.calls import Bet, Player
 from game_operator.certify.engine.stage import Judging, Stage, units
-from game_operator.certify.engine.steps import Found, Heard, NotTried, Step
+from game_operator.certify.engine.steps import Found, NotTried, Step
 from game_operator.certify.report.verdicts import WRONG_BALANCE, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
 from game_operator.protocol.webhook_reply import fold_code
+from game_operator.provider.delivery import Carried
 
 #: After so many operations both balances are asked for.
 _EVERY: Final = 50
@@ -82,7 +83,7 @@ def g05(at: Stage) -> Judging:
     yield from _odd_amounts(at, lambda heard: _check_stored(at, heard))
 
 
-def _odd_amounts(at: Stage, look: Callable[[Heard], object]) -> Judging:
+def _odd_amounts(at: Stage, look: Callable[[Carried], object]) -> Judging:
     """Wager each odd amount and win the next one; *look* at what is heard of each call."""
     for wager_cents, won_cents in zip(_ODD_CENTS, (*_ODD_CENTS[1:], _ODD_CENTS[0]), strict=True):
         bet = at.bet(cents=wager_cents)
@@ -90,7 +91,7 @@ def _odd_amounts(at: Stage, look: Callable[[Heard], object]) -> Judging:
         look((yield from at.accepts(bet.deposit(won_cents), f"a win of {units(won_cents)}")))
 
 
-def _check_stored(at: Stage, heard: Heard) -> None:
+def _check_stored(at: Stage, heard: Carried) -> None:
     stored, due = at.stored_cents(at.player), at.player.due_cents
     if stored != due:
         raise Found(
@@ -107,7 +108,7 @@ def _check_unlimited(at: Stage, much_cents: int) -> Judging:
         raise NotTried(f"so much could not be taken back: a withdraw of {units(much_cents)} was answered {said}")
 
 
-def _credit(at: Stage, much_cents: int) -> Generator[Step, list[Heard], DepositCall]:
+def _credit(at: Stage, much_cents: int) -> Generator[Step, list[Carried], DepositCall]:
     """Return the call that brings so much more: a jackpot if the profile has any, or else the win of a bet."""
     for jackpot in at.jackpots(much_cents):
         return jackpot
@@ -116,7 +117,7 @@ def _credit(at: Stage, much_cents: int) -> Generator[Step, list[Heard], DepositC
     return bet.deposit(much_cents + bet.wager_cents)
 
 
-def _judge_large(at: Stage, heard: Heard, moves: int) -> None:
+def _judge_large(at: Stage, heard: Carried, moves: int) -> None:
     at.check_reply(heard)
     if heard.code == fold_code(Code.LIMIT_EXCEEDED, at.profile):
         raise NotTried(f"the wallet limits amounts: {heard.request.title} was refused with {heard.code}")
@@ -149,10 +150,10 @@ class _Table:
 
     at: Stage
     random: Random
-    open: list[tuple[Bet, Heard]] = field(default_factory=list)
+    open: list[tuple[Bet, Carried]] = field(default_factory=list)
     #: What can no more move money, and how it is refused: a rollback of a bet that was paid, and the like.
     too_late: list[tuple[WebhookCall, str]] = field(default_factory=list)
-    answered: list[tuple[WebhookCall, Heard]] = field(default_factory=list)
+    answered: list[tuple[WebhookCall, Carried]] = field(default_factory=list)
 
     def operation(self) -> Judging:
         """Play one."""
@@ -228,5 +229,5 @@ class _Table:
     def _player(self) -> Player:
         return self.random.choice((self.at.player, self.at.other))
 
-    def _taken(self) -> tuple[Bet, Heard]:
+    def _taken(self) -> tuple[Bet, Carried]:
         return self.open.pop(self.random.randrange(len(self.open)))

@@ -6,10 +6,11 @@ from statistics import median
 from typing import Final
 
 from game_operator.certify.engine.stage import Judging, Stage
-from game_operator.certify.engine.steps import Found, Heard, NotTried
+from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import Weight
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.protocol.http import Manner
+from game_operator.provider.delivery import Carried
 
 _AIM_MS: Final = 100
 _LIMIT_MS: Final = 500
@@ -49,7 +50,7 @@ def h02(at: Stage) -> Judging:
         yield from at.check_moved(settled, at.player, moves)
 
 
-def _check_outage(at: Stage, heard: Sequence[Heard]) -> Judging:
+def _check_outage(at: Stage, heard: Sequence[Carried]) -> Judging:
     """Hold that what was heard of a failing wallet promised nothing, and that nothing moved."""
     balance_cents = yield from at.balance_of(at.player)
     accepted = next((each for each in heard if each.succeeded), None)
@@ -77,7 +78,7 @@ def h04(at: Stage) -> Judging:
         heard = yield from at.accepts(call, f"a {call.operation}")
         if heard.reply is not None and heard.reply.timestamp is not None:
             # The answer was written at some moment in between.
-            off.append(heard.reply.timestamp - heard.at_millis - heard.elapsed_ms / 2)
+            off.append(heard.reply.timestamp - heard.began_millis - heard.elapsed_ms / 2)
     skew_millis = median(off) if off else 0.0
     if abs(skew_millis) > _MOST_SKEW_MILLIS:
         ahead = "ahead of" if skew_millis > 0 else "behind"
