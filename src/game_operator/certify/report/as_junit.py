@@ -32,8 +32,8 @@ def junit(report: Report) -> str:
         suite.extend(map(_case, report.of_group(group.letter)))
         _count(suite)
     _count(document)
-    written: bytes = tostring(document, encoding="utf-8", xml_declaration=True)
-    return written.decode()
+    written: str = tostring(document, encoding="unicode")
+    return written
 
 
 def _case(verdict: Verdict) -> Element:
