@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from benchmarks.rates import Comparison, RateRace
 from benchmarks.stage import Stage
 from benchmarks.webhook_server import running_server
-from game_operator.provider.http import HttpCourier
+from game_operator.provider.http import HttpCarrier
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.carrying import play
 from game_operator.sandbox.dealing.dealer import Dealer
@@ -72,7 +72,7 @@ async def _play(url: str, key: RSAPrivateKey, at_once: int, seconds: float) -> f
     plan = Plan(
         seed=1, start_millis=start_millis, games=catalogue(1), players=("p1", "p2"), bets=1_000_000, shares=_PLAIN
     )
-    courier = HttpCourier(url, ServiceKeys(key))
+    courier = HttpCarrier(url, ServiceKeys(key), pooled=True)
     began = time.perf_counter()
     end = began + seconds
     dealer = Dealer(itertools.takewhile(lambda _: time.perf_counter() < end, plan))

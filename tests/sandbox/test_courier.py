@@ -15,7 +15,7 @@ from game_operator.ledger import MemoryLedger
 from game_operator.profile import Profile
 from game_operator.provider.delivery import Answer, Carried, Post
 from game_operator.provider.faults import Fault
-from game_operator.provider.http import HttpCourier
+from game_operator.provider.http import HttpCarrier
 from game_operator.provider.keys import ServiceKeys, new_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
@@ -84,7 +84,9 @@ def carry(
             seen.append(carried)
 
     async def all_of_them() -> list[tuple[Answer, ...]]:
-        courier = HttpCourier(url, keys, profile=Profile(signature_header="x-service"), on_post=on_post, **options)
+        courier = HttpCarrier(
+            url, keys, profile=Profile(signature_header="x-service"), pooled=True, on_post=on_post, **options
+        )
         try:
             return [await courier.post(post) for post in posts]
         finally:
@@ -324,7 +326,7 @@ def test_what_is_delivered_again_says_what_is_wrong_with_its_answer(keys: Servic
     """The stump of an answer is not passed off as the whole of it."""
 
     async def again(url: str) -> Carried:
-        courier = HttpCourier(url, keys)
+        courier = HttpCarrier(url, keys, pooled=True)
         try:
             return await courier.carry_again("/withdraw", b"{}", ())
         finally:

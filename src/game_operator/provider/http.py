@@ -42,9 +42,25 @@ _NOT_AWAITED: Final = {
 }
 
 
+#: Called with each post that is over, and what came of it.
+OnPost: TypeAlias = Callable[[Post, Carried], object]
+
+
+class Courier(Protocol):
+    """Carries posts."""
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        """
+        Carry *post* and return an answer for each of its calls.
+
+        Raises:
+            TransportError: Nobody can reach the wallet.
+        """
+
+
 class HttpCarrier:
     """
-    Signs requests and carries them to the wallet at *url*, from one event loop.
+    Signs requests and carries them to the wallet at *url*, from one event loop. It is a ``Courier``, too.
 
     Args:
         url: The wallet's address, what ``/withdraw`` and the others are below.
@@ -58,6 +74,7 @@ class HttpCarrier:
         allow_insecure_http: Whether plain http may go to another machine.
         ssl_context: Whom to trust over https.
         pooled: Whether all requests share one client of aiohttp: faster for many at once (extra ``sandbox``).
+        on_post: Called with each post that is over.
 
     Raises:
         ConfigurationError: A setting cannot work.
@@ -79,6 +96,7 @@ class HttpCarrier:
         allow_insecure_http: bool = False,
         ssl_context: ssl.SSLContext | None = None,
         pooled: bool = False,
+        on_post: OnPost | None = None,
     ) -> None:
         self._keys = keys
         self._header = (profile or Profile()).signature_header
@@ -105,6 +123,7 @@ class HttpCarrier:
         self._secrets = sorted({word for word in words if len(word) >= _LEAST_SECRET}, key=len, reverse=True)
         self._timeout, self._patience = timeout, patience
         self._ssl_context = ssl_context
+        self._on_post = on_post
         self._runner: asyncio.Runner | None = None
 
     def carry(self, requests: Sequence[Request]) -> list[Carried]:
@@ -144,10 +163,21 @@ class HttpCarrier:
         url = self._url_of(request)
         return Carried(request, headers, answer, problem, elapsed_seconds, began_millis, url, timed_out, unreachable)
 
-    def never_sent(self, request: Request, problem: str) -> Carried:
-        """Return what comes of a *request* that is not sent, because of *problem*."""
-        headers, url = self._keys.headers(request, self._header), self._url_of(request)
-        return Carried(request, headers, None, problem, 0.0, time.time_ns() // 1_000_000, url)
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        """Carry *post*, with its faults; see ``Courier``."""
+        if post.manner is Fault.REQUEST_LOST:
+            request = post.request
+            headers, began_millis = self._keys.headers(request, self._header), time.time_ns() // 1_000_000
+            carried = Carried(request, headers, None, "request lost", 0.0, began_millis, self._url_of(request))
+        else:
+            carried = await self.carry_one(post.request)
+        if carried.unreachable:
+            raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
+        if post.manner is Fault.REPLY_LOST and carried.answer is not None:
+            carried = replace(carried, problem="reply lost")
+        if self._on_post is not None:
+            self._on_post(post, carried)
+        return heard(post, carried)
 
     async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
         """Carry what was posted before, with the *headers* that it had."""
@@ -209,70 +239,6 @@ class HttpCarrier:
         for secret in self._secrets:
             told = told.replace(secret, "…".encode())
         return told
-
-
-#: Called with each post that is over, and what came of it.
-OnPost: TypeAlias = Callable[[Post, Carried], object]
-
-
-class Courier(Protocol):
-    """Carries posts."""
-
-    async def post(self, post: Post) -> tuple[Answer, ...]:
-        """
-        Carry *post* and return an answer for each of its calls.
-
-        Raises:
-            TransportError: Nobody can reach the wallet.
-        """
-
-
-class HttpCourier:
-    """
-    Carries posts, with their faults, to the wallet at *url*.
-
-    Args:
-        url, keys, profile, timeout, patience, allow_insecure_http: As for ``HttpCarrier``.
-        on_post: Called with each post that is over.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        keys: ServiceKeys,
-        *,
-        profile: Profile | None = None,
-        on_post: OnPost | None = None,
-        timeout: float = 10.0,
-        patience: float = 0.0,
-        allow_insecure_http: bool = False,
-    ) -> None:
-        self._carrier = HttpCarrier(
-            url,
-            keys,
-            profile=profile,
-            timeout=timeout,
-            patience=patience,
-            allow_insecure_http=allow_insecure_http,
-            pooled=True,
-        )
-        self._on_post = on_post
-        self.carry_again = self._carrier.carry_again
-        self.aclose = self._carrier.aclose
-
-    async def post(self, post: Post) -> tuple[Answer, ...]:
-        """Carry *post*; see ``Courier``."""
-        if post.manner is Fault.REQUEST_LOST:
-            carried = self._carrier.never_sent(post.request, "request lost")
-        else:
-            carried = await self._carrier.carry_one(post.request)
-        if carried.unreachable:
-            raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
-        if post.manner is Fault.REPLY_LOST and carried.answer is not None:
-            carried = replace(carried, problem="reply lost")
-        if self._on_post is not None:
-            self._on_post(post, carried)
-        return heard(post, carried)
 
 
 def _process(request: Request) -> str:

@@ -204,7 +204,7 @@ class Sandbox(SandboxBase):
         return running.run(self._played(item, wallet_url))
 
     async def _played(self, item: PlannedItem, wallet_url: str) -> PlayedRound:
-        from game_operator.provider.http import HttpCourier
+        from game_operator.provider.http import HttpCarrier
         from game_operator.sandbox.dealing.carrying import play
 
         deliveries: list[Delivery] = []
@@ -214,7 +214,7 @@ class Sandbox(SandboxBase):
             if (delivery := carried.delivery) is not None:
                 deliveries.append(delivery)
 
-        courier = HttpCourier(wallet_url, self.service.keys, profile=self._profile, on_post=keep)
+        courier = HttpCarrier(wallet_url, self.service.keys, profile=self._profile, pooled=True, on_post=keep)
         dealer, began = self.service.dealer(item), time.monotonic()
         try:
             async with asyncio.timeout(_PLAY_SECONDS):
@@ -229,13 +229,13 @@ class Sandbox(SandboxBase):
 
     async def _delivered_again(self, before: Exchange, wallet_url: str) -> Exchange:
         from game_operator.provider.caller import not_delivered
-        from game_operator.provider.http import HttpCourier
+        from game_operator.provider.http import HttpCarrier
 
-        courier = HttpCourier(wallet_url, self.service.keys, profile=self._profile)
+        carrier = HttpCarrier(wallet_url, self.service.keys, profile=self._profile)
         try:
-            carried = await courier.carry_again(before.path, before.request_body, before.request_headers)
+            carried = await carrier.carry_again(before.path, before.request_body, before.request_headers)
         finally:
-            await courier.aclose()
+            await carrier.aclose()
         if carried.unreachable:
             raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
         return self.service.saw_again(before, carried)

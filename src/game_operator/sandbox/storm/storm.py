@@ -17,7 +17,7 @@ from game_operator.profile import Profile
 from game_operator.provider.caller import WebhookCaller
 from game_operator.provider.delivery import Carried, Post
 from game_operator.provider.faults import FaultPlan
-from game_operator.provider.http import Courier, HttpCourier
+from game_operator.provider.http import Courier, HttpCarrier
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.carrying import play
 from game_operator.sandbox.dealing.dealer import Dealer
@@ -197,7 +197,7 @@ class Storm:
         if self._courier is not None:
             await self._carry(dealer, self.timeline.of(self._courier), meter)
             return
-        courier = HttpCourier(
+        courier = HttpCarrier(
             self._url,
             self._keys,
             profile=self._profile,
@@ -205,6 +205,7 @@ class Storm:
             timeout=self._timeout,
             patience=self._patience,
             allow_insecure_http=self._insecure,
+            pooled=True,
         )
         try:
             await self._carry(dealer, PatientCourier(self.timeline.of(courier), self._patience), meter)
