@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support import lanes, seeds
 from tests.support.documents import DOCUMENTS
+from tests.support.servers import look_often
 
 pytest_collect_file = DOCUMENTS.pytest()
 
@@ -20,6 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Take both."""
     seeds.take_option(config)
     lanes.configure(config)
+    look_often()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -27,8 +29,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return lanes.is_left_out(collection_path, config) or None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests out of ``--fast`` that are marked."""
+    """Leave cases to `make torture` that are not drawn, and tests out of ``--fast`` that are marked."""
+    lanes.draw(items, config.getoption("--seed"))
     lanes.keep_the_fast(config, items)
 
 

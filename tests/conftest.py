@@ -61,10 +61,10 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_url(postgres: PostgresServer) -> Iterator[str]:
-    """The URL of a fresh, empty database, dropped afterwards."""
-    url = postgres.create_database()
+    """The URL of an empty database."""
+    url = postgres.lend_database()
     yield url
-    postgres.drop_database(url)
+    postgres.take_back(url)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

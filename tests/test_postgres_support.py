@@ -103,6 +103,42 @@ def test_a_dropped_database_is_gone(postgres: PostgresServer) -> None:
     postgres.drop_database(url)
 
 
+def test_a_database_that_is_lent_again_is_as_new(postgres: PostgresServer) -> None:
+    """Its tables, schemas, settings and connections are those of a database that was just made."""
+    url = postgres.lend_database()
+    with psycopg.connect(url) as left_open:
+        _run(url, "CREATE TABLE mine (n int)")
+        _run(url, "CREATE SCHEMA ours CREATE TABLE yours (n int)")
+        _run(url, f"ALTER DATABASE {left_open.info.dbname} SET search_path = ours")
+        postgres.take_back(url)
+        assert postgres.lend_database() == url
+        with pytest.raises(psycopg.OperationalError):
+            left_open.execute("SELECT 1")
+    new = postgres.create_database()
+    for question in (
+        "SELECT array_agg((nspname, nspowner, nspacl::text)::text ORDER BY nspname) FROM pg_namespace",
+        "SELECT count(*) FROM pg_class",
+        "SHOW search_path",
+    ):
+        assert _run(url, question) == _run(new, question)
+    postgres.drop_database(url)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("SELECT lo_create(0)", id="a large object"),
+        pytest.param("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC", id="a grant for all to come"),
+    ],
+)
+def test_a_database_that_cannot_be_made_as_new_is_not_lent_again(postgres: PostgresServer, statement: str) -> None:
+    """It is dropped."""
+    url = postgres.lend_database()
+    _run(url, statement)
+    postgres.take_back(url)
+    assert postgres.lend_database() != url
+
+
 @pytest.mark.parametrize("setting", ["fsync", "synchronous_commit", "full_page_writes"])
 def test_only_a_durable_server_waits_for_the_disk(
     postgres: PostgresServer, durable: PostgresServer, setting: str

@@ -480,6 +480,7 @@ def test_progress_is_shown_on_a_terminal_alone(wallet: Served, service_pem: Path
 
 @pytest.mark.outside
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
+@pytest.mark.drawn(1)
 def test_a_run_that_is_stopped_puts_money_back(
     tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path, number: signal.Signals
 ) -> None:

@@ -155,6 +155,7 @@ def test_the_demo_stops_where_it_goes_wrong(change: dict[str, object], title: st
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+@pytest.mark.drawn(1)
 def test_a_step_that_goes_wrong_is_1(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
     """Said at the step, and nothing is left behind; this process's own way with SIGTERM is what it was."""
     before = signal.getsignal(signal.SIGTERM)
@@ -182,6 +183,7 @@ def test_a_step_that_goes_wrong_is_1(run: Run, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
+@pytest.mark.drawn(1)
 def test_the_control_room_stays_open_until_it_is_stopped(tmp_path: Path, number: int) -> None:
     """`demo --web` prints its address, has rounds to show, plays against a real wallet, and leaves nothing behind."""
     with started("demo", "--web", "--json", TMPDIR=str(tmp_path), HTTP_PROXY="http://127.0.0.1:1") as process:

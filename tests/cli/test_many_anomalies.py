@@ -298,6 +298,7 @@ def test_a_ledger_that_is_not_there_is_told_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("option", ["--player", "--id-prefix", "--source", "--kind"])
+@pytest.mark.drawn(1, database=("postgres",))
 def test_bytes_that_are_no_text_are_a_wrong_option(run: Run, database: str, option: str) -> None:
     """As an argument that is not UTF-8 arrives."""
     told = run("ledger", "anomalies", option, "a\udc80")

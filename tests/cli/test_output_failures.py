@@ -59,6 +59,7 @@ def without_reader(*args: str, **environ: str) -> Told:
     ("reply", "code"),
     [pytest.param(CARRIED_OUT, 0, id="carried out"), pytest.param(REFUSED, 1, id="refused")],
 )
+@pytest.mark.drawn(2)
 def test_a_reader_that_has_gone_changes_no_verdict(
     settings: dict[str, str], more: tuple[str, ...], reply: Reply, code: int
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_reader_that_has_gone_changes_no_verdict(
         pytest.param(">&-", "it is closed", id="no stdout at all"),
     ],
 )
+@pytest.mark.drawn(2)
 def test_a_result_that_cannot_be_written_is_74(
     settings: dict[str, str], more: tuple[str, ...], redirection: str, why: str
 ) -> None:
@@ -98,6 +100,7 @@ def test_a_refusal_that_cannot_be_written_is_still_1(settings: dict[str, str]) -
 
 
 @pytest.mark.parametrize("args", [TOKEN, ("--version",), ("--help",), ("games", "--help")], ids=" ".join)
+@pytest.mark.drawn(2)
 def test_commands_that_ask_nobody(settings: dict[str, str], args: tuple[str, ...]) -> None:
     """Help and tokens have no verdict but the one that they were written, or not read."""
     assert without_reader(*args, **settings).code == 0

@@ -138,6 +138,7 @@ def test_a_hundred_thousand_bets_with_all_faults(
 @pytest.mark.outside
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("retries", ["none", "three", "ten", "exponential"])
+@pytest.mark.drawn(1)
 def test_a_wallet_that_is_killed_in_mid_storm(
     retries: str, sqlite_url: str, private_key: RSAPrivateKey, service_pem: Path, tmp_path: Path
 ) -> None:

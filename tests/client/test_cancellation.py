@@ -84,6 +84,7 @@ def _reaching(phase: str, reached: threading.Event) -> Script:
 @pytest.mark.parametrize(
     "phase", ["headers", "inside the headers", "body", "inside the body", "inside a chunk", "wait"]
 )
+@pytest.mark.drawn(4, flavour=("trio", "aiohttp"))
 def test_a_cancelled_call_leaves_nothing_open(
     flavour: str,
     cancelled: Callable[[Call, threading.Event], Awaitable[None]],
@@ -140,6 +141,7 @@ def test_cancelled_while_connecting(
     # The client over aiohttp is the user's own, and knows its proxies by itself.
     [*((*way, False) for way in _ALL), *((*way, True) for way in _OURS)],
 )
+@pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
 def test_cancelled_during_the_tls_handshake(
     flavour: str,
     cancelled: Callable[[Call, threading.Event], Awaitable[None]],
@@ -305,6 +307,7 @@ def _soon_interrupted(reached: threading.Event) -> Iterator[None]:
 @pytest.mark.parametrize("phase", ["headers", "inside the headers", "inside the body", "inside a chunk", "wait"])
 @pytest.mark.parametrize("is_grant", [False, True], ids=["look-up", "grant"])
 @pytest.mark.parametrize("yours", [False, True], ids=["our connections", "your client"])
+@pytest.mark.drawn(4, yours=(True,))
 def test_a_time_limit_passes_through_at_once(
     phase: str, is_grant: bool, yours: bool, private_key: RSAPrivateKey
 ) -> None:

@@ -139,6 +139,7 @@ _NO_ANSWER = [
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(("script", "timed_out"), _NO_ANSWER)
+@pytest.mark.drawn(6, flavour=("trio", "aiohttp"))
 def test_no_answer_leaves_a_lookup_unanswered_and_a_grant_in_doubt(
     flavour: str, script: Script, timed_out: bool | None, private_key: RSAPrivateKey
 ) -> None:
@@ -172,6 +173,7 @@ def test_no_answer_leaves_a_lookup_unanswered_and_a_grant_in_doubt(
         pytest.param(_after_request(_flood), id="a flood of 103"),
     ],
 )
+@pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
 def test_in_async_the_deadline_is_exact(flavour: str, script: Script, private_key: RSAPrivateKey) -> None:
     """It ends an attempt wherever that is, long before its timeout (docs/decisions/0004)."""
 
@@ -209,6 +211,7 @@ _SLOW = [
 
 @pytest.mark.parametrize("over", [None, httpx.Client, httpx2.Client], ids=["ours", "your httpx", "your httpx2"])
 @pytest.mark.parametrize("script", _SLOW)
+@pytest.mark.drawn(2, over=(httpx.Client, httpx2.Client))
 def test_in_sync_the_deadline_is_exact(over: Any, script: Script, private_key: RSAPrivateKey) -> None:
     """It ends an attempt wherever that is, long before its timeout; with your client, too (docs/decisions/0028)."""
     http_client = None if over is None else over(trust_env=False)
@@ -289,6 +292,7 @@ def _chunked(*chunks: bytes) -> bytes:
         pytest.param(response_bytes(200, b"x", b"Content-Encoding: rot13"), "'rot13' encoded", id="unknown to all"),
     ],
 )
+@pytest.mark.drawn(6, flavour=("trio", "aiohttp"))
 def test_a_success_that_cannot_be_read_is_no_success(
     flavour: str, data: bytes, told: str, private_key: RSAPrivateKey
 ) -> None:
@@ -375,6 +379,7 @@ def test_a_body_that_pours_is_not_read_beyond_its_limit(
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(("head", "piece"), _POURED)
+@pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
 def test_a_body_that_pours_ends_with_its_time(
     flavour: str, head: bytes, piece: bytes, private_key: RSAPrivateKey
 ) -> None:
@@ -460,6 +465,7 @@ def test_what_is_never_out_of_data_is_stopped_in_time(private_key: RSAPrivateKey
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
 def test_a_redirect_is_never_followed(flavour: str, status: int, private_key: RSAPrivateKey) -> None:
     """A signature is not sent to another address (spec §5, docs/decisions/0004)."""
     with HostileServer(answer(_GRANTED)) as elsewhere:
@@ -498,6 +504,7 @@ def test_a_name_that_does_not_exist_sends_nothing(
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
 def test_a_server_that_accepts_no_more_sends_nothing(
     flavour: str, scenario: Callable[[AsyncOperatorClient], Any], private_key: RSAPrivateKey
 ) -> None:
@@ -591,6 +598,7 @@ def test_a_connection_lost_in_use_is_made_good_by_a_repeat(flavour: str, private
         pytest.param("a+b", {b"a%2Bb", b"a+b"}, id="a plus sign, escaped or not"),
     ],
 )
+@pytest.mark.drawn(4, flavour=("trio", "aiohttp"))
 def test_a_bet_id_travels_as_one_path_segment(
     flavour: str, bet_id: str, segments: set[bytes], private_key: RSAPrivateKey
 ) -> None:

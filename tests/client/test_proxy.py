@@ -176,6 +176,7 @@ def test_a_proxy_that_refuses_lets_nothing_through(
 
 @OURS
 @pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.drawn(1, flavour=("trio",))
 def test_a_proxy_that_keeps_silent_lets_nothing_through(
     flavour: str,
     scenario: Callable[[AsyncOperatorClient], Any],
@@ -242,6 +243,7 @@ def test_a_proxy_in_front_of_plain_http_answers_for_the_service(
 
 
 @OURS
+@pytest.mark.drawn(2)
 def test_failed_handshakes_behind_a_proxy_use_nothing_up(
     flavour: str,
     secure: HostileServer,

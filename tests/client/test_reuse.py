@@ -120,6 +120,7 @@ _LEFT = [
 @EACH_WAY
 @pytest.mark.parametrize("when", ["behind the answer", "between the calls"])
 @pytest.mark.parametrize(("left", "tls"), _LEFT)
+@pytest.mark.drawn(8, way=[way for way in WAYS if not way.startswith("ours")])
 def test_what_is_left_on_a_connection_answers_no_grant(
     way: str, when: str, left: bytes, tls: bool, private_key: RSAPrivateKey, authority: trustme.CA
 ) -> None:

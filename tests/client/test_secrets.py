@@ -153,6 +153,7 @@ _SERVICES = [
 @pytest.mark.outside
 @pytest.mark.parametrize("flavour", ["sync", "asyncio"])
 @pytest.mark.parametrize("service", _SERVICES)
+@pytest.mark.drawn(8, flavour=("asyncio",))
 def test_no_error_of_a_call_gives_a_secret_away(
     flavour: str, service: Script, private_key: RSAPrivateKey, secrets: dict[str, str]
 ) -> None:

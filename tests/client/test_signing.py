@@ -161,6 +161,7 @@ def test_a_signers_own_exception_passes_unchanged(flavour: str, kind: Any, scena
         pytest.param("trio", Awaited, True, id="trio, awaited"),
     ],
 )
+@pytest.mark.drawn(4)
 def test_a_signer_slower_than_the_deadline_sends_nothing(
     flavour: str, kind: Any, exact: bool, scenario: Any, private_key: RSAPrivateKey
 ) -> None:

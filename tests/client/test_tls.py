@@ -195,6 +195,7 @@ def test_another_hosts_certificate_is_not_taken(
         pytest.param(b"", True, id="silence"),
     ],
 )
+@pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
 def test_a_server_without_tls_gets_nothing(
     flavour: str,
     scenario: Callable[[AsyncOperatorClient], Any],
@@ -224,6 +225,7 @@ def _no_roots() -> ssl.SSLContext:
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
+@pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
 def test_a_client_certificate_is_shown_where_asked(
     flavour: str, version: ssl.TLSVersion, authority: Authority, private_key: RSAPrivateKey
 ) -> None:

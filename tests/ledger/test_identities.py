@@ -121,6 +121,7 @@ JOINED = ["psycopg", "psycopg async", "sqlalchemy connection, psycopg", "sqlalch
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in [*JOINED, "django, postgres"]], ids=str)
+@pytest.mark.drawn(2)
 def test_joined_calls(url: str, kind: CallerKind) -> None:
     """In a caller's transaction the sequence is set and the call applied; the transaction goes on."""
     with kind.open(url) as joining:

@@ -241,6 +241,7 @@ _ASKING += asked("django, postgres")
         pytest.param("55P03", 1, 1, False, id="a lock that is not available"),
     ],
 )
+@pytest.mark.drawn(10)
 def test_only_what_postgresql_asks_to_repeat_is_repeated(
     player: Player, sqlstate: str, times: int, runs: int, is_kept: bool, late: bool
 ) -> None:

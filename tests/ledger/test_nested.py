@@ -55,6 +55,7 @@ def _terms(what: str, callback: Callable[..., Any]) -> Terms:
 
 @pytest.mark.parametrize("what", CALLBACKS)
 @pytest.mark.parametrize("how", MOVES)
+@pytest.mark.drawn(7, ledger=("postgres",))
 def test_a_callback_cannot_use_its_ledger(ledger: Any, what: str, how: str) -> None:
     """Nothing hangs, nothing of the call remains, and the ledger goes on."""
     with pytest.raises(LedgerError, match="would wait for itself"):
@@ -98,6 +99,7 @@ def test_within_may_pass_its_connection_on(database_url: str) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("what", ["within", "may_bet"])
 @pytest.mark.parametrize("how", [*(how for how in MOVES if how != "bets"), "close"])
+@pytest.mark.drawn(7)
 async def test_an_async_callback_cannot_use_its_ledger(postgres_url: str, what: str, how: str) -> None:
     """Neither itself, nor through a task that it awaits."""
     move = MOVES.get(how, lambda ledger: ledger.close())

@@ -107,6 +107,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.drawn(4, database_url=("postgres",))
 def test_calls_are_refused_without_the_operators_accounts(
     database_url: str, run: Run, opened: Any, call: WebhookCall
 ) -> None:

@@ -135,6 +135,7 @@ def content(url: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("writing", WRITING)
+@pytest.mark.drawn(4, database_url=("postgres",))
 def test_a_breaking_migration_stops_writing(database_url: str, writing: str) -> None:
     """A program that was running writes nothing from then on; after one that only adds, it goes on."""
     with SqlLedger(database_url) as ledger:

@@ -27,14 +27,14 @@ def anyio_backend() -> str:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A fresh database of each kind."""
+    """An empty database of each kind."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'wallet.db'}"
         return
     server: PostgresServer = request.getfixturevalue("postgres")
-    url = server.create_database()
+    url = server.lend_database()
     yield url
-    server.drop_database(url)
+    server.take_back(url)
 
 
 @pytest.fixture

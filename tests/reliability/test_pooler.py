@@ -170,6 +170,7 @@ async def test_nothing_stays_on_the_server_connection_of_tasks(narrow: PgBouncer
 @pytest.mark.parametrize(
     ("configured", "expected"), [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")]
 )
+@pytest.mark.drawn(3)
 def test_commits_wait_for_the_disk_at_least(
     narrow: PgBouncer, postgres_url: str, configured: str, expected: str, *, through_pooler: bool
 ) -> None:
@@ -288,6 +289,7 @@ JOINED = ["psycopg", "psycopg async", "sqlalchemy connection, psycopg", "sqlalch
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in [*JOINED, "django, postgres"]], ids=str)
+@pytest.mark.drawn(2)
 def test_joined_connections(narrow: PgBouncer, postgres_url: str, kind: CallerKind) -> None:
     """Two callers share one server connection, with their drivers as they come: no name meets another's."""
     url = narrow.url(postgres_url)

@@ -251,6 +251,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("code", FAULTS)
+@pytest.mark.drawn(4)
 def test_a_failure_that_passes(postgres_url: str, code: str) -> None:
     """H03: what the server refuses a few times is tried again, and applied once."""
     open_accounts(postgres_url, {"p1": 10_000})
@@ -264,6 +265,7 @@ def test_a_failure_that_passes(postgres_url: str, code: str) -> None:
 
 
 @pytest.mark.parametrize("code", FAULTS)
+@pytest.mark.drawn(3)
 def test_a_failure_that_stays(postgres_url: str, code: str) -> None:
     """H03: what the server refuses for ever is tried for so long and no longer, then LedgerUnavailableError."""
     open_accounts(postgres_url, {"p1": 10_000})

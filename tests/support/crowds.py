@@ -1,18 +1,16 @@
 """
 Many callers of one database at once: threads of this process, and processes of their own.
 
-A worker process opens its own ledger, waits for the moment told (the monotonic clock is one for all processes), and
-sends its share of the calls.
+A worker process opens its own ledger, waits until all the others have, and sends its share of the calls.
 """
 
 import multiprocessing
 import os
 import select
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import repeat
+from multiprocessing.synchronize import Barrier as BarrierOfProcesses
 from threading import Barrier
 
 from game_operator.ledger import Outcome, SqlLedger
@@ -48,14 +46,22 @@ def in_threads(ledger: SqlLedger, shares: Sequence[Sequence[WebhookCall]], *, se
     return log
 
 
-def _work(url: str, shares: Sequence[Sequence[WebhookCall]], start_at: float) -> list[Answer]:
+#: In a worker process: where all of them meet.
+_meeting: list[BarrierOfProcesses] = []
+
+
+def _begin(meeting: BarrierOfProcesses) -> None:
+    _meeting.append(meeting)
+
+
+def _meet(_number: int = 0) -> None:
+    _meeting[0].wait(PATIENCE_SECONDS)
+
+
+def _work(url: str, shares: Sequence[Sequence[WebhookCall]]) -> list[Answer]:
     with SqlLedger(url, migrate=False, patience_seconds=PATIENCE_SECONDS) as ledger:
-        time.sleep(max(0.0, start_at - time.monotonic()))
+        _meet()
         return in_threads(ledger, shares)
-
-
-def _warm(until: float) -> None:
-    time.sleep(max(0.0, until - time.monotonic()))
 
 
 class Processes:
@@ -63,14 +69,17 @@ class Processes:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"))
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(
+            count, mp_context=context, initializer=_begin, initargs=(context.Barrier(count),)
+        )
         # Each takes one task, so that all are spawned.
-        list(self._pool.map(_warm, repeat(time.monotonic() + 0.5, count)))
+        list(self._pool.map(_meet, range(count)))
 
     def send(self, url: str, shares: Sequence[Sequence[Sequence[WebhookCall]]]) -> Log:
         """Give each process its share, which is a share for each of its threads; return all that was answered."""
-        start_at = time.monotonic() + 0.3
-        asked = [self._pool.submit(_work, url, share, start_at) for share in shares]
+        assert len(shares) == self.count
+        asked = [self._pool.submit(_work, url, share) for share in shares]
         return [answer for answers in asked for answer in answers.result()]
 
     def submit(self, function: Callable[..., object], *arguments: object) -> "Future[object]":

@@ -115,14 +115,13 @@ class HostileServer:
     def wait_until_closed(self, seconds: float = 3.0) -> bool:
         """Return whether the other side closes every connection within *seconds*."""
         give_up = time.monotonic() + seconds
-        while time.monotonic() < give_up:
-            if not any(thread.is_alive() for thread in self._threads[1:]):
-                return True
-            time.sleep(0.01)
-        return False
+        for thread in self._threads[1:]:
+            thread.join(max(0.0, give_up - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads[1:])
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._wake, self._woken = socket.socketpair()
         self.port: int = self._listener.getsockname()[1]
         self.base_url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
         self._start(self._accept)
@@ -132,11 +131,13 @@ class HostileServer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._stopping.set()
+        self._wake.close()
         for connection in self.connections:
             with contextlib.suppress(OSError):
                 connection.sock.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(_PATIENCE_SECONDS)
+        self._woken.close()
         self._listener.close()
 
     def _start(self, target: Callable[..., None], *arguments: object) -> None:
@@ -145,9 +146,9 @@ class HostileServer:
         thread.start()
 
     def _accept(self) -> None:
-        while not self._stopping.is_set():
-            if not select.select([self._listener], [], [], 0.02)[0]:
-                continue
+        while self._listener in select.select([self._listener, self._woken], [], [])[0]:
+            if self._stopping.is_set():
+                return
             sock, _ = self._listener.accept()
             # A blocked thread would outlive its test.
             sock.settimeout(_PATIENCE_SECONDS)

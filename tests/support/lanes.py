@@ -4,17 +4,22 @@ take long.
 
 A test is outside that lane by its mark, ``outside`` or ``slow``, by a fixture of ``_OUTSIDE``, or by a parameter that
 names PostgreSQL. In the lane an audit hook refuses what the marks have missed.
+
+Of a long table, ``make test`` runs some cases alone, by the mark ``drawn``: the seed draws them, and `make torture`
+runs them all.
 """
 
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import pytest
 
-__all__ = ["add_option", "configure", "is_left_out", "keep_the_fast", "watched"]
+__all__ = ["add_option", "configure", "draw", "is_left_out", "keep_the_fast", "watched"]
 
 #: Fixtures that start something.
 _OUTSIDE: Final = frozenset(
@@ -48,6 +53,30 @@ def is_left_out(path: Path, config: pytest.Config) -> bool:
         return False
     text = path.read_text()
     return any(f"\npytestmark = pytest.mark.{mark}\n" in text for mark in _MARKS)
+
+
+def draw(items: Sequence[pytest.Item], seed: int) -> None:
+    """
+    Mark as torture the cases that the seed does not draw.
+
+    ``drawn(3)`` keeps three cases of a test. ``drawn(3, flavour=("trio", "aiohttp"))`` keeps three of those in which
+    the parameter *flavour* is one of these, or is written as one of these, and all the others.
+    """
+    tests = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("drawn") and not item.get_closest_marker("torture"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for name, cases in tests.items():
+        for mark in cases[0].iter_markers("drawn"):
+            candidates = [case for case in cases if _has(case, mark.kwargs)]
+            random = Random(f"{seed} {name} {mark.kwargs}")
+            for case in random.sample(candidates, max(0, len(candidates) - mark.args[0])):
+                case.add_marker("torture")
+
+
+def _has(case: pytest.Item, wanted: Mapping[str, Sequence[object]]) -> bool:
+    given = getattr(case, "callspec").params if wanted else {}  # noqa: B009 - not of every Item.
+    return all(given[name] in values or str(given[name]) in values for name, values in wanted.items())
 
 
 def keep_the_fast(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -506,6 +506,7 @@ def _above_the_summary(result: pytest.RunResult) -> str:
 
 @pytest.mark.outside
 @pytest.mark.usefixtures("somewhere")
+@pytest.mark.drawn(1)
 def test_failures_stand_by_what_they_cost(pytester: pytest.Pytester) -> None:
     """In the order of the report's causes; what shows the same mistake follows it, and says where to begin."""
     told = _above_the_summary(_run(pytester, _MANY_MISTAKES, "-k", "test_many"))
@@ -520,6 +521,7 @@ def test_failures_stand_by_what_they_cost(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.outside
 @pytest.mark.usefixtures("somewhere")
+@pytest.mark.drawn(1)
 def test_what_a_wallet_logs_is_told_once(pytester: pytest.Pytester) -> None:
     """By its scenario, whether that failed or not, and not again below the test; other tests' logs are as ever."""
     told = _above_the_summary(_run(pytester, _MANY_MISTAKES))
@@ -533,6 +535,7 @@ def test_what_a_wallet_logs_is_told_once(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.outside
 @pytest.mark.parametrize("options", [(), ("-p", "no:subtests")], ids=["subtests", "at once"])
+@pytest.mark.drawn(1)
 def test_what_is_supplied_and_fails_is_no_pass(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
     """The scenario that somebody wanted to be tried was not."""
     suite = """

@@ -57,6 +57,7 @@ def play(page: Page, **fields: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.drawn(1)
 def test_every_page_fits_a_narrow_screen(sandbox: Sandbox, browser: Browser, scheme: Any) -> None:
     """At 400 px nothing is cut off sideways; light and dark; no page complains and none leaves this machine."""
     with visiting(browser, sandbox.base_url, viewport=NARROW, color_scheme=scheme) as page:

@@ -174,6 +174,7 @@ def test_a_balance_that_disagrees_is_marked_on_every_page(public_key: RSAPublicK
 
 @pytest.mark.outside
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.drawn(1)
 def test_the_mark_comes_with_the_round(public_key: RSAPublicKey, browser: Browser, scheme: str) -> None:
     """Though a script changes no more of the page than the form."""
     with (

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.outside
 
 
 @pytest.mark.parametrize("name", ["hx-sse.min.js", "room.js"])
+@pytest.mark.drawn(1)
 def test_a_late_script_misses_nothing(sandbox: Sandbox, browser: Browser, name: str) -> None:
     """Htmx waits for what extends it and for what listens to it, on a slow machine too."""
 
