@@ -112,9 +112,11 @@ class HostileServer:
         """Every whole request read so far, in the order of the connections."""
         return [request for connection in self.connections for request in connection.requests]
 
-    def wait_until_closed(self, seconds: float = 3.0) -> bool:
-        """Return whether the other side closes every connection within *seconds*."""
+    def wait_until_closed(self, seconds: float = 3.0, *, connections: int = 0) -> bool:
+        """Return whether the other side closes every connection, and at least so many, within *seconds*."""
         give_up = time.monotonic() + seconds
+        while len(self._threads) <= connections and time.monotonic() < give_up:
+            time.sleep(0.001)
         for thread in self._threads[1:]:
             thread.join(max(0.0, give_up - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads[1:])
@@ -142,8 +144,8 @@ class HostileServer:
 
     def _start(self, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)
 
     def _accept(self) -> None:
         while self._listener in select.select([self._listener, self._woken], [], [])[0]:
