@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from game_operator.webhooks.budget import Budget, Deadlines, OverBudget
+from game_operator.webhooks.budget import Budget, OverBudget
 
 
 class _Selector(DefaultSelector):
@@ -64,17 +64,6 @@ async def test_each_at_its_time() -> None:
     results = await asyncio.gather(*(within(limit, 30) for limit in limits), within(30, 0.15), within(0.5, 0.01))
     assert [isinstance(each, OverBudget) for each in results] == [True] * 5 + [False] * 2
     assert ended == [0.5, 0.1, 30, 0.2, 0.2, 0.3, 0.4]
-
-
-@pytest.mark.anyio
-async def test_what_has_ended_is_forgotten() -> None:
-    """However many calls are within their time, the line is no longer than those under way."""
-    deadlines = Deadlines(asyncio.get_running_loop())
-    task = asyncio.current_task()
-    assert task
-    for _ in range(1_000):
-        assert not deadlines.begin(task, 10).left()
-    assert len(deadlines._waiting) == 1
 
 
 @pytest.mark.anyio

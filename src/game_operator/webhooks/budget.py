@@ -11,78 +11,13 @@ import logging
 import os
 import time
 import traceback
-from bisect import insort
-from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from game_operator.errors import one_line
-
-
-class Deadline:
-    """When a task is cancelled, unless ``left`` comes first."""
-
-    __slots__ = ("_cancelling", "_task", "at", "expired", "is_over")
-
-    def __init__(self, task: "asyncio.Task[object]", at: float) -> None:
-        self._task = task
-        self._cancelling = task.cancelling()
-        self.at = at
-        self.expired = False
-        self.is_over = False
-
-    def expire(self) -> None:
-        """Cancel the task."""
-        self.expired = True
-        self._task.cancel()
-
-    def left(self) -> bool:
-        """End it; return whether our cancellation, if there was one, is the only one that the task has met."""
-        self.is_over = True
-        return self.expired and self._task.uncancel() <= self._cancelling
-
-
-class Deadlines:
-    """Those of one event loop, the next first."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self._waiting: deque[Deadline] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def begin(self, task: "asyncio.Task[object]", seconds: float) -> Deadline:
-        """Begin a deadline that cancels *task* in so many seconds."""
-        waiting = self._waiting
-        while waiting and waiting[0].is_over:
-            waiting.popleft()
-        deadline = Deadline(task, self.loop.time() + seconds)
-        if waiting and deadline.at < waiting[-1].at:  # Rare: almost all have the same seconds.
-            insort(waiting, deadline, key=lambda each: each.at)
-        else:
-            waiting.append(deadline)
-        if self._timer is None or deadline.at < self._timer.when():
-            self._set_timer()
-        return deadline
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self.loop.call_at(self._waiting[0].at, self._expire)
-
-    def _expire(self) -> None:
-        self._timer = None
-        waiting, now = self._waiting, self.loop.time()
-        while waiting and (waiting[0].is_over or waiting[0].at <= now):
-            deadline = waiting.popleft()
-            if not deadline.is_over:
-                deadline.expire()
-        if waiting:
-            self._set_timer()
-
 
 _LOG = logging.getLogger("game_operator.webhooks")
 _LONGEST_LINE: Final = 1_000
@@ -106,7 +41,7 @@ class Begun(Generic[T]):
     """
     The rest of an awaitable whose first step has been made by hand, with ``next(awaitable.__await__())``.
 
-    What ends in its first step needs no timer, and on the way of a webhook two timers cost as much as reading the call.
+    What ends in its first step needs no timer, and timers cost as much as reading a call.
     """
 
     __slots__ = ("_steps", "_waits_for")
@@ -137,7 +72,6 @@ class Budget:
         self._pool: ThreadPoolExecutor | None = None
         self._pool_owner = 0
         self._making_pool = Lock()
-        self._deadlines: Deadlines | None = None
 
     def here(self, seconds: float, method: Callable[..., object], *arguments: object) -> object:
         """Run in this thread, where nothing can be interrupted: too long is only found out afterwards."""
@@ -147,7 +81,7 @@ class Budget:
         except Exception as failed:  # Whatever it is, the caller gets a reply.
             return failed
         except BaseExceptionGroup as failed:
-            if _ends_the_program(failed):
+            if _holds(failed, KeyboardInterrupt, SystemExit):
                 raise
             return failed
         late = time.perf_counter() - started > seconds
@@ -161,7 +95,7 @@ class Budget:
             return closing
         try:
             return future.result(seconds)
-        except FutureTimeoutError:
+        except TimeoutError:
             return self._abandoned(future, seconds, method)
 
     async def from_loop(self, seconds: float, method: Callable[..., object], *arguments: object) -> object:
@@ -185,60 +119,39 @@ class Budget:
 
     async def awaited(self, seconds: float, method: Callable[..., Awaitable[object]], *arguments: object) -> object:
         """Await the method, and cancel it after *seconds*."""
+        limit: asyncio.Timeout | None = None
         try:
             steps = method(*arguments).__await__()
             try:
                 waits_for = next(steps)
             except StopIteration as end:
                 return end.value
-            return await self._ended(Begun(steps, waits_for), seconds)
+            async with asyncio.timeout(seconds) as limit:
+                result = await Begun(steps, waits_for)
+            # A handler may catch its cancellation and go on.
+            return OverBudget(seconds, "it ended all the same") if limit.expired() else result
         except asyncio.CancelledError as cancelled:
             if _is_being_cancelled():
                 raise
             return cancelled  # Something the handler awaited was cancelled, and not this call.
         except Exception as failed:  # Whatever it is, the caller gets a reply.
-            return failed
+            is_late = isinstance(failed, TimeoutError) and limit is not None and limit.expired()
+            return OverBudget(seconds, "it was cancelled") if is_late else failed
         except BaseExceptionGroup as failed:
-            if _ends_the_program(failed):
+            if _holds(failed, KeyboardInterrupt, SystemExit):
                 raise
             if _is_being_cancelled() and _holds(failed, asyncio.CancelledError):
                 raise asyncio.CancelledError from failed  # The task's own, put into a group on its way.
             return failed
 
-    async def _ended(self, begun: "Begun[object]", seconds: float) -> object:
-        task = asyncio.current_task()
-        assert task is not None  # We are in a coroutine that asyncio runs.
-        deadline = self._deadlines_here().begin(task, seconds)
-        try:
-            result = await begun
-        except asyncio.CancelledError:
-            if deadline.left():
-                return OverBudget(seconds, "it was cancelled")
-            raise
-        except BaseException:
-            deadline.left()
-            raise
-        deadline.left()
-        # A handler may catch its cancellation and go on.
-        return OverBudget(seconds, "it ended all the same") if deadline.expired else result
-
-    def _deadlines_here(self) -> Deadlines:
-        # A receiver may be shared by the loops of several threads, one after the other or at once.
-        loop, deadlines = asyncio.get_running_loop(), self._deadlines
-        if deadlines is None or deadlines.loop is not loop:
-            self._deadlines = deadlines = Deadlines(loop)
-        return deadlines
-
     def _submitted(self, method: Callable[..., object], arguments: tuple[object, ...]) -> "Future[object]":
-        return self._pool_here().submit(contextvars.copy_context().run, _caught, method, arguments)
-
-    def _pool_here(self) -> ThreadPoolExecutor:
         with self._making_pool:
             # Threads do not survive a fork: where a server forks its workers, each has a pool of its own.
             if self._pool is None or self._pool_owner != os.getpid():
                 self._pool = ThreadPoolExecutor(self.max_threads, thread_name_prefix="game-operator-webhook")
                 self._pool_owner = os.getpid()
-            return self._pool
+            pool = self._pool
+        return pool.submit(contextvars.copy_context().run, _caught, method, arguments)
 
     def _abandoned(self, future: "Future[object]", seconds: float, method: Callable[..., object]) -> OverBudget:
         if future.cancel():
@@ -250,10 +163,6 @@ class Budget:
 def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
-
-
-def _ends_the_program(group: BaseExceptionGroup[BaseException]) -> bool:
-    return _holds(group, KeyboardInterrupt, SystemExit)
 
 
 def _holds(group: BaseExceptionGroup[BaseException], *kinds: type[BaseException]) -> bool:
