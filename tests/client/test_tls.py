@@ -146,7 +146,7 @@ def test_roots_that_cannot_be_read_are_a_setting_to_mend(
     flavour: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The error names the variable instead of a file that nobody mentioned (docs/decisions/0004)."""
-    monkeypatch.setattr(_http, "_contexts", {})
+    _http._system_context.cache_clear()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nowhere.pem"))
     with pytest.raises(ConfigurationError, match="SSL_CERT_FILE"):
         run(flavour, _look_up, "https://127.0.0.1:9", private_key, trust_env=True)
@@ -258,7 +258,7 @@ def test_roots_are_read_once_and_only_for_https(private_key: RSAPrivateKey, monk
         built.append(trust_env)
         return build(trust_env=trust_env)
 
-    monkeypatch.setattr(_http, "_contexts", {})
+    _http._system_context.cache_clear()
     monkeypatch.setattr(httpx, "create_ssl_context", counted)
     monkeypatch.setattr(ssl, "create_default_context", _refused_to_build)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -269,7 +269,7 @@ def test_roots_are_read_once_and_only_for_https(private_key: RSAPrivateKey, monk
         run(flavour, _fail, f"http://{address}", private_key, retries=0)
     assert built == []
     monkeypatch.undo()
-    monkeypatch.setattr(_http, "_contexts", {})
+    _http._system_context.cache_clear()
     monkeypatch.setattr(httpx, "create_ssl_context", counted)
     for flavour in ("sync", "asyncio", "trio", "sync"):
         run(flavour, _fail, f"https://{address}", private_key, retries=0)

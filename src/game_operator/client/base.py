@@ -130,8 +130,9 @@ class BaseClient(ABC, Generic[HttpClientT, WireT]):
             # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
             del base_url, operator_id, private_key, passphrase
         self._signatures = self._remembered(signer, self._settings.operator_id.encode())
-        closed = f"This {type(self).__name__} is closed. Make a new one, or close it later."
-        self._wire = self._make_wire(closed, self._base_url, http_client, ssl_context, trust_env, read_limits)
+        self._wire = self._make_wire(
+            type(self).__name__, self._base_url, http_client, ssl_context, trust_env, read_limits
+        )
         if on_exchange is not None and not callable(on_exchange):
             raise TypeError(f"on_exchange must be callable, not {type(on_exchange).__name__}")
         if inspect.iscoroutinefunction(on_exchange):

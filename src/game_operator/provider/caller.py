@@ -119,7 +119,7 @@ class WebhookCaller(_Caller):
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = Wire(_closed(self), self.url, None, ssl_context, True, _LIMITS)
+        self._wire = Wire(type(self).__name__, self.url, None, ssl_context, True, _LIMITS)
 
     def send(self, call: WebhookCall) -> Delivery:
         """
@@ -187,7 +187,7 @@ class AsyncWebhookCaller(_Caller):
         http_client: AsyncHttpClient | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = AsyncWire(_closed(self), self.url, http_client, ssl_context, True, _LIMITS)
+        self._wire = AsyncWire(type(self).__name__, self.url, http_client, ssl_context, True, _LIMITS)
 
     async def send(self, call: WebhookCall) -> Delivery:
         """Post *call*, as ``WebhookCaller.send`` does."""
@@ -211,10 +211,6 @@ class AsyncWebhookCaller(_Caller):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-def _closed(caller: object) -> str:
-    return f"This {type(caller).__name__} is closed. Make a new one, or close it later."
 
 
 def _checked_path(path: str) -> str:

@@ -130,5 +130,4 @@ async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpRes
 
 
 def _response(status: int, headers: HeaderPairs, body: bytearray) -> HttpResponse:
-    encoding = b", ".join(value for name, value in headers if name.lower() == b"content-encoding").decode("latin-1")
-    return HttpResponse(status, headers, bytes(body[:_MOST_BYTES]), defect_of(encoding, len(body), _MOST_BYTES))
+    return HttpResponse(status, headers, bytes(body[:_MOST_BYTES]), defect_of(headers, len(body), _MOST_BYTES))

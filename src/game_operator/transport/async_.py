@@ -1,7 +1,6 @@
 """The connections of an async client: they send a request once and say what came of it."""
 
 import os
-import ssl
 import weakref
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -16,15 +15,14 @@ from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpResponse
 from game_operator.transport.connection_reuse import AsyncReuseGuard, LeftOverError, is_reusable, spoil
 from game_operator.transport.http_library import (
-    FORKED_WITH_YOUR_CLIENT,
     BaseWire,
     Handshake,
     Trace,
     check_open,
+    failure,
     gather,
 )
 from game_operator.transport.own_connections import AsyncDirectClient
-from game_operator.transport.settings import ReadLimits
 
 
 class AsyncHttpClient(Protocol):
@@ -52,17 +50,9 @@ class AsyncWire(BaseWire):
     _client_kind, _guard_kind = "AsyncClient", AsyncReuseGuard
     _direct, _proxied = AsyncDirectClient, httpx.AsyncClient
 
-    def __init__(
-        self,
-        closed_told: str,
-        base_url: str,
-        http_client: AsyncHttpClient | None,
-        ssl_context: ssl.SSLContext | None,
-        trust_env: bool,
-        read_limits: ReadLimits,
-    ) -> None:
-        super().__init__(closed_told, base_url, http_client, ssl_context, trust_env, read_limits)
-        self._your_connections = None if http_client is None else _Connections(http_client)
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
+        self._your_connections = None if self._yours is None else _Connections(self._yours)
         self._your_home: _Home | None = None
         self._ours: dict[_Home, _Connections] = {}
 
@@ -113,7 +103,7 @@ class AsyncWire(BaseWire):
                     except LeftOverError:
                         continue  # That connection is closed, and nothing was written.
             except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
-                return self._library.failure(error)
+                return failure(error)
         if body.is_too_long:
             return body.gathered()
         return TransportFailed("The attempt did not end in time", sent=True, timed_out=True)
@@ -138,7 +128,8 @@ class AsyncWire(BaseWire):
         return body.gathered()
 
     def _connections(self) -> "_Connections | None":
-        self._check_not_closed()
+        if self._closed:
+            raise self._is_closed()
         if self._yours is not None:
             self._check_home(self._yours)
             return self._your_connections
@@ -150,7 +141,7 @@ class AsyncWire(BaseWire):
         if self._your_home is None:
             self._your_home = home
         if self._your_home[0] != home[0]:
-            raise ConfigurationError(FORKED_WITH_YOUR_CLIENT, setting="http_client")
+            raise self._is_forked()
         if self._your_home[1] is not home[1]:
             raise ConfigurationError(
                 "Your http_client was first used on another event loop, and its connections live there.",

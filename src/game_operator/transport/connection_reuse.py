@@ -102,16 +102,12 @@ def _first(holder: Any, names: tuple[str, ...]) -> Any:
     return None
 
 
-def _is_empty(connection: Any, stream: Any) -> bool:
-    return _nothing_read(connection, stream) and not _has_more(stream)
-
-
 def _has_more(stream: Any) -> bool:
     # Asked for it, anyio makes a table of everything that is known of the connection.
     raw = getattr(getattr(stream, _ANYIO, None), "_raw_socket", None)
     if raw is None:
         return bool(stream.get_extra_info("is_readable"))
-    return raw.fileno() < 0 or _is_readable(raw.fileno())
+    return raw.fileno() < 0 or bool(_readable([raw.fileno()]))
 
 
 def _nothing_read(connection: Any, stream: Any) -> bool:
@@ -225,10 +221,6 @@ def _left_over(held: Iterable[Any]) -> list[Any]:
     return left_over + [descriptors[descriptor] for descriptor in _readable(descriptors)]
 
 
-def _is_readable(descriptor: int) -> bool:
-    return bool(_readable([descriptor]))
-
-
 def _readable(descriptors: Collection[int]) -> list[int]:
     if not descriptors:  # Windows refuses to wait for nothing.
         return []
@@ -281,7 +273,9 @@ class ReuseGuard:
         if connection is None:
             self._lose_sight()
             return
-        if getattr(connection, "_request_count", 2) > 1 and not _is_empty(connection, connection._network_stream):
+        stream = connection._network_stream
+        is_used = getattr(connection, "_request_count", 2) > 1
+        if is_used and (not _nothing_read(connection, stream) or _has_more(stream)):
             raise LeftOverError
         self._prepare(connection)
 

@@ -1,17 +1,14 @@
 """
 Between our values and those of httpx: requests out, responses and failures in.
 
-The same code serves httpx and httpx2, which have one interface and two families of classes; an
-``HttpLibrary`` is one of them.
+The same code serves httpx and httpx2, which have one interface and two families of classes.
 """
 
 import os
 import ssl
-import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
-from types import ModuleType
+from functools import cache, lru_cache
 from typing import Any, ClassVar, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -20,7 +17,7 @@ import httpx
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse, is_loopback
+from game_operator.protocol.http import HeaderPairs, HttpResponse, is_loopback
 from game_operator.transport.connection_reuse import ReuseGuard, YourTransport
 from game_operator.transport.own_connections import Until
 from game_operator.transport.settings import ReadLimits
@@ -28,19 +25,11 @@ from game_operator.transport.settings import ReadLimits
 #: httpcore's way to be told what it does: the name of an event, and what belongs to it.
 Trace: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[None] | None]
 
-FORKED_WITH_YOUR_CLIENT = (
-    "This process was forked after the client had been used, and its http_client's connections belong to the parent. "
-    "Build the http_client and the client after the fork, or leave http_client out: then it is done for you."
-)
-
 _C = TypeVar("_C")
 
 _MAX_CONNECTIONS = 100
 _REMEMBERED_URLS = 1024
 _HEAD_START_SECONDS = 0.1
-
-_context_lock = threading.Lock()
-_contexts: dict[bool, ssl.SSLContext] = {}
 
 
 def _names_a_proxy() -> bool:
@@ -55,10 +44,12 @@ def default_ssl_context(base_url: str, *, trust_env: bool) -> ssl.SSLContext:
     """
     if not base_url.startswith("https:"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    with _context_lock:
-        if trust_env not in _contexts:
-            _contexts[trust_env] = httpx.create_ssl_context(trust_env=trust_env)
-        return _contexts[trust_env]
+    return _system_context(trust_env)
+
+
+@cache
+def _system_context(trust_env: bool) -> ssl.SSLContext:
+    return httpx.create_ssl_context(trust_env=trust_env)
 
 
 def from_environment(make: Callable[[], _C]) -> _C:
@@ -104,10 +95,10 @@ class Handshake:
             self.unfinished = None
 
     def judged(self, result: HttpResponse | TransportFailed) -> HttpResponse | TransportFailed:
-        """Return *result*, a failure of which is known not to have been sent while the handshake is unfinished."""
-        if self.unfinished is None or isinstance(result, HttpResponse):
-            return result
-        return replace(result, sent=False)
+        """Return *result*; a failure while the handshake is unfinished was not sent."""
+        if self.unfinished is not None and isinstance(result, TransportFailed):
+            return replace(result, sent=False)
+        return result
 
 
 #: Errors of these are failures of the network, as OSError and TimeoutError are.
@@ -124,31 +115,30 @@ def _roots_of(value: object) -> set[str]:
     return set(map(_root_of, type(value).__mro__))
 
 
-class HttpLibrary:
-    """httpx or httpx2: its classes, and what its exceptions mean."""
+def _names_of(value: object) -> set[str]:
+    return {kind.__name__ for kind in type(value).__mro__}
 
-    def __init__(self, module: ModuleType) -> None:
-        self.module: Any = module
-        self.body = type("Body", (_Body, self.module.ByteStream), {})
 
-    def failure(self, error: Exception) -> TransportFailed:
-        """
-        Return what *error*, raised instead of a response, means for the request.
+def failure(error: Exception) -> TransportFailed:
+    """
+    Return what *error*, raised instead of a response, means for the request.
 
-        Raises:
-            Exception: *error* itself, if it does not come from the network: a bug in a hook, or what a signal handler
-                raised. Nobody waits on while such an error is taken for a failure of the network.
-        """
-        if not isinstance(error, OSError) and not _NETWORK_LIBRARIES & _roots_of(error):
-            raise error
-        cause = error.__cause__
-        if cause is not None and type(cause).__module__.startswith("aiohttp"):
-            sent, timed_out = not _never_left_aiohttp(cause), isinstance(cause, TimeoutError)
-        else:
-            kinds = {kind.__name__ for kind in type(error).__mro__ if _root_of(kind) in _FAMILY}
-            sent = kinds.isdisjoint(_NEVER_SENT)
-            timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
-        return TransportFailed(_told(error), sent, timed_out)
+    Raises:
+        Exception: *error* itself, if it does not come from the network: a bug in a hook, or what a signal handler
+            raised. Nobody waits on while such an error is taken for a failure of the network.
+    """
+    if not isinstance(error, OSError) and not _NETWORK_LIBRARIES & _roots_of(error):
+        raise error
+    cause = error.__cause__
+    if cause is not None and type(cause).__module__.startswith("aiohttp"):
+        # httpx-aiohttp maps every ClientConnectionError to ConnectTimeout, a reset in the middle of an answer included.
+        # A grant that may have been made would count as never sent, so aiohttp's own error decides.
+        sent, timed_out = _AIOHTTP_NEVER_SENT.isdisjoint(_names_of(cause)), isinstance(cause, TimeoutError)
+    else:
+        kinds = {kind.__name__ for kind in type(error).__mro__ if _root_of(kind) in _FAMILY}
+        sent = kinds.isdisjoint(_NEVER_SENT)
+        timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
+    return TransportFailed(_told(error), sent, timed_out)
 
 
 #: Libraries whose errors have the same names, and those that say that a request never left.
@@ -187,9 +177,6 @@ class _Pieces:
         raise StopAsyncIteration
 
 
-HTTPX = HttpLibrary(httpx)
-
-
 def _text_of(error: BaseException) -> str:
     # On trio, the reason of a failed handshake stands three errors deep, behind three empty texts.
     behind = error.__cause__ or error.__context__
@@ -213,33 +200,21 @@ def _told(error: Exception) -> str:
     return f"{name}: {text}" if text else name
 
 
-def _never_left_aiohttp(cause: BaseException) -> bool:
-    """
-    Return whether aiohttp's own error says that no connection came about.
-
-    httpx-aiohttp maps every ClientConnectionError to ConnectTimeout, a reset in the middle of an answer included; taken
-    at its word, a grant that may have been made would count as never sent.
-    """
-    return any(kind.__name__ in _AIOHTTP_NEVER_SENT for kind in type(cause).__mro__)
-
-
 _AIOHTTP_REFUSED = {"ClientConnectorError", "ClientConnectorDNSError"}
 _AIOHTTP_NEVER_SENT = {"ClientConnectorError", "ConnectionTimeoutError", "InvalidURL", "ClientHttpProxyError"}
 
 
-def library_of(http_client: object, kind: str) -> HttpLibrary:
+def _library_of(http_client: object, kind: str) -> Any:
     """
-    Return the library that *http_client* belongs to, whose class *kind* it must be.
+    Return the module of the library that *http_client* belongs to, whose class *kind* it must be.
 
     Raises:
-        ConfigurationError: It is no such client of httpx or httpx2.
+        ConfigurationError: It is not such a client of httpx or httpx2.
     """
-    library = HTTPX
+    library: Any = httpx
     if "httpx2" in _roots_of(http_client):
-        import httpx2
-
-        library = HttpLibrary(httpx2)
-    if not isinstance(http_client, getattr(library.module, kind)):
+        import httpx2 as library
+    if not isinstance(http_client, getattr(library, kind)):
         raise ConfigurationError(
             f"http_client is a {type(http_client).__module__}.{type(http_client).__name__}.",
             setting="http_client",
@@ -263,70 +238,19 @@ def check_open(http_client: Any) -> None:
         )
 
 
-class Target:
-    """Where a client's requests go, and everything about them that is the same for each."""
-
-    def __init__(self, library: HttpLibrary, base_url: str, http_client: object | None) -> None:
-        self._library = library
-        self._base_url = base_url
-        self._yours: Any = http_client
-        self._host = ((b"Host", _parsed(library, base_url).netloc),)
-        self._url = lru_cache(_REMEMBERED_URLS)(library.module.URL)
-        self._core_url = lru_cache(_REMEMBERED_URLS)(partial(_core_url, library.module.URL))
-        self._beside = lru_cache(1)(_beside)  # As a rule, your client's headers are the same at each call.
-
-    def request(self, step: Send, trace: Trace | None = None, give_up_seconds: float | None = None) -> Any:
-        """
-        Return the library's request for *step*, its body and its headers untouched.
-
-        It is to end at *give_up_seconds* on the monotonic clock, where the connections can see to that.
-        """
-        signed = step.request
-        headers = self._headers(signed)
-        if self._yours is not None:
-            headers += self._beside(tuple(name for name, _ in signed.headers), tuple(self._yours.headers.raw))
-        request = self._library.module.Request(
-            signed.method,
-            self._url(self._base_url + signed.path),
-            headers=headers,
-            # Given content= instead, httpx would go over the headers twice more, to add some of its own.
-            stream=self._library.body(signed.body),
-            extensions=_extensions(step.timeout_seconds, trace, give_up_seconds),
-        )
-        request.read()  # Transports and hooks of yours may ask for its content.
-        return request
-
-    def core_request(self, step: Send, trace: Trace | None = None, give_up_seconds: float | None = None) -> Any:
-        """Return httpcore's request for *step*, as ``request`` returns the library's."""
-        from httpcore import Request
-
-        signed = step.request
-        return Request(
-            signed.method,
-            self._core_url(self._base_url + signed.path),
-            headers=self._headers(signed),
-            content=_Body(signed.body),
-            extensions=_extensions(step.timeout_seconds, trace, give_up_seconds),
-        )
-
-    def _headers(self, signed: HttpRequest) -> HeaderPairs:
-        headers = self._host + signed.headers
-        if signed.body:
-            headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(signed.body)))
-        return headers
-
-
-def _core_url(parse: Callable[[str], Any], url: str) -> Any:
+@lru_cache(_REMEMBERED_URLS)
+def _core_url(url: str) -> Any:
     from httpcore import URL
 
-    parsed = parse(url)
+    parsed = httpx.URL(url)
     return URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
 
 
-def _parsed(library: HttpLibrary, base_url: str) -> Any:
+def _netloc(library: Any, base_url: str) -> bytes:
     try:
-        return library.module.URL(base_url)
-    except library.module.InvalidURL:
+        netloc: bytes = library.URL(base_url).netloc
+        return netloc
+    except library.InvalidURL:
         problem = f"The base URL {shown(base_url)} has a host that no machine can have."
     raise ConfigurationError(problem, setting="base_url", remedy="Pass one like https://api.example.com.")
 
@@ -352,7 +276,7 @@ class BaseWire:
     """
     The connections of a client, made when they are first used; sync and async ones share everything but the awaits.
 
-    *closed_told* is what a call says after they are closed.
+    *owner* is what an error calls the client.
     """
 
     _client_kind: ClassVar[str]
@@ -362,14 +286,14 @@ class BaseWire:
 
     def __init__(
         self,
-        closed_told: str,
+        owner: str,
         base_url: str,
         http_client: Any,
         ssl_context: ssl.SSLContext | None,
         trust_env: bool,
         read_limits: ReadLimits,
     ) -> None:
-        self._closed_told = closed_told
+        self._owner = owner
         self._base_url = base_url
         self._secure = base_url.startswith("https:")
         self._ssl_context = ssl_context
@@ -377,20 +301,52 @@ class BaseWire:
         self._read_limits = read_limits
         self._yours = http_client
         self._your_transport = None if http_client is None else YourTransport(http_client, self._guard_kind)
-        self._library = HTTPX if http_client is None else library_of(http_client, self._client_kind)
-        self._target = Target(self._library, base_url, http_client)
+        self._library = httpx if http_client is None else _library_of(http_client, self._client_kind)
+        self._body = type("Body", (_Body, self._library.ByteStream), {})
+        self._url = lru_cache(_REMEMBERED_URLS)(self._library.URL)
+        self._beside = lru_cache(1)(_beside)  # As a rule, your client's headers are the same at each call.
+        self._host = ((b"Host", _netloc(self._library, base_url)),)
         self._closed = False
 
     def _request(self, http_client: Any, step: Send, trace: Trace | None, give_up_seconds: float | None = None) -> Any:
-        make = self._target.core_request if isinstance(http_client, self._direct) else self._target.request
-        request = make(step, trace, give_up_seconds)
+        """
+        Return httpcore's request for *step* where the connections are ours, else the library's.
+
+        Its body and headers are those of *step*. It is to end at *give_up_seconds* on the monotonic clock, where the
+        connections can see to that.
+        """
+        signed = step.request
+        headers, url = self._host + signed.headers, self._base_url + signed.path
+        extensions = _extensions(step.timeout_seconds, trace, give_up_seconds)
+        if signed.body:
+            headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(signed.body)))
+        if isinstance(http_client, self._direct):
+            from httpcore import Request  # Here, because httpcore loads trio where that is installed.
+
+            body = _Body(signed.body)
+            return Request(signed.method, _core_url(url), headers=headers, content=body, extensions=extensions)
+        if self._yours is not None:
+            headers += self._beside(tuple(name for name, _ in signed.headers), tuple(self._yours.headers.raw))
+        # Given content= instead of stream=, httpx would go over the headers twice more, to add some of its own.
+        request = self._library.Request(
+            signed.method, self._url(url), headers=headers, stream=self._body(signed.body), extensions=extensions
+        )
+        request.read()  # Transports and hooks of yours may ask for its content.
         if self._your_transport is not None:
             self._your_transport.prepare(request, is_grant=step.is_grant)
         return request
 
-    def _check_not_closed(self) -> None:
-        if self._closed:
-            raise ConfigurationError(self._closed_told)
+    def _is_closed(self) -> ConfigurationError:
+        return ConfigurationError(f"This {self._owner} is closed.", remedy="Make a new one, or close it later.")
+
+    def _is_forked(self) -> ConfigurationError:
+        return ConfigurationError(
+            "This process was forked after the client had been used, and its http_client's connections belong to the "
+            "parent.",
+            setting="http_client",
+            remedy="Build the http_client and the client after the fork, or leave http_client out: then it is done for "
+            "you.",
+        )
 
     def _new_http_client(self) -> Any:
         """
@@ -414,15 +370,15 @@ class BaseWire:
 def gather(response: Any, chunks: list[bytes], size: int, limit: int) -> HttpResponse:
     """Return our response from the library's *response* and the raw *chunks* of its body, *size* bytes in all."""
     headers = tuple(response.headers.raw)
-    encodings = [value for name, value in headers if name.lower() == b"content-encoding"]
-    defect = defect_of(b", ".join(encodings).decode("latin-1"), size, limit)
-    return HttpResponse(response.status_code, headers, b"".join(chunks)[:limit], defect)
+    return HttpResponse(response.status_code, headers, b"".join(chunks)[:limit], defect_of(headers, size, limit))
 
 
-def defect_of(encoding: str, size: int, limit: int) -> str:
-    """Return why a body of *size* bytes in *encoding* cannot be read, or ""."""
+def defect_of(headers: HeaderPairs, size: int, limit: int) -> str:
+    """Return why a body of *size* bytes with these *headers* cannot be read, or ""."""
     if size > limit:
         return f"the body is longer than {limit} bytes"
+    encodings = [value for name, value in headers if name.lower() == b"content-encoding"]
+    encoding = b", ".join(encodings).decode("latin-1")
     if encoding.strip().lower() not in {"", "identity"}:
         return f"the body is {encoding[:40]!r} encoded, although identity was asked for"
     return ""

@@ -128,16 +128,6 @@ class DeadlineBackend:
             raise ConnectError(str(failed)) from None
         raise ConnectError(f"{host} has no address")
 
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> Any:
-        """Return a connection to a socket of this machine."""
-        return self._backend.connect_unix_socket(path, timeout, socket_options)
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        self._backend.sleep(seconds)
-
 
 def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
     if timeout is None or _is_address(host):

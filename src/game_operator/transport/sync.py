@@ -1,25 +1,22 @@
 """The connections of a sync client: they send a request once and say what came of it."""
 
 import os
-import ssl
 import threading
 import time
 from typing import Any, Protocol, TypeAlias
 
-from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpResponse
 from game_operator.transport.connection_reuse import LeftOverError, ReuseGuard, is_reusable, spoil
 from game_operator.transport.http_library import (
-    FORKED_WITH_YOUR_CLIENT,
     BaseWire,
     Handshake,
     Trace,
     check_open,
+    failure,
     gather,
 )
 from game_operator.transport.own_connections import DirectClient, ProxiedClient
-from game_operator.transport.settings import ReadLimits
 
 
 class SyncHttpClient(Protocol):
@@ -46,16 +43,8 @@ class Wire(BaseWire):
     _client_kind, _guard_kind = "Client", ReuseGuard
     _direct, _proxied = DirectClient, ProxiedClient
 
-    def __init__(
-        self,
-        closed_told: str,
-        base_url: str,
-        http_client: SyncHttpClient | None,
-        ssl_context: ssl.SSLContext | None,
-        trust_env: bool,
-        read_limits: ReadLimits,
-    ) -> None:
-        super().__init__(closed_told, base_url, http_client, ssl_context, trust_env, read_limits)
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
         self._your_process: int | None = None
         self._ours: dict[int, DirectClient | ProxiedClient] = {}
         self._locks: dict[int, threading.Lock] = {}
@@ -90,18 +79,19 @@ class Wire(BaseWire):
                 except LeftOverError:
                     continue  # That connection is closed, and nothing was written.
         except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
-            return self._library.failure(error)
+            return failure(error)
 
     def _attempt(
         self, http_client: _AnyClient, step: Send, give_up_seconds: float, trace: Trace | None
     ) -> HttpResponse | TransportFailed:
         request = self._request(http_client, step, trace, give_up_seconds)
+        limit = self._read_limits.of(step.operation_name)
         response = http_client.send(request, stream=True, follow_redirects=False)
         if response.is_stream_consumed:  # A hook of the user's has read it, and given the connection back.
-            return gather(response, [response.content], len(response.content), self._limit(step))
+            return gather(response, [response.content], len(response.content), limit)
         sound = False
         try:
-            result = self._read(response, self._limit(step), give_up_seconds)
+            result = _read(response, limit, give_up_seconds)
             sound = is_reusable(response)
             return result
         finally:
@@ -109,35 +99,20 @@ class Wire(BaseWire):
                 stream.close()
             response.close()
 
-    def _limit(self, step: Send) -> int:
-        return self._read_limits.of(step.operation_name)
-
     def _retire(self, http_client: _AnyClient) -> None:
         """Let others make a new one instead of *http_client*, which closes when the last call is done with it."""
         with self._lock():
             if self._ours.get(os.getpid()) is http_client:
                 del self._ours[os.getpid()]
 
-    def _read(self, response: Any, limit: int, give_up_seconds: float) -> HttpResponse | TransportFailed:
-        chunks: list[bytes] = []
-        size = 0
-        for chunk in response.stream:
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > limit:
-                break
-            if time.monotonic() > give_up_seconds:
-                return TransportFailed("The body did not arrive in time", sent=True, timed_out=True)
-        return gather(response, chunks, size, limit)
-
     def _http_client(self) -> _AnyClient:
-        self._check_not_closed()
+        if self._closed:
+            raise self._is_closed()
         if self._yours is not None:
-            pid = os.getpid()
             if self._your_process is None:
-                self._your_process = pid
-            if self._your_process != pid:
-                raise ConfigurationError(FORKED_WITH_YOUR_CLIENT, setting="http_client")
+                self._your_process = os.getpid()
+            if self._your_process != os.getpid():
+                raise self._is_forked()
             check_open(self._yours)
             yours: SyncHttpClient = self._yours
             return yours
@@ -146,7 +121,8 @@ class Wire(BaseWire):
     def _open(self) -> DirectClient | ProxiedClient:
         pid = os.getpid()
         with self._lock():
-            self._check_not_closed()
+            if self._closed:
+                raise self._is_closed()
             if pid not in self._ours:
                 self._ours[pid] = self._new_http_client()
             return self._ours[pid]
@@ -154,3 +130,16 @@ class Wire(BaseWire):
     def _lock(self) -> threading.Lock:
         # A lock that some thread held when the process forked stays locked in the child for ever.
         return self._locks.setdefault(os.getpid(), threading.Lock())
+
+
+def _read(response: Any, limit: int, give_up_seconds: float) -> HttpResponse | TransportFailed:
+    chunks: list[bytes] = []
+    size = 0
+    for chunk in response.stream:
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            break
+        if time.monotonic() > give_up_seconds:
+            return TransportFailed("The body did not arrive in time", sent=True, timed_out=True)
+    return gather(response, chunks, size, limit)
