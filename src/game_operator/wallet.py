@@ -3,7 +3,7 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from game_operator.errors import shown
 from game_operator.ledger.api import AccountOf, Ledger, MayBet, Outcome, Terms, Within
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from game_operator.ledger.joined_block import AsyncTransaction, Confirm, Transaction
     from game_operator.ledger.sql import SqlLedger
 
-__all__ = ["AsyncJoinedWallet", "AsyncWallet", "JoinedWallet", "Wallet"]
+LedgerT = TypeVar("LedgerT")
 
 
 class _AsyncLedger(Protocol):
@@ -44,7 +44,7 @@ class _Handler(ABC):
         return self._applied(call).reply()
 
     def player_balance(self, call: BalanceCall) -> Reply:
-        """Tell the balance (spec §4.1)."""
+        """Return the balance (spec §4.1)."""
         return self._applied(call).reply()
 
 
@@ -68,11 +68,32 @@ class _AsyncHandler(ABC):
         return (await self._applied(call)).reply()
 
     async def player_balance(self, call: BalanceCall) -> Reply:
-        """Tell the balance (spec §4.1)."""
+        """Return the balance (spec §4.1)."""
         return (await self._applied(call)).reply()
 
 
-class Wallet(_Handler):
+class _OverLedger(Generic[LedgerT]):
+    """A ledger, and the terms of the calls that it applies in its own transactions."""
+
+    _awaited: ClassVar[bool]
+
+    def __init__(
+        self,
+        ledger: LedgerT,
+        *,
+        profile: Profile | None = None,
+        source: str = "",
+        may_bet: MayBet | None = None,
+        account_of: AccountOf | None = None,
+        within: Within | None = None,
+    ) -> None:
+        _check_kind(ledger, awaited=self._awaited)
+        _check_source(ledger, source)
+        self.ledger = ledger
+        self.terms = _terms(profile, source, may_bet, account_of, within)
+
+
+class Wallet(_OverLedger[Ledger], _Handler):
     """
     A WebhookHandler over a Ledger.
 
@@ -93,20 +114,7 @@ class Wallet(_Handler):
         UnknownSourceError: The ledger knows other sources, and not this one.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        *,
-        profile: Profile | None = None,
-        source: str = "",
-        may_bet: MayBet | None = None,
-        account_of: AccountOf | None = None,
-        within: Within | None = None,
-    ) -> None:
-        _check_kind(ledger, awaited=False)
-        _check_source(ledger, source)
-        self.ledger = ledger
-        self.terms = _terms(profile, source, may_bet, account_of, within)
+    _awaited = False
 
     def _applied(self, call: WebhookCall) -> Outcome:
         return self.ledger.apply(call, terms=self.terms)
@@ -118,7 +126,7 @@ class Wallet(_Handler):
             keep(operation, kind, body, source=self.terms.source)
 
 
-class AsyncWallet(_AsyncHandler):
+class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
     """
     An AsyncWebhookHandler over an AsyncSqlLedger, made as a Wallet is; ``may_bet`` and ``within`` may be async.
 
@@ -128,20 +136,7 @@ class AsyncWallet(_AsyncHandler):
             raises this when it is opened.
     """
 
-    def __init__(
-        self,
-        ledger: _AsyncLedger,
-        *,
-        profile: Profile | None = None,
-        source: str = "",
-        may_bet: MayBet | None = None,
-        account_of: AccountOf | None = None,
-        within: Within | None = None,
-    ) -> None:
-        _check_kind(ledger, awaited=True)
-        _check_source(ledger, source)
-        self.ledger = ledger
-        self.terms = _terms(profile, source, may_bet, account_of, within)
+    _awaited = True
 
     def _applied(self, call: WebhookCall) -> Awaitable[Outcome]:
         return self.ledger.apply(call, terms=self.terms)
@@ -176,7 +171,7 @@ class JoinedWallet(_Handler):
 
     Raises:
         TypeError: The ledger is not a SqlLedger, or *transaction* or *after* cannot be called.
-        ConfigurationError: *confirm* is none of the three.
+        ConfigurationError: *confirm* is not one of the three.
         UnknownSourceError: As for a Wallet.
     """
 
@@ -215,7 +210,7 @@ class AsyncJoinedWallet(_AsyncHandler):
 
     Raises:
         TypeError: The ledger is not an AsyncSqlLedger, or *transaction* or *after* cannot be called.
-        ConfigurationError: *confirm* is none of the three.
+        ConfigurationError: *confirm* is not one of the three.
     """
 
     def __init__(

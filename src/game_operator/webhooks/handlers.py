@@ -105,20 +105,3 @@ def _is_awaited(method: object) -> bool:
     # An object may be callable by an async __call__.
     called = getattr(method, "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(called)
-
-
-class KindOfHandler:
-    """Remembers for the last handler whether it is awaited: looking takes as long as reading a call."""
-
-    __slots__ = ("_last",)
-
-    def __init__(self) -> None:
-        self._last: tuple[object, bool] = (self, False)  # No handler.
-
-    def is_async(self, handler: WebhookHandler | AsyncWebhookHandler) -> bool:
-        """Return what ``is_async`` returns; raise what it raises."""
-        known, awaited = self._last  # One read, for threads may be at it.
-        if known is not handler:
-            awaited = is_async(handler)
-            self._last = (handler, awaited)
-        return awaited

@@ -10,9 +10,9 @@ import inspect
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, shown
@@ -21,7 +21,7 @@ from game_operator.profile import Profile
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
 from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner, brief, tell
 from game_operator.webhooks.gate import DepositBatch, Gate, HttpReply, Instances, Refusal
-from game_operator.webhooks.handlers import METHODS, AsyncWebhookHandler, KindOfHandler, WebhookHandler
+from game_operator.webhooks.handlers import METHODS, AsyncWebhookHandler, WebhookHandler, is_async
 
 _LOG = logging.getLogger("game_operator.webhooks")
 #: A line for each reply by which a handler refused a call, and nothing else.
@@ -33,7 +33,7 @@ _IN_THREADS_TOGETHER: Final = 8
 
 #: Headers as frameworks hand them over: a mapping, or pairs, which can show a header that is there twice.
 HeadersLike: TypeAlias = Mapping[Any, Any] | Iterable[tuple[Any, Any]]
-_Answers: TypeAlias = list[tuple[str | None, Reply]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class WebhookReceiver(Gate):
         self.max_threads: Final = _whole("max_threads", max_threads)
         self._on_call = on_call
         self._budget = Budget(max_threads)
-        self._kind = KindOfHandler()
+        self._last_handler: tuple[object, bool] = (self, False)  # No handler.
 
     def handle(
         self,
@@ -181,16 +181,12 @@ class WebhookReceiver(Gate):
     async def answer(self, request: WebhookRequest, handler: WebhookHandler | AsyncWebhookHandler) -> HttpReply:
         """Answer as ``handle_async`` does; *request* must have its header names in lower case."""
         started = time.perf_counter()
-        awaited = self._kind.is_async(handler)
+        awaited = self._is_awaited(handler)
         run: AsyncRunner = self._budget.awaited if awaited else self._budget.from_loop
         opened = self.open(request)
-        if isinstance(opened, Refusal):
-            answer = await self._kept_async(self.budget_seconds, handler, opened, run)
-            return self._closed(request, None, answer, started)
-        if isinstance(opened, DepositBatch):
+        if isinstance(opened, Refusal | DepositBatch):
             together = _AWAITED_TOGETHER if awaited else _IN_THREADS_TOGETHER
-            answers = await self._batch_async(request, handler, opened, run, together, started)
-            return self.written_batch(answers, _now_millis())
+            return await _run_together(self._without_a_call(request, handler, opened, together, started), run)
         result = await run(self.budget_seconds, _method(handler, opened), opened)
         return self._closed(request, opened, result, started)
 
@@ -201,83 +197,63 @@ class WebhookReceiver(Gate):
         return self._closed(request, None, refusal, time.perf_counter())
 
     def _check_sync(self, handler: WebhookHandler) -> None:
-        if self._kind.is_async(handler):
+        if self._is_awaited(handler):
             raise TypeError(f"the handler {type(handler).__name__} is async: await handle_async, or use asgi_app")
+
+    def _is_awaited(self, handler: WebhookHandler | AsyncWebhookHandler) -> bool:
+        # Remembered for the last handler: looking takes as long as reading a call.
+        known, awaited = self._last_handler  # One read, because threads may change it.
+        if known is not handler:
+            awaited = is_async(handler)
+            self._last_handler = (handler, awaited)
+        return awaited
 
     def _answer(self, request: WebhookRequest, handler: WebhookHandler, run: Runner) -> HttpReply:
         started = time.perf_counter()
         opened = self.open(request)
-        if isinstance(opened, Refusal):
-            answer = self._kept(self.budget_seconds, handler, opened, run)
-            return self._closed(request, None, answer, started)
-        if isinstance(opened, DepositBatch):
-            return self.written_batch(self._batch(request, handler, opened, run, started), _now_millis())
+        if isinstance(opened, Refusal | DepositBatch):
+            return _run_in_turn(self._without_a_call(request, handler, opened, 1, started), run)
         result = run(self.budget_seconds, _method(handler, opened), opened)
         return self._closed(request, opened, result, started)
 
-    def _batch(
-        self, request: WebhookRequest, handler: WebhookHandler, batch: DepositBatch, run: Runner, started: float
-    ) -> _Answers:
-        answers: _Answers = []
-        for item, refusal in zip(batch.items, batch.refusals, strict=True):
-            left = self._left_of_batch(started)
-            if left <= 0:
-                break
-            result: object = None
-            if refusal:
-                result = self._kept(left, handler, refusal, run)
-            elif item.call:
-                result = run(left, _method(handler, item.call), item.call)
-            self._collect(answers, request, item.tx_id, item.call, result, started)
-        return answers
-
-    async def _batch_async(
+    def _without_a_call(
         self,
         request: WebhookRequest,
         handler: WebhookHandler | AsyncWebhookHandler,
-        batch: DepositBatch,
-        run: AsyncRunner,
+        opened: Refusal | DepositBatch,
         together: int,
         started: float,
-    ) -> _Answers:
-        answers: _Answers = []
-        for first in range(0, len(batch.items), together):
+    ) -> "_Steps[HttpReply]":
+        """Answer what is not one call; of a batch, *together* deposits are handled at a time."""
+        if isinstance(opened, Refusal):
+            kept = yield from self._kept(self.budget_seconds, handler, opened)
+            return self._closed(request, None, kept, started)
+        answers: list[tuple[str | None, Reply]] = []
+        for first in range(0, len(opened.items), together):
             left = self._left_of_batch(started)
             if left <= 0:
                 break
             # Together, so that a ledger can put them into one commit.
-            items = batch.items[first : first + together]
-            refusals = batch.refusals[first : first + together]
-            handled = (run(left, _method(handler, item.call), item.call) for item in items if item.call)
-            results = iter(await asyncio.gather(*handled))
-            for item, refusal in zip(items, refusals, strict=True):
+            items = opened.items[first : first + together]
+            results = iter((yield left, [(_method(handler, item.call), item.call) for item in items if item.call]))
+            for item, refusal in zip(items, opened.refusals[first : first + together], strict=True):
+                result: object = None
                 if not refusal:
-                    self._collect(answers, request, item.tx_id, item.call, next(results), started)
+                    result = next(results)
+                elif (left := self._left_of_batch(started)) > 0:
+                    result = yield from self._kept(left, handler, refusal)
+                else:
                     continue
-                left = self._left_of_batch(started)
-                if left > 0:
-                    kept = await self._kept_async(left, handler, refusal, run)
-                    self._collect(answers, request, item.tx_id, None, kept, started)
-        return answers
+                reply, status, reason = self.judged(result, item.call)
+                self._tell(request, item.call, result, reply, status, reason, started)
+                # Our own failures are left out: a missing item is sent again.
+                if reply.code != WebhookErrorCode.SYSTEM_ERROR:
+                    answers.append((item.tx_id, reply))
+        return self.written_batch(answers, _now_millis())
 
     def _left_of_batch(self, started: float) -> float:
         """Return how many seconds the next deposit of a batch may take."""
         return min(self.budget_seconds, self.budget_seconds * _BATCH_BUDGETS - (time.perf_counter() - started))
-
-    def _collect(
-        self,
-        answers: _Answers,
-        request: WebhookRequest,
-        tx_id: str | None,
-        call: WebhookCall | None,
-        result: object,
-        started: float,
-    ) -> None:
-        reply, status, reason = self.judged(result, call)
-        self._tell(request, call, result, reply, status, reason, started)
-        # Our own failures are left out: a missing item is sent again.
-        if reply.code != WebhookErrorCode.SYSTEM_ERROR:
-            answers.append((tx_id, reply))
 
     def _closed(self, request: WebhookRequest, call: WebhookCall | None, result: object, started: float) -> HttpReply:
         reply, status, reason = self.judged(result, call)
@@ -314,22 +290,14 @@ class WebhookReceiver(Gate):
         except Exception as failed:  # A look on must not change what is answered.
             tell(_LOG, "on_call raised", failed)
 
-    def _kept(self, seconds: float, handler: WebhookHandler, refusal: Refusal, run: Runner) -> Refusal | OverBudget:
-        keep = _keeper(handler, refusal)
+    def _kept(
+        self, seconds: float, handler: WebhookHandler | AsyncWebhookHandler, refusal: Refusal
+    ) -> "_Steps[Refusal | OverBudget]":
+        """Keep an anomaly; return what is answered: the refusal, unless the batch's time cut the keeping off."""
+        keep = getattr(handler, "keep_anomaly", None) if refusal.anomaly else None
         if keep is None:
             return refusal
-        return self._after_keeping(refusal, run(seconds, keep, refusal.operation, refusal.anomaly, refusal.body))
-
-    async def _kept_async(
-        self, seconds: float, handler: WebhookHandler | AsyncWebhookHandler, refusal: Refusal, run: AsyncRunner
-    ) -> Refusal | OverBudget:
-        keep = _keeper(handler, refusal)
-        if keep is None:
-            return refusal
-        return self._after_keeping(refusal, await run(seconds, keep, refusal.operation, refusal.anomaly, refusal.body))
-
-    def _after_keeping(self, refusal: Refusal, result: object) -> Refusal | OverBudget:
-        """Return what is answered: the refusal, whether or not it could be kept, unless the batch's time cut it off."""
+        (result,) = yield seconds, [(keep, refusal.operation, refusal.anomaly, refusal.body)]
         if isinstance(result, BaseException):
             tell(_LOG, "an anomaly could not be kept", result)
         elif isinstance(result, OverBudget):
@@ -339,14 +307,34 @@ class WebhookReceiver(Gate):
         return refusal
 
 
+#: Methods with their arguments, to be run within so many seconds; what came of each is sent back.
+_Steps: TypeAlias = Generator[tuple[float, list[tuple[Any, ...]]], Sequence[object], T]
+
+
+def _run_in_turn(steps: _Steps[T], run: Runner) -> T:
+    try:
+        seconds, methods = next(steps)
+        while True:
+            seconds, methods = steps.send([run(seconds, *method) for method in methods])
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def _run_together(steps: _Steps[T], run: AsyncRunner) -> T:
+    try:
+        seconds, methods = next(steps)
+        while True:
+            results = await asyncio.gather(*(run(seconds, *method) for method in methods))
+            seconds, methods = steps.send(results)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
 def _method(handler: WebhookHandler | AsyncWebhookHandler, call: WebhookCall) -> Callable[..., Any]:
     method: Callable[..., Any] = getattr(handler, METHODS[call.operation])
     return method
-
-
-def _keeper(handler: object, refusal: Refusal) -> Callable[..., Awaitable[object]] | None:
-    """Return what keeps the anomaly of *refusal*: an awaited handler's is awaited, another's is not."""
-    return getattr(handler, "keep_anomaly", None) if refusal.anomaly else None
 
 
 def _log_refusal(request: WebhookRequest, reply: Reply, reason: str, result: object) -> None:
