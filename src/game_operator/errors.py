@@ -22,12 +22,12 @@ Every error this package raises, in one tree.
     ├── SessionTokenError                 a session token that cannot be built or trusted
     ├── WebhookError                      raised by the receiver's pieces, never out of the receiver
     │   ├── WebhookSignatureError         nobody known signed this call
-    │   └── MalformedCallError            the body is no call
+    │   └── MalformedCallError            the body is not a call
     └── LedgerError                       the ledger cannot do what was asked; nothing was changed
         ├── AccountNotFoundError          no such account
         ├── AccountExistsError            the account is open already
         ├── AdjustmentRefusedError        the adjustment would go below zero, or its reference is taken
-        ├── RetryRefusedError             the anomaly is none that can be applied again
+        ├── RetryRefusedError             the anomaly cannot be applied again
         ├── UnknownSourceError            the call's source is not among those that the ledger knows
         ├── SchemaError                   the tables are missing, newer than this program, or not as they should be
         ├── TransactionRequiredError      connection= without an open transaction
@@ -159,7 +159,7 @@ class WebhookSignatureError(WebhookError):
 
 
 class MalformedCallError(WebhookError):
-    """The body of a webhook is no call; the message names the field, for the log alone."""
+    """The body of a webhook is not a call; the message names the field, for the log alone."""
 
 
 class LedgerError(GameOperatorError):
@@ -209,6 +209,12 @@ class TransactionRequiredError(LedgerError):
 
 class LedgerUnavailableError(LedgerError):
     """The database is down, locked or full. A call that was under way may have been committed: its repeat tells."""
+
+
+class _Call(TypedDict, total=False):
+    attempts: int
+    elapsed_seconds: float
+    timed_out: bool
 
 
 class TransportError(GameOperatorError):
@@ -265,17 +271,8 @@ class OutcomeUnknownError(TransportError):
         instance_id: The game instance it was meant for.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        reference_id: str,
-        instance_id: str,
-        attempts: int = 1,
-        elapsed_seconds: float = 0.0,
-        timed_out: bool = False,
-    ) -> None:
-        super().__init__(reason, attempts=attempts, elapsed_seconds=elapsed_seconds, timed_out=timed_out)
+    def __init__(self, reason: str, *, reference_id: str, instance_id: str, **call: Unpack[_Call]) -> None:
+        super().__init__(reason, **call)
         self.reference_id = reference_id
         self.instance_id = instance_id
 
@@ -338,12 +335,11 @@ class ApiError(GameOperatorError):
 
     @property
     def what(self) -> str:
+        origin = "Refused before sending"
         if self.attempts:
             origin = f"The service answered HTTP {self.status_code}"
-        elif self.detail:  # The refusal is our own: the call cannot travel, so the service never has to say so.
-            origin = "Refused before sending"
-        else:
-            origin = f"Refused before sending, as the service would with HTTP {self.status_code}"
+        elif not self.detail:  # With a detail the call cannot travel, so the service never has to say so.
+            origin += f", as the service would with HTTP {self.status_code}"
         return f"{origin}: {self._answer_shown()}. {self.detail}".rstrip()
 
     def _answer_shown(self) -> str:

@@ -5,6 +5,7 @@ None of this is the specification's: each field is *assumed*, names its decision
 touching this package, by ``Profile(...)``, by the same as TOML text, or by a callable that reads bodies itself.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -322,15 +323,5 @@ def _first_steps(names: Iterable[str]) -> list[str]:
     return [name.partition(".")[0] for name in names]
 
 
-def _toml(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return str(value)
-        case str():
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        case tuple() | list():
-            return "[" + ", ".join(map(_toml, value)) + "]"
-        case _:
-            raise TypeError(f"{type(value).__name__} has no TOML form here")
+def _toml(value: str | int | tuple[str, ...]) -> str:
+    return json.dumps(value, ensure_ascii=False)  # What a profile holds is written in TOML as in JSON.

@@ -75,17 +75,29 @@ class FreeBet:
     won_cents: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    """What all calls share: the bytes they came in."""
+    """What all calls share: who plays, and the body that the call came in."""
 
-    __slots__ = ()
     operation: ClassVar[str]
-    body: bytes
+    player_id: str
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    body: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def body_digest(self) -> bytes:
         """The SHA-256 of the body as it came in, 32 bytes."""
         return sha256(self.body).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BetCall(_Call):
+    """What calls that move money share."""
+
+    action: str = "BET"
+    round_id: str | None = None
+    instance_id: str | None = None
+    game: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,16 +112,13 @@ class BalanceCall(_Call):
     """
 
     operation: ClassVar[Literal["player-balance"]] = "player-balance"
-    player_id: str
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    body: bytes = field(default=b"", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_id("player_id", self.player_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WithdrawCall(_Call):
+class WithdrawCall(_BetCall):
     """
     A player places a bet: the wager is to be taken from the balance (spec §3, §4.1).
 
@@ -124,16 +133,9 @@ class WithdrawCall(_Call):
     """
 
     operation: ClassVar[Literal["withdraw"]] = "withdraw"
-    player_id: str
     bet_id: str
     amount_cents: int
     tx_id: str = ""
-    action: str = "BET"
-    round_id: str | None = None
-    instance_id: str | None = None
-    game: str | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    body: bytes = field(default=b"", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_id("player_id", self.player_id)
@@ -146,7 +148,7 @@ class WithdrawCall(_Call):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DepositCall(_Call):
+class DepositCall(_BetCall):
     """
     A bet settles, or a claim is paid: the amount is to be credited; 0 is a loss (spec §3, §4.1).
 
@@ -164,21 +166,14 @@ class DepositCall(_Call):
     """
 
     operation: ClassVar[Literal["deposit"]] = "deposit"
-    player_id: str
     bet_id: str | None = None
     amount_cents: int
     tx_id: str = ""
-    action: str = "BET"
     is_claim: bool | None = None
     wager_cents: int | None = None
     won_cents: int | None = None
     free_bets: tuple[FreeBet, ...] = ()
     jackpot_id: str | None = None
-    round_id: str | None = None
-    instance_id: str | None = None
-    game: str | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    body: bytes = field(default=b"", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_id("player_id", self.player_id)
@@ -199,7 +194,7 @@ class DepositCall(_Call):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackCall(_Call):
+class RollbackCall(_BetCall):
     """
     A bet is cancelled before it starts: its withdraw is to be reversed (spec §3, §4.1).
 
@@ -213,16 +208,9 @@ class RollbackCall(_Call):
     """
 
     operation: ClassVar[Literal["rollback"]] = "rollback"
-    player_id: str
     bet_id: str
     tx_id: str | None = None
-    action: str = "BET"
     amount_cents: int | None = None
-    round_id: str | None = None
-    instance_id: str | None = None
-    game: str | None = None
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    body: bytes = field(default=b"", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_id("player_id", self.player_id)

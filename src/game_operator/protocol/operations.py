@@ -123,7 +123,7 @@ def fetch_bet(operator_id: str, bet_id: str) -> Operation[AnyBet]:
     to_sign = operator_id.encode() + b":" + bet_id.encode()
 
     def parse(response: HttpResponse) -> AnyBet:
-        found = _read(response, _bet())
+        found: AnyBet = _read(response, "fetch-bet")
         if not isinstance(found, BetNotFound):
             _check_answers(response, reference_id=(found.reference_id, bet_id))
         return found
@@ -146,14 +146,15 @@ def fetch_round_bets(
         _check_text(round_id=round_id)
     if round_no is not None:
         _check_whole(round_no=round_no)
-        _check_size(round_no)
+        if abs(round_no) > MAX_WHOLE:  # Python cannot even write out an int of more than 4,300 digits.
+            raise BadRequestError(INVALID_REQUEST, status_code=400, detail="round_no has more than 60 digits.")
     if round_id is None and round_no is None:
         raise BadRequestError(ROUND_WITHOUT_KEY, status_code=400)
     keys = {"instance_id": instance_id, "round_no": round_no, "round_id": round_id}
     body = encode_json({name: value for name, value in keys.items() if value is not None})
 
     def parse(response: HttpResponse) -> AnyRound:
-        found = _read(response, _round())
+        found: AnyRound = _read(response, "fetch-round-bets")
         if isinstance(found, RoundFound):
             by_number = round_id is None
             key = {"round_no": (found.round_no, round_no)} if by_number else {"round_id": (found.round_id, round_id)}
@@ -191,13 +192,16 @@ def grant_free_bet(
     )
     refusal = refusal_of(request)
     if refusal is not None:
-        message = GRANT_MESSAGES[refusal]
-        raise FreeBetRejectedError(message, error_code=refusal, reference_id=reference_id)
+        raise FreeBetRejectedError(GRANT_MESSAGES[refusal], error_code=refusal, reference_id=reference_id)
     body = encode_json(request.model_dump())
     grant = GrantKey(reference_id, instance_id)
 
     def parse(response: HttpResponse) -> GrantAccepted:
-        return _parse_grant(response, grant)
+        rejection = rejection_of(response, reference_id) if response.status == 400 else None
+        if rejection is not None:
+            raise rejection
+        accepted: GrantAccepted = _read(response, "free-bet/grant")
+        return accepted
 
     return Operation("free-bet/grant", "POST", f"{API_PREFIX}/free-bet/grant", body, parse, body, grant)
 
@@ -231,12 +235,6 @@ def _check_whole(**arguments: object) -> None:
             raise TypeError(f"{name} must be an int, not {type(value).__name__} {shown(value)}")
 
 
-def _check_size(round_no: int) -> None:
-    # Python cannot even write out an int of more than 4,300 digits.
-    if abs(round_no) > MAX_WHOLE:
-        raise BadRequestError(INVALID_REQUEST, status_code=400, detail="round_no has more than 60 digits.")
-
-
 # Names of fields repeat and are shared; ids do not, and looking each up would take a tenth of the reading.
 class _Catalogue(WireModel, frozen=True, cache_strings="keys"):
     nested: ClassVar[str] = "games"
@@ -245,32 +243,25 @@ class _Catalogue(WireModel, frozen=True, cache_strings="keys"):
     games: Annotated[list[GameInfo], FailFast()]
 
 
-# Each is built for the first answer of its kind: building them all would take a tenth of the import.
+#: What each endpoint answers with HTTP 200.
+_ANSWERS: Final[dict[str, Any]] = {
+    "fetch-games": _Catalogue,
+    "fetch-bet": BetLookup,
+    "fetch-round-bets": RoundLookup,
+    "free-bet/grant": GrantAccepted,
+}
 
 
 @cache
-def _catalogue() -> TypeAdapter[_Catalogue]:
+def _adapter(name: str) -> TypeAdapter[Any]:
+    """Return what reads the answer of the endpoint *name*; building all four would take a tenth of the import."""
     _Catalogue.model_rebuild()  # An adapter that builds it by itself forgets cache_strings.
-    return TypeAdapter(_Catalogue)
-
-
-@cache
-def _bet() -> TypeAdapter[AnyBet]:
-    return TypeAdapter(BetLookup)
-
-
-@cache
-def _round() -> TypeAdapter[AnyRound]:
-    return TypeAdapter(RoundLookup)
-
-
-@cache
-def _grant() -> TypeAdapter[GrantAccepted]:
-    return TypeAdapter(GrantAccepted)
+    return TypeAdapter(_ANSWERS[name])
 
 
 def _parse_games(response: HttpResponse) -> list[GameInfo]:
-    return _read(response, _catalogue()).games
+    games: list[GameInfo] = _read(response, "fetch-games").games
+    return games
 
 
 def _check_answers(response: HttpResponse, **keys: tuple[object, object]) -> None:
@@ -280,21 +271,13 @@ def _check_answers(response: HttpResponse, **keys: tuple[object, object]) -> Non
             raise unfit(response, f"{name}: is {shown(answered)}, but {shown(asked)} was asked for")
 
 
-def _parse_grant(response: HttpResponse, grant: GrantKey) -> GrantAccepted:
-    if response.status == 400:
-        rejection = rejection_of(response, grant.reference_id)
-        if rejection is not None:
-            raise rejection
-    return _read(response, _grant())
-
-
-def _read(response: HttpResponse, adapter: TypeAdapter[T]) -> T:
+def _read(response: HttpResponse, name: str) -> Any:  # What the adapter of the endpoint returns.
     if response.status != 200:
         raise error_of(response)
     problem = response.defect
     if not problem:
         try:
-            return decode(adapter, response.body)
+            return decode(_adapter(name), response.body)
         except WireFormatError as misfit:
             problem = str(misfit)
     raise unfit(response, problem)
@@ -308,7 +291,7 @@ _DELAY_SECONDS: Final = re.compile(r"[0-9]{1,9}\Z")
 
 
 def unfit(response: HttpResponse, problem: str) -> UnexpectedResponseError:
-    """Return the error for a 200 that is none, because of *problem*."""
+    """Return the error for a 200 whose body does not fit, because of *problem*."""
     return UnexpectedResponseError(f"HTTP 200 does not fit the specification ({problem})", **_kept(response))
 
 
@@ -321,16 +304,23 @@ def _kept(response: HttpResponse) -> dict[str, Any]:
 
 def error_of(response: HttpResponse) -> ApiError:
     """Return the error for a *response* whose status is not 200, whichever endpoint it came from (spec §7.3)."""
-    status = response.status
+    status, said = response.status, _said(response)
     if status == 429:
-        return _error(RateLimitedError, response, _said(response) or "Too many requests")
+        return RateLimitedError(said or "Too many requests", **_kept(response))
     if 500 <= status <= 599:
-        return _error(ServiceError, response, _said(response) or "the service failed")
+        return ServiceError(said or "the service failed", **_kept(response))
     kind = _DESCRIBED.get(status)
-    said = _said(response)
-    if kind is None or said is None or response.defect:
-        return _unexpected(response)
-    return _error(kind, response, said)
+    if kind is not None and said is not None and not response.defect:
+        return kind(said, **_kept(response))
+    reason = f"HTTP {status} is not described for this call"
+    if response.defect:
+        reason = f"HTTP {status} cannot be read ({response.defect})"
+    elif 300 <= status <= 399:
+        target = shown(response.header(b"location") or "")
+        reason = f"HTTP {status} redirects to {target}, and a signature is never sent elsewhere"
+    elif kind is not None:
+        reason = f"HTTP {status} without the JSON error body of the specification"
+    return UnexpectedResponseError(reason, **_kept(response))
 
 
 def rejection_of(response: HttpResponse, reference_id: str) -> FreeBetRejectedError | None:
@@ -376,22 +366,6 @@ def _said(response: HttpResponse) -> str | None:
             return f"{text} ({code})"
         case _:
             return None
-
-
-def _error(kind: type[ApiError], response: HttpResponse, message: str) -> ApiError:
-    return kind(message, **_kept(response))
-
-
-def _unexpected(response: HttpResponse) -> ApiError:
-    reason = f"HTTP {response.status} is not described for this call"
-    if response.defect:
-        reason = f"HTTP {response.status} cannot be read ({response.defect})"
-    elif 300 <= response.status <= 399:
-        target = shown(response.header(b"location") or "")
-        reason = f"HTTP {response.status} redirects to {target}, and a signature is never sent elsewhere"
-    elif response.status in _DESCRIBED:
-        reason = f"HTTP {response.status} without the JSON error body of the specification"
-    return _error(UnexpectedResponseError, response, reason)
 
 
 def read_object(body: bytes) -> dict[str, object]:
