@@ -190,15 +190,15 @@ class UnknownSourceError(LedgerError):
 
 class SchemaError(LedgerError):
     """
-    The tables are missing, newer than this program, or not what the ledger needs.
+    The tables are missing, old, newer than this program, or not what the ledger needs.
 
     Attributes:
         statements: The statements that make or migrate the tables, or "" where these would not help.
         version: The version that the tables have, 0 if there are none; None where the version is not the problem.
     """
 
-    def __init__(self, what: str, *, statements: str = "", version: int | None = None) -> None:
-        super().__init__(what)
+    def __init__(self, what: str, *, remedy: str = "", statements: str = "", version: int | None = None) -> None:
+        super().__init__(what, remedy=remedy)
         self.statements = statements
         self.version = version
 

@@ -18,7 +18,7 @@ import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.certify import scenarios
-from game_operator.cli.certifying.hooks import HOOKS
+from game_operator.cli.hooks import HOOKS
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.wallet import Wallet
 from tests.cli.certified import GivesBackWhatItNeverTook, Served, answering, served
@@ -221,8 +221,8 @@ def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_p
         pytest.param(("URL", "KEY", "--player", "ann", "--other-player", "ann"), "are the same", id="one player twice"),
         pytest.param(("URL", "KEY", "--player", "x", "--other-player", "bob"), "knows no player", id="no such player"),
         pytest.param(("URL", "KEY", *_WHO, "--only", "Z"), "no scenario or group 'Z'", id="no such group"),
-        pytest.param(("URL", "KEY", *_WHO, "--only", " ,"), "--only names nothing", id="a variable that is not set"),
-        pytest.param(("URL", "KEY", *_WHO, "--skip", ""), "--skip names nothing", id="nothing to be left out"),
+        pytest.param(("URL", "KEY", *_WHO, "--only", " ,"), "It names nothing", id="a variable that is not set"),
+        pytest.param(("URL", "KEY", *_WHO, "--skip", ""), "It names nothing", id="nothing to be left out"),
         pytest.param(("URL", "KEY", *_WHO, "--only", "A", "--skip", "A"), "No scenario is left", id="nothing is left"),
         pytest.param(("URL/nowhere", "KEY", *_WHO), "is no wallet", id="a wrong path"),
         pytest.param(("http://[", "KEY", *_WHO), "is not a valid address", id="no address"),
@@ -235,7 +235,7 @@ def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_p
         pytest.param(("URL", "KEY", *_WHO, "--elsewhere", "10.99.99.99"), "--elsewhere: '10.99", id="nobody's address"),
         pytest.param(
             ("http://wallet.example", "KEY", *_WHO, "--moves-money"),
-            "or pass --allow-insecure-http if the way is private.",
+            "`certify` and `call` also take --allow-insecure-http, for a private network.",
             id="another machine without TLS",
         ),
         pytest.param(
@@ -280,7 +280,7 @@ def test_tls_where_there_is_none_is_3(run: Run, wallet: Served, service_pem: Pat
     """Told by its own name, and not by OpenSSL's."""
     told = run("certify", wallet.url.replace("http:", "https:"), "--service-key", service_pem, *_WHO)
     assert (told.code, told.out) == (3, "")
-    assert "that port speaks plain http, and no TLS. Pass http:// for https://." in told.err
+    assert "that port speaks plain http, not TLS. Pass http:// instead of https://." in told.err
     told = run("certify", wallet.url.replace("http:", "https:"), "--service-key", service_pem, *_WHO, "--json")
     assert told.error["type"] == "RequestNotSentError"
 

@@ -10,7 +10,7 @@ import pytest
 
 from game_operator.certify.engine.steps import Undone
 from game_operator.certify.engine.supplies import Supplies
-from game_operator.cli.certifying.hooks import HOOKS, hooks_of
+from game_operator.cli.hooks import HOOKS, hooks_of
 from game_operator.errors import ConfigurationError
 
 pytestmark = pytest.mark.outside

@@ -2,12 +2,10 @@
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from game_operator.cli import options as _options
 from game_operator.signers import load_signer
 from tests.cli.support import COMMAND, Run, clean_environment, command
 
@@ -43,18 +41,6 @@ def test_what_is_wrong_with_a_piped_key_names_the_pipe(run: Run, content: bytes,
     os.close(reading)
     assert told.code == 2
     assert f"/dev/fd/{reading}' {problem}" in told.err or f"/dev/fd/{reading} {problem}" in told.err
-
-
-def test_a_pipe_that_nobody_writes_is_empty(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is given some time, and not for ever."""
-    monkeypatch.setattr(_options, "_WRITER_SECONDS", 0.2)
-    fifo = tmp_path / "key"
-    os.mkfifo(fifo)
-    begun = time.monotonic()
-    told = run(*BUILD, "--private-key", fifo)
-    assert time.monotonic() - begun < 5
-    assert told.code == 2
-    assert "is empty" in told.err
 
 
 @pytest.mark.outside

@@ -288,7 +288,7 @@ def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> Non
         pytest.param(
             ("--base-url", "http://api.example.com"),
             {},
-            "Use https: this command speaks plain http to this machine alone.",
+            "Use https. `certify` and `call` also take --allow-insecure-http, for a private network.",
             id="plain http",
         ),
         pytest.param(

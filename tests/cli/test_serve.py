@@ -300,7 +300,10 @@ def test_missing_tables_are_made_or_told(run: Run, database: str, tmp_path: Path
     options = ("--database", database, "--service-key", keys.public, "--port", 0, "--table-prefix", "mine_")
     refused = run("serve", *options, "--no-migrate")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
-    assert "Run the statements, or let serve make them without --no-migrate." in refused.err
+    assert (
+        "`game-operator ledger open` makes them; `game-operator serve --no-migrate` prints the statements."
+        in refused.err
+    )
     assert list(tmp_path.iterdir()) == []
     error = run("serve", *options, "--no-migrate", "--json").error
     assert error["statements"] == refused.out

@@ -1088,6 +1088,6 @@ def test_a_source_that_the_ledger_does_not_know(
     known: list[str], warned: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before the first call, on stderr."""
-    _warn_of_source("", known, as_json=False)
+    _warn_of_source("", known)
     out, err = capsys.readouterr()
     assert (out, warned in " ".join(err.split()), bool(err)) == ("", True, bool(warned))

@@ -10,7 +10,7 @@ from typing import Final
 
 from game_operator.certify import scenarios
 from game_operator.certify.report.verdicts import GROUPS
-from game_operator.cli.certifying.hooks import HOOKS
+from game_operator.cli.hooks import HOOKS
 from tests.support.documents import ROOT
 
 __all__ = ["PAGE", "between_markers", "tables"]

@@ -11,6 +11,7 @@ import typer
 from typer.main import get_command
 
 from game_operator._version import __version__
+from game_operator.cli.commands.anomalies import anomalies, resolve, retry
 from game_operator.cli.commands.call import call
 from game_operator.cli.commands.certify import certify
 from game_operator.cli.commands.demo import demo
@@ -24,7 +25,7 @@ from game_operator.cli.commands.serve import serve
 from game_operator.cli.commands.session_token import tokens
 from game_operator.cli.commands.storm import storm
 from game_operator.cli.errors import ExitCode, StoppedError, tell, tell_failure
-from game_operator.cli.options import with_option_groups
+from game_operator.cli.options import Commands
 from game_operator.cli.output import say
 from game_operator.cli.process import lasting_streams
 from game_operator.errors import GameOperatorError
@@ -32,7 +33,7 @@ from game_operator.errors import GameOperatorError
 _NAME = "game-operator"
 
 # A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
-app = typer.Typer(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
+app = Commands(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
 
 
 # Names of options, as they were typed but without their dashes.
@@ -67,9 +68,9 @@ def game_operator(
 
 app.callback(help=_unwrapped(game_operator))(game_operator)
 for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify):
-    app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(
-        with_option_groups(command)
-    )
+    app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
+for of_ledger in (anomalies, retry, resolve):
+    ledgers.command()(of_ledger)
 app.add_typer(tokens, name="token")
 app.add_typer(profiles, name="profile")
 app.add_typer(ledgers, name="ledger")

@@ -1,15 +1,16 @@
-"""The database that a command works on, the table of balances in it, and what is said of one that will not do."""
+"""The database that a command works on, and the table of balances in it."""
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.errors import ConfigurationError, SchemaError, shown
+from game_operator.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from game_operator.ledger import SqlLedger, TableAccounts
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
 DATABASE = "GAME_OPERATOR_DATABASE_URL"
 PREFIX = "game_operator_"
 
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option("--database", metavar="URL", help=f"sqlite:///wallet.db or postgresql://…; else {DATABASE}."),
+]
 TablePrefix = Annotated[str, typer.Option(metavar="TEXT", help="How the names of the tables begin.")]
 
-_ACCOUNTS = "Balances in a table of your own"
+_accounts = partial(typer.Option, rich_help_panel="Balances in a table of your own")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,36 +34,22 @@ class BalancesOptions:
 
     accounts_table: Annotated[
         str | None,
-        typer.Option(
-            metavar="TABLE",
-            help="The table that holds the balances, perhaps with its schema, if the ledger does not.",
-            rich_help_panel=_ACCOUNTS,
-        ),
+        _accounts(metavar="TABLE", help="The table that holds the balances, if the ledger does not; or SCHEMA.TABLE."),
     ] = None
     accounts_key: Annotated[
         list[str] | None,
-        typer.Option(
+        _accounts(
             metavar="COLUMN",
             help="Its column with the player's id; of a key of two columns both, as player_id,currency.",
-            rich_help_panel=_ACCOUNTS,
         ),
     ] = None
-    accounts_balance: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Its column with the balance.", rich_help_panel=_ACCOUNTS)
-    ] = None
+    accounts_balance: Annotated[str | None, _accounts(metavar="COLUMN", help="Its column with the balance.")] = None
     accounts_unit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="cents|units|micros", help="What the balance counts; else cents.", rich_help_panel=_ACCOUNTS
-        ),
+        str | None, _accounts(metavar="cents|units|micros", help="What the balance counts; else cents.")
     ] = None
     accounts_shared: Annotated[
         bool,
-        typer.Option(
-            "--accounts-shared",
-            help="Two services really share these balances, each with its own --table-prefix.",
-            rich_help_panel=_ACCOUNTS,
-        ),
+        _accounts("--accounts-shared", help="Two services share these balances, each with its own --table-prefix."),
     ] = False
 
     @property
@@ -78,52 +69,30 @@ class BalancesOptions:
         Raises:
             ConfigurationError: One is missing, or cannot be a name.
         """
-        needed = {
-            "--accounts-table": self.accounts_table,
-            "--accounts-key": self.accounts_key,
-            "--accounts-balance": self.accounts_balance,
-        }
         if not self.are_given:
             return None
-        if missing := [option for option, value in needed.items() if not value]:
-            raise ConfigurationError(
-                f"There is no {' and no '.join(missing)}. Balances in a table of yours need all three: "
-                f"{', '.join(needed)}."
-            )
         from game_operator.ledger import TableAccounts
 
-        columns = self.columns
         # Any: texts that are checked there.
-        values: Any = {
-            "table": self.accounts_table,
-            "key": columns[0] if len(columns) == 1 else columns,
-            "balance": self.accounts_balance,
-            "unit": self.accounts_unit,
-            "shared": self.accounts_shared,
-        }
-        return TableAccounts(**values)
+        values: dict[str, Any] = {name.removeprefix("accounts_"): value for name, value in vars(self).items()}
+        needed = ("table", "key", "balance")
+        if missing := [f"--accounts-{name}" for name in needed if not values[name]]:
+            raise ConfigurationError(
+                f"There is no {' and no '.join(missing)}. Balances in a table of yours need all three: "
+                f"{', '.join(f'--accounts-{name}' for name in needed)}."
+            )
+        columns = self.columns
+        return TableAccounts(**values | {"key": columns[0] if len(columns) == 1 else columns})
 
 
-class TablesMissingError(ConfigurationError):
-    """
-    There are no tables, or they are old. Catch it as ``ConfigurationError``.
-
-    Attributes:
-        statements: What would make them.
-        version: The version that they have, 0 if there are none.
-    """
-
-    def __init__(self, message: str, statements: str = "", *, version: int = 0) -> None:
-        super().__init__(message)
-        self.statements = statements
-        self.version = version
-
-
-def address_of(option: str | None) -> str:
-    """Return the database's address, from the option or the environment."""
+def address_of(
+    option: str | None,
+    missing: str = f"There is no database. Pass --database sqlite:///wallet.db, or set {DATABASE}.",
+) -> str:
+    """Return the database's address, from the option or the environment; raise ConfigurationError(*missing*)."""
     address = option or os.environ.get(DATABASE)
     if not address:
-        raise ConfigurationError(f"There is no database. Pass --database sqlite:///wallet.db, or set {DATABASE}.")
+        raise ConfigurationError(missing)
     return address
 
 
@@ -153,27 +122,8 @@ def check_file(address: str, advice: str) -> None:
 
 
 @contextmanager
-def tables_missing(prefix: str, advice: str) -> Iterator[None]:
-    """Turn the error of a ledger that found no tables into one sentence that ends in *advice*, and the statements."""
-    try:
-        yield
-    except SchemaError as refused:
-        from game_operator.ledger.engine.tables import VERSION
-
-        if not refused.statements:
-            raise
-        message = f"There are no tables {prefix}* in this database. Is --table-prefix right? {advice}"
-        if refused.version:
-            message = (
-                f"The tables {prefix}* have version {refused.version}, and this program needs version {VERSION}. "
-                "Run `game-operator ledger migrate`: programs that run already go on."
-            )
-        raise TablesMissingError(message, refused.statements, version=refused.version or 0) from None
-
-
-@contextmanager
 def opened(
-    address: str, prefix: str, advice: str, *, accounts: "TableAccounts | None" = None, **options: Any
+    address: str, prefix: str, *, accounts: "TableAccounts | None" = None, **options: Any
 ) -> "Iterator[SqlLedger]":
     """
     Yield the ledger in *address*, whose tables are not made unless *options* have ``migrate=True``.
@@ -181,20 +131,18 @@ def opened(
     Args:
         address: Where it is.
         prefix: How its tables begin.
-        advice: What to do where there are no tables.
         accounts: The operator's own table of balances; the ledger must have served from it before.
         options: Of ``SqlLedger``.
 
     Raises:
-        ConfigurationError: There are no tables, they are old, or its balances are not in *accounts*.
+        ConfigurationError: Its balances are not in *accounts*.
+        SchemaError: There are no tables, or they are old.
     """
     from game_operator.ledger import SqlLedger
 
-    with tables_missing(prefix, advice):
-        if accounts is not None:
-            check_elsewhere(address, prefix, accounts)
-        ledger = SqlLedger(address, accounts=accounts, table_prefix=prefix, **{"migrate": False} | options)
-    with ledger:
+    if accounts is not None:
+        check_elsewhere(address, prefix, accounts)
+    with SqlLedger(address, accounts=accounts, table_prefix=prefix, **{"migrate": False} | options) as ledger:
         yield ledger
 
 
@@ -212,3 +160,22 @@ def check_elsewhere(address: str, prefix: str, accounts: "TableAccounts") -> Non
                 f"No wallet has served the ledger {prefix}* from {accounts.table} yet: its balances are its own. Is "
                 "--table-prefix right? Else leave --accounts-table out, or begin with `game-operator serve`."
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerOptions:
+    """Where the ledger is."""
+
+    database: DatabaseUrl = None
+    table_prefix: TablePrefix = PREFIX
+
+    def opened(
+        self, *, make: bool = False, accounts: "TableAccounts | None" = None, **options: Any
+    ) -> "AbstractContextManager[SqlLedger]":
+        """Open the ledger; with *make* its tables, and the file of SQLite, are made if they are not there."""
+        address = address_of(self.database)
+        if make:
+            check_folder(address)
+        else:
+            check_file(address, "`game-operator ledger open` makes one.")
+        return opened(address, self.table_prefix, accounts=accounts, **{"migrate": make} | options)

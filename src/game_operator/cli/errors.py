@@ -15,6 +15,7 @@ from game_operator.errors import (
     GameOperatorError,
     LedgerUnavailableError,
     OutcomeUnknownError,
+    RequestNotSentError,
     SchemaError,
     TransportError,
 )
@@ -54,16 +55,32 @@ _OPTIONS = {
 #: What to do about a setting at the command line.
 _REMEDIES = {
     "moves_money": "Pass --moves-money if that is what you want.",
-    "allow_insecure_http": "Use https: this command speaks plain http to this machine alone.",
+    "allow_insecure_http": "Use https. `certify` and `call` also take --allow-insecure-http, for a private network.",
     "trust_env": "Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or unset them.",
 }
+
+
+_MIGRATE = "Run `game-operator ledger migrate`: programs that run already go on."
+_NO_TABLES = (
+    "Is --table-prefix right? `game-operator ledger open` makes them; `game-operator serve --no-migrate` prints the "
+    "statements."
+)
+#: What OpenSSL calls an answer that is not TLS.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 
 
 def told(error: GameOperatorError) -> str:
     """Return what *error* says, with the option to change in front."""
     setting = error.setting or ""
     option = f"{_OPTIONS[setting]}: " if setting in _OPTIONS else ""
-    return f"{option}{error.what} {_REMEDIES.get(setting, error.remedy)}".rstrip()
+    remedy = _REMEDIES.get(setting, error.remedy)
+    if isinstance(error, SchemaError) and error.statements:
+        remedy = _MIGRATE if error.version else _NO_TABLES
+    if isinstance(error, RequestNotSentError) and any(
+        word in error.reason.upper().replace(" ", "_") for word in _NO_TLS
+    ):
+        remedy = "Nothing was sent: that port speaks plain http, not TLS. Pass http:// instead of https://."
+    return f"{option}{error.what} {remedy}".rstrip()
 
 
 class ExitCode(IntEnum):
@@ -119,7 +136,7 @@ def grant_in_doubt(reference_id: str, instance_id: str) -> Iterator[None]:
 
 def tell(error: GameOperatorError, *, as_json: bool) -> int:
     """Tell about *error*, and return the exit code."""
-    if isinstance(error, ConfigurationError):
+    if isinstance(error, ConfigurationError) or (isinstance(error, SchemaError) and error.statements):
         code = ExitCode.USAGE
     else:
         out_of_reach = isinstance(error, TransportError | LedgerUnavailableError)

@@ -1,19 +1,23 @@
 """
-The connections of ``serve``: uvicorn's HTTP protocol without trailers, and with bounds on what strangers hold open.
+The server of ``serve``: uvicorn without trailers, and with bounds on what strangers hold open.
 
 uvicorn waits for the rest of a request without end, and opens connections until the process has no files left.
 """
 
 import asyncio
 import logging
+import socket
 import time
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator, Sized
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any, ClassVar, Final
 
+import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from game_operator.cli.process import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError, shown
 
 _LOG = logging.getLogger("game_operator.serve")
@@ -26,6 +30,8 @@ _GRACE_SECONDS: Final = 1.0
 _SWEEPS_PER_LIMIT: Final = 10
 _LAG_SECONDS: Final = 0.5
 _SECONDS_BETWEEN_LINES: Final = 60.0
+#: The service's connections should live as long as they are used now and then: a new one costs more than a call.
+_KEEP_ALIVE_SECONDS: Final = 75
 
 
 def most_connections(asked: int | None) -> int:
@@ -301,3 +307,43 @@ class LimitedProtocol(HttpToolsProtocol):
             self.open_connections.waits_for_rest(self)
         elif not self._under_way:
             self.open_connections.answered(self)
+
+
+class WalletServer(uvicorn.Server):
+    """
+    uvicorn that calls *ready* when it listens, watches *connections*, and for which a signal to stop is a good end.
+
+    *options* are those of ``uvicorn.Config``.
+    """
+
+    # Any: uvicorn has a type of its own for an application.
+    def __init__(self, application: Any, connections: Connections, ready: Callable[[], object], **options: Any) -> None:
+        config = uvicorn.Config(
+            application,
+            http=connections.protocol_class(),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            proxy_headers=False,  # X-Forwarded-For is read by IpAllowList alone, from proxies that were named.
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            **options,
+        )
+        super().__init__(config)
+        self._watch, self._ready = connections.watch, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._watching = asyncio.create_task(self._watch())
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets=sockets)
+        self._watching.cancel()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn's own raises the signal again when all is done, which would kill us on our way out.
+        with on_signals(STOP_SIGNALS, self.handle_exit):
+            yield

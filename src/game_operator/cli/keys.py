@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
-    KeySerializationEncryption,
     NoEncryption,
     PrivateFormat,
     PublicFormat,
@@ -21,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from game_operator.cli.files import PUBLIC_MODE, SECRET_MODE, check_new, write_new, write_privately
 from game_operator.cli.options import PASSPHRASE, is_encrypted
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, without_frames
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 
 _EXPONENT: Final = 65537
@@ -50,12 +49,10 @@ def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> Ke
         ConfigurationError: The passphrase is too long, or a file is there already or cannot be written; then nothing
             is left behind.
     """
-    encryption = _encryption(passphrase)
-    del passphrase
     public = public_path(private)
     check_new(private, public)
     key = generate_private_key(_EXPONENT, bits)
-    write_new(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption), SECRET_MODE)
+    write_new(private, _private_pem(key, passphrase), SECRET_MODE)
     try:
         write_new(public, _public_pem(key.public_key()), PUBLIC_MODE)
     except BaseException:  # Ctrl-C too: half a pair is of no use, and in the way of the next one.
@@ -74,16 +71,17 @@ def fingerprint(key: RSAPublicKey) -> str:
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
-def _encryption(passphrase: str | None) -> KeySerializationEncryption:
+@without_frames
+def _private_pem(key: RSAPrivateKey, passphrase: str | None = None) -> bytes:
     if passphrase is None:
-        return NoEncryption()
+        return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     # As the loader has it: the environment returns bytes that are not UTF-8 as lone surrogates.
     secret = passphrase.encode("utf-8", "surrogateescape")
-    del passphrase
-    if (size := len(secret)) <= _LONGEST_PASSPHRASE_BYTES:
-        return BestAvailableEncryption(secret)
-    del secret
-    raise ConfigurationError(f"The passphrase has {size} bytes; {_LONGEST_PASSPHRASE_BYTES} is the most for a key.")
+    if len(secret) > _LONGEST_PASSPHRASE_BYTES:
+        raise ConfigurationError(
+            f"The passphrase has {len(secret)} bytes; {_LONGEST_PASSPHRASE_BYTES} is the most for a key."
+        )
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(secret))
 
 
 def _public_pem(key: RSAPublicKey) -> bytes:
@@ -111,6 +109,7 @@ class KeyDirectory:
         """What webhooks were signed with before a rotation, or None if there was none."""
         return self._old if self._old.exists() else None
 
+    @without_frames
     def keep(self, following: RSAPrivateKey) -> None:
         """
         Write *following* as the service's pair, and the pair of now as the old one.
@@ -118,13 +117,6 @@ class KeyDirectory:
         Raises:
             ConfigurationError: That is not possible; then all is as it was.
         """
-        problem = self._kept(following)
-        if problem:
-            raise ConfigurationError(f"The new key cannot be kept in {self.place}: {problem}. Nothing was switched.")
-
-    def _kept(self, following: RSAPrivateKey) -> str:
-        """Return why it cannot be kept, or "". An error's traceback would show the keys."""
-        private = following.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         # Ctrl-C undoes it too: half a rotation would leave halves that do not match.
         with ExitStack() as undo:
             try:
@@ -133,14 +125,16 @@ class KeyDirectory:
                     (public_path(self._old), self.service_public.read_bytes()),
                     (self.service_public, _public_pem(following.public_key())),
                     # Last: until here the service signs with the key that it had.
-                    (self.service_private, private),
+                    (self.service_private, _private_pem(following)),
                 ):
                     undo.callback(_put_back, path, path.read_bytes() if os.path.lexists(path) else None)
                     write_privately(path, content, _mode(path))
             except OSError as failed:
-                return failed.strerror or str(failed)
+                problem = failed.strerror or failed
+                raise ConfigurationError(
+                    f"The new key cannot be kept in {self.place}: {problem}. Nothing was switched."
+                ) from None
             undo.pop_all()
-        return ""
 
 
 def _mode(path: Path) -> int:
@@ -186,6 +180,7 @@ def _filled(place: Path, where: str) -> KeyDirectory:
     return keys
 
 
+@without_frames
 def _check(private: Path, public: Path) -> None:
     """Raise ConfigurationError if the two are not the halves of one pair, or the private one alone is missing."""
     if not os.path.lexists(public):
@@ -196,9 +191,7 @@ def _check(private: Path, public: Path) -> None:
     if is_encrypted(private) and not passphrase and private.name == "operator.pem":
         # The sandbox needs the public half alone, and the client will ask for the passphrase.
         return
-    key = _public_key_in(private, passphrase)
-    del passphrase
-    if key != load_public_key(public):
+    if _public_key_in(private, passphrase) != load_public_key(public):
         raise ConfigurationError(
             f"{private} and {public} are not the halves of one pair. Put the right {private.name} back, or remove "
             f"{public.name}: it is then written anew from {private.name}."
@@ -207,6 +200,5 @@ def _check(private: Path, public: Path) -> None:
 
 def _public_key_in(private: Path, passphrase: str | None) -> RSAPublicKey:
     key = public_key_of(load_signer(private, passphrase))
-    del passphrase
     assert key is not None, "a key from a file has a public half"
     return key

@@ -1,11 +1,13 @@
 """The options that commands share, and what they make up: a profile, and with the environment a client's settings."""
 
 import os
-import select
-import stat
+import re
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -14,18 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from game_operator.cli.files import read_file
-from game_operator.errors import ConfigurationError, SigningKeyError, shown
+from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
     from game_operator.profile import Profile
-    from game_operator.signers import AsyncSigner, Signer
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 _LARGEST_KEY = 65_536
 _LARGEST_PROFILE = 1_048_576
-_WRITER_SECONDS = 5.0
 _service = partial(typer.Option, rich_help_panel="The service and who you are")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
@@ -37,7 +37,46 @@ ProfileFile = Annotated[
 ]
 
 
-def with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
+# Decimal also takes 1e3 and 1_000, which are likelier to be typing mistakes than amounts.
+_AMOUNT = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,2})?")
+_AGE = re.compile(r"([0-9]{1,6})([dhms])")
+_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def amount_in(text: str | Decimal) -> Decimal:
+    """Return an amount in currency units; a default is passed as the Decimal that it is."""
+    if not _AMOUNT.fullmatch(str(text)):
+        problem = f"{text!r} is not an amount in currency units with at most two decimals, such as 12.50."
+        raise typer.BadParameter(problem)
+    return Decimal(text)
+
+
+def moment_in(text: str | int) -> int:
+    """Return a time in Unix milliseconds: an age, which is so long ago, or a date with or without a time, in UTC."""
+    if isinstance(text, int):  # The default was read already.
+        return text
+    if age := _AGE.fullmatch(text):
+        ago = timedelta(**{_UNITS[age[2]]: int(age[1])})
+        return time.time_ns() // 1_000_000 - ago // timedelta(milliseconds=1)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        problem = f"{text!r} is not a time: write 2d, 12h or 30m for so long ago, or 2026-11-22T12:00 in UTC."
+        raise typer.BadParameter(problem) from None
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def comma_separated(value: list[str] | None) -> list[str]:
+    """Return the names in *value*, several in a text perhaps; the callback of an option that may be repeated."""
+    found = [each.replace(",", " ").split() for each in value or ()]
+    # A variable that was never set must not select everything.
+    if not all(found):
+        raise typer.BadParameter("It names nothing. Leave it out, or pass names, with commas between them.")
+    return [name for names in found for name in names]
+
+
+def _with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
     """
     Let *command* take groups of options that several commands share.
 
@@ -71,6 +110,16 @@ def with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
     vars(with_groups)["__signature__"] = declared.replace(parameters=parameters)
     with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_groups
+
+
+class Commands(typer.Typer):
+    """A group of commands, which may take groups of options."""
+
+    # Any: what Typer takes, and any function.
+    def command(self, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+        """Return the decorator that adds a command."""
+        add = super().command(*args, **kwargs)
+        return lambda run: add(_with_option_groups(run))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +177,7 @@ class ServiceOptions(OperatorOptions):
         return OperatorClient(**settings(self.environment(self.base_url)), deadline=self.deadline)
 
 
+@without_frames
 def settings(environ: dict[str, str]) -> dict[str, Any]:
     """
     Return base_url, operator_id, private_key and passphrase, asking for the last if it is needed and missing.
@@ -136,20 +186,20 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
         ConfigurationError: A setting is missing; the message names it.
     """
     from game_operator.signers.environment import environment_settings
+    from game_operator.signers.keys import load_signer
 
     try:
         found = environment_settings(environ)
     except ConfigurationError as missing:
-        problem = str(missing)
-    else:
-        key = found["private_key"]
-        if isinstance(key, Path) and is_pipe(key):
-            return found | {"private_key": _signer_from_pipe(key, found["passphrase"]), "passphrase": None}
-        if not found["passphrase"] and is_encrypted(key):
-            name = str(key) if isinstance(key, Path) else "GAME_OPERATOR_PRIVATE_KEY"
-            found["passphrase"] = _typed_passphrase(name)
-        return found
-    raise ConfigurationError(f"{problem} The options are --base-url, --operator-id and --private-key.")
+        remedy = f"{missing.remedy} The options are --base-url, --operator-id and --private-key."
+        raise ConfigurationError(missing.what, remedy=remedy) from None
+    key = found["private_key"]
+    if is_encrypted(key):
+        found["passphrase"] = found["passphrase"] or _typed_passphrase(key)
+    elif isinstance(key, Path) and _is_pipe(key):
+        # It can be read once.
+        return found | {"private_key": load_signer(key, found["passphrase"]), "passphrase": None}
+    return found
 
 
 def read_profile(file: Path | None) -> "Profile":
@@ -164,65 +214,33 @@ def read_profile(file: Path | None) -> "Profile":
     try:
         return Profile.from_toml(content.decode())
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{name} is no UTF-8, so it is no TOML. Save it anew.") from None
+        raise ConfigurationError(f"{name} is not valid UTF-8, so it is not TOML. Save it again as UTF-8.") from None
     except ConfigurationError as wrong:
         raise ConfigurationError(f"In {name}: {wrong}") from None
 
 
-def _typed_passphrase(name: str) -> str:
+def _typed_passphrase(key: str | Path) -> str:
+    name = str(key) if isinstance(key, Path) else "GAME_OPERATOR_PRIVATE_KEY"
     if not sys.stdin.isatty():
-        raise SigningKeyError(f"{name} is encrypted. Set {PASSPHRASE} to its passphrase.")
+        raise SigningKeyError(f"{name} is encrypted.", remedy=f"Set {PASSPHRASE} to its passphrase.")
     typed: str = typer.prompt(f"Passphrase of {name}", hide_input=True, err=True)
     return typed
 
 
-def _signer_from_pipe(path: Path, passphrase: str | None) -> "Signer | AsyncSigner":
-    """Return the signer for the key that comes through *path*, which cannot be read again."""
-    from game_operator.signers.keys import load_signer
-
-    pem = _read_pipe(path)
+def _is_pipe(path: Path) -> bool:
     try:
-        if passphrase is None and b"ENCRYPTED" in pem:
-            passphrase = _typed_passphrase(str(path))
-        return load_signer(pem, passphrase)
-    except SigningKeyError as wrong:
-        problem = str(wrong).replace("The PEM passed as private_key", shown(str(path)))
-    finally:
-        # Error trackers show the locals of every frame that an error passes.
-        del pem, passphrase
-    raise SigningKeyError(problem)
-
-
-def _read_pipe(path: Path) -> bytes:
-    """Return what comes through a pipe; b"" if nobody writes to it for five seconds, or it cannot be read."""
-    data = b""
-    try:
-        pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        with os.fdopen(pipe, "rb", buffering=0) as file:
-            while len(data) <= _LARGEST_KEY and select.select([pipe], [], [], _WRITER_SECONDS)[0]:
-                piece = file.read(_LARGEST_KEY)
-                if not piece:
-                    break
-                data += piece
+        return path.is_fifo()
     except OSError:
-        return b""
-    return data
-
-
-def is_pipe(path: Path) -> bool:
-    """Return whether *path* is a readable pipe or device, which returns what it holds once."""
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):
-        return False
-    return (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)) and os.access(path, os.R_OK) and hasattr(os, "O_NONBLOCK")
+        return False  # The name is too long.
 
 
 def is_encrypted(private_key: str | Path) -> bool:
-    """Return whether *private_key*, a PEM or its file, is encrypted; False for a file that cannot be read."""
+    """Return whether *private_key*, a PEM or its file, is encrypted; False for what is not a file or unreadable."""
     if isinstance(private_key, str):
         return "ENCRYPTED" in private_key
     try:
+        if not private_key.is_file():  # A pipe can be read once.
+            return False
         with private_key.open("rb") as file:
             return b"ENCRYPTED" in file.read(_LARGEST_KEY)
     except (OSError, ValueError):

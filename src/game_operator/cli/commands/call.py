@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.certifying.options import RouteOptions, ServiceKeyFile, key_in
+from game_operator.cli.certify_options import RouteOptions, ServiceKeyFile, key_in
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import read_file
 from game_operator.cli.options import AsJson, ProfileFile, read_profile

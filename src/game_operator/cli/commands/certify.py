@@ -2,14 +2,14 @@
 
 import secrets
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from threading import Event
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.cli.certifying.options import (
+from game_operator.cli.certify_options import (
     ReportOptions,
     RouteOptions,
     ScenarioOptions,
@@ -22,17 +22,14 @@ from game_operator.cli.errors import ExitCode, StoppedError, told
 from game_operator.cli.options import AsJson, read_profile
 from game_operator.cli.output import progress, say, write_document
 from game_operator.cli.process import STOP_SIGNALS, on_signals
-from game_operator.errors import ConfigurationError, LedgerError, RequestNotSentError
+from game_operator.errors import ConfigurationError, LedgerError
 
 if TYPE_CHECKING:
     from game_operator.certify.report.report import Report
     from game_operator.certify.report.verdicts import Verdict
-    from game_operator.ledger import AnomalyRecord, SqlLedger
+    from game_operator.ledger import AnomalyRecord
 
 _LEDGER = "Pass the ledger that the wallet serves from as --clean-up."
-
-#: What OpenSSL calls an answer that is not TLS.
-_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 
 
 def certify(
@@ -53,7 +50,7 @@ def certify(
     It moves the money of two test players and puts it back where it can. Exit code 1 if there are findings, if nothing
     could be tried, or if what was supplied for a scenario did not work.
     """
-    wanted, unwanted, supplies = played.wanted, played.unwanted, supplied.supplies()
+    wanted, unwanted, supplies = played.only or [], played.skip or [], supplied.supplies()
     assumed = read_profile(played.profile)
     if played.plan:
         from game_operator.cli.reports.certify import tell_plan
@@ -62,7 +59,10 @@ def certify(
         return ExitCode.FINE
     url, service_key, player, other_player = wallet.check(url)
     reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
-    left = None if reports.clean_up is None else LeftAnomalies(reports.clean_up, reports.table_prefix)
+    if reports.clean_up is not None:  # Better now than after the run.
+        check_file(reports.clean_up, _LEDGER)
+        with opened(reports.clean_up, reports.table_prefix):
+            pass
     run_id = f"certify-{secrets.token_hex(4)}"
     from game_operator.certify.certifying import certify as certify_wallet
 
@@ -74,7 +74,7 @@ def certify(
         )
     stop, number = Stop(run_id), count(1)
     with stop.listening():
-        with _in_our_words(), progress() as show:
+        with progress() as show:
             report = certify_wallet(
                 url,
                 signing_key=key_in("--service-key", service_key),
@@ -97,7 +97,7 @@ def certify(
                 with_signatures=reports.with_signatures,
             )
         stop.is_played = True
-        code = _ended(report, reports, left, as_json=as_json)
+        code = _ended(report, reports, as_json=as_json)
     if report.was_stopped:
         raise StoppedError(stop.number)
     return code
@@ -107,43 +107,49 @@ def _in_a_line(verdict: "Verdict") -> str:
     return f"{verdict.id} {'advice' if verdict.is_advice else verdict.outcome}: {verdict.title}"
 
 
-@contextmanager
-def _in_our_words() -> "Iterator[None]":
-    """Let an error name the options of this command, where others have none or their own."""
-    try:
-        yield
-    except ConfigurationError as wrong:
-        if wrong.setting != "allow_insecure_http":
-            raise
-        remedy = "Use https, or pass --allow-insecure-http if the way is private."
-        raise ConfigurationError(wrong.what, remedy=remedy) from None
-    except RequestNotSentError as failed:
-        if not any(words in failed.reason.upper().replace(" ", "_") for words in _NO_TLS):
-            raise
-        remedy = "Nothing was sent: that port speaks plain http, and no TLS. Pass http:// for https://."
-        raise RequestNotSentError(
-            failed.reason, elapsed_seconds=failed.elapsed_seconds, setting="url", remedy=remedy
-        ) from None
-
-
-def _ended(report: "Report", reports: ReportOptions, left: "LeftAnomalies | None", *, as_json: bool) -> int:
-    """Write the files, tell what came of it, and return the exit code."""
+def _ended(report: "Report", reports: ReportOptions, *, as_json: bool) -> int:
+    """Write the files, print what came of the run, and return the exit code."""
+    from game_operator.certify.report.as_json import document
     from game_operator.certify.report.summary import Summary
     from game_operator.cli.reports.certify import tell_report
 
     written = reports.write(report)
     if not as_json:
         tell_report(report, written)
-    resolved = {} if left is None else left.resolved(report.run_id, as_json=as_json)
+    cleaned: dict[str, Any] = {}
+    if reports.clean_up is not None:
+        cleaned = _cleaned_up(reports.clean_up, reports.table_prefix, report.run_id)
+    problem = cleaned.get("problem")
     if as_json:
-        from game_operator.certify.report.as_json import document
-
-        write_document(document(report) | resolved)
+        write_document(document(report) | ({"clean_up": cleaned} if cleaned else {}))
+    elif problem:
+        say(problem, style="red", error=True)
+    elif cleaned:
+        say(f"Anomalies that this run left in the ledger: {cleaned['resolved']}, now resolved.")
     if not Summary(report).is_fine:
         return ExitCode.SAID_NO
-    if left is not None and left.failed:
+    if problem:
         return ExitCode.UNREACHABLE
     return ExitCode.FINE if written.keys() == reports.files.keys() else ExitCode.UNWRITABLE
+
+
+def _cleaned_up(address: str, prefix: str, run_id: str) -> dict[str, Any]:
+    """Resolve the anomalies that the run *run_id* left in a ledger, and no others; return how many, and the problem."""
+    from game_operator.ledger.sql import resolve_anomalies
+
+    try:
+        with opened(address, prefix) as ledger:
+            left = [record.id for record in ledger.anomalies() if _is_of(run_id, record)]
+            resolve_anomalies(ledger, left)
+    except (LedgerError, ConfigurationError) as failed:
+        return {"resolved": 0, "problem": f"The anomalies of this run could not be resolved. {told(failed)}"}
+    return {"resolved": len(left), "problem": ""}
+
+
+def _is_of(run_id: str, record: "AnomalyRecord") -> bool:
+    """Return whether *record* names an id of the run; a call that could not be read names it in its body alone."""
+    named = (record.bet_id or "", record.tx_id or "")
+    return any(run_id in name for name in named) or run_id.encode() in record.body
 
 
 class Stop(Event):
@@ -199,49 +205,3 @@ def _leave() -> None:
 
     # Raised among the callbacks of an event loop, it would lose tasks that wait for one of them, and all would wait.
     loop.call_soon_threadsafe(cancel_all)
-
-
-class LeftAnomalies:
-    """
-    Resolves the anomalies that a run leaves in the wallet's ledger, and no others.
-
-    Attributes:
-        failed: Whether the ledger could not be reached afterwards.
-
-    Raises:
-        ConfigurationError: There is no such ledger: better now than after the run.
-    """
-
-    def __init__(self, address: str, prefix: str) -> None:
-        check_file(address, _LEDGER)
-        self._address, self._prefix = address, prefix
-        self.failed = False
-        with self._opened():
-            pass
-
-    def resolved(self, run_id: str, *, as_json: bool) -> dict[str, object]:
-        """Resolve what the run *run_id* left; return for programs, or say, how much that was."""
-        from game_operator.ledger.sql import resolve_anomalies
-
-        try:
-            with self._opened() as ledger:
-                left = [record.id for record in ledger.anomalies() if _is_of(run_id, record)]
-                resolve_anomalies(ledger, left)
-        except (LedgerError, ConfigurationError) as problem:
-            self.failed = True
-            text = f"The anomalies of this run could not be resolved. {told(problem)}"
-            if not as_json:
-                say(text, style="red", error=True)
-            return {"clean_up": {"resolved": 0, "problem": text}}
-        if not as_json:
-            say(f"Anomalies that this run left in the ledger: {len(left)}, now resolved.")
-        return {"clean_up": {"resolved": len(left), "problem": ""}}
-
-    def _opened(self) -> "AbstractContextManager[SqlLedger]":
-        return opened(self._address, self._prefix, _LEDGER)
-
-
-def _is_of(run_id: str, record: "AnomalyRecord") -> bool:
-    """Return whether *record* names an id of the run; a call that could not be read names it in its body alone."""
-    named = (record.bet_id or "", record.tx_id or "")
-    return any(run_id in name for name in named) or run_id.encode() in record.body

@@ -1,55 +1,33 @@
-"""``game-operator ledger``: accounts, histories, anomalies and the books of a ledger, for an operator's staff."""
+"""``game-operator ledger``: accounts, histories and the books of a ledger, for an operator's staff."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.database import BalancesOptions, TablesMissingError
-from game_operator.cli.errors import ExitCode, told
-from game_operator.cli.ledger_options import (
-    AnomalyFilters,
-    ChosenAnomalies,
-    LedgerOptions,
-    age_in,
-    amount_in,
-    moment_in,
-)
-from game_operator.cli.options import AsJson, read_profile, with_option_groups
+from game_operator.cli.database import BalancesOptions, LedgerOptions
+from game_operator.cli.errors import ExitCode
+from game_operator.cli.options import AsJson, Commands, amount_in, moment_in
 from game_operator.cli.output import answer, say, show_details, waiting, when, write_document
 from game_operator.cli.reports.ledger import (
-    anomaly_document,
     balance_document,
     bet_document,
-    retry_document,
-    retry_in_words,
     show_account,
-    show_anomalies,
     show_bet,
     show_bets,
     tell_books,
-    tell_retries,
+    tell_more,
 )
-from game_operator.errors import (
-    AccountNotFoundError,
-    ConfigurationError,
-    LedgerError,
-    RetryRefusedError,
-    UnknownSourceError,
-    one_line,
-)
+from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, one_line
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.ledger import AccountHistory, SqlLedger, TableAccounts
 
-ledgers = typer.Typer(help="Examine a ledger, and correct it: accounts, bets, anomalies, and whether the books agree.")
+ledgers = Commands(help="Examine a ledger, and correct it: accounts, bets, anomalies, and whether the books agree.")
 
 Player = Annotated[str, typer.Argument(metavar="PLAYER", help="The account, which is the player's id.")]
 
@@ -57,6 +35,7 @@ Player = Annotated[str, typer.Argument(metavar="PLAYER", help="The account, whic
 _WITH_NEGATIVE_AMOUNTS = {"ignore_unknown_options": True}
 #: How long a migration waits for locks.
 _MIGRATION_SECONDS = 60.0
+_NEVER_MILLIS = 1 << 62
 #: As far as open bets are counted.
 _MOST_BETS = 1_000
 
@@ -70,7 +49,6 @@ def _checked_values() -> Iterator[None]:
 
 
 @ledgers.command("open", context_settings=_WITH_NEGATIVE_AMOUNTS)
-@with_option_groups
 def open_(
     *,
     player: Player,
@@ -87,7 +65,6 @@ def open_(
 
 
 @ledgers.command(context_settings=_WITH_NEGATIVE_AMOUNTS)
-@with_option_groups
 def adjust(
     *,
     player: Player,
@@ -111,7 +88,6 @@ def adjust(
 
 
 @ledgers.command()
-@with_option_groups
 def show(
     *,
     bet_id: Annotated[str | None, typer.Argument(metavar="[BET_ID]", help="A bet, with its whole history.")] = None,
@@ -155,13 +131,12 @@ def _account(ledger: "SqlLedger", player: str, most: int, accounts: "TableAccoun
 
 
 @ledgers.command()
-@with_option_groups
 def bets(
     *,
     only_open: Annotated[bool, typer.Option("--open", help="Those that wait for a deposit or rollback.")] = False,
     older_than: Annotated[
-        timedelta | None,
-        typer.Option(parser=age_in, metavar="AGE", help="Those opened longer ago than this: 2d, 12h, 30m."),
+        int | None,
+        typer.Option(parser=moment_in, metavar="TIME", help="Those opened longer ago than this: 2d, 12h, 30m."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many, the oldest.")] = 50,
     source: Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")] = None,
@@ -172,8 +147,7 @@ def bets(
     """List bets, the oldest first. One that stays open for long is worth a question to the provider."""
     from game_operator.ledger.sql import old_bets
 
-    now_millis = time.time_ns() // 1_000_000
-    before_millis = 1 << 62 if older_than is None else now_millis - older_than // timedelta(milliseconds=1)
+    before_millis = _NEVER_MILLIS if older_than is None else older_than
     with place.opened(accounts=balances.accounts()) as ledger:
         found = old_bets(ledger, before_millis, limit + 1, only_open=only_open, source=source)
     listed, more = found[:limit], len(found) > limit
@@ -181,18 +155,12 @@ def bets(
         write_document({"bets": [bet_document(bet) for bet in listed], "more": more})
     elif listed:
         show_bets(listed)
-        _tell_more(limit, more=more)
+        tell_more(limit, more=more)
     else:
         say("There are no such bets.")
 
 
-def _tell_more(limit: int | None, *, more: bool) -> None:
-    if more:
-        say(f"There are more than these {limit}: pass --limit.")
-
-
 @ledgers.command()
-@with_option_groups
 def verify(place: LedgerOptions, as_json: AsJson = False) -> int:
     """
     Check the books: balances, postings, calls and bets must tell one story.
@@ -206,103 +174,6 @@ def verify(place: LedgerOptions, as_json: AsJson = False) -> int:
 
 
 @ledgers.command()
-@with_option_groups
-def anomalies(
-    *,
-    filters: AnomalyFilters,
-    every: Annotated[bool, typer.Option("--all", help="Those that are resolved as well.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="How many, the oldest; else all.")] = None,
-    bodies: Annotated[bool, typer.Option("--bodies", help="With the body of each.")] = False,
-    place: LedgerOptions,
-    as_json: AsJson = False,
-) -> None:
-    """List what somebody should look at: refused deposits and rollbacks, conflicts, calls that cannot be read."""
-    resolved = None if every else False
-    with place.opened() as ledger:
-        filters.check_kinds(ledger)
-        found = list(islice(ledger.anomalies(resolved=resolved, **filters.wanted), limit and limit + 1))
-        nothing = "" if found or as_json else filters.nothing_found(ledger, resolved=resolved)
-    records, more = found[:limit], limit is not None and len(found) > limit
-    if as_json:
-        document = {"anomalies": [anomaly_document(record) for record in records]}
-        write_document(document if limit is None else document | {"more": more})
-    elif records:
-        show_anomalies(records, every=every, bodies=bodies)
-        _tell_more(limit, more=more)
-    else:
-        say(nothing)
-
-
-@ledgers.command()
-@with_option_groups
-def retry(
-    *,
-    chosen: ChosenAnomalies,
-    profile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="How its body is read, as TOML; the wallet's own profile.")
-    ] = None,
-    accept_foreign: Annotated[
-        bool,
-        typer.Option("--accept-foreign", help="Also if it names an instance that is not yours. With IDs alone."),
-    ] = False,
-    place: LedgerOptions,
-    balances: BalancesOptions,
-    as_json: AsJson = False,
-) -> int:
-    """
-    Apply the deposit or rollback of an anomaly again, by the same rules; nothing is ever moved twice.
-
-    Answered SUCCESS, the anomaly is resolved. The exit code is 1 if one is refused again, or cannot be retried.
-    """
-    from game_operator.ledger import Terms
-
-    if accept_foreign and chosen.all_matching:
-        raise typer.BadParameter("--accept-foreign pays calls of strangers, so it takes IDs, and no --all-matching.")
-    terms = Terms(rules=read_profile(profile))
-    retried: list[dict[str, Any]] = []
-    with place.opened(accounts=balances.accounts()) as ledger:
-        if (one := chosen.one) is not None:
-            document = retry_document(one, ledger.retry(one, terms, accept_foreign=accept_foreign))
-            answer(document, retry_in_words(document), as_json=as_json)
-            return ExitCode.FINE if document["resolved"] else ExitCode.SAID_NO
-        ids = chosen.ids(ledger, "Retry", as_json=as_json)
-        if not ids:
-            answer({"retried": []}, chosen.nothing_found(ledger), as_json=as_json)
-            return ExitCode.FINE
-        try:
-            for each in ids:
-                try:
-                    retried.append(retry_document(each, ledger.retry(each, terms, accept_foreign=accept_foreign)))
-                except (RetryRefusedError, UnknownSourceError) as refused:
-                    retried.append({"id": each, "resolved": False, "error": told(refused)})
-        except LedgerError:
-            # The ledger cannot go on: what was done until then is shown first.
-            tell_retries(retried, as_json=as_json)
-            raise
-    tell_retries(retried, as_json=as_json)
-    return ExitCode.FINE if all(each["resolved"] for each in retried) else ExitCode.SAID_NO
-
-
-@ledgers.command()
-@with_option_groups
-def resolve(chosen: ChosenAnomalies, place: LedgerOptions, as_json: AsJson = False) -> None:
-    """Mark anomalies as looked after, without applying anything."""
-    from game_operator.ledger.sql import resolve_anomalies
-
-    with place.opened() as ledger:
-        ids = chosen.ids(ledger, "Resolve", as_json=as_json)
-        if not ids:
-            answer({"resolved": []}, chosen.nothing_found(ledger), as_json=as_json)
-            return
-        resolve_anomalies(ledger, ids)
-    if chosen.one is None:
-        answer({"resolved": ids}, f"Resolved: {len(ids)}.", as_json=as_json)
-    else:
-        answer({"id": chosen.one, "resolved": True}, f"The anomaly {chosen.one} is resolved.", as_json=as_json)
-
-
-@ledgers.command()
-@with_option_groups
 def prune(
     *,
     days: Annotated[int, typer.Option(min=90, metavar="DAYS", help="Drop the details of what is older.")] = 90,
@@ -333,7 +204,6 @@ def prune(
 
 
 @ledgers.command("correct-time")
-@with_option_groups
 def correct_time(player: Player, place: LedgerOptions, as_json: AsJson = False) -> None:
     """
     Bring back the time of an account that a wrong clock has left in the future.
@@ -347,7 +217,6 @@ def correct_time(player: Player, place: LedgerOptions, as_json: AsJson = False) 
 
 
 @ledgers.command()
-@with_option_groups
 def sources(place: LedgerOptions, as_json: AsJson = False) -> None:
     """List the services and environments whose calls the ledger takes, with their open bets."""
     from game_operator.ledger.sql import sources_of
@@ -363,7 +232,6 @@ def sources(place: LedgerOptions, as_json: AsJson = False) -> None:
 
 
 @ledgers.command("add-source")
-@with_option_groups
 def add_source(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help='A service or environment; "" is a name, too.')],
@@ -405,7 +273,6 @@ def _open(bets: int) -> str:
 
 
 @ledgers.command()
-@with_option_groups
 def migrate(
     *,
     back: Annotated[
@@ -421,9 +288,10 @@ def migrate(
     try:
         with place.opened(migrate=not back, patience_seconds=_MIGRATION_SECONDS) as ledger:
             version = migrated_back(ledger) if back else VERSION
-    except TablesMissingError as missing:
-        if back and missing.version:
-            found = f"The tables {place.table_prefix}* have version {missing.version} already"
-            raise ConfigurationError(f"{found}. Nothing was undone.") from None
-        raise
+    except SchemaError as old:
+        if not (back and old.version):
+            raise
+        raise ConfigurationError(
+            f"The tables {place.table_prefix}* have version {old.version} already. Nothing was undone."
+        ) from None
     answer({"version": version}, f"The tables {place.table_prefix}* have version {version}.", as_json=as_json)

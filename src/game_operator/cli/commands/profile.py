@@ -1,8 +1,11 @@
 """``game-operator profile``: how webhooks are understood (assumed: docs/decisions/0010 to 0014)."""
 
-from dataclasses import asdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Literal
+from functools import reduce
+from operator import getitem
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,15 +13,29 @@ from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import read_file
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, show_details, show_rows, write_document
-from game_operator.errors import shown
+from game_operator.errors import MalformedCallError, shown
+from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
-    from game_operator.cli.reports.understanding import Reading, Understanding
+    from game_operator.models.webhooks import WebhookCall
+    from game_operator.profile import Profile
 
 _IF_UNITS = (
     "An amount is written with decimals, and read as cents: if the service means currency units, the wallet must read "
     "its bodies with Profile(parse=...)."
 )
+
+#: The note on an amount that looks like currency units.
+_WITH_DECIMALS = "written with decimals, and read as cents"
+_TOLD = ("round_id", "instance_id", "game")
+_BET = ("player_id", "bet_id", "tx_id", "amount_cents", "action")
+#: The canonical fields of each operation.
+_FIELDS = {
+    "withdraw": (*_BET, *_TOLD),
+    "deposit": (*_BET, "wager_cents", "won_cents", "free_bets", "jackpot_id", *_TOLD),
+    "rollback": (*_BET, *_TOLD),
+    "player-balance": ("player_id",),
+}
 
 profiles = typer.Typer(
     help="How webhooks are understood. All of it is assumed: the specification does not show their bodies."
@@ -46,6 +63,46 @@ _COMMENTS = {
 }
 
 
+@dataclass(frozen=True)
+class Reading:
+    """
+    One canonical field.
+
+    Attributes:
+        field: Its name.
+        found_under: The name under which the body has it, or None.
+        in_body: What stands there.
+        read_as: What it means; None when it is absent or unreadable, or the call is refused.
+        note: What is derived, assumed or odd about it.
+    """
+
+    field: str
+    found_under: str | None
+    in_body: object
+    read_as: object
+    note: str
+
+
+@dataclass(frozen=True)
+class Understanding:
+    """
+    What a body says to an operator.
+
+    Attributes:
+        operation: The operation; None when the body looks like none.
+        why: Why the operation was guessed; "" when it was given, or there is none.
+        problem: Why the call is refused with INVALID_REQUEST; "" when it is not.
+        fields: Its fields, as far as the body is an object.
+        unknown: Members that mean nothing here; they are kept.
+    """
+
+    operation: str | None
+    why: str
+    problem: str
+    fields: tuple[Reading, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
 @profiles.command()
 def check(
     sample: Annotated[str, typer.Argument(metavar="SAMPLE", help="A file with one body; - reads standard input.")],
@@ -61,24 +118,11 @@ def check(
 
     The exit code is 1 for a body that would be refused.
     """
-    from game_operator.cli.reports.understanding import understood
-
     rules = read_profile(profile)
-    found = understood(read_file(sample, rules.max_body_bytes + 1), operation, rules)
+    found = _understood(read_file(sample, rules.max_body_bytes + 1), operation, rules)
     if as_json:
-        refused = bool(found.problem)
-        write_document(
-            {
-                "operation": found.operation,
-                "guessed": bool(found.why),
-                "why": found.why,
-                "accepted": not refused,
-                "code": "INVALID_REQUEST" if refused else None,
-                "problem": found.problem,
-                "fields": [asdict(reading) for reading in found.readings],
-                "unknown": found.unknown,
-            }
-        )
+        judged = {"guessed": bool(found.why), "accepted": not found.problem}
+        write_document(asdict(found) | judged | {"code": "INVALID_REQUEST" if found.problem else None})
     else:
         _say(found)
     return ExitCode.SAID_NO if found.problem else ExitCode.FINE
@@ -99,23 +143,21 @@ def show(profile: ProfileFile = None, as_json: AsJson = False) -> None:
         say(line)
 
 
-def _say(found: "Understanding") -> None:
-    from game_operator.cli.reports.understanding import WITH_DECIMALS, in_words
-
+def _say(found: Understanding) -> None:
     if found.why:
         say(f"Looks like a {found.operation}: {found.why}. If it is another, pass --operation.")
-    if found.readings and not found.problem:
+    if found.fields and not found.problem:
         headings = ("Field", "Found under", "In the body", "Read as", "Note")
         rows = (
-            (each.field, each.found_under or "–", _shown(each), in_words(each), each.note) for each in found.readings
+            (each.field, each.found_under or "–", _shown(each), _in_words(each), each.note) for each in found.fields
         )
         show_rows("Names are assumed: docs/decisions/0010", headings, rows, numbers=())
-        if any(WITH_DECIMALS in each.note for each in found.readings):
+        if any(_WITH_DECIMALS in each.note for each in found.fields):
             say(_IF_UNITS)
-    elif any(each.found_under for each in found.readings):
+    elif any(each.found_under for each in found.fields):
         # Refused, nothing has a meaning: only where each field was found.
         show_details(
-            (f"{each.field} = {each.found_under}", _shown(each)) for each in found.readings if each.found_under
+            (f"{each.field} = {each.found_under}", _shown(each)) for each in found.fields if each.found_under
         )
     if found.unknown:
         say(f"Not understood, kept raw: {', '.join(found.unknown)}")
@@ -123,7 +165,107 @@ def _say(found: "Understanding") -> None:
         say(f"Refused with INVALID_REQUEST: {found.problem}", style="red")
 
 
-def _shown(reading: "Reading") -> str:
+def _shown(reading: Reading) -> str:
     if reading.found_under is None:
         return "–"
     return str(reading.in_body) if isinstance(reading.in_body, Decimal) else shown(reading.in_body)
+
+
+def _in_words(reading: Reading) -> str:
+    """Return what *reading* was read as, for people: amounts in currency units beside the cents."""
+    value = reading.read_as
+    if value is None:
+        return "–"
+    if isinstance(value, tuple):
+        return f"{len(value)} free bet{'s'[: len(value) != 1]}" if value else "–"
+    if reading.field.endswith("_cents") and isinstance(value, int):
+        return f"{amount_from_cents(value)} ({value} cent{'s'[: value != 1]})"
+    return str(value)
+
+
+def _understood(body: bytes, operation: str | None, profile: "Profile") -> Understanding:
+    """Return how *body* is understood as a call of *operation*, which is guessed if it is None."""
+    from game_operator.protocol.exact_json import read_json
+    from game_operator.protocol.webhook import names_found, read_call_and_oddities
+
+    if len(body) > profile.max_body_bytes:
+        return Understanding(operation, "", f"the body has more than {profile.max_body_bytes} bytes")
+    try:
+        raw = read_json(body)
+    except MalformedCallError as malformed:
+        return Understanding(operation, "", str(malformed))
+    if not isinstance(raw, dict) or (operation is None and "bets" in raw):
+        batch = "this looks like a batch: check one of its deposits, in a file of its own"
+        return Understanding(operation, "", batch if isinstance(raw, list | dict) else "the body must be a JSON object")
+    operation, why = (operation, "") if operation else _guess(raw, profile)
+    call, odd, problem = None, set[str](), ""
+    try:
+        call, oddities = read_call_and_oddities(operation, body, profile)
+        odd = {oddity.field.partition(".")[0] for oddity in oddities if not oddity.absent}
+    except MalformedCallError as malformed:
+        problem = str(malformed)
+    found, paths = names_found(operation, raw, profile), profile.names(operation).paths
+    readings = tuple(_reading(name, found.get(name), raw, call, is_odd=name in odd) for name in _FIELDS[operation])
+    known = {first for canonical in _FIELDS[operation] for first, _ in paths[canonical]}
+    return Understanding(operation, why, problem, readings, tuple(name for name in raw if name not in known))
+
+
+def _guess(raw: dict[str, Any], profile: "Profile") -> tuple[str, str]:
+    """Return the operation that *raw* looks like, and why."""
+    from game_operator.protocol.webhook import names_found
+
+    deposit = profile.names("deposit")
+    holders = [raw[holder] for holder in deposit.holders if holder in raw]
+    # A deposit's action is an object; with any other action the body is not a deposit.
+    if all(isinstance(held, dict) for held in holders) if holders else any(first in raw for first, _ in deposit.marks):
+        return "deposit", "it has what only deposits have"
+    if not {"bet_id", "amount_cents", "action"} & names_found("withdraw", raw, profile).keys():
+        return "player-balance", "it names no bet, amount or action"
+    if "round_id" in names_found("rollback", raw, profile):
+        return "rollback", "it names a round, as rollbacks do and withdraws need not"
+    return "withdraw", "it names a bet and no round"
+
+
+def _reading(
+    name: str, found_under: str | None, raw: dict[str, Any], call: "WebhookCall | None", *, is_odd: bool
+) -> Reading:
+    in_body: Any = None
+    if found_under is not None:
+        in_body = reduce(getitem, found_under.split("."), raw)
+    if call is None:
+        return Reading(name, found_under, in_body, None, "" if found_under else "absent")
+    note = (
+        "cannot be read: kept raw, and moves no money"
+        if is_odd
+        else "; ".join(_notes(name, call, found_under, in_body))
+    )
+    return Reading(name, found_under, in_body, getattr(call, name), note)
+
+
+# Any: a call of any operation, whose fields differ.
+def _notes(name: str, call: Any, found_under: str | None, in_body: object) -> Iterator[str]:
+    is_deposit = call.operation == "deposit"
+    if found_under is None:
+        yield _absent(name, call.operation)
+    elif name == "amount_cents" and call.operation == "rollback":
+        yield "moves nothing: what is refunded is the wager that was taken"
+    elif name == "action" and is_deposit and call.is_claim:
+        yield "a claim: credited without touching any bet"
+    if is_deposit and (
+        (name == "won_cents" and call.won_cents not in (None, call.amount_cents) and not call.is_claim)
+        or (
+            name == "free_bets"
+            and call.free_bets
+            and sum(bet.won_cents or 0 for bet in call.free_bets) != call.amount_cents
+        )
+    ):
+        yield "differs from the amount, which is what is credited: an anomaly"
+    # 5.00 looks like currency units, and is read as 5 cents (docs/decisions/0010).
+    if name.endswith("_cents") and isinstance(in_body, Decimal):
+        yield _WITH_DECIMALS
+
+
+def _absent(name: str, operation: str) -> str:
+    if name == "tx_id":
+        return "absent: its withdraw's, whatever that is" if operation == "rollback" else "absent: derived"
+    return {"action": "absent: assumed", "bet_id": "absent: a claim may name no bet"}.get(name, "absent")

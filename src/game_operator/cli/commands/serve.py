@@ -6,48 +6,41 @@ import platform
 import socket
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from game_operator.cli.database import (
-    DATABASE,
     PREFIX,
     BalancesOptions,
+    DatabaseUrl,
     TablePrefix,
-    TablesMissingError,
     address_of,
     check_folder,
     file_of,
-    tables_missing,
 )
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, write_document
-from game_operator.cli.process import STOP_SIGNALS, on_signals, when_stdin_ends
-from game_operator.errors import AccountNotFoundError, ConfigurationError, SigningKeyError, one_line, shown
+from game_operator.cli.process import when_stdin_ends
+from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, SigningKeyError, one_line, shown
 from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
-    import uvicorn
-
-    from game_operator.cli.http_connections import Connections
+    from game_operator.cli.http_connections import WalletServer
     from game_operator.ledger import AsyncSqlLedger
     from game_operator.profile import Profile
     from game_operator.webhooks import Authenticator, WebhookReceiver
 
-_NO_TABLES: Final = "Run the statements, or let serve make them without --no-migrate."
 _calls = partial(typer.Option, rich_help_panel="Whose calls are answered")
 _where = partial(typer.Option, rich_help_panel="Where it listens")
 _BACKLOG: Final = 2048
-#: The service's connections should live as long as they are used now and then: a new one costs more than a call.
-_KEEP_ALIVE_SECONDS: Final = 75
 #: What a call may take beyond its budget before a stop no longer waits for it.
 _LAST_WORDS_SECONDS: Final = 5
 _LOG_LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -151,9 +144,7 @@ class ListeningOptions:
 
 def serve(
     *,
-    database: Annotated[
-        str | None, typer.Option(metavar="URL", help=f"sqlite:///wallet.db or postgresql://…; else {DATABASE}.")
-    ] = None,
+    database: DatabaseUrl = None,
     callers: CallersOptions,
     listening: ListeningOptions,
     profile: ProfileFile = None,
@@ -176,16 +167,22 @@ def serve(
     caller. One process uses one core; start several on one database, PostgreSQL from several machines too.
     """
     receiver = callers.receiver(read_profile(profile), listening.host)
-    _check_columns(balances.columns)
+    if len(balances.columns) > 1:
+        raise ConfigurationError(
+            f"--accounts-key names {len(balances.columns)} columns, and serve cannot know the account of a call: it "
+            "names a player alone. Serve such a table from a program, whose account_of returns the values of all "
+            "columns (docs/own-transaction.md)."
+        )
     accounts = balances.accounts()
     address = address_of(database)
     check_folder(address)
     _check_extra()
     import asyncio
 
-    from game_operator.cli.http_connections import Connections, most_connections
+    from game_operator.cli.http_connections import Connections, WalletServer, most_connections
     from game_operator.ledger import AsyncSqlLedger
     from game_operator.ledger.engine.address import shown_address
+    from game_operator.ledger.engine.tables import check_prefix, tables_needed
     from game_operator.wallet import AsyncWallet
     from game_operator.webhooks import asgi_app
 
@@ -202,45 +199,32 @@ def serve(
         warning = "Anybody who reaches this port can move your players' money. Never do this where there is any."
         say(warning, style="bold red", error=True)
     try:
-        with tables_missing(table_prefix, _NO_TABLES):
-            _check_file(address, table_prefix, migrate=migrate)
-            connections = Connections(most_connections(listening.max_connections), listening.request_timeout)
-            with _logging(access_log), listening.listener() as listener:
-                ledger = AsyncSqlLedger(address, accounts=accounts, migrate=migrate, table_prefix=table_prefix)
-                wallet = AsyncWallet(ledger, profile=receiver.profile, source=source)
-                application = asgi_app(receiver, wallet, prefix=listening.prefix)
-                config = _config(application, connections, receiver.budget_seconds, access_log=access_log)
-                server = _server(config, announce)
-                with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-                    runner.run(_serve(server, ledger, listener, connections, stop_with_stdin=stop_with_stdin))
-    except TablesMissingError as missing:
+        file = file_of(address)
+        if not migrate and file is not None and not file.exists():  # Opening would make it.
+            raise tables_needed("sqlite", check_prefix(table_prefix), 0)
+        connections = Connections(most_connections(listening.max_connections), listening.request_timeout)
+        with _logging(access_log), listening.listener() as listener:
+            ledger = AsyncSqlLedger(address, accounts=accounts, migrate=migrate, table_prefix=table_prefix)
+            wallet = AsyncWallet(ledger, profile=receiver.profile, source=source)
+            application = asgi_app(receiver, wallet, prefix=listening.prefix)
+            server = WalletServer(
+                application,
+                connections,
+                announce,
+                loop="uvloop" if _HAS_UVLOOP else "asyncio",
+                access_log=access_log,
+                backlog=_BACKLOG,
+                timeout_graceful_shutdown=int(receiver.budget_seconds) + _LAST_WORDS_SECONDS,
+            )
+            with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+                runner.run(_serve(server, ledger, listener, stop_with_stdin=stop_with_stdin))
+    except SchemaError as missing:
         for line in () if as_json else missing.statements.splitlines():
             say(line)
         raise
     if not as_json:
         say("The wallet has stopped.", error=True)
     return ExitCode.FINE
-
-
-def _check_columns(names: tuple[str, ...]) -> None:
-    """Raise ConfigurationError for a key of several columns: a call names a player, and a program says the rest."""
-    if len(names) > 1:
-        raise ConfigurationError(
-            f"--accounts-key names {len(names)} columns, and serve cannot know the account of a call: it names a "
-            "player alone. Serve such a table from a program, whose account_of returns the values of all columns "
-            "(docs/own-transaction.md)."
-        )
-
-
-def _check_file(address: str, table_prefix: str, *, migrate: bool) -> None:
-    """Raise TablesMissingError for an SQLite file that is not there and not to be made: opening would make it."""
-    file = file_of(address)
-    if migrate or file is None or file.exists():
-        return
-    from game_operator.ledger.engine.tables import check_prefix, ddl
-
-    statements = ddl("sqlite", check_prefix(table_prefix))
-    raise TablesMissingError(f"There is no file {shown(str(file))}. {_NO_TABLES}", statements)
 
 
 def _check_extra() -> None:
@@ -259,10 +243,10 @@ def _signed(keys: list[Path]) -> "Authenticator":
     try:
         return RsaSignature(keys)
     except SigningKeyError as wrong:
-        raise ConfigurationError(
-            f"--service-key: {wrong.what}",
-            remedy=f"Ask the provider for its public RSA key (PEM, {MIN_KEY_BITS} bits or more).",
-        ) from None
+        remedy = f"Ask the provider for its public RSA key (PEM, {MIN_KEY_BITS} bits or more)."
+        if wrong.setting == "public_key":
+            remedy = f"{wrong.remedy} {remedy}"
+        raise ConfigurationError(f"--service-key: {wrong.what}", remedy=remedy) from None
 
 
 def _unsigned(host: str) -> "Authenticator":
@@ -279,68 +263,15 @@ def _unsigned(host: str) -> "Authenticator":
 
 
 async def _serve(
-    server: "uvicorn.Server",
-    ledger: "AsyncSqlLedger",
-    listener: socket.socket,
-    connections: "Connections",
-    *,
-    stop_with_stdin: bool,
+    server: "WalletServer", ledger: "AsyncSqlLedger", listener: socket.socket, *, stop_with_stdin: bool
 ) -> None:
-    import asyncio
-
     async with ledger:
         # Balances in the operator's own table are an error now, which is better than one for every call.
         with suppress(AccountNotFoundError):
             await ledger.balance("-")
         if stop_with_stdin:
             when_stdin_ends(lambda: setattr(server, "should_exit", True))
-        watching = asyncio.create_task(connections.watch())
-        try:
-            await server.serve([listener])
-        finally:
-            watching.cancel()
-
-
-# Any: uvicorn has a type of its own for an application.
-def _config(
-    application: Any, connections: "Connections", budget_seconds: float, *, access_log: bool
-) -> "uvicorn.Config":
-    import uvicorn
-
-    return uvicorn.Config(
-        application,
-        loop="uvloop" if _HAS_UVLOOP else "asyncio",
-        http=connections.protocol_class(),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=access_log,
-        proxy_headers=False,  # X-Forwarded-For is read by IpAllowList alone, from proxies that were named.
-        server_header=False,
-        date_header=False,
-        backlog=_BACKLOG,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=int(budget_seconds) + _LAST_WORDS_SECONDS,
-    )
-
-
-def _server(config: "uvicorn.Config", ready: Callable[[], object]) -> "uvicorn.Server":
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        """uvicorn that says when it is ready, and for which a signal to stop is a good end."""
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets=sockets)
-            ready()
-
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            # uvicorn's own raises the signal again when all is done, which would kill us on our way out.
-            with on_signals(STOP_SIGNALS, self.handle_exit):
-                yield
-
-    return Server(config)
+        await server.serve([listener])
 
 
 @contextmanager

@@ -2,37 +2,24 @@
 
 import sys
 from datetime import timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Annotated
 
 import typer
 
-from game_operator.cli.options import AsJson, InstanceId, OperatorOptions, with_option_groups
+from game_operator.cli.options import AsJson, Commands, InstanceId, OperatorOptions, amount_in
 from game_operator.cli.output import say, show_details, write_document
 
-tokens = typer.Typer(
-    help="Build and read session tokens. What is in them is assumed: the specification does not show it."
-)
-
-
-def _amount(text: str) -> Decimal:
-    try:
-        amount = Decimal(text)
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite():
-        raise typer.BadParameter(f"{text!r} is not an amount in currency units, such as 12.50.")
-    return amount
+tokens = Commands(help="Build and read session tokens. What is in them is assumed: the specification does not show it.")
 
 
 @tokens.command()
-@with_option_groups
 def build(
     *,
     instance_id: InstanceId,
     player_id: Annotated[str, typer.Option("--player", "--player-id", help="Whom the token is for.")],
     balance: Annotated[
-        Decimal | None, typer.Option(parser=_amount, metavar="AMOUNT", help="In currency units, exact.")
+        Decimal | None, typer.Option(parser=amount_in, metavar="AMOUNT", help="In currency units, exact.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="The player's display name.")] = None,
     minutes: Annotated[float, typer.Option(help="How long the token is valid; at most 180.")] = 15.0,
@@ -56,7 +43,6 @@ def build(
 
 
 @tokens.command()
-@with_option_groups
 def decode(
     *,
     token: Annotated[str, typer.Argument(help="The token; - reads it from standard input.")],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.certifying.options import MovesMoney, ServiceKeyFile, key_in
+from game_operator.cli.certify_options import MovesMoney, ServiceKeyFile, key_in
 from game_operator.cli.database import (
     DATABASE,
     PREFIX,
@@ -79,18 +79,17 @@ class PlayersOptions:
                 f"Nobody could play: a storm opens no accounts in {accounts.table}, which is yours. Pass "
                 "--players-file FILE with ids of players who hold money there."
             )
-        try:
-            address = address_of(self.ledger)
-        except ConfigurationError:
-            raise ConfigurationError(
-                f"Nobody could play: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
-                "--players-file FILE with ids of players who hold money."
-            ) from None
+        address = address_of(
+            self.ledger,
+            f"Nobody could play: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
+            "--players-file FILE with ids of players who hold money.",
+        )
         check_file(address, "Pass the ledger that the wallet serves from.")
         if accounts is not None:
             check_elsewhere(address, self.table_prefix, accounts)
         books = LedgerBooks(address, table_prefix=self.table_prefix, source=self.source, accounts=accounts)
-        _warn_of_source(self.source, books.sources(), as_json=as_json)
+        if not as_json:
+            _warn_of_source(self.source, books.sources())
         return books
 
 
@@ -227,15 +226,15 @@ def _rate(now: "StormProgress") -> str:
     return f"bets, {now.posts / now.seconds if now.seconds else 0.0:.0f} calls/s"
 
 
-def _warn_of_source(source: str, known: list[str], *, as_json: bool) -> None:
+def _warn_of_source(source: str, known: list[str]) -> None:
     """Say before the first call what it registers for good, or that the audit would look in the wrong place."""
-    if not known and not as_json:
+    if not known:
         say(
             "The ledger knows no source yet: this storm registers the wallet's for good. Let it be the one that goes "
             "live, or play on a database of your own.",
             error=True,
         )
-    elif known and source not in known and not as_json:
+    elif source not in known:
         say(
             f"The ledger does not know the source {shown(source)}; it knows {', '.join(map(shown, known))}. Bets are "
             "audited under --source: pass the wallet's.",

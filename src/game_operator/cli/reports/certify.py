@@ -14,8 +14,8 @@ from game_operator.certify.engine.scenario import Scenario, in_playing_order, se
 from game_operator.certify.engine.supplies import Supplies, at_hand, missing_told, needs_told
 from game_operator.certify.report.report import Cause, Latency, Moved, Report
 from game_operator.certify.report.summary import Group, Summary, by_reason
-from game_operator.certify.report.verdicts import GROUPS, Exchange, Verdict
-from game_operator.cli.certifying.hooks import HOOKS
+from game_operator.certify.report.verdicts import GROUPS, Verdict
+from game_operator.cli.hooks import HOOKS
 from game_operator.cli.output import say, show_rows, tell, write_document
 from game_operator.profile import Profile
 from game_operator.provider.latency import MARKS_MS
@@ -124,35 +124,32 @@ def tell_report(report: Report, files: Mapping[str, Path]) -> None:
 
 def _tell_summary(summary: Summary) -> int:
     """Print how it ended, in so many lines as are returned."""
-    report, style = summary.report, "bold green" if summary.is_fine else "bold red"
-    told = tell(_verdict_in_capitals(summary.headline), style=style, most=2)
-    told += tell(f"{report.url}: {_counts(summary)}; {report.calls:,} calls in {report.seconds:.1f} s.", most=2)
-    if summary.urgency:
-        told += tell(summary.urgency, most=2)
-    return told + _tell_stopped(summary.stopped) + _tell_undone(summary.undone)
+    report = summary.report
+    first, colon, rest = summary.headline.partition(":")
+    headline = f"{first.upper()}{colon}{rest}" if colon else first
+    sentences = (
+        (headline, "bold green" if summary.is_fine else "bold red"),
+        (f"{report.url}: {_counts(summary)}; {report.calls:,} calls in {report.seconds:.1f} s.", ""),
+        (summary.urgency, ""),
+        (_stopped(summary.stopped), "bold red"),
+        (_undone(summary.undone), "bold red"),
+    )
+    return sum(tell(sentence, style=style, most=2) for sentence, style in sentences if sentence)
 
 
-def _tell_stopped(verdicts: Sequence[Verdict]) -> int:
-    """Say what somebody left untried by stopping the run."""
-    if not verdicts:
-        return 0
+def _stopped(verdicts: Sequence[Verdict]) -> str:
+    """Return what was left untried because the run was stopped."""
     was = "was" if len(verdicts) == 1 else "were"
-    return tell(f"The run was stopped, so {_ids(verdicts, _FEW)} {was} not tried to the end.", style="bold red", most=2)
+    return f"The run was stopped, so {_ids(verdicts, _FEW)} {was} not tried to the end." if verdicts else ""
 
 
-def _tell_undone(verdicts: Sequence[Verdict]) -> int:
-    """Say, in a line or two, what was supplied and did not work: nobody should take what it hides for passed."""
+def _undone(verdicts: Sequence[Verdict]) -> str:
+    """Return what was supplied and did not work: what it hides has not passed."""
     if not verdicts:
-        return 0
+        return ""
     reason, *others = by_reason(verdicts)
     more = f" (and {len(others)} more)" if others else ""
-    told = f"What you supplied did not work, so {_ids(verdicts, _FEW)} could not be tried{more}: {reason}"
-    return tell(told, style="bold red", most=2)
-
-
-def _verdict_in_capitals(sentence: str) -> str:
-    first, colon, rest = sentence.partition(":")
-    return f"{first.upper()}{colon}{rest}" if colon else sentence
+    return f"What you supplied did not work, so {_ids(verdicts, _FEW)} could not be tried{more}: {reason}"
 
 
 def _counts(summary: Summary) -> str:
@@ -193,7 +190,9 @@ def _tell_others(causes: Sequence[Cause], *, rows: int) -> None:
 
 def _tell_exchange(verdict: Verdict, *, most: int) -> None:
     """Print what was sent and answered, in *most* lines each; no headers, for a signature is among them."""
-    exchange = verdict.decisive or _last_call(verdict)
+    exchange = verdict.decisive
+    if exchange is None:  # The last call before the balance that was found wrong.
+        exchange = next((each for each in reversed(verdict.exchanges) if each.path != _BALANCE), None)
     if exchange is None:
         return
     sent = _shortened(exchange.request_body, exchange.request_bytes)
@@ -203,12 +202,6 @@ def _tell_exchange(verdict: Verdict, *, most: int) -> None:
         answered = _shortened(exchange.answer_body, len(exchange.answer_body))
         told = f"HTTP {exchange.status}, {exchange.elapsed_ms:.0f} ms: {answered}"
     tell(told, first="    < ", indent="      ", most=most, anywhere=True)
-
-
-def _last_call(verdict: Verdict) -> Exchange | None:
-    """Return the last call before the balance that was found wrong, where no single exchange decided."""
-    calls = (each for each in reversed(verdict.exchanges) if each.path != _BALANCE)
-    return next(calls, None)
 
 
 def _shortened(body: bytes, length: int) -> str:

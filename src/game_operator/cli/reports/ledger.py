@@ -9,7 +9,7 @@ from game_operator.errors import MalformedCallError, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
-    from game_operator.ledger import AccountHistory, AnomalyRecord, BetHistory, BetRecord, BooksReport, Outcome
+    from game_operator.ledger import AccountHistory, AnomalyRecord, BetHistory, BetRecord, BooksReport
 
 #: The fields that tables and lists show; the headings are made of their names.
 _BETS: Final = (
@@ -169,38 +169,6 @@ def anomaly_document(record: "AnomalyRecord") -> dict[str, Any]:
     return record._asdict() | {"body": record.body.decode(errors="backslashreplace")}
 
 
-def retry_document(anomaly_id: int, outcome: "Outcome") -> dict[str, Any]:
-    """Return what came of a retry, for programs."""
-    return {
-        "id": anomaly_id,
-        "resolved": not outcome.refused,
-        "code": outcome.code,
-        "applied": outcome.applied,
-        "replayed": outcome.replayed,
-        "balance": None if outcome.balance_cents is None else amount_from_cents(outcome.balance_cents),
-    }
-
-
-def retry_in_words(document: Mapping[str, Any]) -> str:
-    """Return what came of a retry, for people."""
-    if "error" in document:
-        return str(document["error"])
-    if not document["resolved"]:
-        return f"Refused again with {document['code']}: nothing was moved, and the anomaly stays."
-    did = "It was carried out" if document["applied"] else "It was carried out before, and nothing was moved now"
-    return f"{did}; the balance is {document['balance']}. The anomaly is resolved."
-
-
-def tell_retries(retried: list[dict[str, Any]], *, as_json: bool) -> None:
-    """Say what came of several, a line each."""
-    if as_json:
-        write_document({"retried": retried})
-        return
-    for each in retried:
-        say(f"{each['id']}: {retry_in_words(each)}")
-    say(f"Resolved: {sum(each['resolved'] for each in retried)} of {len(retried)}.")
-
-
 def tell_books(report: "BooksReport", *, as_json: bool) -> None:
     """Say what a check of the books found."""
     balances, house = amount_from_cents(report.balances_cents), amount_from_cents(report.house_cents)
@@ -226,3 +194,9 @@ def tell_books(report: "BooksReport", *, as_json: bool) -> None:
         say("✓ The books are sound.", style="green")
     else:
         say(f"{len(report.findings)} findings. docs/ledger.md says what each means, and what to do.", style="red")
+
+
+def tell_more(limit: int | None, *, more: bool) -> None:
+    """Say that a list was cut at *limit*, if there are *more*."""
+    if more:
+        say(f"There are more than these {limit}: pass --limit.")

@@ -36,7 +36,9 @@ def tell_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> 
         return
     _tell_figures(report)
     _tell_histogram(report)
-    _tell_expected(report)
+    if report.expected:
+        say(f"{len(report.expected)} expected differences: the service gave up a call of each and never repeated it.")
+        _tell_list(report.expected)
     if report.mostly_invalid and not report.all_refused:
         say(f"{_refused(report)}. {_INVALID}", style="yellow")
     if report.never_struck:
@@ -80,14 +82,6 @@ def _refused(report: "StormReport") -> str:
     return ", ".join(f"{code} {count}" for code, count in sorted(report.refusals.items()))
 
 
-def _remedy(report: "StormReport") -> str:
-    """Return what to do where every bet was refused, if the codes tell."""
-    told = [_REMEDIES[code] for code in report.refusals if code in _REMEDIES]
-    if report.mostly_invalid:
-        told.append(_INVALID)
-    return "".join(f" {remedy}" for remedy in told)
-
-
 def _tell_histogram(report: "StormReport") -> None:
     counts = _histogram(report)
     most = max((count for _, count in counts), default=0)
@@ -108,18 +102,13 @@ def _histogram(report: "StormReport") -> list[tuple[str, int]]:
     return list(zip(labels, counts, strict=True))[: last + 1]
 
 
-def _tell_expected(report: "StormReport") -> None:
-    if not report.expected:
-        return
-    say(f"{len(report.expected)} expected differences: the service gave up a call of each, and nobody sent it again.")
-    _tell_list(report.expected)
-
-
 def _tell_differences(report: "StormReport") -> None:
     if report.broken_off:
         say(f"It broke off before all bets were played and audited. {report.broken_off}", style="red")
     if report.all_refused:
-        say(f"The wallet refused every bet, so nothing was tried: {_refused(report)}.{_remedy(report)}", style="red")
+        remedies = [_REMEDIES[code] for code in report.refusals if code in _REMEDIES]
+        remedy = " ".join([*remedies, _INVALID] if report.mostly_invalid else remedies)
+        say(f"The wallet refused every bet, so nothing was tried: {_refused(report)}. {remedy}".rstrip(), style="red")
     if report.not_200:
         say(f"{report.not_200} answers had another HTTP status than 200 (spec §4.1).", style="red")
     if not report.differences:
@@ -171,19 +160,14 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
         "none_kept": report.none_kept,
         "not_200": report.not_200,
         "broken_off": report.broken_off,
-        "differences": [_told(difference) for difference in report.differences],
-        "expected_differences": [_told(difference) for difference in report.expected],
+        "differences": list(map(_told, report.differences)),
+        "expected_differences": list(map(_told, report.expected)),
         "trace": None if trace is None else str(trace),
     }
 
 
 def _told(difference: "Difference") -> dict[str, object]:
-    return {
-        "subject": difference.subject,
-        "service": difference.service,
-        "wallet": difference.wallet,
-        "history": list(difference.history),
-    }
+    return {name: getattr(difference, name) for name in ("subject", "service", "wallet", "history")}
 
 
 class StormBrokenOffError(TransportError):

@@ -63,11 +63,11 @@ def check_version(version: int | None, prefix: str) -> int:
 
 def tables_needed(dialect: str, prefix: str, version: int) -> SchemaError:
     """Return the error for tables that have an older *version* than this program needs, or none (0)."""
-    state = f"have version {version}, and this program needs version {VERSION}" if version else "are missing or old"
-    text = ddl(dialect, prefix, after=version)
-    return SchemaError(
-        f"The tables {prefix}* {state}. Run these statements:\n\n{text}", statements=text, version=version
-    )
+    what = f"There are no tables {prefix}* in this database."
+    if version:
+        what = f"The tables {prefix}* have version {version}, and this program needs version {VERSION}."
+    statements = ddl(dialect, prefix, after=version)
+    return SchemaError(what, remedy=f"Run these statements:\n\n{statements}", statements=statements, version=version)
 
 
 def refuse_writer(oldest: int | None, prefix: str) -> None:

@@ -93,18 +93,14 @@ def _words(name: str, command: str) -> list[str]:
 
 def _deed(name: str, words: Sequence[str], seconds: float) -> Callable[..., object]:
     def done(*arguments: object) -> object:
-        written = _run(name, _filled(words, dict(zip(HOOKS[name], arguments, strict=True))), seconds)
+        values = dict(zip(HOOKS[name], map(str, arguments), strict=True))
+        if "cents" in values:
+            values["amount"] = f"{amount_from_cents(int(values['cents'])):.2f}"
+        # In one pass: an id that itself has braces is data.
+        written = _run(name, [_PLACE.sub(lambda place: values[place[1]], word) for word in words], seconds)
         return _cents(written) if name == _ASKED else None
 
     return done
-
-
-def _filled(words: Sequence[str], values: Mapping[str, object]) -> list[str]:
-    told = {place: str(value) for place, value in values.items()}
-    if isinstance(cents := values.get("cents"), int):
-        told["amount"] = f"{amount_from_cents(cents):.2f}"
-    # In one pass: an id that itself has braces is data.
-    return [_PLACE.sub(lambda place: told[place[1]], word) for word in words]
 
 
 def _run(name: str, command: Sequence[str], seconds: float) -> bytes:
@@ -112,7 +108,15 @@ def _run(name: str, command: Sequence[str], seconds: float) -> bytes:
     # Files, and no pipes: a restart leaves a server behind that holds on to what it was given.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
-            code = _ended(command, out, err, seconds)
+            # A session of its own: what it starts is not stopped by a Ctrl-C that is meant for us.
+            child = subprocess.Popen(  # noqa: S603 - the user of this command gave it, and no shell reads it
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+            )
+            try:
+                code = child.wait(seconds)
+            except BaseException:  # Out of time, or Ctrl-C: nothing that a hook started stays behind.
+                _kill(child)
+                raise
         except subprocess.TimeoutExpired:
             raise Undone(f"the hook {name} was not done within {seconds:g} s") from None
         except (OSError, ValueError) as failed:
@@ -122,18 +126,6 @@ def _run(name: str, command: Sequence[str], seconds: float) -> bytes:
             raise Undone(f"the hook {name} ended with exit code {code}{_last_words(err)}")
         out.seek(0)
         return out.read(_MOST_BYTES)
-
-
-def _ended(command: Sequence[str], out: IO[bytes], err: IO[bytes], seconds: float) -> int:
-    # A session of its own: what it starts is not stopped by a Ctrl-C that is meant for us.
-    child = subprocess.Popen(  # noqa: S603 - the user of this command gave it, and no shell reads it
-        command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-    )
-    try:
-        return child.wait(seconds)
-    except BaseException:  # Out of time, or Ctrl-C: nothing that a hook started stays behind.
-        _kill(child)
-        raise
 
 
 def _kill(child: "subprocess.Popen[bytes]") -> None:

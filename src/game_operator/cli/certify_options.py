@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -14,8 +13,8 @@ import typer
 
 from game_operator.cli.database import PREFIX
 from game_operator.cli.files import is_written
-from game_operator.cli.options import PASSPHRASE, ProfileFile, is_encrypted, is_pipe
-from game_operator.errors import ConfigurationError, SigningKeyError, shown
+from game_operator.cli.options import PASSPHRASE, ProfileFile, comma_separated, is_encrypted
+from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 
 if TYPE_CHECKING:
     import ssl
@@ -120,22 +119,17 @@ class WalletOptions:
 class ScenarioOptions:
     """What is played."""
 
-    only: Annotated[list[str] | None, _what(metavar="A,B05", help="Groups or ids to play, and no others.")] = None
-    skip: Annotated[list[str] | None, _what(metavar="A,B05", help="Groups or ids to leave out.")] = None
+    only: Annotated[
+        list[str] | None,
+        _what(metavar="A,B05", callback=comma_separated, help="Groups or ids to play, and no others."),
+    ] = None
+    skip: Annotated[
+        list[str] | None, _what(metavar="A,B05", callback=comma_separated, help="Groups or ids to leave out.")
+    ] = None
     profile: ProfileFile = None
     timeout: Annotated[float, _what(min=0.01, help="Seconds for one request.")] = 5.0
     deadline: Annotated[float, _what(min=1, help="Seconds for the whole run; what is left by then failed.")] = 600.0
     plan: Annotated[bool, _what("--plan", help="List what would be played, and send nothing.")] = False
-
-    @property
-    def wanted(self) -> list[str]:
-        """The groups and ids to play; all if there are none."""
-        return _names_in("--only", self.only or ())
-
-    @property
-    def unwanted(self) -> list[str]:
-        """The groups and ids to leave out."""
-        return _names_in("--skip", self.skip or ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +169,7 @@ class SupplyOptions:
             ConfigurationError: A hook cannot work, or a key cannot be read.
         """
         from game_operator.certify.engine.supplies import Supplies
-        from game_operator.cli.certifying.hooks import hooks_of
+        from game_operator.cli.hooks import hooks_of
 
         return Supplies(
             **hooks_of(self.hook or ()),
@@ -259,28 +253,12 @@ def _text(option: str, report: "Report") -> str:
     return json.dumps(document(report), indent=2) + "\n"
 
 
-def _names_in(option: str, given: Iterable[str]) -> list[str]:
-    """Return the groups and ids in *given*, each of which may have several, with commas or blanks between them."""
-    found = []
-    for each in given:
-        names = each.replace(",", " ").split()
-        if not names:
-            # A variable that was never set must not let everything run.
-            raise ConfigurationError(f"{option} names nothing. Pass groups or ids, such as {option} A,B05.")
-        found += names
-    return found
-
-
+@without_frames
 def key_in(option: str, file: Path) -> "LocalSigner":
     """Return the service's private key in *file*; an encrypted one is opened by the environment's passphrase."""
     from game_operator.provider.keys import loaded
 
-    passphrase = os.environ.get(PASSPHRASE) if not is_pipe(file) and is_encrypted(file) else None
     try:
-        return loaded(file, passphrase=passphrase)
+        return loaded(file, passphrase=os.environ.get(PASSPHRASE) if is_encrypted(file) else None)
     except SigningKeyError as wrong:
-        problem = f"{option}: {wrong}"
-    finally:
-        # Error trackers show the locals of every frame that an error passes.
-        del passphrase
-    raise SigningKeyError(problem)
+        raise SigningKeyError(f"{option}: {wrong.what}", remedy=wrong.remedy) from None

@@ -1,1 +1,0 @@
-"""What ``game-operator certify`` needs beside the certifier."""

@@ -1,0 +1,290 @@
+"""``game-operator ledger anomalies``, ``retry`` and ``resolve``: what somebody should look at."""
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from game_operator.cli.database import BalancesOptions, LedgerOptions
+from game_operator.cli.errors import ExitCode, told
+from game_operator.cli.options import AsJson, comma_separated, moment_in, read_profile
+from game_operator.cli.output import answer, say, when, write_document
+from game_operator.cli.reports.ledger import anomaly_document, show_anomalies, tell_more
+from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
+from game_operator.money import amount_from_cents
+
+if TYPE_CHECKING:
+    from game_operator.ledger import Outcome, SqlLedger
+
+
+def _anomaly_id(text: str | int) -> int:
+    if not re.fullmatch("[0-9]{1,30}", str(text)):
+        raise typer.BadParameter(f"{text!r} is not an anomaly's number: `game-operator ledger anomalies` lists them.")
+    return int(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnomalyFilters:
+    """
+    Which anomalies to list.
+
+    Raises:
+        BadParameter: No time is between --since and --until, or a text is not UTF-8.
+    """
+
+    source: Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")] = None
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            callback=comma_separated,
+            help="Those of this kind; several with a comma, or more than once.",
+        ),
+    ] = None
+    since: Annotated[
+        int | None,
+        typer.Option(
+            parser=moment_in, metavar="TIME", help="Those that came then or later: 2h, 3d, 2026-11-22T12:00 (UTC)."
+        ),
+    ] = None
+    until: Annotated[
+        int | None, typer.Option(parser=moment_in, metavar="TIME", help="Those that came before that.")
+    ] = None
+    player: Annotated[
+        str | None, typer.Option("--player", "--player-id", metavar="ID", help="Those that name a player.")
+    ] = None
+    id_prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Those whose bet or transaction id begins with this.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise typer.BadParameter(
+                f"--since is {when(self.since)} and --until is {when(self.until)} UTC: nothing is between. An age is "
+                "so long ago, so --since takes the greater one."
+            )
+        for text in (self.source, self.player, self.id_prefix, *(self.kind or ())):
+            if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
+                raise typer.BadParameter(f"{shown(text)} is not valid UTF-8, so no anomaly can match it.")
+
+    @property
+    def wanted(self) -> Mapping[str, Any]:
+        """The options that were given, as arguments of ``anomalies``."""
+        arguments = {
+            "source": self.source,
+            "kind": self.kind or None,
+            "since_millis": self.since,
+            "until_millis": self.until,
+            "player_id": self.player,
+            "id_prefix": self.id_prefix,
+        }
+        return {name: value for name, value in arguments.items() if value is not None}
+
+    def check_kinds(self, ledger: "SqlLedger") -> None:
+        """Raise BadParameter for an unknown kind: it is a typing mistake, and would look as if nothing waited."""
+        from game_operator.ledger.staff.anomalies import KINDS
+
+        for kind in self.wanted.get("kind", ()):
+            # A program may keep kinds of its choice.
+            if kind not in KINDS and next(iter(ledger.anomalies(kind=kind, resolved=None)), None) is None:
+                raise typer.BadParameter(
+                    f"There is no kind {shown(kind)} of anomaly. The kinds are {', '.join(sorted(KINDS))}."
+                )
+
+    def nothing_found(self, ledger: "SqlLedger", *, resolved: bool | None = False) -> str:
+        """Return what to say where nothing matches: how many anomalies there are without these options."""
+        others = sum(1 for _ in ledger.anomalies(resolved=resolved)) if self.wanted else 0
+        if others:
+            return f"No anomaly matches. Without these options {'1 does' if others == 1 else f'{others} do'}."
+        return "There are no anomalies." if resolved is None else "There is nothing to look at."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenAnomalies(AnomalyFilters):
+    """
+    The anomalies to work on: by their numbers, or all that match.
+
+    Raises:
+        BadParameter: The command line has both, neither, or what only goes with the other.
+    """
+
+    anomaly_ids: Annotated[
+        list[int] | None,
+        typer.Argument(parser=_anomaly_id, metavar="[ID]…", help="Numbers of anomalies, as `anomalies` lists them."),
+    ] = None
+    all_matching: Annotated[
+        bool, typer.Option("--all-matching", help="In place of IDs: all that wait and match the options above.")
+    ] = False
+    expect: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="With --all-matching: how many there must be, or nothing is done."),
+    ] = None
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --all-matching: however many there are, without a question.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bool(self.anomaly_ids) == self.all_matching:
+            raise typer.BadParameter("Name anomalies by their IDs, or pass --all-matching: one of the two.")
+        if not self.all_matching and (self.wanted or self.expect is not None or self.yes):
+            raise typer.BadParameter("Options that choose anomalies go with --all-matching. Pass it, or the IDs alone.")
+
+    @property
+    def one(self) -> int | None:
+        """The number that stands alone on the command line, or None."""
+        return self.anomaly_ids[0] if self.anomaly_ids and len(self.anomaly_ids) == 1 else None
+
+    def ids(self, ledger: "SqlLedger", doing: str, *, as_json: bool) -> list[int]:
+        """
+        Return their numbers; those that match are counted first, and somebody must agree.
+
+        Raises:
+            ConfigurationError: There are not as many as expected, or nobody agrees; nothing was done.
+        """
+        if not self.all_matching:
+            return list(dict.fromkeys(self.anomaly_ids or ()))
+        self.check_kinds(ledger)
+        found = [record.id for record in ledger.anomalies(**self.wanted)]
+        count = len(found)
+        if self.expect not in (None, count):
+            raise ConfigurationError(
+                f"{count} anomalies match, and {self.expect} were expected. Nothing was done: look at them with "
+                "`game-operator ledger anomalies` and the same options."
+            )
+        if self.expect is None and not self.yes and count:
+            if as_json or not sys.stdin.isatty():
+                raise ConfigurationError(
+                    f"{count} anomalies match. Nothing was done: pass --expect {count} if these are meant, or --yes "
+                    "for however many there are."
+                )
+            if not typer.confirm(f"{doing} {count} anomalies?", err=True):
+                raise ConfigurationError("Nothing was done.")
+        return found
+
+
+def anomalies(
+    *,
+    filters: AnomalyFilters,
+    every: Annotated[bool, typer.Option("--all", help="Those that are resolved as well.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="How many, the oldest; else all.")] = None,
+    bodies: Annotated[bool, typer.Option("--bodies", help="With the body of each.")] = False,
+    place: LedgerOptions,
+    as_json: AsJson = False,
+) -> None:
+    """List what somebody should look at: refused deposits and rollbacks, conflicts, calls that cannot be read."""
+    resolved = None if every else False
+    with place.opened() as ledger:
+        filters.check_kinds(ledger)
+        found = list(islice(ledger.anomalies(resolved=resolved, **filters.wanted), limit and limit + 1))
+        nothing = "" if found or as_json else filters.nothing_found(ledger, resolved=resolved)
+    records, more = found[:limit], limit is not None and len(found) > limit
+    if as_json:
+        document = {"anomalies": [anomaly_document(record) for record in records]}
+        write_document(document if limit is None else document | {"more": more})
+    elif records:
+        show_anomalies(records, every=every, bodies=bodies)
+        tell_more(limit, more=more)
+    else:
+        say(nothing)
+
+
+def retry(
+    *,
+    chosen: ChosenAnomalies,
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="How its body is read, as TOML; the wallet's own profile.")
+    ] = None,
+    accept_foreign: Annotated[
+        bool,
+        typer.Option("--accept-foreign", help="Also if it names an instance that is not yours. With IDs alone."),
+    ] = False,
+    place: LedgerOptions,
+    balances: BalancesOptions,
+    as_json: AsJson = False,
+) -> int:
+    """
+    Apply the deposit or rollback of an anomaly again, by the same rules; nothing is ever moved twice.
+
+    Answered SUCCESS, the anomaly is resolved. The exit code is 1 if one is refused again, or cannot be retried.
+    """
+    from game_operator.ledger import Terms
+
+    if accept_foreign and chosen.all_matching:
+        raise typer.BadParameter("--accept-foreign pays calls of strangers, so it takes IDs, and no --all-matching.")
+    terms = Terms(rules=read_profile(profile))
+    retried: list[dict[str, Any]] = []
+    with place.opened(accounts=balances.accounts()) as ledger:
+        if (one := chosen.one) is not None:
+            document = _retry_document(one, ledger.retry(one, terms, accept_foreign=accept_foreign))
+            answer(document, _retry_in_words(document), as_json=as_json)
+            return ExitCode.FINE if document["resolved"] else ExitCode.SAID_NO
+        ids = chosen.ids(ledger, "Retry", as_json=as_json)
+        if not ids:
+            answer({"retried": []}, chosen.nothing_found(ledger), as_json=as_json)
+            return ExitCode.FINE
+        try:
+            for each in ids:
+                try:
+                    retried.append(_retry_document(each, ledger.retry(each, terms, accept_foreign=accept_foreign)))
+                except (RetryRefusedError, UnknownSourceError) as refused:
+                    retried.append({"id": each, "resolved": False, "error": told(refused)})
+        except LedgerError:
+            # The ledger cannot go on: what was done until then is shown first.
+            _tell_retries(retried, as_json=as_json)
+            raise
+    _tell_retries(retried, as_json=as_json)
+    return ExitCode.FINE if all(each["resolved"] for each in retried) else ExitCode.SAID_NO
+
+
+def resolve(chosen: ChosenAnomalies, place: LedgerOptions, as_json: AsJson = False) -> None:
+    """Mark anomalies as looked after, without applying anything."""
+    from game_operator.ledger.sql import resolve_anomalies
+
+    with place.opened() as ledger:
+        ids = chosen.ids(ledger, "Resolve", as_json=as_json)
+        if not ids:
+            answer({"resolved": []}, chosen.nothing_found(ledger), as_json=as_json)
+            return
+        resolve_anomalies(ledger, ids)
+    if chosen.one is None:
+        answer({"resolved": ids}, f"Resolved: {len(ids)}.", as_json=as_json)
+    else:
+        answer({"id": chosen.one, "resolved": True}, f"The anomaly {chosen.one} is resolved.", as_json=as_json)
+
+
+def _retry_document(anomaly_id: int, outcome: "Outcome") -> dict[str, Any]:
+    """Return what came of a retry, for programs."""
+    return {
+        "id": anomaly_id,
+        "resolved": not outcome.refused,
+        "code": outcome.code,
+        "applied": outcome.applied,
+        "replayed": outcome.replayed,
+        "balance": None if outcome.balance_cents is None else amount_from_cents(outcome.balance_cents),
+    }
+
+
+def _retry_in_words(document: Mapping[str, Any]) -> str:
+    """Return what came of a retry, for people."""
+    if "error" in document:
+        return str(document["error"])
+    if not document["resolved"]:
+        return f"Refused again with {document['code']}: nothing was moved, and the anomaly stays."
+    did = "It was carried out" if document["applied"] else "It was carried out before, and nothing was moved now"
+    return f"{did}; the balance is {document['balance']}. The anomaly is resolved."
+
+
+def _tell_retries(retried: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Say what came of several, a line each."""
+    if as_json:
+        write_document({"retried": retried})
+        return
+    for each in retried:
+        say(f"{each['id']}: {_retry_in_words(each)}")
+    say(f"Resolved: {sum(each['resolved'] for each in retried)} of {len(retried)}.")
