@@ -184,10 +184,12 @@ def test_a_slow_wallet_is_broken_off() -> None:
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        pytest.param(answer(response_bytes(404, b"nothing here")), "is no wallet: .* HTTP 404", id="404"),
-        pytest.param(answer(response_bytes(405)), "is no wallet: .* HTTP 405", id="405"),
+        pytest.param(answer(response_bytes(404, b"nothing here")), "is not a wallet: .* HTTP 404", id="404"),
+        pytest.param(answer(response_bytes(405)), "is not a wallet: .* HTTP 405", id="405"),
         pytest.param(
-            answer(response_bytes(200, b'{"type":"ERROR","code":"PLAYER_NOT_FOUND"}')), "knows no player", id="nobody"
+            answer(response_bytes(200, b'{"type":"ERROR","code":"PLAYER_NOT_FOUND"}')),
+            "does not know the player",
+            id="nobody",
         ),
         pytest.param(
             answer(response_bytes(401, b'{"type":"ERROR","code":"INVALID_SIGNATURE"}')), "for forged", id="another key"

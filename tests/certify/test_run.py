@@ -469,7 +469,7 @@ def test_a_carrier_never_raises_for_what_a_wallet_does() -> None:
     ("players", "message"),
     [
         pytest.param((PLAYER, PLAYER), "are the same", id="one player for two"),
-        pytest.param((PLAYER, "nobody"), "knows no player 'nobody'", id="a player that there is not"),
+        pytest.param((PLAYER, "nobody"), "does not know the player 'nobody'", id="a player that there is not"),
         pytest.param((PLAYER, "poor"), "has 9.99", id="a cent too little"),
     ],
 )

@@ -219,12 +219,12 @@ def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_p
         pytest.param((), "There is no URL, --service-key, --player, --other-player.", id="nothing"),
         pytest.param(("URL", "KEY", "--player", "ann"), "There is no --other-player.", id="one player"),
         pytest.param(("URL", "KEY", "--player", "ann", "--other-player", "ann"), "are the same", id="one player twice"),
-        pytest.param(("URL", "KEY", "--player", "x", "--other-player", "bob"), "knows no player", id="no such player"),
+        pytest.param(("URL", "KEY", "--player", "x", "--other-player", "bob"), "not know the player", id="nobody"),
         pytest.param(("URL", "KEY", *_WHO, "--only", "Z"), "no scenario or group 'Z'", id="no such group"),
         pytest.param(("URL", "KEY", *_WHO, "--only", " ,"), "It names nothing", id="a variable that is not set"),
         pytest.param(("URL", "KEY", *_WHO, "--skip", ""), "It names nothing", id="nothing to be left out"),
         pytest.param(("URL", "KEY", *_WHO, "--only", "A", "--skip", "A"), "No scenario is left", id="nothing is left"),
-        pytest.param(("URL/nowhere", "KEY", *_WHO), "is no wallet", id="a wrong path"),
+        pytest.param(("URL/nowhere", "KEY", *_WHO), "is not a wallet", id="a wrong path"),
         pytest.param(("http://[", "KEY", *_WHO), "is not a valid address", id="no address"),
         pytest.param(
             ("https://wallet.example", "KEY", *_WHO),
@@ -277,7 +277,7 @@ def test_the_wrong_half_of_the_key_is_2(run: Run, wallet: Served, tmp_path: Path
 
 
 def test_tls_where_there_is_none_is_3(run: Run, wallet: Served, service_pem: Path) -> None:
-    """Told by its own name, and not by OpenSSL's."""
+    """The error says which address to pass instead."""
     told = run("certify", wallet.url.replace("http:", "https:"), "--service-key", service_pem, *_WHO)
     assert (told.code, told.out) == (3, "")
     assert "that port speaks plain http, not TLS. Pass http:// instead of https://." in told.err

@@ -14,7 +14,7 @@ from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.profile import Profile
 from game_operator.protocol.signing import Signature
-from game_operator.provider.delivery import Answer, Post, answers_in, unheard
+from game_operator.provider.delivery import Answer, Post, answers_in, unanswered
 from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.provider.requests import Request
 from game_operator.sandbox.dealing.carrying import play
@@ -103,18 +103,18 @@ class InProcess:
         await self._pause()
         match post.manner:
             case Fault.REQUEST_LOST:
-                return unheard(post.calls, "request lost")
+                return unanswered(post.calls, "request lost")
             case Fault.TIMEOUT | Fault.RESET:
                 # The wallet is still at work, or does not even begin before other calls have come and gone.
                 task = asyncio.get_running_loop().create_task(self._at_the_wallet(post, body, signature))
                 self._late.add(task)
                 if self.random is None:
                     await task
-                return unheard(post.calls, f"{post.manner}")
+                return unanswered(post.calls, f"{post.manner}")
         answer = await self._at_the_wallet(post, body, signature)
         await self._pause()
         if post.manner is Fault.REPLY_LOST:
-            return unheard(post.calls, "reply lost")
+            return unanswered(post.calls, "reply lost")
         return answers_in(post, 200, answer)
 
     async def settle(self) -> None:

@@ -9,7 +9,7 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import DepositCall, MovingCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_batch
-from game_operator.provider.delivery import BATCH_PATH, Answer, Post, answers_in, unheard
+from game_operator.provider.delivery import BATCH_PATH, Answer, Post, answers_in, unanswered
 from game_operator.provider.faults import Fault
 from game_operator.webhooks import Reply, error, success
 from tests.support.calls import claim, deposit, rollback, withdraw
@@ -46,7 +46,7 @@ def test_which_answers_are_definite(name: str, code: str | None) -> None:
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_what_is_not_heard_is_not_definite(call: MovingCall) -> None:
     """Silence says nothing of a call's fate."""
-    (answer,) = unheard([call], "reply lost")
+    (answer,) = unanswered([call], "reply lost")
     assert not answer.settles(call)
     assert not answer.succeeded
     assert (answer.code, answer.status, str(answer)) == (None, None, "reply lost")

@@ -66,7 +66,7 @@ def test_what_can_be_asked_for(text: str, plan: FaultPlan) -> None:
         pytest.param("reset=1.2.3", "is not a number", id="no number"),
         pytest.param("reset=nan", "cannot be read", id="not a number"),
         pytest.param("reset=", "cannot be read", id="an empty rate"),
-        pytest.param("reset@0", "no call number 0", id="calls count from 1"),
+        pytest.param("reset@0", "must be 1 or more, not 0", id="calls count from 1"),
         pytest.param("reset@", "cannot be read", id="an empty number"),
         pytest.param("reset@" + "9" * 5_000, "cannot be read", id="a number too long to be read"),
         pytest.param("reset=0.1@2", "cannot be read", id="a rate and a number"),
@@ -75,7 +75,7 @@ def test_what_can_be_asked_for(text: str, plan: FaultPlan) -> None:
 )
 def test_what_cannot_be_asked_for(text: str, told: str) -> None:
     """The message says which value is wrong, and what to pass."""
-    with pytest.raises(ConfigurationError, match=r"Pass|counted from 1|must be from 0 to 1") as refused:
+    with pytest.raises(ConfigurationError, match=r"Pass|must be 1 or more|must be from 0 to 1") as refused:
         FaultPlan.parse(text)
     assert told in str(refused.value)
     assert len(str(refused.value)) < 1_000
@@ -160,7 +160,7 @@ def test_a_switch_for_the_nth_call() -> None:
     switches.set_nth("api-500", 7)
     switches.set_nth("api-500", 0)
     assert switches.nth() == {}
-    with pytest.raises(ConfigurationError, match="counted from 1"):
+    with pytest.raises(ConfigurationError, match="must be 1 or more"):
         switches.set_nth("reset", -1)
     with pytest.raises(ConfigurationError, match="no fault"):
         switches.set_nth("thunder", 1)

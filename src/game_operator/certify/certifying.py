@@ -28,7 +28,7 @@ from game_operator.provider.in_process import Deliver, InProcessCarrier, a_loop_
 from game_operator.provider.keys import ServiceKeys, SigningKey
 from game_operator.transport.settings import check_moves_money
 
-#: Told of each verdict, with how many scenarios there are.
+#: Called with each verdict, and with how many scenarios there are.
 OnVerdict: TypeAlias = Callable[[Verdict, int], object]
 
 _LOAD: Final = "load"
@@ -56,7 +56,7 @@ _UNREACHABLE: Final = "Nothing was sent: check address, DNS, firewall and TLS, a
 
 
 class _Hidden(tuple[tuple[bytes, bytes], ...]):
-    """Headers that the user added: a token may be among them, so their names alone are shown."""
+    """Headers that the user added. One may hold a token, so only their names are shown."""
 
     __slots__ = ()
 
@@ -94,10 +94,10 @@ def certify(
     Args:
         url: What ``/withdraw`` and the others are below; plain http only to this machine.
         signing_key: The service's private key, whose public half the wallet has.
-        player_id: A test player with at least 10.00, whom nobody else plays.
+        player_id: A test player with at least 10.00, in no other use meanwhile.
         other_player_id: Another one.
         profile: What is assumed of the wallet.
-        only: Groups (``B``) or ids (``B05``) to be played; all if there are none.
+        only: Groups (``B``) or ids (``B05``) to be played; all if empty.
         skip: Groups or ids to be left out.
         supplies: What more can be done to the wallet; scenarios that need it are skipped without.
         instance_id: The game instance that is played; a wallet that knows its instances refuses others.
@@ -107,7 +107,7 @@ def certify(
         deadline: Seconds for the whole run; what is not played by then failed.
         moves_money: Needed for a wallet on another machine.
         allow_insecure_http: Whether plain http may go to another machine.
-        on_verdict: Told of each verdict as soon as there is one.
+        on_verdict: Called with each verdict as soon as there is one, and with how many scenarios are played.
         run_id: What all ids of this run begin with; a new one if None. Runs with the same one are no fresh runs.
         stopping: Once it is set, from a signal handler or another thread, the call under way is waited for, money is
             put back, and the report says that it was stopped.
@@ -115,7 +115,7 @@ def certify(
             each wallet that trusts the key; without them, ``game-operator call`` signs a call anew.
 
     Raises:
-        RequestNotSentError: Nobody can reach the wallet.
+        RequestNotSentError: The wallet cannot be reached.
         ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is a key.
     """
     if a_loop_runs_here():
@@ -219,7 +219,7 @@ def _certified(
     try:
         if settings.profile.parse is not None:
             raise ConfigurationError(
-                "The profile reads bodies by a function of your own, so nobody can write them. Pass a profile that "
+                "The profile reads bodies by a function of your own, so they cannot be written. Pass a profile that "
                 "names the fields instead."
             )
         run = Run(carrier, settings)
@@ -298,10 +298,10 @@ def _hidden(headers: HeadersToSend) -> _Hidden | ConfigurationError:
 
 def _check_wallet(run: Run, url: str) -> None:
     """
-    Read both balances; a wallet that answers in no form at all is left to the scenarios.
+    Read both balances; a wallet whose answers cannot be read is left to the scenarios.
 
     Raises:
-        RequestNotSentError: Nobody can reach the wallet.
+        RequestNotSentError: The wallet cannot be reached.
         ConfigurationError: Address, key or players cannot work.
     """
     players = run.settings.players
@@ -320,8 +320,8 @@ def _check_second(run: Run, player: KnownBalance) -> None:
     Hold that the second process of the wallet is one: it has the same player, with the same balance.
 
     Raises:
-        RequestNotSentError: Nobody can reach it.
-        ConfigurationError: It is another wallet, or none.
+        RequestNotSentError: It cannot be reached.
+        ConfigurationError: It is another wallet, or not a wallet.
     """
     heard = _balance(run, player, at="second")
     if player.cents is not None and heard.balance_cents != player.cents:
@@ -347,7 +347,7 @@ def _check_answer(heard: Carried, player: KnownBalance, url: str) -> None:
     if heard.status in (404, 405) and not heard.succeeded:
         where = f"{shown(url)} is" if url else "This is"
         raise ConfigurationError(
-            f"{where} no wallet: player-balance was answered with HTTP {heard.status}. Pass the address that "
+            f"{where} not a wallet: player-balance was answered with HTTP {heard.status}. Pass the address that "
             "/withdraw and the others are below; mind a prefix, such as /wallet."
         )
     if heard.reply is None and heard.status in TURNING_AWAY:
@@ -361,8 +361,8 @@ def _check_answer(heard: Carried, player: KnownBalance, url: str) -> None:
         return
     if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND:
         raise ConfigurationError(
-            f"The wallet knows no player {shown(player.player_id)}. Open an account with some money, or pass the id of "
-            "a test player."
+            f"The wallet does not know the player {shown(player.player_id)}. Open an account with some money, or pass "
+            "the id of a test player."
         )
     if heard.code is not None:
         told = _REMEDIES.get(heard.code, "Look into the wallet's log.")
@@ -382,6 +382,6 @@ def _check_answer(heard: Carried, player: KnownBalance, url: str) -> None:
 
 
 def _shown_body(body: bytes) -> str:
-    """Return the beginning of what is no reply: it may say who it was that answered."""
+    """Return the beginning of an answer that is not a reply: it may say who answered."""
     text = " ".join(body[:_SHOWN_BYTES].decode(errors="backslashreplace").split())
-    return f"the answer is no reply: {shown(text)}" if text else "an empty answer"
+    return f"the answer is not a reply: {shown(text)}" if text else "an empty answer"

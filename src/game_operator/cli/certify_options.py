@@ -148,13 +148,13 @@ class SupplyOptions:
         str | None, _more(metavar="URL", help="Another process of the wallet, on the same database.")
     ] = None
     old_key: Annotated[Path | None, _more(metavar="FILE", help="A private key that the wallet still accepts.")] = None
-    retired_key: Annotated[Path | None, _more(metavar="FILE", help="One that it accepts no more.")] = None
+    retired_key: Annotated[Path | None, _more(metavar="FILE", help="One that it no longer accepts.")] = None
     foreign_instance: Annotated[str | None, _more(metavar="ID", help="An instance of another operator's.")] = None
     elsewhere: Annotated[
         str | None,
         _more(
             metavar="ADDRESS",
-            help="An address of this machine from which the wallet answers nobody, such as 127.0.0.2.",
+            help="An address of this machine that the wallet must not answer, such as 127.0.0.2.",
         ),
     ] = None
     random_operations: Annotated[

@@ -144,7 +144,7 @@ class WebhookCaller(_Caller):
         Raises:
             RequestNotSentError: It never left this machine: nothing happened at the wallet.
             DeliveryInDoubtError: No whole answer came; the wallet may have carried the call out.
-            ConfigurationError: *path* is none, or the caller is closed.
+            ConfigurationError: *path* is invalid, or the caller is closed.
         """
         step = self._step(path, body, headers, signed=signed)
         began = time.monotonic()
@@ -172,7 +172,7 @@ class AsyncWebhookCaller(_Caller):
 
     Args:
         http_client: Your own ``httpx.AsyncClient`` or ``httpx2.AsyncClient``, never closed here; None makes one. Yours
-            knows whom it trusts, whatever *ssl_context* says.
+            has its own trust settings, and *ssl_context* does not apply to it.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ class Finality(Enum):
     FINAL = auto()
     #: It moved nothing yet: it is sent again.
     REPEAT = auto()
-    #: Nobody can say: it is sent again.
+    #: Unknown: it is sent again.
     UNKNOWN = auto()
     #: The code is not one of the assumed ones.
     STRANGE = auto()
@@ -204,7 +204,7 @@ class Post:
     Attributes:
         calls: The call; several are a batch.
         serial: The place in the order of sending, counted from 1.
-        attempt: The how-manieth delivery of the call this is.
+        attempt: Which delivery of the call this is, counted from 1.
         manner: The fault laid over the way there or back, or None.
         extra: Why it is sent besides the call itself; None for the call.
         writer: Writes its bytes.
@@ -229,7 +229,7 @@ class Post:
         return bodies[0] if len(bodies) == 1 else b"[" + b",".join(bodies) + b"]"
 
     def sent_for(self, signed: bytes) -> bytes:
-        """Return the bytes that are sent: those that are *signed*, unless somebody wrote the JSON anew."""
+        """Return the bytes that are sent: those that are *signed*, unless a proxy rewrote the JSON."""
         if self.extra is not Fault.RESERIALISED:
             return signed
         return json.dumps(json.loads(signed), indent=1).encode()
@@ -261,12 +261,12 @@ class Post:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    What the service heard of one call.
+    What the service received for one call.
 
     Attributes:
         reply: The reply, or None.
         status: The HTTP status, or None.
-        problem: Why no reply was heard; "" if one was.
+        problem: Why there is no reply; "" if there is one.
         early_code: The profile's ``early_deposit_code``.
     """
 
@@ -277,17 +277,17 @@ class Answer:
 
     @property
     def code(self) -> str | None:
-        """The error code; None for SUCCESS, and where nothing was heard."""
+        """The error code; None for SUCCESS, and without a reply."""
         return None if self.reply is None else self.reply.code
 
     @property
     def succeeded(self) -> bool:
-        """Whether a SUCCESS was heard."""
+        """Whether it is a SUCCESS."""
         return self.reply is not None and self.reply.code is None
 
     @property
     def unreadable(self) -> bool:
-        """Whether something was answered, and it is no reply of spec §2.1."""
+        """Whether there was an answer that is not a reply of spec §2.1."""
         return self.reply is None and self.status is not None
 
     def settles(self, call: MovingCall) -> bool:
@@ -297,30 +297,30 @@ class Answer:
     def __str__(self) -> str:
         if self.reply is None:
             return self.problem
-        told = "SUCCESS" if self.reply.code is None else self.reply.code
-        return told if self.reply.balance is None else f"{told}, balance {self.reply.balance}"
+        result = self.reply.code or "SUCCESS"
+        return result if self.reply.balance is None else f"{result}, balance {self.reply.balance}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A post and what was heard of the call in it that this history is about."""
+    """A post, and the answer to the one call in it that this history is about."""
 
     post: Post
     answer: Answer
     call: MovingCall
 
 
-def unheard(calls: Iterable[MovingCall], problem: str) -> tuple[Answer, ...]:
-    """Return an answer for each call that says why nothing was heard."""
+def unanswered(calls: Iterable[MovingCall], problem: str) -> tuple[Answer, ...]:
+    """Return an answer for each call that says why there is no reply."""
     answer = Answer(None, None, problem)
     return tuple(answer for _ in calls)
 
 
 def answers_in(post: Post, status: int, body: bytes, defect: str = "") -> tuple[Answer, ...]:
     """
-    Return what *body*, an answer to *post*, says of each of its calls; what is no reply says why.
+    Return what *body*, an answer to *post*, says of each of its calls; a body that is not a reply says why.
 
-    With a *defect* it is none, whatever the part of it says that was read.
+    A body with a *defect* counts as unread.
     """
     if defect:
         return _no_reply(post, status, defect)
@@ -339,9 +339,9 @@ def answers_in(post: Post, status: int, body: bytes, defect: str = "") -> tuple[
     )
 
 
-def heard(post: Post, carried: Carried) -> tuple[Answer, ...]:
+def answers_to(post: Post, carried: Carried) -> tuple[Answer, ...]:
     """
-    Return what the service heard of each call of *post*.
+    Return what the service received for each call of *post*.
 
     Traces and reports show it, so a signature that the wallet quotes is cut out (docs/decisions/0030).
     """
@@ -352,7 +352,7 @@ def heard(post: Post, carried: Carried) -> tuple[Answer, ...]:
         problem = problem.replace(signature.decode(), "[signature removed]")
         answer = None if answer is None else answer.without(signature)
     if answer is None or problem:
-        return unheard(post.calls, problem)
+        return unanswered(post.calls, problem)
     return answers_in(post, answer.status, answer.body, answer.defect)
 
 

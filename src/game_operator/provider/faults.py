@@ -1,7 +1,7 @@
 """
 What can go wrong between a service and a wallet, each fault by name.
 
-A fault is laid over a delivery and never in its place: whatever is lost, doubled or late, the call itself is sent too.
+A fault comes on top of a delivery, never in its place: the call itself is always sent too.
 Which call gets which fault follows from the seed and the call's number in the plan, so that it does not depend on what
 else is under way.
 """
@@ -65,7 +65,7 @@ class FaultInfo:
 #: All faults, in the order people read them.
 FAULTS: Final = (
     FaultInfo(Fault.REQUEST_LOST, "request lost", "The call never reaches the wallet; the service sends it again."),
-    FaultInfo(Fault.REPLY_LOST, "reply lost", "The wallet acts and answers, and the service does not hear it."),
+    FaultInfo(Fault.REPLY_LOST, "reply lost", "The wallet acts and answers, and the service never gets the answer."),
     FaultInfo(Fault.TIMEOUT, "timeout", "The service hangs up before the answer; the wallet may still be at work."),
     FaultInfo(Fault.RESET, "connection reset", "The connection is reset right behind the call's last byte."),
     FaultInfo(Fault.SLOW, "slow network", "The call arrives in pieces."),
@@ -77,11 +77,9 @@ FAULTS: Final = (
     FaultInfo(Fault.EARLY_DEPOSIT, "deposit before withdraw", "The winnings overtake the bet that won them."),
     FaultInfo(Fault.LATE_DEPOSIT, "late deposit", "The bet is settled hours later, by the simulated clock."),
     FaultInfo(Fault.FORGED, "forged signature", "A stranger sends the call as well, signed with a key of his own."),
-    FaultInfo(
-        Fault.RESERIALISED, "re-serialised body", "The call comes as well with its JSON written anew by a proxy."
-    ),
+    FaultInfo(Fault.RESERIALISED, "re-serialised body", "The call also comes with its JSON rewritten by a proxy."),
     FaultInfo(Fault.OLD_KEY, "old key", "The call comes as well, signed with the key from before a rotation."),
-    FaultInfo(Fault.API_500, "HTTP 500", "The Operator API answers with an error of its own.", "api"),
+    FaultInfo(Fault.API_500, "HTTP 500", "The Operator API answers with an internal error.", "api"),
     FaultInfo(Fault.API_429, "HTTP 429", "The Operator API asks to slow down, with Retry-After.", "api"),
     FaultInfo(Fault.API_INACTIVE, "inactive operator", "The Operator API takes the operator for inactive.", "api"),
 )
@@ -247,7 +245,7 @@ class FaultSwitches:
         """Count a call of the Operator API, and return what strikes it: what waited for it, or else by *draw*."""
         with self._lock:
             waiting = {fault: number for fault, number in self._plan.nth.items() if fault in API_FAULTS}
-            # One at most, for a response cannot be two things; another that waits strikes the next call.
+            # At most one, because a response has one status. Another fault that waits strikes the next call.
             due = next((fault for fault in API_FAULTS if waiting.get(fault) == 1), None)
             left = {fault: max(1, number - 1) for fault, number in waiting.items() if fault is not due}
             others = {fault: number for fault, number in self._plan.nth.items() if fault not in waiting}
@@ -260,7 +258,7 @@ class FaultSwitches:
 
 
 def fault_named(name: str) -> Fault:
-    """Return the fault called *name*; raise ConfigurationError if there is none."""
+    """Return the fault called *name*; raise ConfigurationError if it does not exist."""
     try:
         return Fault(name)
     except ValueError:
@@ -291,5 +289,5 @@ def _checked_rate(rate: float, meant: str = "") -> float:
 
 def _checked_nth(number: int) -> int:
     if number < 1:
-        raise ConfigurationError(f"Calls are counted from 1; there is no call number {number}.")
+        raise ConfigurationError(f"The number of a call must be 1 or more, not {number}.")
     return number

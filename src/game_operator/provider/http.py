@@ -1,5 +1,5 @@
 """
-Carries requests to a wallet over HTTP, well-behaved and misbehaving; each has its exact time, whatever the wallet does.
+Carries requests to a wallet over HTTP, well-behaved and misbehaving. Each ends in time, even if the wallet hangs.
 
 A fault never replaces a delivery: the wallet gives the reply that is lost, and the connection that is reset was open.
 """
@@ -21,7 +21,7 @@ from game_operator.errors import ConfigurationError, RequestNotSentError, Transp
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpResponse, Manner, is_loopback
 from game_operator.provider.caller import AsyncWebhookCaller, not_delivered
-from game_operator.provider.delivery import Answer, Carried, Post, heard
+from game_operator.provider.delivery import Answer, Carried, Post, answers_to
 from game_operator.provider.faults import Fault
 from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.misbehaving import post_roughly
@@ -33,9 +33,9 @@ from game_operator.transport.settings import base_url_of
 _HALF_SECONDS: Final = 2.0
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 1.0
-#: A shorter value is no secret, and may be a part of anything.
+#: A shorter value is not taken for a secret: it may stand in any text.
 _LEAST_SECRET: Final = 8
-#: Why nothing came back although nothing failed.
+#: Why nothing came back although nothing failed, by the manner of the request.
 _NOT_AWAITED: Final = {
     Manner.HANG_UP: "timeout: the service hung up before the answer",
     Manner.CUT: "the connection was reset before the answer, on purpose",
@@ -54,7 +54,7 @@ class Courier(Protocol):
         Carry *post* and return an answer for each of its calls.
 
         Raises:
-            TransportError: Nobody can reach the wallet.
+            TransportError: The wallet cannot be reached.
         """
 
 
@@ -70,7 +70,7 @@ class HttpCarrier:
         elsewhere: An address of this machine that requests may come from.
         headers: More headers for each request; their values are cut out of what comes back.
         timeout: Seconds for one request.
-        patience: Seconds for which a wallet that nobody can reach is tried again, as it may be starting.
+        patience: Seconds for which an unreachable wallet is tried again: it may be starting.
         allow_insecure_http: Whether plain http may go to another machine.
         ssl_context: Whom to trust over https.
         pooled: Whether all requests share one client of aiohttp: faster for many at once (extra ``sandbox``).
@@ -118,7 +118,7 @@ class HttpCarrier:
         _check_ours(elsewhere)
         self._elsewhere = elsewhere
         self._headers = headers
-        # The whole value first; then its words, for of "Bearer TOKEN" an answer may quote the token alone.
+        # The whole value first, then its words: an answer may quote only the token of "Bearer TOKEN".
         words = [form for _, value in headers for word in (value, *value.split()) for form in _forms(word)]
         self._secrets = sorted({word for word in words if len(word) >= _LEAST_SECRET}, key=len, reverse=True)
         self._timeout, self._patience = timeout, patience
@@ -157,8 +157,8 @@ class HttpCarrier:
             problem = str(failed) or type(failed).__name__
         elapsed_seconds = time.perf_counter() - began
         if answer is not None and self._secrets:
-            told = tuple((name, self._without_values(value)) for name, value in answer.headers)
-            answer = replace(answer, headers=told, body=self._without_values(answer.body))
+            redacted = tuple((name, self._without_values(value)) for name, value in answer.headers)
+            answer = replace(answer, headers=redacted, body=self._without_values(answer.body))
         problem = self._without_values(problem.encode()).decode()
         url = self._url_of(request)
         return Carried(request, headers, answer, problem, elapsed_seconds, began_millis, url, timed_out, unreachable)
@@ -177,7 +177,7 @@ class HttpCarrier:
             carried = replace(carried, problem="reply lost")
         if self._on_post is not None:
             self._on_post(post, carried)
-        return heard(post, carried)
+        return answers_to(post, carried)
 
     async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
         """Carry what was posted before, with the *headers* that it had."""
@@ -198,9 +198,9 @@ class HttpCarrier:
         return await asyncio.gather(*map(self.carry_one, requests, range(len(requests))))
 
     async def _patiently(self, request: Request, headers: HeaderPairs, place: int) -> HttpResponse:
-        # The caller says by itself that a body is JSON.
+        # The caller adds the content type itself.
         pairs = [each for each in headers if each[0].lower() != b"content-type"]
-        told = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+        texts = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
         callers = self._callers[_process(request)]
         while len(callers) <= place and self._pool is None:
             callers.append(self._caller_of(callers[0].url))
@@ -208,7 +208,7 @@ class HttpCarrier:
         while True:
             try:
                 caller = callers[min(place, len(callers) - 1)]
-                delivery = await caller.post(request.path, request.body, told, signed=False)
+                delivery = await caller.post(request.path, request.body, texts, signed=False)
             except RequestNotSentError:
                 if time.monotonic() + pause > deadline:
                     raise
@@ -218,7 +218,7 @@ class HttpCarrier:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def _roughly(self, request: Request, headers: HeaderPairs) -> HttpResponse | None:
-        # Nobody owes an answer to half a request.
+        # A wallet need not answer half a request.
         timeout = min(self._timeout, _HALF_SECONDS) if request.manner is Manner.HALF else self._timeout
         return await post_roughly(
             self._url_of(request),
@@ -234,11 +234,11 @@ class HttpCarrier:
     def _url_of(self, request: Request) -> str:
         return f"{self._callers[_process(request)][0].url}{request.path}"
 
-    def _without_values(self, told: bytes) -> bytes:
-        """Return *told* without the values of the user's headers, which an answer may quote: one may be a token."""
+    def _without_values(self, text: bytes) -> bytes:
+        """Return *text* without the values of the user's headers: an answer may quote them, and one may be a token."""
         for secret in self._secrets:
-            told = told.replace(secret, "…".encode())
-        return told
+            text = text.replace(secret, "…".encode())
+        return text
 
 
 def _process(request: Request) -> str:
@@ -249,12 +249,12 @@ def _is_rough(request: Request) -> bool:
     """Return whether no ordinary client would send it so."""
     own_type = any(name.lower() == "content-type" for name, _ in request.headers)
     odd = request.method != "POST" or own_type or request.at == "elsewhere" or request.seal.times > 1
-    # Of a body without a byte, the caller would tell neither type nor length.
+    # For an empty body the caller would send neither type nor length.
     return odd or not request.body or request.manner is not Manner.WHOLE
 
 
 def _pool(url: str) -> AsyncHttpClient:
-    # Here, for whoever plays in process needs no aiohttp.
+    # Imported here, because in-process play does not need aiohttp.
     from httpx_aiohttp import HttpxAiohttpClient
 
     # A proxy of the environment leads away from this machine.
@@ -272,7 +272,7 @@ def _forms(value: bytes) -> Iterator[bytes]:
 
 
 def _check_ours(address: str | None) -> None:
-    """Hold that *address* is one of this machine's: from another nothing would arrive, and that proves nothing."""
+    """Check that *address* belongs to this machine. From another, nothing would arrive, which proves nothing."""
     if address is None:
         return
     try:

@@ -48,7 +48,7 @@ def asgi_wallet(app: "AsgiApp", *, prefix: str = "") -> Deliver:
     """
     Return a wallet that is the ASGI application *app*: FastAPI, Starlette, Litestar, Django or ``asgi_app``.
 
-    Its lifespan is not run. What it raises passes through to whoever plays, so that a test fails with its traceback.
+    Its lifespan is not run. What it raises passes through to the caller, so that a test fails with its traceback.
 
     Args:
         app: The application.
@@ -69,7 +69,7 @@ def wsgi_wallet(app: "WSGIApplication", *, prefix: str = "") -> Deliver:
     """
     Return a wallet that is the WSGI application *app*: Flask, Django or ``wsgi_app``.
 
-    It runs in the thread that plays. What it raises passes through to whoever plays.
+    It runs in the thread that plays. What it raises passes through to the caller.
 
     Args:
         app: The application.
@@ -91,7 +91,7 @@ def delivery_to(wallet: WalletInProcess, receiver: Callable[[], WebhookReceiver]
     Return the function that delivers to *wallet*; a handler is put behind what *receiver* returns.
 
     Raises:
-        TypeError: It is nothing that can be delivered to.
+        TypeError: Nothing can be delivered to it.
     """
     if isinstance(wallet, WebhookHandler):
         return _behind(receiver, wallet)
@@ -110,7 +110,7 @@ def answer_of(response: Any) -> HttpResponse:
     Return what a wallet answered; *response* is a test client's, an ``HttpReply``, or (status, headers, body).
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: It is something else.
     """
     if isinstance(response, tuple) and len(response) == 3:
         status, headers, body = response
@@ -210,7 +210,7 @@ class InProcessCarrier:
                 self._is_async = True
                 answer = self._loop.result_of(answer)
         except (Exception, asyncio.CancelledError) as failed:  # What the wallet raises is its answer.
-            return begun.carried(None, _told_of(failed))
+            return begun.carried(None, _problem_of(failed))
         return _checked(begun, answer)
 
     async def _one_awaited(self, request: Request) -> Carried:
@@ -218,7 +218,7 @@ class InProcessCarrier:
         try:
             answer = await begun.delivered_to(self._wallets[request.at])
         except (Exception, asyncio.CancelledError) as failed:  # See above.
-            return begun.carried(None, _told_of(failed))
+            return begun.carried(None, _problem_of(failed))
         return _checked(begun, answer)
 
 
@@ -244,21 +244,21 @@ class Begun:
 
 def _checked(begun: Begun, answer: Any) -> Carried:
     if not isinstance(answer, HttpResponse) or type(answer.status) is not int or not isinstance(answer.body, bytes):
-        told = f"the wallet returned {type(answer).__name__}, and no HttpResponse with an int and bytes"
-        return begun.carried(None, told)
+        problem = f"the wallet returned {type(answer).__name__} instead of an HttpResponse with an int and bytes"
+        return begun.carried(None, problem)
     if not all(isinstance(text, bytes) for pair in answer.headers for text in pair):
-        return begun.carried(None, "the wallet returned headers that are no pairs of bytes")
+        return begun.carried(None, "the wallet returned headers that are not pairs of bytes")
     if begun.request.manner is Manner.CUT:
         return begun.carried(None, "the answer was dropped, on purpose")
     return begun.carried(answer, answer.defect)
 
 
-def _told_of(failed: BaseException) -> str:
+def _problem_of(failed: BaseException) -> str:
     try:
-        told = str(failed)
-    except Exception:  # An error of the wallet's own class can fail at its own words.
-        told = "…"
-    return f"the wallet raised {type(failed).__name__}: {told}"
+        text = str(failed)
+    except Exception:  # The __str__ of an error of the wallet's can raise.
+        text = "…"
+    return f"the wallet raised {type(failed).__name__}: {text}"
 
 
 async def _gathered(coroutines: Iterable[Coroutine[Any, Any, Carried]]) -> list[Carried]:
@@ -266,7 +266,7 @@ async def _gathered(coroutines: Iterable[Coroutine[Any, Any, Carried]]) -> list[
 
 
 def _behind(receiver: Callable[[], WebhookReceiver], handler: WebhookHandler | AsyncWebhookHandler) -> Deliver:
-    # Here and not at the first call, for a handler that lacks a method is a mistake of whoever passes it.
+    # Here and not at the first call, because a handler that lacks a method is the caller's mistake.
     awaited = is_async(handler)
 
     def deliver(path: str, headers: Mapping[str, str], body: bytes) -> Any:
@@ -280,7 +280,7 @@ def _behind(receiver: Callable[[], WebhookReceiver], handler: WebhookHandler | A
 def _arguments_of(wallet: Callable[..., object]) -> tuple[str, ...]:
     try:
         return tuple(inspect.signature(wallet).parameters)
-    except (TypeError, ValueError):  # Some callables written in C tell nothing of themselves.
+    except (TypeError, ValueError):  # Some callables written in C have no signature.
         return ()
 
 

@@ -76,9 +76,9 @@ class ServiceKeys:
 
     Args:
         current: The service's private key.
-        old: The key before a rotation; made when it is first needed, if there is none.
-        following: The key after the next rotation; made when it is prepared, if there is none.
-        retired: A key that the wallet was told to forget.
+        old: The key before a rotation; None makes one when it is first needed.
+        following: The key after the next rotation; None makes one when it is prepared.
+        retired: A key that the wallet accepts no longer.
 
     Raises:
         SigningKeyError: A key cannot be used.
@@ -116,7 +116,7 @@ class ServiceKeys:
         return lambda: given or ServiceKeys(new_key(), before, following)
 
     def prepared(self) -> RSAPrivateKey:
-        """Return the key after a rotation, made if there is none yet; nothing is signed with it before."""
+        """Return the key after the next rotation, made at the first call. It signs nothing before."""
         self.following = self.following or new_key()
         return self.following
 
@@ -201,7 +201,7 @@ class ThrowAwayKeys:
 
 @cache
 def _stranger() -> LocalSigner:
-    # One for this process: making a key takes longer than many a scenario.
+    # One for this process: making a key takes longer than most scenarios.
     return LocalSigner(new_key())
 
 

@@ -41,8 +41,8 @@ async def post_roughly(
     Post *body* over a connection of its own, in a rough *manner*; None if nobody waited for the answer.
 
     Raises:
-        OSError: The connection could not be had, or broke; TimeoutError is one.
-        ValueError: What came back is no HTTP.
+        OSError: The connection failed or broke; TimeoutError is one.
+        ValueError: The answer is not HTTP.
     """
     parts = urlsplit(url)
     context = (ssl_context or ssl.create_default_context()) if parts.scheme == "https" else None
@@ -111,7 +111,7 @@ async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpRes
         try:
             event = wire.next_event()
         except h11.RemoteProtocolError as broken:
-            raise ValueError(f"the answer is no HTTP: {broken}") from None
+            raise ValueError(f"the answer is not HTTP: {broken}") from None
         match event:
             case h11.NEED_DATA:
                 wire.receive_data(await reader.read(65_536))

@@ -92,7 +92,7 @@ def curl_line(method: str, headers: HeaderPairs, body: bytes, url: str) -> str:
     """
     Return a line that sends *method*, *headers* and *body* to *url*: the signature and the body byte for byte.
 
-    A body that is not plain text travels through base64, for no quoting carries every byte through every shell. The
+    A body that is not plain text travels through base64, because no quoting carries every byte through every shell. The
     line itself is printable throughout: a terminal takes some control characters for keys, however they are quoted.
     """
     words = ["curl", "--include", *_address(method, url, has_body=bool(body)), *_headers(headers, has_body=bool(body))]

@@ -17,7 +17,7 @@ from game_operator.errors import ConfigurationError
 from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest, HttpResponse
-from game_operator.provider.delivery import heard
+from game_operator.provider.delivery import answers_to
 from game_operator.provider.faults import Fault
 from game_operator.provider.in_process import (
     Begun,
@@ -216,7 +216,7 @@ class InProcessSandbox(SandboxBase):
                 self.service.saw(post, carried)
                 if (delivery := carried.delivery) is not None:
                     deliveries.append(delivery)
-                answers.append(heard(post, carried))
+                answers.append(answers_to(post, carried))
             dealer.answered(order, answers)
 
     def _awaited(self, response: Any) -> Any:

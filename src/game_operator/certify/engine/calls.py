@@ -65,7 +65,7 @@ class CallMaker:
         self._bets: list[Bet] = []
 
     def fresh(self, word: str = "id") -> str:
-        """Return an id that nobody has used."""
+        """Return a new id."""
         self._made += 1
         return f"{self._prefix}-{word}-{self._made}"
 
@@ -133,7 +133,7 @@ class CallMaker:
         )
 
     def jackpots(self, cents: int | None = None, **settings: Any) -> list[DepositCall]:  # Any: as for ``claim``.
-        """Return a jackpot of *cents*, or of a unit; none if the profile has no jackpots."""
+        """Return a jackpot of *cents*, or of a unit, in a list; an empty list if the profile has no jackpots."""
         cents = self.unit_cents if cents is None else cents
         return [self.claim(cents, "JACKPOT", **settings)] if "JACKPOT" in self.claim_types else []
 

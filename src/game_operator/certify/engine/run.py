@@ -38,11 +38,11 @@ T = TypeVar("T")
 _KEPT_BYTES: Final = 65_536
 #: And of an answer, of which a reply has some hundred.
 _KEPT_ANSWER_BYTES: Final = 4_096
-#: After so many scenarios without an answer in a row, the wallet is taken to be gone.
+#: After this many scenarios in a row without an answer, the wallet counts as gone.
 _MOST_SILENT: Final = 3
-#: But first it is looked for again, after so long.
+#: Before that it is asked again after each of these pauses.
 _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0)
-#: To bring balances back, whatever time is left.
+#: To bring balances back, even if no time is left.
 _GRACE_SECONDS: Final = 10.0
 #: With less a player cannot pay for twenty bets.
 _LEAST_CENTS: Final = 20
@@ -101,7 +101,7 @@ class Run:
         self.calls = 0
 
     def play(self, scenario: Scenario) -> Verdict:
-        """Play *scenario* and return its verdict; whatever the wallet does, it is a verdict."""
+        """Play *scenario* and return its verdict. Nothing that the wallet does raises."""
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
             return lacking(scenario, missing)
         try:
@@ -154,7 +154,7 @@ class Run:
             broken_off = why
         except Found as found:
             notes.append(noted(found, scenario))
-        except Exception as odd:  # An answer that nobody thought of: a verdict is due all the same.
+        except Exception as odd:  # An answer that was not foreseen still needs a verdict.
             told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
             notes.append(Note(told, Weight.CONTRACT_BROKEN))
         verdict = ended(scenario, notes, self._record, broken_off)
@@ -190,7 +190,7 @@ class Run:
         self._restored(stage)
 
     def _restored(self, stage: Stage) -> None:
-        """Bring balances back, for which there is always a little time: money hangs on it."""
+        """Bring balances back. There is always a little time for it, because the players' money depends on it."""
         with suppress(Found), self._allowance.grace(_GRACE_SECONDS):  # The report says what was left.
             self._drive(put_back(stage))
 
@@ -294,9 +294,9 @@ class Run:
         return replace(carried, problem=problem, place=self._record.keep(exchange))
 
 
-#: In so many pieces a balance is brought back, if it is not at once.
+#: A balance that cannot be brought back at once is brought back in at most this many pieces.
 _MOST_PIECES: Final = 12
-#: So many bets are looked through for one that is open still.
+#: This many bets are tried, until one is still open.
 _MOST_CANCELLED: Final = 20
 
 
@@ -317,7 +317,7 @@ def put_back(at: Stage) -> Judging:
 
 
 def _more_than_before(at: Stage, player: Player) -> Generator[Step, list[Carried], int | None]:
-    """Return how many cents the player has more than before; 0 if nobody can say, None if nobody answers."""
+    """Return how many cents the player has more than before; 0 if that is unknown, None without an answer."""
     heard = yield from at.send(at.balance_request("the balance afterwards", player))
     if heard.timed_out:
         return None
@@ -344,7 +344,7 @@ def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> Gene
 
 
 def _cancelled_one(at: Stage, player: Player) -> Generator[Step, list[Carried], bool]:
-    """Cancel the last open bet, for a player without money can place none. Return whether one was cancelled."""
+    """Cancel the last open bet, because a player without money cannot place one. Return whether one was cancelled."""
     for bet in at.bets_of(player)[:_MOST_CANCELLED]:
         if (yield from at.send(at.request(bet.rollback(), "what gives a wager back"))).succeeded:
             return True

@@ -57,23 +57,14 @@ class Scenario:
 
 #: Imported at once: an import later would put the package in the place of ``game_operator.certify.scenarios()``.
 _PACKAGE: Final = importlib.import_module("game_operator.certify.scenarios")
-#: Each is a module of functions, and a file of TOML that says what each function tries.
-_MODULES: Final = (
-    "a_flows",
-    "b_repeats",
-    "c_order",
-    "d_races",
-    "e_callers",
-    "f_hostile",
-    "g_money",
-    "h_time",
-)
+#: A file of TOML for each group. It says what each function of the module beside it tries.
+_TEXTS: Final = Path(__file__).parents[1] / "scenarios"
 
 
 @cache
 def scenarios() -> tuple[Scenario, ...]:
     """Return all scenarios in the order of their ids."""
-    return tuple(each for name in _MODULES for each in _of_module(name))
+    return tuple(each for file in sorted(_TEXTS.glob("*.toml")) for each in _of_group(file))
 
 
 def selected(only: Iterable[str], skip: Iterable[str]) -> tuple[Scenario, ...]:
@@ -99,16 +90,15 @@ def in_playing_order(chosen: Iterable[Scenario]) -> list[Scenario]:
     return sorted(chosen, key=lambda each: (STAGES.index(each.stage), each.id))
 
 
-def _of_module(name: str) -> Iterator[Scenario]:
-    module = importlib.import_module(f"{_PACKAGE.__name__}.{name}")
-    entries = tomllib.loads((Path(__file__).parents[1] / "scenarios" / f"{name}.toml").read_text(encoding="utf-8"))
-    for scenario_id, entry in entries.items():
+def _of_group(file: Path) -> Iterator[Scenario]:
+    module = importlib.import_module(f"{_PACKAGE.__name__}.{file.stem}")
+    for scenario_id, entry in tomllib.loads(file.read_text(encoding="utf-8")).items():
         # Any: TOML has strings and lists of them here, and each scenario's test fails where it has not.
         fields: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
         }
-        fields["weight"] = Weight(fields["weight"])
-        yield Scenario(id=scenario_id, play=getattr(module, scenario_id.lower()), **fields)
+        fields |= {"id": scenario_id, "weight": Weight(entry["weight"]), "play": getattr(module, scenario_id.lower())}
+        yield Scenario(**fields)
 
 
 def _checked(names: Iterable[str]) -> frozenset[str]:
@@ -156,7 +146,7 @@ def ended(scenario: Scenario, notes: list[Note], record: Record, broken_off: Not
     if broken_off is None:
         return judged(scenario, notes, record)
     is_cut = isinstance(broken_off, Stopped | Undone)
-    # Advice is no verdict on what was cut short; a failure is one.
+    # A scenario that was cut short may fail, but advice on half of it is not a verdict.
     if not notes or (is_cut and all(note.weight is Weight.ADVICE for note in notes)):
         return not_tried(scenario, broken_off, record)
     return replace(judged(scenario, notes, record), is_stopped=isinstance(broken_off, Stopped))
@@ -207,7 +197,7 @@ def _verdict(scenario: Scenario, outcome: Outcome, reason: str, record: Record |
 
 
 def _in_words(verdict: Verdict, scenario: Scenario) -> Verdict:
-    """Return *verdict* with the words of its heaviest mistake, if that has words whatever scenario it shows in."""
+    """Return *verdict* with the words of its heaviest mistake, if that has the same words in every scenario."""
     mistake = mistake_of(verdict.notes[0].cause)
     if mistake is None or (mistake.only_in_the_plainest and ALL not in scenario.explains):
         return verdict

@@ -163,7 +163,7 @@ class Stage(CallMaker):
             title: What a report calls it.
             moves: What becomes of the balance, below 0 for a debit; None for what the call says, 0 for a request.
             player: Whose; the player that the call names, or the first.
-            unless_limited: Whether the wallet may refuse for a limit of its own: then this scenario is not tried.
+            unless_limited: Whether the wallet may refuse because of its own limit: then this scenario is not tried.
         """
         heard = yield from self.ask(what, title)
         if self.is_limited(heard, asked=unless_limited):
@@ -183,7 +183,7 @@ class Stage(CallMaker):
         """
         Hold that a known call is answered as it was at *first*, moving nothing.
 
-        It tells the balance of now, or word for word what it told first (docs/decisions/0012).
+        It returns the current balance, or word for word the first answer (docs/decisions/0012).
         """
         heard = yield from self.ask(what, title)
         if heard.succeeded != first.succeeded:
@@ -209,7 +209,7 @@ class Stage(CallMaker):
         """
         Hold that *what* is refused, that nothing moves, and that the code says what *code* says.
 
-        Another code of the same kind is advice, for the specification shows no list (spec §7.1). One after which the
+        Another code of the same kind is advice, because the specification has no list (spec §7.1). One after which the
         service gives up a payment that it should send again is lost money.
 
         Args:
@@ -282,7 +282,7 @@ class Stage(CallMaker):
             raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=_cause_of(heard))
         if heard.status != status:
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
-            # What the specification says of all answers cannot be wrong, whatever a profile says of some.
+            # The specification asks for 200 always, so a 200 is only worth advice where the profile expects another.
             weight = Weight.ADVICE if heard.status == _ALWAYS else Weight.CONTRACT_BROKEN
             told = f"answered {kind} with HTTP {heard.status}, and it must be {status}"
             self.note(told, weight, f"{STATUS} {heard.status}", heard)
@@ -295,7 +295,7 @@ class Stage(CallMaker):
         return heard.code == Code.LIMIT_EXCEEDED or (asked and own)
 
     def check_moved(self, heard: Carried, player: Player, moves: int) -> Judging:
-        """Hold that it is a SUCCESS, and tells the balance that is due once *moves* cents have moved."""
+        """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
         self.check_success(heard)
         player.due_cents += moves
         yield from self.check_balance(heard, player)
@@ -323,7 +323,7 @@ class Stage(CallMaker):
         early_code = self.profile.early_deposit_code
         due_is, is_ = (finality(operation, each, early_code=early_code) for each in (due, heard.code))
         if due_is is not Finality.FINAL and is_ is Finality.FINAL:
-            # Of a bet that is never placed nobody loses anything.
+            # A bet that is never placed costs nobody anything.
             harmless = final_is_sound or heard.request.path == _WITHDRAW
             weight = Weight.ADVICE if harmless else Weight.MONEY_LOST
             told += "; the service takes this for final and never sends it again"
@@ -403,7 +403,7 @@ def _moved_by(what: WebhookCall | Request) -> int:
 
 
 def _cause_of(heard: Carried) -> str:
-    """Return what an answer is that is no reply."""
+    """Return the cause of an answer that is not a reply."""
     if heard.status in TURNING_AWAY:
         return TURNED_AWAY
     if heard.status >= _CRASH:

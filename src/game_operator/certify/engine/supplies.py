@@ -32,8 +32,8 @@ class Supplies:
         stored_cents: Returns a player's balance in cents, as the operator's own table has it.
         second_url: Another process of the wallet, on the same database. In process: another wallet.
         old_key: A key that the wallet accepts beside the service's, as during a rotation.
-        retired_key: One that it accepted before a rotation, and does not any more.
-        elsewhere: An address of this machine from which the wallet must answer nobody, such as ``127.0.0.2``.
+        retired_key: One that it accepted before a rotation, and no longer accepts.
+        elsewhere: An address of this machine that the wallet must not answer, such as ``127.0.0.2``.
         foreign_instance_id: An instance of another operator's.
         random_operations: How many random operations are tried, 100,000 for a thorough run.
     """
@@ -67,8 +67,8 @@ class Supplies:
         return {name: getattr(self, name) for name in ("foreign_instance_id", "random_operations", "stored_cents")}
 
 
-#: What is missing, for a person.
-_TOLD: Final = MappingProxyType(
+#: What is missing, in words.
+_IN_WORDS: Final = MappingProxyType(
     {
         "block": "a way to block a player",
         "unblock": "a way to unblock a player",
@@ -82,9 +82,9 @@ _TOLD: Final = MappingProxyType(
         "stored_cents": "a way to read the operator's own balances",
         "second_url": "a second process of the wallet on the same database",
         "old_key": "the key of before a rotation, which the wallet still accepts",
-        "retired_key": "a key that the wallet accepts no more",
-        "elsewhere": "an address of this machine from which the wallet answers nobody",
-        "foreign_instance_id": "an instance of another operator's, for a wallet that is told its own",
+        "retired_key": "a key that the wallet no longer accepts",
+        "elsewhere": "an address of this machine that the wallet must not answer",
+        "foreign_instance_id": "an instance of another operator's, for a wallet that knows its own",
         "random_operations": "a number of random operations",
         "wire": "real HTTP, and this wallet is in process",
         "batches": "a profile with deposit_batch",
@@ -102,7 +102,7 @@ def at_hand(supplies: Supplies, profile: Profile, *, on_wire: bool) -> frozenset
 
 def needs_told(missing: tuple[str, ...]) -> str:
     """Return what a scenario needs that has not got *missing*."""
-    return f"needs {' and '.join(_TOLD[name] for name in missing)}"
+    return f"needs {' and '.join(_IN_WORDS[name] for name in missing)}"
 
 
 def missing_told(missing: tuple[str, ...]) -> str:
@@ -142,7 +142,7 @@ class WalletActions:
         except NotTried:
             raise
         except Exception as failed:  # The user's own code may raise anything.
-            raise Undone(f"{act.what} could not be done: {_told(failed)}") from failed
+            raise Undone(f"{act.what} could not be done: {_reason(failed)}") from failed
         with suppress(ValueError):
             self._to_undo.remove((act.what, act.arguments))
 
@@ -157,9 +157,9 @@ class WalletActions:
             try:
                 deed(*arguments)
             except Exception as failed:  # As above.
-                stuck.append(f"{what} could not be done: {_told(failed)}")
+                stuck.append(f"{what} could not be done: {_reason(failed)}")
         return stuck
 
 
-def _told(failed: Exception) -> str:
+def _reason(failed: Exception) -> str:
     return str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"

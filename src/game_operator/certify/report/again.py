@@ -91,7 +91,7 @@ def _is_plain(exchange: Exchange) -> bool:
 
 #: What stands in a report in place of a signature.
 LEFT_OUT: Final = b"[left out]"
-#: In place of a signer: nobody signs so but this scenario.
+#: In place of a signer: only this scenario signs so.
 ODD: Final = "odd"
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
@@ -117,7 +117,7 @@ def without_signatures(carried: Carried, header: bytes) -> Carried:
 
 
 def left_out(text: bytes, signature: bytes) -> bytes:
-    """Return *text* with *signature* cut out wherever it is quoted: in whatever form, broken into lines, or in part."""
+    """Return *text* with *signature* cut out wherever it is quoted: in any form, broken into lines, or in part."""
     return _cut(text, {signature})
 
 

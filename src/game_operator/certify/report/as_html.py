@@ -2,7 +2,7 @@
 A report as one file of HTML that needs nothing else.
 
 What a wallet answered is data in it. The template escapes it, a content security policy admits no script and no
-style but the two that it names by their hashes, and the page asks nobody for anything.
+style but the two that it names by their hashes, and the page loads nothing.
 """
 
 from base64 import b64encode
@@ -150,7 +150,7 @@ def _shown_exchanges(verdict: Verdict) -> list[_Shown]:
 
 
 class _Sent(NamedTuple):
-    """A request on the page: *line* sends it again; *raw* shows it where there is no line, or none that can be read."""
+    """A request on the page: *line* sends it again; *raw* shows it where there is no line that can be read."""
 
     line: str
     why_no_line: str

@@ -109,7 +109,7 @@ def _exchange(exchange: Exchange, url: str) -> _Fields:
 
 
 def _headers(headers: HeaderPairs) -> list[list[str]]:
-    # Any byte can stand in a header; Latin-1 has a character for each, and loses none.
+    # Any byte can stand in a header, and Latin-1 has a character for each.
     return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers]
 
 

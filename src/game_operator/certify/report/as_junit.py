@@ -20,7 +20,7 @@ def junit(report: Report) -> str:
     Return *report* as a document of XML, to be written in UTF-8.
 
     Advice is a case that passed, with what could be better as its output. What was not tried because something that was
-    supplied did not work, or because somebody stopped the run, is an error, so that nobody takes it for passed.
+    supplied did not work, or because somebody stopped the run, is an error, and is never taken for passed.
     """
     document = Element("testsuites", name="game-operator certify")
     for group in Summary(report).groups:

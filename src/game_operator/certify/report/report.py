@@ -13,7 +13,7 @@ _PLAINEST: Final = "A02"
 _BY_TURNS: Final = "A08"
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"
-#: What keeps so many scenarios from being judged is fixed first, whatever else is known by then.
+#: What keeps this many scenarios from being judged is fixed first.
 _MANY: Final = 5
 _NEVER: Final = 2**63
 
@@ -34,7 +34,7 @@ class Latency:
     concurrency: int
 
     def percentile_ms(self, percent: float) -> float:
-        """Return the time within which *percent* of the calls were answered; 0.0 if there were none."""
+        """Return the time within which *percent* of the calls were answered; 0.0 without calls."""
         return percentile(sorted(self.samples_ms), percent)
 
     @property
@@ -214,7 +214,7 @@ def causes_of(verdicts: Iterable[Verdict], explains: Mapping[str, Sequence[str]]
 def _explained(
     verdict: Verdict, failed: Sequence[Verdict], explains: Mapping[str, Sequence[str]]
 ) -> tuple[Verdict, ...]:
-    """Return the other failures behind which the same mistake is, none of them heavier."""
+    """Return the other failures that the same mistake explains, and that are not heavier."""
     slug = _slug(verdict, failed)
     named = _named(verdict, slug, explains)
 

@@ -59,7 +59,7 @@ class Summary:
 
     @cached_property
     def is_fine(self) -> bool:
-        """Whether something was tried, nothing failed, all that was supplied worked, and nobody stopped the run."""
+        """Whether something was tried, nothing failed, all that was supplied worked, and the run was not stopped."""
         return self.report.passed and self.report.tried and not self.undone and not self.report.was_stopped
 
     @cached_property

@@ -115,7 +115,7 @@ class Exchange:
         request_bytes: How long the body was that was sent.
         status: HTTP status of the answer; 0 if none came.
         answer_headers, answer_body: The answer; of a very long body only the beginning.
-        reply: The answer as a reply of spec §2.1; None if it is none.
+        reply: The answer as a reply of spec §2.1; None if it is not one.
         problem: Why there is no reply; "" if there is one.
         elapsed_ms: From the first byte sent to the last one read.
         at_millis: When it began, by the certifier's clock, in Unix milliseconds.
@@ -237,13 +237,13 @@ class Verdict:
 
     @property
     def is_unjudged(self) -> bool:
-        """Whether it failed by something behind which nobody knows what became of the money."""
+        """Whether it failed by something that hides what became of the money."""
         mistake = mistake_of(self.notes[0].cause) if self.failed and self.notes else None
         return mistake is not None and mistake.hides_money
 
     @property
     def cost(self) -> str:
-        """What the failure costs, in a word or two for people: its weight, or that nobody can tell."""
+        """What the failure costs, in a word or two for people: its weight, or that it was not judged."""
         return "not judged" if self.is_unjudged else self.weight.value
 
     @property

@@ -91,7 +91,7 @@ def a06(at: Stage) -> Judging:
 
 
 def a07(at: Stage) -> Judging:
-    """Each of the four calls is refused, and none of them makes an account."""
+    """Each of the four calls is refused, and does not make an account."""
     nobody = Player(at.fresh("nobody"), 0, 0)
     bet = at.bet(nobody)
     calls = (bet.withdraw(), bet.deposit(100), at.bet(nobody).rollback(), BalanceCall(player_id=nobody.id))

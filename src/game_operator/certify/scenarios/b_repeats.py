@@ -56,7 +56,7 @@ def _cancelled_without_tx_id(at: Stage, cancelled: Bet) -> Judging:
 
 
 def b03(at: Stage) -> Judging:
-    """It is a SUCCESS with the balance of now, also when there is no money left."""
+    """It is a SUCCESS with the current balance, even when no money is left."""
     bet, other = at.bet(), at.bet()
     first = yield from at.accepts(bet.withdraw(), "a withdraw")
     yield from at.accepts(other.withdraw(), "another withdraw")
@@ -84,7 +84,7 @@ def b04(at: Stage) -> Judging:
 
 
 def b05(at: Stage) -> Judging:
-    """It is a call of its own: the wager is given back."""
+    """It is another call than the withdraw: the wager is given back."""
     if at.profile.rollback_tx_id == "own":
         raise NotTried("the profile's rollbacks have tx_ids of their own")
     bet = yield from at.placed()

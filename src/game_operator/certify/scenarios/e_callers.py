@@ -16,7 +16,7 @@ from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import UNSIGNED, Form, Request, Seal
 
 _FORMS: Final[Sequence[Form]] = ("url-safe padded", "standard", "standard padded")
-#: What may stand in the header and is no signature of ours.
+#: What may stand in the header instead of a signature.
 _GARBAGE: Final = {
     "an empty signature": "",
     "a signature of one character": "a",
@@ -68,7 +68,7 @@ def e03(at: Stage) -> Judging:
 
 
 def e04(at: Stage) -> Judging:
-    """Both alphabets, padded or not, are accepted; what is no signature is refused like a wrong one."""
+    """Both alphabets, padded or not, are accepted; anything else is refused like a wrong signature."""
     for form in _FORMS:
         check = at.balance_request(f"a balance check whose signature is {form} Base64", seal=Seal(form=form))
         yield from _admitted(at, check, Weight.ADVICE)
@@ -114,7 +114,7 @@ def e07(at: Stage) -> Judging:
 
 
 def e08(_at: Stage) -> Judging:
-    """Stale times and used nonces are refused, where a service signs them: none is known that does."""
+    """Stale times and used nonces are refused, where a service signs them: no known service does."""
     yield from ()
 
 
@@ -144,7 +144,7 @@ def _astray(at: Stage, call: WebhookCall, path: str) -> Request:
 
 
 def e10(at: Stage) -> Judging:
-    """Another address is not answered, whatever it says of itself; the service's is."""
+    """Another address is not answered, even if its headers name another one; the service's is."""
     check = replace(at.balance_request("a balance check from elsewhere"), at="elsewhere")
     spoofed = replace(
         check,
@@ -159,7 +159,7 @@ def e10(at: Stage) -> Judging:
 
 
 def e11(at: Stage) -> Judging:
-    """It is answered or cut off in time, whatever the answer; afterwards the wallet answers as before."""
+    """It is answered or cut off in time. Afterwards the wallet answers as before."""
     huge = Request("five megabytes without a signature", "/withdraw", b"[" * _HUGE_BYTES, UNSIGNED)
     heard = yield from at.send(huge)
     if heard.timed_out:
@@ -196,7 +196,7 @@ def e13(at: Stage) -> Judging:
 
 
 def _claims(at: Stage) -> list[DepositCall]:
-    """Return a new claim, which needs no bet and so is worth most to a forger; none if the profile has none."""
+    """Return a new claim, which needs no bet and is worth most to a forger; an empty list without claims."""
     return [at.claim(at.unit_cents, action) for action in at.claim_types[-1:]]
 
 
@@ -238,7 +238,7 @@ def _balance_is_kept(at: Stage) -> Judging:
 
 
 def _admitted(at: Stage, request: Request, weight: Weight = Weight.CONTRACT_BROKEN, *, moves: int = 0) -> Judging:
-    """Hold that a genuine *request* is accepted; a refusal has a weight of its own."""
+    """Hold that a genuine *request* is accepted; a refusal weighs *weight*."""
     heard = yield from at.send(request)
     at.check_reply(heard, status=200 if heard.succeeded else at.profile.unauthenticated_status)
     if heard.succeeded:
@@ -253,7 +253,7 @@ def _spaced(body: Body) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode()
 
 
-#: How a proxy, or the wallet itself, might write a body anew.
+#: How a proxy, or the wallet itself, might rewrite a body.
 _ANEW: Final[Mapping[str, Callable[[Body], bytes]]] = {
     "with other spaces": _spaced,
     "in another order": lambda body: encode_json(dict(reversed(body.items()))),

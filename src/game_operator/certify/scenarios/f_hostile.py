@@ -29,7 +29,7 @@ from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
 
-#: What may become of a genuine body, and nobody can have meant.
+#: What may become of a genuine body, and cannot be meant.
 _UNREADABLE: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "nothing at all": lambda _: b"",
     "null": lambda _: b"null",
@@ -45,7 +45,7 @@ _UNUSUAL: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "a withdraw in UTF-16": lambda body: body.decode().encode("utf-16"),
     "a withdraw, twice": lambda body: body + body,
 }
-#: What is no whole number of cents.
+#: Not whole numbers of cents.
 _NO_AMOUNTS: Final = ("5.5", "true", "NaN", "Infinity", "1e400", "[]", "[500]", "{}")
 #: What is one, in a way that the service does not write.
 _UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50}
@@ -70,7 +70,7 @@ _ALIKE: Final = {
     "one emoji and another": ("\U0001f3b0", "\U0001f3b2"),
     "the last of 256 characters": ("a", "b"),
 }
-#: What means something to a database, a page, a log or a format; none of it does harm where it is let in.
+#: What means something to a database, a page, a log or a format; accepting it does no harm.
 _SHARP: Final = {
     "an apostrophe": "it's",
     "SQL": "x' AND '1'='2",
@@ -85,7 +85,7 @@ _FROM_RIGHT_TO_LEFT: Final = "\u200f\u05d4\u05d9\u05de\u05d5\u05e8 \u0627\u0644\
 
 
 def f01(at: Stage) -> Judging:
-    """Nothing, null, arrays, half a body and what is no UTF-8 are refused; what some parsers take should be."""
+    """Nothing, null, arrays, half a body and bytes that are not UTF-8 are refused; what some parsers take should be."""
     for what, changed in _UNREADABLE.items():
         genuine = at.request(at.bet().withdraw(), f"a body that is {what}")
         yield from at.refuses(replace(genuine, body=changed(genuine.body)), "", Code.INVALID_REQUEST)

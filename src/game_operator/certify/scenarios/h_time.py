@@ -51,7 +51,7 @@ def h02(at: Stage) -> Judging:
 
 
 def _check_outage(at: Stage, heard: Sequence[Carried]) -> Judging:
-    """Hold that what was heard of a failing wallet promised nothing, and that nothing moved."""
+    """Hold that the answers of a failing wallet promised nothing, and that nothing moved."""
     balance_cents = yield from at.balance_of(at.player)
     accepted = next((each for each in heard if each.succeeded), None)
     if accepted is not None:
@@ -86,7 +86,7 @@ def h04(at: Stage) -> Judging:
 
 
 def h05(at: Stage) -> Judging:
-    """Calls whose answer nobody reads, several at once, and each again: one movement each."""
+    """Calls whose answers are not read, several at once, and each again: one movement each."""
     bets = [at.bet() for _ in range(_BROKEN_BETS)]
     half = _BROKEN_BETS // 2
     yield from _broken_off(at, [bet.withdraw() for bet in bets], -sum(bet.wager_cents for bet in bets))
