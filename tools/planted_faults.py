@@ -1,7 +1,7 @@
 """
 Plant faults in a copy of the package, one at a time, and see whether the tests notice (docs/maintainers/mutation.md).
 
-    python tools/planted_faults.py [MODULE …]      express, verify, prune, dialects, sqlite, operations; all by default
+    python tools/planted_faults.py [MODULE …]      express, verify, prune, dialects, tables, sqlite, operations; all by default
 
 Most of what these modules do stands in SQL, in conditions that a tool for mutations of Python cannot change. Each fault
 names the text that it replaces, which must stand in the module exactly once: when the code moves on, so must the fault.
@@ -173,6 +173,14 @@ MODULES = {
             ),
         ),
     ),
+    "tables": Module(
+        "ledger/engine/tables.py",
+        _SQLITE_TESTS,
+        (
+            ("    if version == VERSION:\n        return\n", ""),
+            ("    if not migrate:\n", "    if False:\n"),
+        ),
+    ),
     "sqlite": Module(
         "ledger/sqlite.py",
         _SQLITE_TESTS,
@@ -180,8 +188,6 @@ MODULES = {
             ('"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"'),
             ('"PRAGMA journal_mode = WAL"', '"PRAGMA journal_mode = DELETE"'),
             ('connection.execute("BEGIN IMMEDIATE")\n        except', 'connection.execute("BEGIN")\n        except'),
-            ("        if version == VERSION:\n            return\n", ""),
-            ("        if not migrate:\n", "        if False:\n"),
             ("as failed:\n                self._roll_back(connection)\n", "as failed:\n"),
             (
                 "        if self._closed:\n            raise LedgerUnavailableError(",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from game_operator.errors import shown
 from game_operator.ledger.api import AccountOf, Ledger, MayBet, Outcome, Terms, Within
+from game_operator.ledger.engine.script import at_once, awaited
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 
@@ -87,7 +88,7 @@ class _OverLedger(Generic[LedgerT]):
         account_of: AccountOf | None = None,
         within: Within | None = None,
     ) -> None:
-        _check_kind(ledger, awaited=self._awaited)
+        _check_kind(ledger, awaits=self._awaited)
         _check_source(ledger, source)
         self.ledger = ledger
         self.terms = _terms(profile, source, may_bet, account_of, within)
@@ -191,15 +192,15 @@ class JoinedWallet(_Handler):
 
         self.ledger = ledger
         self.terms = _terms(profile, source, may_bet, account_of)
-        self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm)
+        self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm, awaits=False)
         _check_source(ledger, source)
 
     def _applied(self, call: WebhookCall) -> Outcome:
-        return self._block.apply(call)
+        return at_once(self._block.apply(call))
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
         """Keep a genuine call that the receiver refused, in a transaction of yours."""
-        self._block.keep_anomaly(operation, kind, body)
+        at_once(self._block.keep_anomaly(operation, kind, body))
 
 
 class AsyncJoinedWallet(_AsyncHandler):
@@ -225,19 +226,19 @@ class AsyncJoinedWallet(_AsyncHandler):
         account_of: AccountOf | None = None,
         confirm: "Confirm" = "first",
     ) -> None:
-        from game_operator.ledger.joined_block import AsyncJoinedBlock
+        from game_operator.ledger.joined_block import JoinedBlock
 
         self.ledger = ledger
         self.terms = _terms(profile, source, may_bet, account_of)
-        self._block = AsyncJoinedBlock(ledger, transaction, after, self.terms, confirm)
+        self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm, awaits=True)
         _check_source(ledger, source)
 
     def _applied(self, call: WebhookCall) -> Awaitable[Outcome]:
-        return self._block.apply(call)
+        return awaited(self._block.apply(call))
 
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
         """Keep a genuine call that the receiver refused, in a transaction of yours."""
-        await self._block.keep_anomaly(operation, kind, body)
+        await awaited(self._block.keep_anomaly(operation, kind, body))
 
 
 def _terms(
@@ -251,14 +252,14 @@ def _terms(
     return Terms(rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, within=within)
 
 
-def _check_kind(ledger: Any, *, awaited: bool) -> None:
+def _check_kind(ledger: Any, *, awaits: bool) -> None:
     if not callable(getattr(ledger, "apply", None)):
         raise TypeError(
-            f"ledger must be a ledger, such as {'an Async' if awaited else 'a '}SqlLedger, not {shown(ledger)}"
+            f"ledger must be a ledger, such as {'an Async' if awaits else 'a '}SqlLedger, not {shown(ledger)}"
         )
     # Found out with the first call, it would be too late: the money would have moved, and nobody could say so.
-    if inspect.iscoroutinefunction(ledger.apply) is not awaited:
-        kind, other = ("is not awaited", "Wallet") if awaited else ("is awaited", "AsyncWallet")
+    if inspect.iscoroutinefunction(ledger.apply) is not awaits:
+        kind, other = ("is not awaited", "Wallet") if awaits else ("is awaited", "AsyncWallet")
         raise TypeError(f"the ledger {type(ledger).__name__} {kind}: give it to {other}")
 
 

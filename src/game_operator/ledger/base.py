@@ -13,7 +13,7 @@ from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms
 from game_operator.ledger.engine.address import is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
 from game_operator.ledger.engine.script import ConflictError, Kind, Result, Step, Work, apply_items
-from game_operator.ledger.engine.tables import check_prefix
+from game_operator.ledger.engine.tables import check_prefix, migration_in_postgres
 from game_operator.ledger.joined.savepoint import Joiner
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
@@ -111,10 +111,8 @@ class LedgerBase(ABC):
             raise unknown_database(self._url)
         try:
             if kind == "postgres":
-                from game_operator.ledger.postgres.store import migration
-
                 check = partial(check_accounts_first, kind, self._prefix, self._accounts)
-                yield store.run(lambda: migration(self._prefix, self._migrate, check))
+                yield store.run(partial(migration_in_postgres, self._prefix, self._migrate, check))
             script = partial(opened_dialect, kind, self._prefix, self._accounts, self._clock_millis)
             self._fit = yield store.run(script)
         except BaseException:  # A cancelled task, too, leaves no connection behind.

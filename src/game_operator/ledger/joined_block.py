@@ -8,18 +8,17 @@ around ``apply``, so that no answer is given before a commit, nor after one that
 import asyncio
 import inspect
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from functools import partial
 from random import uniform
-from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, UnknownSourceError, shown
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.engine.address import is_postgres
-from game_operator.ledger.engine.script import Step, Work, at_once, awaited
+from game_operator.ledger.engine.script import Step, Work
 from game_operator.ledger.joined.savepoint import asks_to_repeat
 from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
@@ -44,13 +43,24 @@ _CALLABLES = (
 )
 
 
-class _Block(ABC):
-    """What both kinds of block share, and whether one of their calls was found committed."""
+class JoinedBlock:
+    """
+    Runs calls of a SqlLedger, for any number of threads, or of an AsyncSqlLedger, in transactions of the operator's.
 
-    _ledger: Any  # Any: a SqlLedger or an AsyncSqlLedger, whose methods return an answer or an awaitable.
-    _awaits: ClassVar[bool]
+    What it does is work: ``at_once`` does that of a SqlLedger, and ``awaited`` that of an AsyncSqlLedger.
+    """
 
-    def __init__(self, transaction: Callable[[], Any], after: Within | None, terms: Terms, confirm: Confirm) -> None:
+    def __init__(
+        self,
+        ledger: SqlLedger | AsyncSqlLedger,
+        transaction: Transaction | AsyncTransaction,
+        after: Within | None,
+        terms: Terms,
+        confirm: Confirm,
+        *,
+        awaits: bool,
+    ) -> None:
+        _check_ledger(ledger, awaits=awaits)
         if not callable(transaction):
             raise TypeError(
                 f"transaction must be a callable that returns a context manager, not {type(transaction).__name__}. "
@@ -58,19 +68,20 @@ class _Block(ABC):
             )
         if after is not None and not callable(after):
             raise TypeError(f"after must be a function of call, outcome and connection, not {shown(after)}")
+        if inspect.iscoroutinefunction(after) and not awaits:
+            raise TypeError("after is async, and nothing awaits it here: use AsyncJoinedWallet, or a plain function")
         if confirm not in ("first", "always", "never"):
             raise ConfigurationError(f'confirm must be "first", "always" or "never", not {shown(confirm)}.')
+        if awaits and confirm != "never" and is_postgres(ledger._url):
+            _check_psycopg()
+        self._ledger: Any = ledger  # Any: its methods return an answer or an awaitable.
         self._transaction, self._after, self._terms, self._confirm = transaction, after, terms, confirm
+        self._awaits = awaits
+        #: Whether one of the calls was found committed.
         self._is_found = False
 
-    @abstractmethod
-    def _once(self, work: Callable[[Any], Work[T]]) -> Any:
-        """Do *work* in one transaction of the operator's."""
-
-    def _sleep(self, seconds: float) -> Any:
-        return asyncio.sleep(seconds) if self._awaits else time.sleep(seconds)
-
-    def _apply(self, call: WebhookCall) -> Work[Outcome]:
+    def apply(self, call: WebhookCall) -> Work[Outcome]:
+        """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
         source = self._terms.source
         try:
             outcome = yield from self._repeated(lambda connection: self._applied(call, connection))
@@ -85,7 +96,8 @@ class _Block(ABC):
             self._is_found = self._is_found or outcome.applied
         return outcome
 
-    def _keep(self, operation: str, kind: str, body: bytes) -> Work[None]:
+    def keep_anomaly(self, operation: str, kind: str, body: bytes) -> Work[None]:
+        """Keep what the receiver refused, in a transaction as a call's."""
         source = self._terms.source
         script = partial(keep_anomaly, operation, kind, body, source)
         yield from self._repeated(lambda connection: self._ledger._joiner.run(script, connection))
@@ -99,7 +111,7 @@ class _Block(ABC):
     def _repeated(self, work: Callable[[Any], Work[T]]) -> Work[T]:
         for left in reversed(range(_MOST_ATTEMPTS)):
             try:
-                return (yield self._once(work))  # type: ignore[no-any-return]  # What the work returned.
+                return (yield from self._once(work))
             except TransactionRequiredError as failed:
                 raise TransactionRequiredError(
                     f"transaction= opened no transaction, so nothing would be committed. Pass {_CALLABLES}."
@@ -111,6 +123,41 @@ class _Block(ABC):
                     raise
             yield self._sleep(uniform(0.0, 0.02))  # noqa: S311 - those who disturbed each other go apart
         raise AssertionError("the last attempt returns or raises")
+
+    def _once(self, work: Callable[[Any], Work[T]]) -> Work[T]:
+        """Do *work* in one transaction of the operator's."""
+        manager: Any = self._transaction()
+        _check_manager(manager, awaits=self._awaits)
+        leave = manager.__aexit__ if self._awaits else manager.__exit__
+        with CommitWatch() as watch:
+            connection = yield from self._entered(manager)
+            try:
+                result = yield from work(connection)
+                watch.observe(connection)
+            except BaseException as raised:
+                if not (yield leave(type(raised), raised, raised.__traceback__)):
+                    raise
+                raise LedgerError(
+                    "The context manager of transaction= swallowed the exception of a failed call (its __exit__ "
+                    "returned True). The call was not answered, because it may have been rolled back: let exceptions "
+                    "through."
+                ) from None
+            yield leave(None, None, None)
+        return result
+
+    def _entered(self, manager: Any) -> Work[Any]:
+        """Open the operator's transaction; return its connection."""
+        try:
+            connection = yield manager.__aenter__() if self._awaits else manager.__enter__()
+        except RuntimeError as failed:
+            if "durable atomic block" not in str(failed):
+                raise
+            raise LedgerError(
+                "Django has a transaction open already, so this call could be undone after its answer. Under "
+                "ATOMIC_REQUESTS decorate the view with django.db.transaction.non_atomic_requests; otherwise call the "
+                "receiver outside of atomic()."
+            ) from failed
+        return _of_django(manager) if connection is None else connection
 
     def _applied(self, call: WebhookCall, connection: Any) -> Work[Outcome]:
         held = yield from self._ledger._joiner.hold(Item(call, self._terms), connection)
@@ -144,75 +191,18 @@ class _Block(ABC):
                 raise _not_committed()
             nap = min(2 * nap, 0.1)
 
-
-class JoinedBlock(_Block):
-    """Runs calls of a SqlLedger in transactions of the operator's; for any number of threads."""
-
-    _awaits = False
-
-    def __init__(
-        self, ledger: SqlLedger, transaction: Transaction, after: Within | None, terms: Terms, confirm: Confirm
-    ) -> None:
-        if not isinstance(ledger, SqlLedger):
-            raise _wrong_ledger(ledger, SqlLedger, "AsyncJoinedWallet" if isinstance(ledger, AsyncSqlLedger) else "")
-        if inspect.iscoroutinefunction(after):
-            raise TypeError("after is async, and nothing awaits it here: use AsyncJoinedWallet, or a plain function")
-        super().__init__(transaction, after, terms, confirm)
-        self._ledger = ledger
-
-    def apply(self, call: WebhookCall) -> Outcome:
-        """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
-        return at_once(self._apply(call))
-
-    def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """Keep what the receiver refused, in a transaction as a call's."""
-        at_once(self._keep(operation, kind, body))
-
-    def _once(self, work: Callable[[Any], Work[T]]) -> T:
-        done: list[T] = []
-        with CommitWatch() as watch, ExitStack() as block:
-            connection = _entered(self._transaction(), block)
-            done.append(at_once(work(connection)))
-            watch.observe(connection)
-        return _only(done)
+    def _sleep(self, seconds: float) -> Any:
+        return asyncio.sleep(seconds) if self._awaits else time.sleep(seconds)
 
 
-class AsyncJoinedBlock(_Block):
-    """Runs calls of an AsyncSqlLedger in transactions of the operator's, on one event loop."""
-
-    _awaits = True
-
-    def __init__(
-        self,
-        ledger: AsyncSqlLedger,
-        transaction: AsyncTransaction,
-        after: Within | None,
-        terms: Terms,
-        confirm: Confirm,
-    ) -> None:
-        if not isinstance(ledger, AsyncSqlLedger):
-            raise _wrong_ledger(ledger, AsyncSqlLedger, "JoinedWallet" if isinstance(ledger, SqlLedger) else "")
-        if confirm != "never" and is_postgres(ledger._url):
-            _check_psycopg()
-        super().__init__(transaction, after, terms, confirm)
-        self._ledger = ledger
-
-    async def apply(self, call: WebhookCall) -> Outcome:
-        """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
-        return await awaited(self._apply(call))
-
-    async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """Keep what the receiver refused, in a transaction as a call's."""
-        await awaited(self._keep(operation, kind, body))
-
-    async def _once(self, work: Callable[[Any], Work[T]]) -> T:
-        done: list[T] = []
-        with CommitWatch() as watch:
-            async with AsyncExitStack() as block:
-                connection = await _entered_async(self._transaction(), block)
-                done.append(await awaited(work(connection)))
-                watch.observe(connection)
-        return _only(done)
+def _check_ledger(ledger: object, *, awaits: bool) -> None:
+    wanted, other = (AsyncSqlLedger, SqlLedger) if awaits else (SqlLedger, AsyncSqlLedger)
+    if isinstance(ledger, wanted):
+        return
+    advice = ", because a call joins a transaction of a database"
+    if isinstance(ledger, other):
+        advice = f": give it to {'JoinedWallet' if awaits else 'AsyncJoinedWallet'}"
+    raise TypeError(f"ledger must be an open {wanted.__name__}, not {type(ledger).__name__}{advice}")
 
 
 def _check_psycopg() -> None:
@@ -227,39 +217,17 @@ def _check_psycopg() -> None:
         ) from missing
 
 
-def _entered(manager: Any, block: ExitStack) -> Any:
-    """Open the operator's transaction for as long as *block*; return its connection."""
-    if not hasattr(manager, "__enter__"):
-        raise _no_manager(manager, "__aenter__", "is for asyncio: use AsyncJoinedWallet")
-    try:
-        connection = block.enter_context(manager)
-    except RuntimeError as failed:
-        if "durable atomic block" in str(failed):
-            raise _nested_in_django() from failed
-        raise
-    return _of_django(manager) if connection is None else connection
-
-
-async def _entered_async(manager: Any, block: AsyncExitStack) -> Any:
-    if not hasattr(manager, "__aenter__"):
-        if inspect.iscoroutine(manager):
-            manager.close()
-        raise _no_manager(manager, "__enter__", "would block the event loop: use JoinedWallet")
-    return await block.enter_async_context(manager)
-
-
-def _no_manager(manager: object, other: str, advice: str) -> TypeError:
-    kind = type(manager).__name__
+def _check_manager(manager: Any, *, awaits: bool) -> None:
+    """Raise TypeError for what transaction= has returned, unless it is a context manager of the right kind."""
+    wanted, other, advice = "__enter__", "__aenter__", "is for asyncio: use AsyncJoinedWallet"
+    if awaits:
+        wanted, other, advice = other, wanted, "would block the event loop: use JoinedWallet"
+    if hasattr(manager, wanted):
+        return
+    if inspect.iscoroutine(manager):
+        manager.close()
     how = advice if hasattr(manager, other) else "is not a context manager that opens a transaction"
-    return TypeError(f"transaction() returned a {kind}, which {how}. Pass {_CALLABLES}.")
-
-
-def _nested_in_django() -> LedgerError:
-    return LedgerError(
-        "Django has a transaction open already, so this call could be undone after its answer. Under ATOMIC_REQUESTS "
-        "decorate the view with django.db.transaction.non_atomic_requests; otherwise call the receiver outside of "
-        "atomic()."
-    )
+    raise TypeError(f"transaction() returned a {type(manager).__name__}, which {how}. Pass {_CALLABLES}.")
 
 
 def _of_django(manager: Any) -> Any:
@@ -273,16 +241,6 @@ def _of_django(manager: Any) -> Any:
     return transaction.get_connection(manager.using)
 
 
-def _only(done: list[T]) -> T:
-    """Return the one result; raise LedgerError if an exception was swallowed."""
-    if not done:
-        raise LedgerError(
-            "The context manager of transaction= swallowed the exception of a failed call (its __exit__ returned "
-            "True). The call was not answered, because it may have been rolled back: let exceptions through."
-        )
-    return done[0]
-
-
 def _not_committed() -> LedgerError:
     return LedgerError(
         f"{_CONFIRM_SECONDS:g} s after transaction= was left, the call is not committed in the ledger's database, and "
@@ -291,8 +249,3 @@ def _not_committed() -> LedgerError:
         "view with transaction.non_atomic_requests. Under a framework's TestCase, which never commits, pass "
         'confirm="never".'
     )
-
-
-def _wrong_ledger(ledger: object, wanted: type, other: str) -> TypeError:
-    advice = f": give it to {other}" if other else ", because a call joins a transaction of a database"
-    return TypeError(f"ledger must be an open {wanted.__name__}, not {type(ledger).__name__}{advice}")

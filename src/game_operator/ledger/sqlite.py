@@ -37,14 +37,7 @@ from game_operator.ledger.engine.script import (
     drive,
     has_connection,
 )
-from game_operator.ledger.engine.tables import (
-    VERSION,
-    check_version,
-    found_version,
-    has_newest_table,
-    statements,
-    tables_needed,
-)
+from game_operator.ledger.engine.tables import VERSION, Check, found_version, has_newest_table, migration
 
 T = TypeVar("T")
 
@@ -119,7 +112,7 @@ class SqliteStore:
         *,
         migrate: bool,
         patience_seconds: float,
-        check: Callable[[], Generator[Step, Any, object]],
+        check: Check,
     ) -> None:
         self._check = check
         self._path = path
@@ -194,29 +187,20 @@ class SqliteStore:
         connection.execute(f"PRAGMA journal_size_limit = {_MOST_WAL_BYTES}")
         connection.execute("BEGIN IMMEDIATE")
         try:
-            self._migrate(connection, migrate, is_first=is_first)
+            drive(self._migrate(migrate, is_first=is_first), partial(self._perform, connection))
         except BaseException:
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
         connection.execute("PRAGMA busy_timeout = 0")
 
-    def _migrate(self, connection: sqlite3.Connection, migrate: bool, *, is_first: bool) -> None:
-        def run(script: Generator[Step, Any, T]) -> T:
-            return drive(script, partial(self._perform, connection))
-
-        stored = run(found_version("sqlite", self._prefix))
-        if not is_first and stored is not None and (stored > VERSION or run(has_newest_table("sqlite", self._prefix))):
-            # This process has been running since before a migration or the way back: whether it may, each write asks.
+    def _migrate(self, migrate: bool, *, is_first: bool) -> Generator[Step, Any, None]:
+        stored = yield from found_version("sqlite", self._prefix)
+        goes_on = not is_first and stored is not None
+        # This process has been running since before a migration or the way back: whether it may, each write asks.
+        if goes_on and ((stored or 0) > VERSION or (yield from has_newest_table("sqlite", self._prefix))):
             return
-        version = check_version(stored, self._prefix)
-        if version == VERSION:
-            return
-        if not migrate:
-            raise tables_needed("sqlite", self._prefix, version)
-        run(self._check())
-        for statement in statements("sqlite", self._prefix, after=version):
-            connection.execute(statement)
+        yield from migration("sqlite", self._prefix, migrate, self._check)
 
     def run(self, script: Callable[[], Generator[Step, Any, T]], *, wait: bool = True) -> T:
         """Run *script* in one transaction; raise BusyError if somebody else is writing and *wait* is False."""

@@ -20,14 +20,13 @@ from game_operator.ledger.api import AccountsSpec, TableAccounts
 from game_operator.ledger.engine.dialects import Balances, PostgresDialect, SqliteDialect
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
 from game_operator.ledger.engine.sources import stands_alone
-from game_operator.ledger.engine.tables import has_table
+from game_operator.ledger.engine.tables import DENIED, has_table
 
 AnyDialect: TypeAlias = SqliteDialect | PostgresDialect
 
 _LOG = logging.getLogger("game_operator.ledger")
 _CLAIMS = "game_operator_balance_tables"
 _MARK = "balances_elsewhere"
-_DENIED = "42501"
 
 # A view is known by the tables that it selects from, and a table by those that inherit from it or are its partitions.
 _BASE_TABLES = """
@@ -140,7 +139,7 @@ def mark(kind: Kind, prefix: str, *, joined: bool = False) -> Generator[Step, An
     try:
         yield Execute(statement, ())
     except Exception as failed:
-        if joined or getattr(failed, "sqlstate", None) != _DENIED:
+        if joined or getattr(failed, "sqlstate", None) != DENIED:
             raise
         raise SchemaError(
             f"The ledger's user may not note in {prefix}meta that balances are in your own table. Grant INSERT on it, "

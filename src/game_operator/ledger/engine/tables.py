@@ -6,10 +6,10 @@ And what is said of them in many places: their columns, in the order of the fiel
 
 import json
 import re
-from collections.abc import Generator, Iterable, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Sequence, Set
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
 from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, SchemaError, shown
@@ -19,6 +19,12 @@ from game_operator.ledger.rules.book import Anomaly, Changes
 
 #: The version of the tables that this program reads and writes.
 VERSION = 2
+
+#: PostgreSQL's code for a right that this user does not have.
+DENIED = "42501"
+
+#: Raises SchemaError for accounts that cannot be used, before tables are made.
+Check: TypeAlias = Callable[[], Generator[Step, Any, object]]
 
 #: The question for the oldest version whose programs may still write; NULL in tables of version 1.
 OLDEST_WRITER = "SELECT value FROM {prefix}meta WHERE name = 'oldest_writer'"
@@ -61,13 +67,70 @@ def check_version(version: int | None, prefix: str) -> int:
     return version or 0
 
 
-def tables_needed(dialect: str, prefix: str, version: int) -> SchemaError:
-    """Return the error for tables that have an older *version* than this program needs, or none (0)."""
-    what = f"There are no tables {prefix}* in this database."
-    if version:
-        what = f"The tables {prefix}* have version {version}, and this program needs version {VERSION}."
-    statements = ddl(dialect, prefix, after=version)
-    return SchemaError(what, remedy=f"Run these statements:\n\n{statements}", statements=statements, version=version)
+def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Generator[Step, Any, None]:
+    """Make or migrate the tables; raise SchemaError if they or *check* refuse, or *migrate* is False."""
+    version = check_version((yield from found_version(kind, prefix)), prefix)
+    if version == VERSION:
+        return
+    if not migrate:
+        what = f"There are no tables {prefix}* in this database."
+        if version:
+            what = f"The tables {prefix}* have version {version}, and this program needs version {VERSION}."
+        text = ddl(kind, prefix, after=version)
+        raise SchemaError(what, remedy=f"Run these statements:\n\n{text}", statements=text, version=version)
+    yield from check()
+    for statement in (*(_BEFORE_MIGRATION if kind == "postgres" else ()), *statements(kind, prefix, after=version)):
+        yield Execute(statement, ())
+
+
+_BEFORE_MIGRATION = (
+    # One table is for ledgers of all prefixes, which may be opened for the first time at once.
+    "SELECT pg_advisory_xact_lock(hashtext('game_operator_balance_tables'))",
+    # Whole tables are read, unlike by calls.
+    "SET LOCAL statement_timeout = 0",
+    "SET LOCAL enable_seqscan = on",
+)
+
+
+def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Generator[Step, Any, None]:
+    """Do the same in PostgreSQL, one process at a time; raise SchemaError also if this user may not."""
+    rows: Rows = yield Execute("SELECT current_setting('server_encoding')", ())
+    if rows[0][0] != "UTF8":
+        raise SchemaError(
+            f"The database has the encoding {rows[0][0]}, and the ledger needs UTF8, for ids can hold any text. "
+            "Create the database with ENCODING 'UTF8'."
+        )
+    try:
+        # Who waits for a lock makes all others wait behind: we give up soon, and come again.
+        yield Execute("SET LOCAL lock_timeout = '1s'", ())
+        yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
+        yield from migration("postgres", prefix, migrate, check)
+        yield from _check_grants(prefix)
+    except Exception as failed:
+        if getattr(failed, "sqlstate", None) != DENIED:
+            raise
+        raise SchemaError(
+            f"The ledger's user may not look after the tables {prefix}*: {str(failed).splitlines()[0]}. Let somebody "
+            "who may run the statements that migrate=False prints, and grant it SELECT, INSERT, UPDATE (prune: DELETE) "
+            "and SELECT, UPDATE on the sequences."
+        ) from failed
+
+
+def _check_grants(prefix: str) -> Generator[Step, Any, None]:
+    """Raise SchemaError if who may write the ledger's calls may not write the tables that version 2 added."""
+    names = [f"{prefix}sources", f"{prefix}corrections", "game_operator_balance_tables"]
+    rows = yield Execute(
+        "SELECT name, quote_ident(current_user) FROM unnest(CAST(? AS text[])) AS name "
+        "WHERE NOT has_table_privilege(name, 'SELECT') OR (has_table_privilege(?, 'INSERT') "
+        "AND NOT (has_table_privilege(name, 'INSERT') AND has_table_privilege(name, 'UPDATE')))",
+        (names, f"{prefix}calls"),
+    )
+    if rows:
+        missing = ", ".join(row[0] for row in rows)
+        raise SchemaError(
+            f"The ledger's user may not read and write tables that a migration added. Let their owner run: "
+            f"GRANT SELECT, INSERT, UPDATE ON {missing} TO {rows[0][1]};"
+        )
 
 
 def refuse_writer(oldest: int | None, prefix: str) -> None:
@@ -95,7 +158,7 @@ def back(prefix: str) -> Generator[Step, Any, int]:
     Raises:
         SchemaError: The migration is not one that only adds tables, or there is none to undo.
     """
-    version = yield from stored_version(prefix)
+    version = (yield from stored_version(prefix)) or 0
     rows = yield Execute(OLDEST_WRITER.format(prefix=prefix), ())
     oldest = int(rows[0][0]) if rows else version
     if version != VERSION or oldest >= version:
@@ -123,16 +186,13 @@ def has_newest_table(kind: Kind, prefix: str) -> Generator[Step, Any, bool]:
 
 def found_version(kind: Kind, prefix: str) -> Generator[Step, Any, int | None]:
     """Return the version of the tables; None if there are none."""
-    if not (yield from has_table(kind, f"{prefix}meta")):
-        return None
-    rows: Rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = 'version'", ())  # noqa: S608 - a checked prefix
+    return (yield from stored_version(prefix)) if (yield from has_table(kind, f"{prefix}meta")) else None
+
+
+def stored_version(prefix: str) -> Generator[Step, Any, int | None]:
+    """Read the version out of the tables, which must be there; None if they do not say."""
+    rows: Rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = ?", ("version",))  # noqa: S608 - a checked prefix
     return int(rows[0][0]) if rows else None
-
-
-def stored_version(prefix: str) -> Generator[Step, Any, int]:
-    """Read the version out of the tables, which must be there."""
-    rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = ?", ("version",))  # noqa: S608 - a checked prefix
-    return int(rows[0][0])
 
 
 #: PostgreSQL's clock in Unix milliseconds, one for all machines.

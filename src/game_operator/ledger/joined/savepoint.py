@@ -5,6 +5,7 @@ and does not abort the caller's transaction.
 
 import contextlib
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import anyio
@@ -33,7 +34,7 @@ from game_operator.ledger.engine.script import (
     apply_items,
     driven,
 )
-from game_operator.ledger.engine.tables import DURABLE, VERSION, has_newest_table
+from game_operator.ledger.engine.tables import DURABLE, VERSION, has_newest_table, stored_version
 from game_operator.ledger.joined.connections import Caller, caller_of, failure_of, sqlstates
 from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, Identities
 from game_operator.ledger.rules.book import Item
@@ -71,25 +72,9 @@ _FROM_DJANGO = (
 )
 
 
-class _Savepoint(NamedTuple):
-    """A savepoint's three statements."""
-
-    save: Execute
-    release: Execute
-    back: Execute
-
-
-def _savepoint(name: str) -> _Savepoint:
-    return _Savepoint(
-        Execute(f"SAVEPOINT {name}", ()),
-        Execute(f"RELEASE SAVEPOINT {name}", ()),
-        Execute(f"ROLLBACK TO SAVEPOINT {name}", ()),
-    )
-
-
-_APPLY = _savepoint("game_operator_apply")
+_APPLY = "game_operator_apply"
 #: Of a call that is held. No other call goes back to it: that would make a failed transaction look sound.
-_HOLD = _savepoint("game_operator_hold")
+_HOLD = "game_operator_hold"
 
 
 class Held(NamedTuple):
@@ -101,7 +86,7 @@ class Held(NamedTuple):
     def release(self) -> Work[None]:
         """Give up the savepoint; raise LedgerError if the transaction has failed or ended since."""
         try:
-            yield from self.caller.execute(*_HOLD.release[:2])
+            yield from self.caller.execute(f"RELEASE SAVEPOINT {_HOLD}", ())
         except Exception as failed:
             _raise_broken(failed)
 
@@ -138,34 +123,34 @@ class Joiner:
     def apply(self, item: Item, connection: Any) -> Work[Outcome]:
         """Apply *item* with *connection*, whose transaction is open."""
         caller = yield from caller_of(connection, awaits=self._awaits)
-        outcome = yield from self._run(caller, lambda kind: self._attempt(item, kind), _APPLY, item)
+        outcome = yield from self._run(caller, partial(self._applied, item), _APPLY, item)
         has_failed = failure_of(caller)
         return outcome if has_failed is None else watched(outcome, has_failed)
 
     def hold(self, item: Item, connection: Any) -> Work[Held]:
         """Apply *item* as ``apply`` does, and hold its savepoint until it is released."""
         caller = yield from caller_of(connection, awaits=self._awaits)
-        return Held((yield from self._run(caller, lambda kind: self._attempt(item, kind), _HOLD)), caller)
+        return Held((yield from self._run(caller, partial(self._applied, item), _HOLD)), caller)
 
     def run(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], connection: Any) -> Work[T]:
         """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
         caller = yield from caller_of(connection, awaits=self._awaits)
-        return (yield from self._run(caller, lambda kind: self._stored(script, kind), _APPLY))
+        return (yield from self._run(caller, partial(self._stored, script), _APPLY))
 
-    def _run(self, caller: Caller, attempt: Attempt[T], point: _Savepoint, item: Item | None = None) -> Work[T]:
+    def _run(self, caller: Caller, attempt: Attempt[T], point: str, item: Item | None = None) -> Work[T]:
         yield from caller.enter(self._pooler)
         try:
             script = self._joined(attempt, caller.kind, point, item)
-            return (yield from driven(script, lambda step: self._perform(caller, step)))
+            return (yield from driven(script, partial(self._perform, caller)))
         except Exception:  # The script has seen it, and has undone what it did.
             raise
         except BaseException:  # Ctrl-C, or cancelled in the middle: the script has not seen it.
             seconds = anyio.move_on_after(_ROLLBACK_SECONDS, shield=True) if self._awaits else contextlib.nullcontext()
             with contextlib.suppress(Exception), seconds:
-                yield from caller.execute(*point.back[:2])
+                yield from caller.execute(f"ROLLBACK TO SAVEPOINT {point}", ())
             raise
 
-    def _joined(self, attempt: Attempt[T], kind: Kind, point: _Savepoint, item: Item | None) -> Generator[Step, Any, T]:
+    def _joined(self, attempt: Attempt[T], kind: Kind, point: str, item: Item | None) -> Generator[Step, Any, T]:
         try:
             return (yield from _settled(attempt, kind, point, self._identities))
         except UnknownSourceError:
@@ -186,7 +171,7 @@ class Joiner:
             dialect = SqliteDialect(self._prefix, OwnBalances("sqlite", self._prefix), self._clock_millis)
             yield from store_anomaly(anomaly, item.terms.source, dialect)
 
-    def _attempt(self, item: Item, kind: Kind) -> Generator[Step, Any, Outcome]:
+    def _applied(self, item: Item, kind: Kind) -> Generator[Step, Any, Outcome]:
         dialect = yield from self._begun(kind)
         result = (yield from apply_items([item], dialect))[0]
         if isinstance(result, Exception):
@@ -214,8 +199,7 @@ class Joiner:
         """Return the dialect for *kind*; the first call of each looks at the tables, and later ones trust it."""
         known = self._dialects.get(kind)
         if known is None:
-            rows: Rows = yield Execute(f"SELECT value FROM {self._prefix}meta WHERE name = 'version'", ())  # noqa: S608
-            is_old = not rows or int(rows[0][0]) < VERSION
+            is_old = ((yield from stored_version(self._prefix)) or 0) < VERSION
             # After `ledger migrate --back` the tables are there, and this program may have run before.
             if is_old and not (yield from has_newest_table(kind, self._prefix)):
                 raise _TablesNotReadyError(
@@ -234,9 +218,9 @@ class Joiner:
     def _perform(self, caller: Caller, step: Step) -> Work[Any]:
         try:
             match step:
-                case Execute(sql, parameters, True):
+                case Execute(sql, rows, True):
                     changed = 0
-                    for row in parameters:
+                    for row in rows:
                         changed += (yield from caller.execute(sql, row))[1]
                     return changed
                 case Execute(sql, parameters):
@@ -274,7 +258,7 @@ def asks_to_repeat(failed: BaseException) -> bool:
     return not _AGAIN.isdisjoint(sqlstates(failed))
 
 
-def _settled(attempt: Attempt[T], kind: Kind, point: _Savepoint, identities: Identities) -> Generator[Step, Any, T]:
+def _settled(attempt: Attempt[T], kind: Kind, point: str, identities: Identities) -> Generator[Step, Any, T]:
     for _ in range(_MOST_CONFLICTS):
         try:
             return (yield from _saved(attempt(kind), point))
@@ -290,19 +274,19 @@ def _settled(attempt: Attempt[T], kind: Kind, point: _Savepoint, identities: Ide
     )
 
 
-def _saved(script: Generator[Step, Any, T], point: _Savepoint) -> Generator[Step, Any, T]:
+def _saved(script: Generator[Step, Any, T], point: str) -> Generator[Step, Any, T]:
     """Run *script* under a savepoint: kept, or rolled back to before it. A held one stays until it is released."""
-    yield point.save
+    yield Execute(f"SAVEPOINT {point}", ())
     try:
         result = yield from script
     except Exception:
         # Should the connection be gone, what happened first is what counts.
         with contextlib.suppress(Exception):
-            yield point.back
-            yield point.release
+            yield Execute(f"ROLLBACK TO SAVEPOINT {point}", ())
+            yield Execute(f"RELEASE SAVEPOINT {point}", ())
         raise
-    if point is not _HOLD:
-        yield point.release
+    if point != _HOLD:
+        yield Execute(f"RELEASE SAVEPOINT {point}", ())
     return result
 
 

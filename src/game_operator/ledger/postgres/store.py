@@ -9,7 +9,7 @@ from functools import lru_cache
 from random import uniform
 from typing import Any, ClassVar, TypeVar
 
-from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
+from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import address_of, unreadable
 from game_operator.ledger.engine.script import (
@@ -25,7 +25,7 @@ from game_operator.ledger.engine.script import (
     driven,
     has_connection,
 )
-from game_operator.ledger.engine.tables import CLOCK, VERSION, check_version, found_version, statements, tables_needed
+from game_operator.ledger.engine.tables import CLOCK
 from game_operator.ledger.postgres.express import Express
 from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.rules.book import Item
@@ -104,67 +104,6 @@ def _parameters(address: str, patience_seconds: float) -> dict[str, Any]:  # Any
     chosen = {name: value for name, value in wanted.items() if name not in given}
     # An id has one spelling in bytes, even if the database, the user or the environment prefers another encoding.
     return chosen | {"client_encoding": "utf8"}
-
-
-def _check_encoding(rows: list[Any]) -> None:
-    if rows[0][0] != "UTF8":
-        raise SchemaError(
-            f"The database has the encoding {rows[0][0]}, and the ledger needs UTF8, for ids can hold any text. "
-            "Create the database with ENCODING 'UTF8'."
-        )
-
-
-def migration(
-    prefix: str, migrate: bool, check: Callable[[], Generator[Step, Any, object]]
-) -> Generator[Step, Any, None]:
-    """Make or migrate the tables, one process at a time; raise SchemaError if they, *check* or this user refuse."""
-    try:
-        yield from _migration(prefix, migrate, check)
-    except psycopg.errors.InsufficientPrivilege as denied:
-        raise SchemaError(
-            f"The ledger's user may not look after the tables {prefix}*: {denied.diag.message_primary}. Let somebody "
-            "who may run the statements that migrate=False prints, and grant it SELECT, INSERT, UPDATE (prune: DELETE) "
-            "and SELECT, UPDATE on the sequences."
-        ) from denied
-
-
-def _migration(
-    prefix: str, migrate: bool, check: Callable[[], Generator[Step, Any, object]]
-) -> Generator[Step, Any, None]:
-    _check_encoding((yield Execute("SELECT current_setting('server_encoding')", ())))
-    # Who waits for a lock makes all others wait behind: we give up soon, and come again.
-    yield Execute("SET LOCAL lock_timeout = '1s'", ())
-    yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
-    version = check_version((yield from found_version("postgres", prefix)), prefix)
-    if version != VERSION:
-        if not migrate:
-            raise tables_needed("postgres", prefix, version)
-        yield from check()
-        # One table is for ledgers of all prefixes, which may be opened for the first time at once.
-        yield Execute("SELECT pg_advisory_xact_lock(hashtext('game_operator_balance_tables'))", ())
-        # Whole tables are read, unlike by calls.
-        yield Execute("SET LOCAL statement_timeout = 0", ())
-        yield Execute("SET LOCAL enable_seqscan = on", ())
-        for statement in statements("postgres", prefix, after=version):
-            yield Execute(statement, ())
-    yield from _check_grants(prefix)
-
-
-def _check_grants(prefix: str) -> Generator[Step, Any, None]:
-    """Raise SchemaError if who may write the ledger's calls may not write the tables that version 2 added."""
-    names = [f"{prefix}sources", f"{prefix}corrections", "game_operator_balance_tables"]
-    rows = yield Execute(
-        "SELECT name, quote_ident(current_user) FROM unnest(CAST(? AS text[])) AS name "
-        "WHERE NOT has_table_privilege(name, 'SELECT') OR (has_table_privilege(?, 'INSERT') "
-        "AND NOT (has_table_privilege(name, 'INSERT') AND has_table_privilege(name, 'UPDATE')))",
-        (names, f"{prefix}calls"),
-    )
-    if rows:
-        missing = ", ".join(row[0] for row in rows)
-        raise SchemaError(
-            f"The ledger's user may not read and write tables that a migration added. Let their owner run: "
-            f"GRANT SELECT, INSERT, UPDATE ON {missing} TO {rows[0][1]};"
-        )
 
 
 def _unavailable(failed: BaseException, *, opened: bool) -> LedgerUnavailableError:
