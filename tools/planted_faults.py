@@ -1,7 +1,7 @@
 """
 Plant faults in a copy of the package, one at a time, and see whether the tests notice (docs/maintainers/mutation.md).
 
-    python tools/planted_faults.py [MODULE …]      express, verify, prune, dialects, tables, sqlite, operations; all by default
+    python tools/planted_faults.py [MODULE …]      express, verify, prune, dialects, tables, sqlite, operations; or all
 
 Most of what these modules do stands in SQL, in conditions that a tool for mutations of Python cannot change. Each fault
 names the text that it replaces, which must stand in the module exactly once: when the code moves on, so must the fault.

@@ -1,7 +1,7 @@
 """What the ledgers in a database share: opening, transactions, and what staff does in several steps."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -127,8 +127,10 @@ class LedgerBase(ABC):
         if not has_express or items[0].terms.source not in fit.sources.known:
             return (yield from self._written(partial(apply_items, items, fit)))
         done: Mapping[int, Outcome] = yield self._store.express(items)
-        rest = [item for index, item in enumerate(items) if index not in done]
-        others = iter((yield from self._written(partial(apply_items, rest, fit))) if rest else ())
+        others: Iterator[Result] = iter(())
+        if len(done) < len(items):
+            rest = [item for index, item in enumerate(items) if index not in done]
+            others = iter((yield from self._written(partial(apply_items, rest, fit))))
         return [done[index] if index in done else next(others) for index in range(len(items))]
 
     def _written(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:

@@ -210,10 +210,6 @@ class Prepared:
 
 
 def _rows(result: "PGresult") -> list[list[str]]:
+    # No column of the express statement is ever NULL.
     columns = range(result.nfields)
-    return [[_text(result.get_value(row, column)) for column in columns] for row in range(result.ntuples)]
-
-
-def _text(value: bytes | None) -> str:
-    assert value is not None  # No column of the express lane is ever NULL.
-    return value.decode()
+    return [[(result.get_value(row, column) or b"").decode() for column in columns] for row in range(result.ntuples)]
