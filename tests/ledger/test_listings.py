@@ -17,9 +17,9 @@ import pytest
 from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from game_operator.ledger.engine.script import Execute, Step
-from game_operator.ledger.staff.anomalies import Anomalies, Wanted
+from game_operator.ledger.staff.anomalies import Wanted, page_of_anomalies
 from game_operator.ledger.staff.listings import Listing
-from game_operator.ledger.staff.queries import Queries
+from game_operator.ledger.staff.queries import bets_before, page_of_bets
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run
@@ -39,10 +39,10 @@ def filled(url: str, bets: int) -> None:
 
 
 PAGES: dict[str, Callable[[], Generator[Step, Any, Any]]] = {
-    "bets()": lambda: Queries(DEFAULT_PREFIX).bets(None, None, "", None, 100),
-    "bets(), the next page": lambda: Queries(DEFAULT_PREFIX).bets(1010, 5000, "", None, 100),
-    "ledger bets --source": lambda: Queries(DEFAULT_PREFIX).bets_before(1 << 62, 50, only_open=False, source=""),
-    "anomalies(source=)": lambda: Anomalies(DEFAULT_PREFIX).page(Wanted(source=""), None, 100),
+    "bets()": lambda: page_of_bets(DEFAULT_PREFIX, None, None, "", None, 100),
+    "bets(), the next page": lambda: page_of_bets(DEFAULT_PREFIX, 1010, 5000, "", None, 100),
+    "ledger bets --source": lambda: bets_before(DEFAULT_PREFIX, 1 << 62, 50, only_open=False, source=""),
+    "anomalies(source=)": lambda: page_of_anomalies(DEFAULT_PREFIX, Wanted(source=""), None, 100),
 }
 
 

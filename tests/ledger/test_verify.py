@@ -15,7 +15,7 @@ import pytest
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.engine.script import Step, drive
-from game_operator.ledger.staff.verify import Verify
+from game_operator.ledger.staff.verify import books_report
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
@@ -406,7 +406,7 @@ PAID_TOO = [
 def test_damage_is_found(templates: dict[str, str], kind: str, statements: list[str], expected: set[str]) -> None:
     """Whatever is damaged is told by its kind, and nothing else is said to be wrong."""
     with damaged(templates[kind], statements) as perform:
-        report = drive(Verify(DEFAULT_PREFIX).report(), perform)
+        report = drive(books_report(DEFAULT_PREFIX), perform)
     assert kinds(report) == expected
     assert all(finding.detail.endswith(".") for finding in report.findings)
 
@@ -489,7 +489,7 @@ def test_at_most_so_many_findings_of_each_kind(book: str) -> None:
     run(book, "UPDATE {p}accounts SET balance_cents = balance_cents + 1")
     with SqlLedger(book) as ledger:
         assert len(ledger.verify().findings) == 2
-        assert len(ledger._survey(lambda: Verify(DEFAULT_PREFIX).report(most=1)).findings) == 1
+        assert len(ledger._survey(lambda: books_report(DEFAULT_PREFIX, most=1)).findings) == 1
 
 
 def random_calls(random: Random, number: int, players: int) -> Iterator[WebhookCall]:
@@ -612,7 +612,7 @@ def test_what_is_committed_between_two_questions_is_not_seen(book: str) -> None:
         before = ledger.verify()
 
         def script() -> Generator[Step, Any, BooksReport]:
-            asking = Verify(DEFAULT_PREFIX).report()
+            asking = books_report(DEFAULT_PREFIX)
             step = next(asking)
             for number in count():
                 answer = yield step
@@ -638,6 +638,6 @@ def test_a_long_look_does_not_stop_calls(book: str) -> None:
             before = rows(book, "SELECT COUNT(*) FROM {p}calls")
             assert ledger.apply(withdraw("meanwhile", player_id="p2")).code is None
             assert rows(book, "SELECT COUNT(*) FROM {p}calls") != before
-            return (yield from Verify(DEFAULT_PREFIX).report())
+            return (yield from books_report(DEFAULT_PREFIX))
 
         assert ledger._survey(script).sound

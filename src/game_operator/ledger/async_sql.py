@@ -20,19 +20,20 @@ from game_operator.ledger.engine.script import Result, Step, awaited
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import AsyncSqliteStore
+from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import (
-    Anomalies,
     AnomalyRecord,
     Wanted,
     keep_anomaly,
+    page_of_anomalies,
     store_anomaly,
     unknown_source,
 )
 from game_operator.ledger.staff.listings import Listing, Page, has_own_snapshot, nothing, survey
 from game_operator.ledger.staff.prune import PruneReport
-from game_operator.ledger.staff.queries import AccountHistory, BetHistory, balance_of
-from game_operator.ledger.staff.verify import BooksReport, Verify
+from game_operator.ledger.staff.queries import AccountHistory, BetHistory
+from game_operator.ledger.staff.verify import BooksReport, books_report
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -169,7 +170,7 @@ class AsyncSqlLedger(LedgerBase):
     async def balance(self, player_id: str | tuple[str, ...]) -> Cents:
         """Return the balance in cents, as ``SqlLedger.balance`` does."""
         account = account_asked_for(player_id, self._accounts)
-        return await self._read(lambda: balance_of(account, self._fit.accounts))
+        return await self._read(lambda: queries.balance_of(account, self._fit.accounts))
 
     async def sources(self) -> list[str]:
         """Return the sources whose calls are taken, the oldest first."""
@@ -199,13 +200,13 @@ class AsyncSqlLedger(LedgerBase):
 
     async def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""
-        return await self._read(lambda: self._queries.bet(bet_id, source))
+        return await self._read(partial(queries.bet, self._prefix, bet_id, source))
 
     def bets(
         self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
     ) -> AsyncIterator[BetRecord]:
         """Yield the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
-        return self._listed(partial(self._queries.bets, since_millis, until_millis, source), 1_000)
+        return self._listed(partial(queries.page_of_bets, self._prefix, since_millis, until_millis, source), 1_000)
 
     def anomalies(
         self,
@@ -220,7 +221,7 @@ class AsyncSqlLedger(LedgerBase):
     ) -> AsyncIterator[AnomalyRecord]:
         """Yield the anomalies, as ``SqlLedger.anomalies`` does."""
         wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
-        return self._listed(partial(Anomalies(self._prefix).page, wanted), 100, wanted.admits)
+        return self._listed(partial(page_of_anomalies, self._prefix, wanted), 100, wanted.admits)
 
     async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
         """Apply the call of an anomaly again, as ``SqlLedger.retry`` does."""
@@ -232,16 +233,16 @@ class AsyncSqlLedger(LedgerBase):
 
     async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet, as ``SqlLedger.history`` does."""
-        return await self._survey(lambda: self._queries.of_bet(bet_id, source))
+        return await self._survey(partial(queries.bet_history, self._prefix, bet_id, source))
 
     async def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """Return an account with its movements, as ``SqlLedger.account_history`` does."""
         account = account_asked_for(player_id, self._accounts)
-        return await self._survey(lambda: self._queries.of_account(account, most))
+        return await self._survey(partial(queries.account_history, self._prefix, account, most))
 
     async def verify(self) -> BooksReport:
         """Check the books, as ``SqlLedger.verify`` does."""
-        return await self._survey(Verify(self._prefix).report)
+        return await self._survey(partial(books_report, self._prefix))
 
     async def correct_time(self, player_id: str) -> TimeCorrection:
         """Bring the time of an account back, as ``SqlLedger.correct_time`` does."""

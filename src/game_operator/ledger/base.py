@@ -17,9 +17,8 @@ from game_operator.ledger.engine.tables import check_prefix, migration_in_postgr
 from game_operator.ledger.joined.savepoint import Joiner
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
-from game_operator.ledger.staff.anomalies import Anomalies
+from game_operator.ledger.staff.anomalies import check_anomalies, resolve_anomalies, to_retry
 from game_operator.ledger.staff.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
-from game_operator.ledger.staff.queries import Queries
 from game_operator.models.webhooks import WebhookCall
 
 T = TypeVar("T")
@@ -58,7 +57,6 @@ class LedgerBase(ABC):
         self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
         self._clock_millis, self._pooler = never_back(clock_millis), pooler
         self._joiner = Joiner(prefix, accounts, self._clock_millis, awaits=self._awaits, pooler=pooler)
-        self._queries = Queries(prefix)
         self._transactions = Transactions()
         self._make_queue()
         notify_of_forks(self)
@@ -144,21 +142,18 @@ class LedgerBase(ABC):
         raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
 
     def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Work[Outcome]:
-        anomalies = Anomalies(self._prefix)
-        call, its_terms, _ = yield self._read(
-            lambda: anomalies.to_retry(anomaly_id, terms, accept_foreign=accept_foreign)
-        )
+        script = partial(to_retry, self._prefix, anomaly_id, terms, accept_foreign=accept_foreign)
+        call, its_terms, _ = yield self._read(script)
         outcome: Outcome = yield self.apply(call, terms=its_terms)
         if not outcome.refused:
             yield from self._resolved([anomaly_id])
         return outcome
 
     def _resolved(self, ids: Sequence[int]) -> Work[None]:
-        anomalies = Anomalies(self._prefix)
-        yield self._read(lambda: anomalies.check(ids))
+        yield self._read(partial(check_anomalies, self._prefix, ids))
         for start in range(0, len(ids), _MOST_RESOLVED):
             page = ids[start : start + _MOST_RESOLVED]
-            yield self._write(lambda: anomalies.resolve(page, self._fit))  # noqa: B023 - run at once
+            yield self._write(lambda: resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
 
     def _pruned(self, older_than: timedelta | int, now_millis: int | None) -> Work[PruneReport]:
         age = age_millis(older_than)

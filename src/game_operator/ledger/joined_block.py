@@ -24,6 +24,7 @@ from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source
+from game_operator.ledger.staff.queries import anomaly_at, stored_at
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class JoinedBlock:
             yield from self._keep_unknown(call)
             raise
         if not isinstance(call, BalanceCall) and self._is_looked_up():
-            at_millis = yield from self._find(lambda: self._ledger._queries.stored_at(call, outcome, source))
+            at_millis = yield from self._find(lambda: stored_at(self._ledger._prefix, call, outcome, source))
             # A repeat or a refusal says nothing of the transaction.
             if outcome.applied and outcome.at_millis != at_millis:  # Another process has applied the call.
                 raise _not_committed()
@@ -102,7 +103,7 @@ class JoinedBlock:
         script = partial(keep_anomaly, operation, kind, body, source)
         yield from self._repeated(lambda connection: self._ledger._joiner.run(script, connection))
         if self._is_looked_up():
-            yield from self._find(lambda: self._ledger._queries.anomaly_at(operation, kind, body, source))
+            yield from self._find(lambda: anomaly_at(self._ledger._prefix, operation, kind, body, source))
 
     def _is_looked_up(self) -> bool:
         """Return whether what a call has stored is to be looked up before it is answered, a refusal too."""
@@ -130,8 +131,9 @@ class JoinedBlock:
         _check_manager(manager, awaits=self._awaits)
         leave = manager.__aexit__ if self._awaits else manager.__exit__
         with CommitWatch() as watch:
-            connection = yield from self._entered(manager)
+            opened = yield from self._entered(manager)
             try:
+                connection = _of_django(manager) if opened is None else opened
                 result = yield from work(connection)
                 watch.observe(connection)
             except BaseException as raised:
@@ -146,9 +148,9 @@ class JoinedBlock:
         return result
 
     def _entered(self, manager: Any) -> Work[Any]:
-        """Open the operator's transaction; return its connection."""
+        """Open the operator's transaction; return what its ``with`` yields."""
         try:
-            connection = yield manager.__aenter__() if self._awaits else manager.__enter__()
+            return (yield manager.__aenter__() if self._awaits else manager.__enter__())
         except RuntimeError as failed:
             if "durable atomic block" not in str(failed):
                 raise
@@ -157,7 +159,6 @@ class JoinedBlock:
                 "ATOMIC_REQUESTS decorate the view with django.db.transaction.non_atomic_requests; otherwise call the "
                 "receiver outside of atomic()."
             ) from failed
-        return _of_django(manager) if connection is None else connection
 
     def _applied(self, call: WebhookCall, connection: Any) -> Work[Outcome]:
         held = yield from self._ledger._joiner.hold(Item(call, self._terms), connection)

@@ -19,19 +19,20 @@ from game_operator.ledger.engine.script import Result, Step, at_once
 from game_operator.ledger.engine.sources import SourceDetails, check_source_name, refusal, source_details
 from game_operator.ledger.engine.tables import back
 from game_operator.ledger.rules.book import Item
+from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import (
-    Anomalies,
     AnomalyRecord,
     Wanted,
     keep_anomaly,
+    page_of_anomalies,
     store_anomaly,
     unknown_source,
 )
 from game_operator.ledger.staff.listings import Listing, Page, has_own_snapshot, nothing, survey
 from game_operator.ledger.staff.prune import PruneReport
-from game_operator.ledger.staff.queries import AccountHistory, BetHistory, balance_of
-from game_operator.ledger.staff.verify import BooksReport, Verify
+from game_operator.ledger.staff.queries import AccountHistory, BetHistory
+from game_operator.ledger.staff.verify import BooksReport, books_report
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -211,7 +212,7 @@ class SqlLedger(LedgerBase):
         Where the key of accounts has several columns, it takes their values, or the account as a bet names it.
         """
         account = account_asked_for(player_id, self._accounts)
-        return self._read(lambda: balance_of(account, self._fit.accounts))
+        return self._read(lambda: queries.balance_of(account, self._fit.accounts))
 
     def sources(self) -> list[str]:
         """Return the sources whose calls are taken, the oldest first."""
@@ -242,13 +243,13 @@ class SqlLedger(LedgerBase):
 
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""
-        return self._read(lambda: self._queries.bet(bet_id, source))
+        return self._read(partial(queries.bet, self._prefix, bet_id, source))
 
     def bets(
         self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
     ) -> Iterator[BetRecord]:
         """Yield the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
-        return self._listed(partial(self._queries.bets, since_millis, until_millis, source), 1_000)
+        return self._listed(partial(queries.page_of_bets, self._prefix, since_millis, until_millis, source), 1_000)
 
     def anomalies(
         self,
@@ -275,7 +276,7 @@ class SqlLedger(LedgerBase):
                 not be read.
         """
         wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
-        return self._listed(partial(Anomalies(self._prefix).page, wanted), 100, wanted.admits)
+        return self._listed(partial(page_of_anomalies, self._prefix, wanted), 100, wanted.admits)
 
     def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
         """
@@ -298,7 +299,7 @@ class SqlLedger(LedgerBase):
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet; it reads whole tables, so it is for people."""
-        return self._survey(lambda: self._queries.of_bet(bet_id, source))
+        return self._survey(partial(queries.bet_history, self._prefix, bet_id, source))
 
     def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """
@@ -310,11 +311,11 @@ class SqlLedger(LedgerBase):
             AccountNotFoundError: There is no such account.
         """
         account = account_asked_for(player_id, self._accounts)
-        return self._survey(lambda: self._queries.of_account(account, most))
+        return self._survey(partial(queries.account_history, self._prefix, account, most))
 
     def verify(self) -> BooksReport:
         """Check the books from one snapshot, while calls go on; what is wrong is in the report and never raised."""
-        return self._survey(Verify(self._prefix).report)
+        return self._survey(partial(books_report, self._prefix))
 
     def correct_time(self, player_id: str) -> TimeCorrection:
         """
@@ -423,4 +424,5 @@ def old_bets(
 ) -> list[BetRecord]:
     """Return at most *most* bets that were opened before a time, the oldest first."""
     with ledger._listing() as read:
-        return list(read(lambda: ledger._queries.bets_before(before_millis, most, only_open=only_open, source=source)))
+        script = partial(queries.bets_before, ledger._prefix, before_millis, most, only_open=only_open, source=source)
+        return list(read(script))

@@ -134,77 +134,76 @@ def _names(body: bytes, value: str, end: str = "") -> bool:
     return any(f"{spelling}{end}".encode() in body for spelling in spellings)
 
 
+_SELECT = f"SELECT {', '.join(AnomalyRecord._fields)}"
+
+
 def record_of(row: Any) -> AnomalyRecord:
     """Return the anomaly in a row of its columns; some drivers give a body as a memoryview."""
     return AnomalyRecord._make([*row[:8], bytes(row[8]), *row[9:]])
 
 
-class Anomalies:
-    """Scripts that read and resolve the anomalies in the tables with a prefix."""
+def page_of_anomalies(
+    prefix: str, wanted: Wanted, after: AnomalyRecord | None, most: int
+) -> Generator[Step, Any, list[AnomalyRecord]]:
+    """Return at most *most* anomalies that meet the conditions of *wanted*, by id, those that follow *after*."""
+    conditions = [("id > ?", (after.id if after else 0,)), *wanted.conditions()]
+    where = " AND ".join(condition for condition, _ in conditions)
+    parameters = [value for _, values in conditions for value in values]
+    rows = yield Execute(f"{_SELECT} FROM {prefix}anomalies WHERE {where} ORDER BY id LIMIT ?", (*parameters, most))
+    return list(map(record_of, rows))
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        # S608: the prefix was checked; all else is a parameter.
-        self._select = f"SELECT {', '.join(AnomalyRecord._fields)} FROM {prefix}anomalies WHERE "  # noqa: S608
-        self._resolve = (
-            f"UPDATE {prefix}anomalies SET resolved_at_millis = ? WHERE id = ? AND resolved_at_millis IS NULL"  # noqa: S608
+
+def anomaly(prefix: str, anomaly_id: int) -> Generator[Step, Any, AnomalyRecord]:
+    """Return an anomaly; raise RetryRefusedError if there is none."""
+    # Beyond 63 bits the drivers raise errors of their own.
+    fits = 0 < anomaly_id < 1 << 63
+    rows = (yield Execute(f"{_SELECT} FROM {prefix}anomalies WHERE id = ?", (anomaly_id,))) if fits else ()
+    if not rows:
+        raise RetryRefusedError(
+            f"There is no anomaly {anomaly_id}.",
+            remedy="List them with anomalies() or `game-operator ledger anomalies`.",
         )
+    return record_of(rows[0])
 
-    def page(self, wanted: Wanted, after: AnomalyRecord | None, most: int) -> Generator[Step, Any, list[AnomalyRecord]]:
-        """Return at most *most* anomalies that meet the conditions of *wanted*, by id, those that follow *after*."""
-        conditions = [("id > ?", (after.id if after else 0,)), *wanted.conditions()]
-        where = " AND ".join(condition for condition, _ in conditions)
-        parameters = [value for _, values in conditions for value in values]
-        rows = yield Execute(f"{self._select}{where} ORDER BY id LIMIT ?", (*parameters, most))
-        return list(map(record_of, rows))
 
-    def one(self, anomaly_id: int) -> Generator[Step, Any, AnomalyRecord]:
-        """Return an anomaly; raise RetryRefusedError if there is none."""
-        # Beyond 63 bits the drivers raise errors of their own.
-        fits = 0 < anomaly_id < 1 << 63
-        rows = (yield Execute(f"{self._select}id = ?", (anomaly_id,))) if fits else ()
-        if not rows:
-            raise RetryRefusedError(
-                f"There is no anomaly {anomaly_id}.",
-                remedy="List them with anomalies() or `game-operator ledger anomalies`.",
-            )
-        return record_of(rows[0])
+def check_anomalies(prefix: str, ids: Iterable[int]) -> Generator[Step, Any, None]:
+    """Raise RetryRefusedError if one of the anomalies does not exist."""
+    for each in ids:
+        yield from anomaly(prefix, each)
 
-    def check(self, ids: Iterable[int]) -> Generator[Step, Any, None]:
-        """Raise RetryRefusedError if one of the anomalies does not exist."""
-        for each in ids:
-            yield from self.one(each)
 
-    def to_retry(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Generator[Step, Any, Item]:
-        """
-        Return the call of an anomaly and the terms to apply it by: the anomaly's own source, and the profile given.
+def to_retry(prefix: str, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Generator[Step, Any, Item]:
+    """
+    Return the call of an anomaly and the terms to apply it by: the anomaly's own source, and the profile given.
 
-        Raises:
-            RetryRefusedError: It cannot be applied again, or should not be.
-            UnknownSourceError: The ledger does not know its source. To apply it would count it as seen again.
-        """
-        record = yield from self.one(anomaly_id)
-        problem = _problem(record, accept_foreign=accept_foreign)
-        if problem:
-            raise RetryRefusedError(f"The anomaly {anomaly_id} cannot be retried: {problem}")
-        try:
-            call = read_call(record.operation, record.body, terms.rules)
-        except MalformedCallError as malformed:
-            raise RetryRefusedError(
-                f"The anomaly {anomaly_id} cannot be retried: its body cannot be read ({malformed}). Read it yourself, "
-                "move what is owed with adjust(), and mark it with resolve() (`game-operator ledger adjust` and "
-                "`resolve`)."
-            ) from malformed
-        known = yield from Sources("sqlite", self._prefix).load()  # The same statement for every kind.
-        if known and record.source not in known:
-            raise refusal(record.source, known)
-        return Item(call, replace(terms, source=record.source))
+    Raises:
+        RetryRefusedError: It cannot be applied again, or should not be.
+        UnknownSourceError: The ledger does not know its source. To apply it would count it as seen again.
+    """
+    record = yield from anomaly(prefix, anomaly_id)
+    problem = _problem(record, accept_foreign=accept_foreign)
+    if problem:
+        raise RetryRefusedError(f"The anomaly {anomaly_id} cannot be retried: {problem}")
+    try:
+        call = read_call(record.operation, record.body, terms.rules)
+    except MalformedCallError as malformed:
+        raise RetryRefusedError(
+            f"The anomaly {anomaly_id} cannot be retried: its body cannot be read ({malformed}). Read it yourself, "
+            "move what is owed with adjust(), and mark it with resolve() (`game-operator ledger adjust` and "
+            "`resolve`)."
+        ) from malformed
+    known = yield from Sources("sqlite", prefix).load()  # The same statement for every kind.
+    if known and record.source not in known:
+        raise refusal(record.source, known)
+    return Item(call, replace(terms, source=record.source))
 
-    def resolve(self, ids: Iterable[int], dialect: Dialect) -> Generator[Step, Any, None]:
-        """Mark anomalies as resolved now, unless they are already."""
-        yield from check_writer(self._prefix)
-        loaded = yield from dialect.load(Needs(""))
-        yield Execute(self._resolve, [(loaded.clock_millis, each) for each in ids], many=True)
+
+def resolve_anomalies(prefix: str, ids: Iterable[int], dialect: Dialect) -> Generator[Step, Any, None]:
+    """Mark anomalies as resolved now, unless they are already."""
+    yield from check_writer(prefix)
+    loaded = yield from dialect.load(Needs(""))
+    update = f"UPDATE {prefix}anomalies SET resolved_at_millis = ? WHERE id = ? AND resolved_at_millis IS NULL"  # noqa: S608 - a checked prefix
+    yield Execute(update, [(loaded.clock_millis, each) for each in ids], many=True)
 
 
 def keep_anomaly(operation: str, kind: str, body: bytes, source: str, dialect: Dialect) -> Generator[Step, Any, None]:

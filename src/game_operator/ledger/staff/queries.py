@@ -101,112 +101,119 @@ class AccountHistory(NamedTuple):
     open_bets: tuple[BetRecord, ...]
 
 
-class Queries:
-    """Scripts that read the tables with a prefix; histories are for people, so they may read whole tables."""
+def bet(prefix: str, bet_id: str, source: str) -> Generator[Step, Any, BetRecord | None]:
+    """Return a bet, or None."""
+    sql = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ?"  # noqa: S608 - a checked prefix
+    rows = yield Execute(sql, (source, bet_id))
+    return bet_of(rows[0]) if rows else None
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        self._sql = {name: text.format(p=prefix) for name, text in _STATEMENTS.items()}
 
-    def bet(self, bet_id: str, source: str) -> Generator[Step, Any, BetRecord | None]:
-        """Return a bet, or None."""
-        rows = yield Execute(self._sql["bet"], (source, bet_id))
-        return bet_of(rows[0]) if rows else None
-
-    def stored_at(self, call: MovingCall, outcome: Outcome, source: str) -> Generator[Step, Any, int | None]:
-        """Return the time of what *call* has stored, by its *outcome*; None if that is not committed."""
-        if outcome.anomaly and not outcome.applied:
-            return (yield from self.anomaly_at(call.operation, outcome.anomaly, body_of(call), source))
-        if isinstance(call, DepositCall) and call.is_claim:
-            rows = yield Execute(self._sql["deposit"], (source, call.tx_id))
-            return rows[0][0] if rows else None
-        assert call.bet_id is not None
-        bet = yield from self.bet(call.bet_id, source)
-        if bet is None or not _is_left_by(call, outcome, bet):
-            return None
-        return bet.opened_at_millis if call.operation == "withdraw" else bet.settled_at_millis or bet.opened_at_millis
-
-    def anomaly_at(self, operation: str, kind: str, body: bytes, source: str) -> Generator[Step, Any, int | None]:
-        """Return when the anomaly of *body* came last; None if it is not committed."""
-        rows = yield Execute(self._sql["anomaly"], (source, kind, operation, sha256(body).digest()))
+def stored_at(prefix: str, call: MovingCall, outcome: Outcome, source: str) -> Generator[Step, Any, int | None]:
+    """Return the time of what *call* has stored, by its *outcome*; None if that is not committed."""
+    if outcome.anomaly and not outcome.applied:
+        return (yield from anomaly_at(prefix, call.operation, outcome.anomaly, body_of(call), source))
+    if isinstance(call, DepositCall) and call.is_claim:
+        sql = f"SELECT at_millis FROM {prefix}calls WHERE source = ? AND operation = 'deposit' AND tx_id = ?"  # noqa: S608
+        rows = yield Execute(sql, (source, call.tx_id))
         return rows[0][0] if rows else None
+    assert call.bet_id is not None
+    found = yield from bet(prefix, call.bet_id, source)
+    if found is None or not _is_left_by(call, outcome, found):
+        return None
+    return found.opened_at_millis if call.operation == "withdraw" else found.settled_at_millis or found.opened_at_millis
 
-    def bets(
-        self, since_millis: int | None, until_millis: int | None, source: str, after: BetRecord | None, most: int
-    ) -> Generator[Step, Any, list[BetRecord]]:
-        """Return at most *most* bets by time and id, those that follow *after*."""
-        since = since_millis or 0
-        until = _LAST_MILLIS if until_millis is None else until_millis
-        millis, bet_id = (after.opened_at_millis, after.bet_id) if after else (-1, "")
+
+def anomaly_at(prefix: str, operation: str, kind: str, body: bytes, source: str) -> Generator[Step, Any, int | None]:
+    """Return when the anomaly of *body* came last; None if it is not committed."""
+    rows = yield Execute(
+        f"SELECT last_at_millis FROM {prefix}anomalies WHERE source = ? AND kind = ? AND operation = ? AND digest = ?",  # noqa: S608
+        (source, kind, operation, sha256(body).digest()),
+    )
+    return rows[0][0] if rows else None
+
+
+def page_of_bets(
+    prefix: str, since_millis: int | None, until_millis: int | None, source: str, after: BetRecord | None, most: int
+) -> Generator[Step, Any, list[BetRecord]]:
+    """Return at most *most* bets by time and id, those that follow *after*."""
+    until = _LAST_MILLIS if until_millis is None else until_millis
+    millis, bet_id = (after.opened_at_millis, after.bet_id) if after else (-1, "")
+    rows = yield Execute(
+        f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {OF_SOURCE} AND opened_at_millis >= ? AND opened_at_millis < ? "  # noqa: S608
+        "AND (opened_at_millis > ? OR bet_id > ?) ORDER BY opened_at_millis, bet_id LIMIT ?",
         # A first bound that the index can use.
-        rows = yield Execute(self._sql["bets"], (source, max(since, millis), until, millis, bet_id, most))
-        return list(map(bet_of, rows))
-
-    def bets_before(
-        self, before_millis: int, most: int, *, only_open: bool, source: str | None
-    ) -> Generator[Step, Any, list[BetRecord]]:
-        """Return at most *most* bets that were opened before a time, the oldest first; whole tables may be read."""
-        conditions = ["opened_at_millis < ?"]
-        parameters: list[object] = [before_millis]
-        if only_open:
-            conditions.append("state = 'OPEN'")
-        if source is not None:
-            conditions.append(OF_SOURCE)
-            parameters.append(source)
-        # S608: a checked prefix.
-        sql = f"SELECT {BET_COLUMNS} FROM {self._prefix}bets WHERE {' AND '.join(conditions)} "  # noqa: S608
-        rows = yield Execute(f"{sql}ORDER BY opened_at_millis, bet_id LIMIT ?", (*parameters, most))
-        return list(map(bet_of, rows))
-
-    def of_bet(self, bet_id: str, source: str) -> Generator[Step, Any, BetHistory]:
-        """Return the history of a bet; one that is unknown has an empty history."""
-        bet = yield from self.bet(bet_id, source)
-        calls = yield Execute(self._sql["calls"], (source, bet_id))
-        movements = yield Execute(self._sql["movements_of_bet"], (source, bet_id))
-        anomalies = yield Execute(self._sql["anomalies"], (source, bet_id))
-        return BetHistory(
-            bet,
-            tuple(CallRecord(*row) for row in calls),
-            tuple(Movement(*row) for row in movements),
-            tuple(map(record_of, anomalies)),
-        )
-
-    def of_account(self, account: str, most: int) -> Generator[Step, Any, AccountHistory]:
-        """Return the history of an account; raise AccountNotFoundError if there is none."""
-        rows = yield Execute(self._sql["account"], (account, account))
-        if not rows:
-            advice = OPEN_FIRST
-            if (yield from is_marked(self._prefix)):
-                advice = "Balances are in a table of the operator's own, and no call has moved that account yet."
-            raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
-        movements = yield Execute(self._sql["movements_of_account"], (account, account, most))
-        bets = yield Execute(self._sql["open_bets"], (account, most))
-        latest = tuple(Movement(*row) for row in reversed(movements))
-        balance_cents, at_millis = rows[0]
-        return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)))
+        (source, max(since_millis or 0, millis), until, millis, bet_id, most),
+    )
+    return list(map(bet_of, rows))
 
 
-_MOVEMENT = """p.operation, p.tx_id, p.source, c.bet_id, COALESCE(p.to_account, p.from_account),
+def bets_before(
+    prefix: str, before_millis: int, most: int, *, only_open: bool, source: str | None
+) -> Generator[Step, Any, list[BetRecord]]:
+    """Return at most *most* bets that were opened before a time, the oldest first; whole tables may be read."""
+    conditions = ["opened_at_millis < ?"]
+    parameters: list[object] = [before_millis]
+    if only_open:
+        conditions.append("state = 'OPEN'")
+    if source is not None:
+        conditions.append(OF_SOURCE)
+        parameters.append(source)
+    sql = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {' AND '.join(conditions)} "  # noqa: S608 - a checked prefix
+    rows = yield Execute(f"{sql}ORDER BY opened_at_millis, bet_id LIMIT ?", (*parameters, most))
+    return list(map(bet_of, rows))
+
+
+def bet_history(prefix: str, bet_id: str, source: str) -> Generator[Step, Any, BetHistory]:
+    """Return the history of a bet; one that is unknown has an empty history."""
+    found = yield from bet(prefix, bet_id, source)
+    of_bet = "WHERE source = ? AND bet_id = ? ORDER BY"
+    # S608: our own texts and a checked prefix.
+    calls = yield Execute(
+        f"SELECT {CALL_COLUMNS} FROM {prefix}calls {of_bet} at_millis, operation DESC, tx_id",  # noqa: S608
+        (source, bet_id),
+    )
+    movements = yield Execute(
+        f"{_MOVEMENT} FROM {prefix}postings AS p JOIN {prefix}calls AS c ON {_OF_CALL} "
+        "WHERE c.source = ? AND c.bet_id = ? ORDER BY p.id",
+        (source, bet_id),
+    )
+    columns = ", ".join(AnomalyRecord._fields)
+    anomalies = yield Execute(f"SELECT {columns} FROM {prefix}anomalies {of_bet} id", (source, bet_id))  # noqa: S608
+    return BetHistory(
+        found,
+        tuple(CallRecord(*row) for row in calls),
+        tuple(Movement(*row) for row in movements),
+        tuple(map(record_of, anomalies)),
+    )
+
+
+def account_history(prefix: str, account: str, most: int) -> Generator[Step, Any, AccountHistory]:
+    """Return the history of an account; raise AccountNotFoundError if there is none."""
+    rows = yield Execute(
+        f"SELECT balance_cents, at_millis FROM {prefix}accounts WHERE account = ? "  # noqa: S608
+        f"UNION ALL SELECT NULL, at_millis FROM {prefix}clocks WHERE account = ?",
+        (account, account),
+    )
+    if not rows:
+        advice = OPEN_FIRST
+        if (yield from is_marked(prefix)):
+            advice = "Balances are in a table of the operator's own, and no call has moved that account yet."
+        raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
+    movements = yield Execute(
+        f"{_MOVEMENT} FROM {prefix}postings AS p LEFT JOIN {prefix}calls AS c ON {_OF_CALL} "
+        "WHERE p.to_account = ? OR p.from_account = ? ORDER BY p.id DESC LIMIT ?",
+        (account, account, most),
+    )
+    bets = yield Execute(
+        f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE account = ? AND state = 'OPEN' "  # noqa: S608
+        "ORDER BY opened_at_millis, bet_id LIMIT ?",
+        (account, most),
+    )
+    latest = tuple(Movement(*row) for row in reversed(movements))
+    balance_cents, at_millis = rows[0]
+    return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)))
+
+
+_MOVEMENT = """SELECT p.operation, p.tx_id, p.source, c.bet_id, COALESCE(p.to_account, p.from_account),
     CASE WHEN p.to_account IS NULL THEN -p.amount_cents ELSE p.amount_cents END, p.at_millis"""
 _OF_CALL = "c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id"
-
-# S608: our own texts and a checked prefix.
-_STATEMENTS = {
-    "bet": f"SELECT {BET_COLUMNS} FROM {{p}}bets WHERE source = ? AND bet_id = ?",  # noqa: S608
-    "deposit": "SELECT at_millis FROM {p}calls WHERE source = ? AND operation = 'deposit' AND tx_id = ?",
-    "anomaly": "SELECT last_at_millis FROM {p}anomalies WHERE source = ? AND kind = ? AND operation = ? AND digest = ?",
-    "bets": f"SELECT {BET_COLUMNS} FROM {{p}}bets WHERE {OF_SOURCE} AND opened_at_millis >= ? "  # noqa: S608
-    "AND opened_at_millis < ? AND (opened_at_millis > ? OR bet_id > ?) ORDER BY opened_at_millis, bet_id LIMIT ?",
-    "calls": f"SELECT {CALL_COLUMNS} FROM {{p}}calls WHERE source = ? AND bet_id = ? "  # noqa: S608
-    "ORDER BY at_millis, operation DESC, tx_id",
-    "movements_of_bet": f"SELECT {_MOVEMENT} FROM {{p}}postings AS p JOIN {{p}}calls AS c ON {_OF_CALL} "  # noqa: S608
-    "WHERE c.source = ? AND c.bet_id = ? ORDER BY p.id",
-    "anomalies": f"SELECT {', '.join(AnomalyRecord._fields)} FROM {{p}}anomalies "  # noqa: S608
-    "WHERE source = ? AND bet_id = ? ORDER BY id",
-    "account": "SELECT balance_cents, at_millis FROM {p}accounts WHERE account = ? "
-    "UNION ALL SELECT NULL, at_millis FROM {p}clocks WHERE account = ?",
-    "movements_of_account": f"SELECT {_MOVEMENT} FROM {{p}}postings AS p LEFT JOIN {{p}}calls AS c ON {_OF_CALL} "  # noqa: S608
-    "WHERE p.to_account = ? OR p.from_account = ? ORDER BY p.id DESC LIMIT ?",
-    "open_bets": f"SELECT {BET_COLUMNS} FROM {{p}}bets WHERE account = ? AND state = 'OPEN' "  # noqa: S608
-    "ORDER BY opened_at_millis, bet_id LIMIT ?",
-}

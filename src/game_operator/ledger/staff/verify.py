@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from game_operator.codes import BetState
 from game_operator.errors import shown
 from game_operator.ledger.accounts.choice import is_marked
-from game_operator.ledger.engine.script import Execute, Step
+from game_operator.ledger.engine.script import Execute, Rows, Step
 from game_operator.money import amount_from_cents
 
 #: Amounts are summed in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
@@ -67,46 +67,46 @@ class BooksReport(NamedTuple):
         return not self.findings
 
 
-class Verify:
-    """The script that checks the tables with a prefix."""
+def books_report(prefix: str, most: int = 1_000) -> Generator[Step, Any, BooksReport]:
+    """Check the tables with *prefix*: ask every question, and keep at most *most* answers to each."""
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        self._sql = {name: text.replace("{prefix}", prefix) for name, text in _QUESTIONS.items()}
+    def ask(name: str, *limits: int) -> Generator[Step, Any, Rows]:
+        rows: Rows = yield Execute(_QUESTIONS[name].replace("{prefix}", prefix), limits)
+        return rows
 
-    def report(self, most: int = 1_000) -> Generator[Step, Any, BooksReport]:
-        """Ask every question; keep at most *most* answers to each."""
-        pruned_before = (yield Execute(self._sql["pruned_before"], ()))[0][0]
-        findings: list[Finding] = []
-        for name, findings_of in _FINDINGS_OF.items():
-            limits = (pruned_before or 0, most) if name == "movements" else (most,)
-            rows = yield Execute(self._sql[name], limits)
-            findings += (finding for row in rows for finding in findings_of(row))
-        # What was folded into one posting is the sum of the calls whose postings are gone. As all other postings are as
-        # their calls would have them, the sums of all calls and of all postings show it.
-        name, carried_of = ("any_carried", _carried_unasked) if pruned_before is None else ("carried", _carried)
-        carried = map(carried_of, (yield Execute(self._sql[name], (most,))))
-        # If other postings of an account are wrong, what was folded of it cannot be known.
-        wrong = {finding.account for finding in findings if finding.operation is not None}
-        findings += (finding for finding in carried if finding.account not in wrong)
-        notes: list[Finding] = []
-        if (yield from is_marked(self._prefix)):
-            detail = "The balances are in the operator's own table, and are not compared with the postings."
-            notes.append(Finding("balances_elsewhere", detail))
-        for account, cents in (yield Execute(self._sql["negative"], (most,))):
-            notes.append(Finding("negative_balance", f"The account {shown(account)} holds {_amount(cents)}.", account))
-        totals = yield from self._totals()
-        return BooksReport(tuple(findings), tuple(notes), *totals, pruned_before)
-
-    def _totals(self) -> Generator[Step, Any, tuple[int, int, int, dict[str, int], int, int]]:
-        accounts = yield Execute(self._sql["total_accounts"], ())
-        calls = yield Execute(self._sql["total_calls"], ())
-        postings = yield Execute(self._sql["total_postings"], ())
-        states = yield Execute(self._sql["total_bets"], ())
-        bets = {state: int(number) for state, number in states}
-        ordered = {state.value: bets[state.value] for state in BetState if state.value in bets}
-        balances, brought = _whole(*accounts[0][1:]), _whole(*postings[0][1:])
-        return int(accounts[0][0]), int(calls[0][0]), int(postings[0][0]), ordered, balances, -brought
+    pruned_before = (yield from ask("pruned_before"))[0][0]
+    findings: list[Finding] = []
+    for name, findings_of in _FINDINGS_OF.items():
+        rows = yield from ask(name, *((pruned_before or 0, most) if name == "movements" else (most,)))
+        findings += (finding for row in rows for finding in findings_of(row))
+    # What was folded into one posting is the sum of the calls whose postings are gone. As all other postings are as
+    # their calls would have them, the sums of all calls and of all postings show it.
+    name, carried_of = ("any_carried", _carried_unasked) if pruned_before is None else ("carried", _carried)
+    carried = map(carried_of, (yield from ask(name, most)))
+    # If other postings of an account are wrong, what was folded of it cannot be known.
+    wrong = {finding.account for finding in findings if finding.operation is not None}
+    findings += (finding for finding in carried if finding.account not in wrong)
+    notes: list[Finding] = []
+    if (yield from is_marked(prefix)):
+        detail = "The balances are in the operator's own table, and are not compared with the postings."
+        notes.append(Finding("balances_elsewhere", detail))
+    for account, cents in (yield from ask("negative", most)):
+        notes.append(Finding("negative_balance", f"The account {shown(account)} holds {_amount(cents)}.", account))
+    ((accounts, *balances),) = yield from ask("total_accounts")
+    ((calls,),) = yield from ask("total_calls")
+    ((postings, *brought),) = yield from ask("total_postings")
+    bets = {state: int(number) for state, number in (yield from ask("total_bets"))}
+    return BooksReport(
+        tuple(findings),
+        tuple(notes),
+        int(accounts),
+        int(calls),
+        int(postings),
+        {state.value: bets[state.value] for state in BetState if state.value in bets},
+        balances_cents=_whole(*balances),
+        house_cents=-_whole(*brought),
+        pruned_before_millis=pruned_before,
+    )
 
 
 def _whole(high: Any, low: Any) -> int:
