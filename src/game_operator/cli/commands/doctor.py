@@ -57,9 +57,11 @@ def doctor(
     version would refuse in an installation that runs, to be read before the first new process is started.
     """
     if upgrade:
-        from game_operator.cli.checks.upgrade import upgrade_examination
+        from game_operator.cli.checks.setup import Check
+        from game_operator.ledger.staff.upgrade import upgrade_examination
 
-        checks = upgrade_examination(address_of(database), table_prefix, balances.accounts())
+        found = upgrade_examination(address_of(database), table_prefix, balances.accounts())
+        checks: Iterator[Check] = (Check(*each) for each in found)
     elif database is not None or table_prefix != PREFIX or balances.are_given:
         raise ConfigurationError("--database, --table-prefix and --accounts-… are for doctor --upgrade.")
     else:

@@ -1,28 +1,44 @@
-"""The doctor's look at an installation before an upgrade: what this version would refuse of it. It only reads."""
+"""A look at an installation before an upgrade: what this version would refuse of it. It only reads."""
 
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from game_operator.cli.checks.setup import Check
-from game_operator.cli.database import file_of
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.accounts.catalogue import look_at_table, table_update_hooks
 from game_operator.ledger.accounts.choice import base_tables, owner_of
 from game_operator.ledger.api import TableAccounts
-from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
+from game_operator.ledger.engine.address import check_psycopg, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
 from game_operator.ledger.engine.sources import sources_found
-from game_operator.ledger.engine.tables import CLOCK, VERSION, check_prefix, check_version
+from game_operator.ledger.engine.tables import CLOCK, DENIED, VERSION, check_prefix, check_version
 from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.staff.listings import has_own_snapshot, survey
+
+
+class Check(NamedTuple):
+    """
+    What one check found.
+
+    Attributes:
+        name: What was checked.
+        outcome: "unreachable" and "problem" are findings; "advice" need not be followed.
+        found: What was found.
+        todo: What to do about it; "" if nothing.
+    """
+
+    name: str
+    outcome: Literal["ok", "problem", "unreachable", "advice"]
+    found: str
+    todo: str = ""
+
 
 Script: TypeAlias = Generator[Step, Any, list[Check]]
 
 _CLAIMS = "game_operator_balance_tables"
-_DENIED = "42501"
 _DAY_MILLIS = 86_400_000
 _FOR_OTHERS = 0o077
 #: What waits for the disk in SQLite: FULL and EXTRA.
@@ -106,7 +122,7 @@ class _Installation:
         try:
             return survey(self.url, lambda: script(self))
         except LedgerUnavailableError as failed:
-            if getattr(failed.__cause__, "sqlstate", None) == _DENIED:
+            if getattr(failed.__cause__, "sqlstate", None) == DENIED:
                 todo = "Grant this user SELECT on it, or run the doctor as the wallet's user."
                 return [Check(name, "problem", str(failed), todo)]
             if getattr(failed.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
@@ -390,8 +406,7 @@ def _times(examined: _Installation) -> Script:
 
 
 def _files(examined: _Installation) -> Iterator[Check]:
-    file = file_of(examined.url)
-    if file is None or not file.exists():
+    if examined.kind == "postgres" or not (file := Path(path_of(examined.url))).exists():
         return
     mode = file.stat().st_mode & 0o777
     found = f"{file} has mode {mode:04o}"
