@@ -159,10 +159,10 @@ class LedgerBase(ABC):
         age = age_millis(older_than)
         in_order = "tx_id, operation, source" if is_postgres(self._url) else "source, operation, tx_id"
         run = Prune(self._prefix, identity=in_order)
-        for work in (yield self._write(lambda: run.begin(age, now_millis, self._fit))):
-            position = work.start
+        for name, batch, start in (yield self._write(lambda: run.begin(age, now_millis, self._fit))):
+            position = start
             while position is not None:
-                dropped, position = yield self._write(partial(run.batch, work, position))
-                run.count(work, dropped)
+                dropped, position = yield self._write(partial(run.batch, batch, position))
+                run.report = run.report._replace(**{name: getattr(run.report, name) + dropped})
                 yield self._sleep(PAUSE_SECONDS)
         return run.report

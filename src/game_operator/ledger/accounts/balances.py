@@ -1,43 +1,19 @@
 """The balances of our own ``accounts`` table, and those behind an object of the operator's."""
 
 import json
+from abc import ABC
 from collections.abc import Generator, Mapping, Set
 from typing import Any, NoReturn
 
 from game_operator.errors import ConfigurationError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, Accounts, AsyncAccounts
+from game_operator.ledger.engine.dialects import Balances
 from game_operator.ledger.engine.script import Execute, Kind, LockAccount, MoveAccount, Rows, Step, Together
 from game_operator.ledger.engine.tables import CLOCK, JSON_ROWS, KEYS, LookUp, json_column, json_columns
 from game_operator.ledger.rules.book import Changes
 
 
-class PlainBalances:
-    """Balances that their statements move, with nothing to check afterwards."""
-
-    key_parts = 1
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-        self.parts: dict[str, str] = {}
-
-    def stored(
-        self,
-        statements: tuple[Execute, ...],
-        changes: Changes,  # noqa: ARG002 - the Protocol's
-        was: Mapping[str, Account],  # noqa: ARG002
-    ) -> Generator[Step, Any, list[Any]]:
-        """Perform the *statements* and return the answers."""
-        answers = []
-        for each in statements:
-            answers.append((yield each))  # noqa: PERF401 - a comprehension cannot yield
-        return answers
-
-    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:  # noqa: ARG002 - the Protocol's
-        """Do nothing."""
-        yield from ()
-
-
-class OwnBalances(PlainBalances):
+class OwnBalances(Balances):
     """The accounts of our own table; in PostgreSQL they are locked in sorted order."""
 
     unknown = OPEN_FIRST
@@ -87,7 +63,7 @@ class OwnBalances(PlainBalances):
         return rows[0][0] if rows else None
 
 
-class OperatorBalances(PlainBalances):
+class OperatorBalances(Balances, ABC):
     """Balances of the operator's; when each account moved last, they do not say, so the ledger keeps it."""
 
     def __init__(self, kind: Kind, prefix: str) -> None:

@@ -117,7 +117,11 @@ class CommitQueue(_Queue):
             return at_once(self._outcomes([each.item for each in batch]))
         except LedgerUnavailableError as unavailable:
             # Those who have waited all the while would only wait as long again.
-            batch += self._without(behind)
+            with self._lock:
+                gone = [each for each in behind if each in self._waiting]
+                for each in gone:
+                    self._waiting.remove(each)
+            batch += gone
             return [unavailable] * len(batch)
         except Exception as raised:
             return [raised] * len(batch)
@@ -128,14 +132,6 @@ class CommitQueue(_Queue):
             while self._waiting and _share(batch[0].item, self._waiting[0].item, self._most - len(batch)):
                 batch.append(self._waiting.popleft())
             return list(self._waiting)
-
-    def _without(self, behind: list[_Ticket]) -> list[_Ticket]:
-        """Take those *behind* who still wait out of the line."""
-        with self._lock:
-            gone = [each for each in behind if each in self._waiting]
-            for each in gone:
-                self._waiting.remove(each)
-            return gone
 
     def _hand_on(self, ticket: _Ticket) -> None:
         """Let the next in line lead, if *ticket* did."""

@@ -11,7 +11,7 @@ server's, read row by row after each lock.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Set
-from typing import Any, Protocol
+from typing import Any
 
 from game_operator.ledger.api import Account, CallRecord
 from game_operator.ledger.engine.script import ConflictError, Execute, Kind, Loaded, Rows, Step, Together
@@ -38,37 +38,50 @@ from game_operator.ledger.engine.tables import (
 from game_operator.ledger.rules.book import Changes, Needs, Posting
 
 
-class Balances(Protocol):
-    """How accounts are locked, read and moved: our own, those of a table, or those behind an object."""
+class Balances(ABC):
+    """
+    How accounts are locked, read and moved: our own, those of a table, or those behind an object.
 
-    @property
-    def unknown(self) -> str:
-        """What to do about an account that does not exist."""
+    Attributes:
+        unknown: What to do about an account that does not exist.
+        key_parts: How many parts the key of an account has.
+        parts: The statements that write the lists of ``rows``, each as many rows as its list has.
+    """
 
-    @property
-    def key_parts(self) -> int:
-        """How many parts the key of an account has."""
+    unknown: str
+    key_parts = 1
 
-    @property
-    def parts(self) -> Mapping[str, str]:
-        """The statements that write the lists of ``rows``, each as many rows as its list has."""
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.parts: dict[str, str] = {}
 
+    @abstractmethod
     def load(
         self, keys: Set[str], others: tuple[Execute, ...]
     ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
         """Lock the accounts, then read *others*; return those that exist, the clock if it was read, and their rows."""
 
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, Mapping[str, list[Any]]]:
+    @abstractmethod
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, dict[str, list[Any]]]:
         """Return the rows to write, by the names of ``parts``."""
 
     def stored(
-        self, statements: tuple[Execute, ...], changes: Changes, was: Mapping[str, Account]
+        self,
+        statements: tuple[Execute, ...],
+        changes: Changes,  # noqa: ARG002 - for those that compare
+        was: Mapping[str, Account],  # noqa: ARG002
     ) -> Generator[Step, Any, list[Any]]:
         """Perform the *statements*, make sure that balances moved as they should, and return the answers."""
+        answers = []
+        for each in statements:
+            answers.append((yield each))  # noqa: PERF401 - a comprehension cannot yield
+        return answers
 
-    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
-        """Do what ``parts`` cannot."""
+    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:  # noqa: ARG002 - as above
+        """Do what ``parts`` cannot: nothing."""
+        yield from ()
 
+    @abstractmethod
     def balance(self, key: str) -> Generator[Step, Any, int | None]:
         """Return a balance in cents as it is committed, or None if there is no such account."""
 

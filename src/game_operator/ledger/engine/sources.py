@@ -62,13 +62,6 @@ def _quoted(source: str) -> str:
     return source if source.replace("-", "").replace("_", "").isalnum() else f"'{shown(source)[1:-1]}'"
 
 
-def _undecided(source: str) -> LedgerError:
-    return LedgerError(
-        f"The source {shown(source)} is not registered, and another transaction registers another one at this moment. "
-        "Nothing was moved: repeat the call."
-    )
-
-
 class Sources:
     """The sources of the tables with a prefix; *known* are those that this process has seen committed."""
 
@@ -99,7 +92,10 @@ class Sources:
             return None
         if not known and self._kind == "postgres":
             if not (yield from stands_alone(f"{self._prefix}sources", source)):
-                return _undecided(source)
+                return LedgerError(
+                    f"The source {shown(source)} is not registered, and another transaction registers another one at "
+                    "this moment. Nothing was moved: repeat the call."
+                )
             known = yield from self._stored()  # What was committed before we looked around.
         known = known or (yield from self._register(source))
         return None if source in known else refusal(source, known)

@@ -7,7 +7,7 @@ claim would otherwise be paid again. The work is done in many small transactions
 
 from collections.abc import Callable, Generator
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerError, shown
 from game_operator.ledger.engine.script import Dialect, Execute, Step
@@ -64,19 +64,18 @@ def age_millis(older_than: timedelta | int) -> int:
     return millis
 
 
-class Work(NamedTuple):
-    """One kind of batch, done from the position *start* until there is no next position."""
-
-    name: str
-    start: Any
-    batch: Callable[[Any], Generator[Step, Any, tuple[int, Any]]]
+#: Does the batch at a position; returns how much it dropped and the next position, None at the end.
+_Batch: TypeAlias = Callable[[Any], Generator[Step, Any, tuple[int, Any]]]
 
 
 class Prune:
     """
-    One run of ``prune``: ``begin`` and then every batch of every work, each in its own transaction.
+    One run of ``prune``: ``begin`` and then every batch of all three kinds, each in its own transaction.
 
     It may be stopped after any batch and begun again later: each batch leaves the books sound.
+
+    Attributes:
+        report: What was dropped so far.
     """
 
     def __init__(self, prefix: str, *, identity: str) -> None:
@@ -87,19 +86,16 @@ class Prune:
         self._sql = {name: text.format(**parts) for name, text in _STATEMENTS.items()}
         self._last_posting = 0
         self._before = 0
-        self._dropped = {"postings": 0, "calls": 0, "anomalies": 0}
+        self.report = PruneReport(0, 0, 0, 0)
 
-    @property
-    def report(self) -> PruneReport:
-        """What was dropped so far."""
-        return PruneReport(self._before, **self._dropped)
+    def begin(
+        self, age: int, now_millis: int | None, dialect: Dialect
+    ) -> Generator[Step, Any, list[tuple[str, _Batch, Any]]]:
+        """
+        Note how far this run goes, before anything is dropped, so that what is missing can be explained.
 
-    def count(self, work: Work, dropped: int) -> None:
-        """Add what a batch has dropped, once it is committed."""
-        self._dropped[work.name] += dropped
-
-    def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Generator[Step, Any, list[Work]]:
-        """Note how far this run goes, before anything is dropped, so that what is missing can be explained."""
+        Return the kinds of batches: the name in the report, what does a batch, and the first position.
+        """
         yield from check_writer(self._prefix)
         is_given = now_millis is not None
         if now_millis is None:
@@ -108,18 +104,19 @@ class Prune:
         if newest:
             _check_clock(newest[0][0], now_millis, is_given=is_given)
         self._before = now_millis - age
+        self.report = self.report._replace(before_millis=self._before)
         if self._before <= 0:
             return []
         yield Execute(self._sql["note"], [("pruned_before", self._before)], many=True)
         first, last = (yield Execute(self._sql["bounds"], ()))[0]
         self._last_posting = last or 0
         return [
-            Work("postings", (first or 1) - 1, self._fold),
-            Work("calls", ("", "", ""), self._drop_replies),
-            Work("anomalies", 0, self._drop_bodies),
+            ("postings", self._fold, (first or 1) - 1),
+            ("calls", self._drop_replies, ("", "", "")),
+            ("anomalies", self._drop_bodies, 0),
         ]
 
-    def batch(self, work: Work, position: Any) -> Generator[Step, Any, tuple[int, Any]]:
+    def batch(self, batch: _Batch, position: Any) -> Generator[Step, Any, tuple[int, Any]]:
         """
         Do the batch at *position*; return how much it dropped and the next position.
 
@@ -127,7 +124,7 @@ class Prune:
         again.
         """
         yield from check_writer(self._prefix)
-        return (yield from work.batch(position))
+        return (yield from batch(position))
 
     def _fold(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
         """Fold what is old among the next postings."""
