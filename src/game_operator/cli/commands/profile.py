@@ -156,9 +156,7 @@ def _say(found: Understanding) -> None:
             say(_IF_UNITS)
     elif any(each.found_under for each in found.fields):
         # Refused, nothing has a meaning: only where each field was found.
-        show_details(
-            (f"{each.field} = {each.found_under}", _shown(each)) for each in found.fields if each.found_under
-        )
+        show_details((f"{each.field} = {each.found_under}", _shown(each)) for each in found.fields if each.found_under)
     if found.unknown:
         say(f"Not understood, kept raw: {', '.join(found.unknown)}")
     if found.problem:
