@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from game_operator.errors import LedgerError, TransactionRequiredError
@@ -176,44 +176,41 @@ def _sqlalchemy_session(session: Any) -> Work[Caller]:
     return _SqlAlchemy((yield session.connection()), original=session)
 
 
-class _Taken(NamedTuple):
-    """What is made of a connection, and whether its calls are awaited."""
+_Makers: TypeAlias = dict[tuple[str, str], Callable[[Any], Caller | Work[Caller]]]
 
-    make: Callable[[Any], Caller | Work[Caller]]
-    is_awaited: bool = False
-
-
-#: By module and name of the type or one of its bases.
-_CALLERS = {
-    ("sqlite3", "Connection"): _Taken(_Sqlite3),
-    ("psycopg", "Connection"): _Taken(_Psycopg),
-    ("psycopg", "AsyncConnection"): _Taken(_Psycopg, is_awaited=True),
-    ("sqlalchemy.engine.base", "Connection"): _Taken(_SqlAlchemy),
-    ("sqlalchemy.ext.asyncio.engine", "AsyncConnection"): _Taken(_SqlAlchemy, is_awaited=True),
-    ("sqlalchemy.orm.session", "Session"): _Taken(_sqlalchemy_session),
-    ("sqlalchemy.orm.scoping", "scoped_session"): _Taken(lambda scoped: _sqlalchemy_session(scoped())),
-    ("sqlalchemy.ext.asyncio.session", "AsyncSession"): _Taken(_sqlalchemy_session, is_awaited=True),
-    ("sqlalchemy.ext.asyncio.scoping", "async_scoped_session"): _Taken(
-        lambda scoped: _sqlalchemy_session(scoped()), is_awaited=True
-    ),
-    ("django.db.backends.base.base", "BaseDatabaseWrapper"): _Taken(_Django),
-    ("django.utils.connection", "ConnectionProxy"): _Taken(_Django),
+#: What is made of a connection, by module and name of its type or one of its bases.
+_CALLERS: _Makers = {
+    ("sqlite3", "Connection"): _Sqlite3,
+    ("psycopg", "Connection"): _Psycopg,
+    ("sqlalchemy.engine.base", "Connection"): _SqlAlchemy,
+    ("sqlalchemy.orm.session", "Session"): _sqlalchemy_session,
+    ("sqlalchemy.orm.scoping", "scoped_session"): lambda scoped: _sqlalchemy_session(scoped()),
+    ("django.db.backends.base.base", "BaseDatabaseWrapper"): _Django,
+    ("django.utils.connection", "ConnectionProxy"): _Django,
+}
+#: The same of connections of asyncio, whose calls are awaited.
+_AWAITED_CALLERS: _Makers = {
+    ("psycopg", "AsyncConnection"): _Psycopg,
+    ("sqlalchemy.ext.asyncio.engine", "AsyncConnection"): _SqlAlchemy,
+    ("sqlalchemy.ext.asyncio.session", "AsyncSession"): _sqlalchemy_session,
+    ("sqlalchemy.ext.asyncio.scoping", "async_scoped_session"): lambda scoped: _sqlalchemy_session(scoped()),
 }
 
 
 def caller_of(connection: Any, *, awaits: bool) -> Work[Caller]:
     """Return *connection* as a Caller; raise TypeError if a ledger that *awaits*, or not, does not take it."""
     names = [(base.__module__, base.__qualname__) for base in type(connection).__mro__]
-    taken = next((_CALLERS[name] for name in names if name in _CALLERS), None)
-    if taken is None or taken.is_awaited is not awaits:
+    known = _AWAITED_CALLERS if awaits else _CALLERS
+    make = next((known[name] for name in names if name in known), None)
+    if make is None:
         advice = " is not a connection that a ledger can join"
-        if taken is not None and taken.is_awaited:
+        if not _AWAITED_CALLERS.keys().isdisjoint(names):
             advice = " belongs to asyncio: give it to an AsyncSqlLedger, awaited"
-        elif taken is not None:
+        elif not _CALLERS.keys().isdisjoint(names):
             advice = " would block the event loop: give it to a SqlLedger, in the thread that uses it"
         # No repr: an address with a password may stand in it.
         raise TypeError(f"{type(connection).__module__}.{type(connection).__qualname__}{advice}.\n{_TAKEN}")
-    made = taken.make(connection)
+    made = make(connection)
     return made if isinstance(made, Caller) else (yield from made)
 
 

@@ -196,12 +196,12 @@ def _withdraw(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision
 def _is_same_withdraw(call: WithdrawCall, known: CallRecord) -> bool:
     if known.held:
         return known.bet_id == call.bet_id
-    return (call.player_id, call.bet_id, call.action, call.amount_cents) == (
-        known.player_id,
-        known.bet_id,
-        known.action,
-        known.amount_cents,
-    )
+    return _has_content_of(call, known)
+
+
+def _has_content_of(call: WithdrawCall | DepositCall, known: CallRecord) -> bool:
+    content = (call.player_id, call.bet_id, call.action, call.amount_cents)
+    return content == (known.player_id, known.bet_id, known.action, known.amount_cents)
 
 
 def _new_bet(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision:
@@ -241,8 +241,7 @@ def _declined(call: WithdrawCall, seen: _Known, code: str) -> Decision:
 
 def _deposit(call: DepositCall, seen: _Known) -> Decision:
     known, bet = seen.record, seen.bet
-    content = (call.player_id, call.bet_id, call.action, call.amount_cents)
-    if known is not None and (known.player_id, known.bet_id, known.action, known.amount_cents) != content:
+    if known is not None and not _has_content_of(call, known):
         return _refused(_DUPLICATE_TRANSACTION, seen, anomaly="conflicting_deposit")
     if known is not None:
         return _repeated(seen, known)
