@@ -1,6 +1,6 @@
 """What the service knows of a bet or claim that it dealt, its calls on their way, and the orders to post them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -172,7 +172,7 @@ Dealt: TypeAlias = DealtBet | DealtClaim
 def changed(call: MovingCall) -> MovingCall:
     """Return a call of the same identity and other content: one that moves a cent more, or less at the very most."""
     assert isinstance(call, WithdrawCall | DepositCall)
-    kept = {name: getattr(call, name) for name in call.__slots__ if name not in {"raw", "body"}}
+    kept = {each.name: getattr(call, each.name) for each in fields(call) if each.name not in {"raw", "body"}}
     step = 1 if call.amount_cents < MAX_AMOUNT_CENTS else -1
     return type(call)(**(kept | {"amount_cents": call.amount_cents + step}))
 
