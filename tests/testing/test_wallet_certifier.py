@@ -323,6 +323,13 @@ async def test_a_sync_certification_is_refused_within_a_loop(
 
 
 @pytest.mark.anyio
+async def test_a_mistake_of_an_async_test_is_raised_as_it_is(wallet_certifier: WalletCertifier) -> None:
+    """Not inside a group of exceptions."""
+    with pytest.raises(ConfigurationError, match="know the player 'p1'"):
+        await wallet_certifier.certify_async(AsyncFace(Wallet(MemoryLedger())), **PLAYERS)
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_other_libraries_than_asyncio_are_refused(
     wallet_certifier: WalletCertifier, ledger: MemoryLedger, anyio_backend: str

@@ -1,15 +1,18 @@
 """Certifies a wallet within a test, without sockets: each scenario is a subtest."""
 
-import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from concurrent.futures import CancelledError
+from contextlib import asynccontextmanager
 from dataclasses import fields, replace
-from threading import Lock
+from functools import partial
+from threading import Event
 from typing import Any, Protocol
 
 import pytest
+from anyio import to_thread
+from anyio.from_thread import BlockingPortal
 
 from game_operator.certify import Outcome, Report, Supplies, Verdict, certify_in_process
 from game_operator.errors import ConfigurationError
@@ -129,12 +132,21 @@ class WalletCertifier:
         where its connections belong, and so is what async functions in *supplies* return. A sync wallet is called in
         that thread.
         """
-        bridge = _TestLoop(_the_loop())
+        if not a_loop_runs_here():
+            raise ConfigurationError(
+                "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
+                'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
+            )
         given = _given(player_id, other_player_id, only, skip, instance_id, deadline)
-        try:
-            report, seen = await asyncio.to_thread(self._run, wallet, profile, supplies, prefix, given, bridge.awaiting)
-        finally:
-            bridge.abandon()
+        problem: Exception | None = None
+        async with _bridged_to_this_loop() as bridge:
+            run = partial(self._run, wallet, profile, supplies, prefix, given, bridge)
+            try:
+                report, seen = await to_thread.run_sync(run, abandon_on_cancel=True)
+            except Exception as failed:  # Raised inside, it would come out in an ExceptionGroup.
+                problem = failed
+        if problem is not None:
+            raise problem
         self._tell(report, seen, check=check)
         return report
 
@@ -280,67 +292,36 @@ def _names(names: Iterable[str]) -> Iterable[str]:
     return tuple(names) if isinstance(names, str) and names.isalpha() else names
 
 
-def _the_loop() -> asyncio.AbstractEventLoop:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise ConfigurationError(
-            "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
-            'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
-        ) from None
-
-
 class _AbandonedError(BaseException):
-    """Ends a certification that nobody waits for any more; an ``except Exception`` of a wallet does not stop it."""
+    """Ends a certification that was cancelled; an ``except Exception`` of a wallet does not stop it."""
 
 
-class _TestLoop:
-    """
-    The event loop of a test, where connections of the wallet under test belong.
+@asynccontextmanager
+async def _bridged_to_this_loop() -> AsyncIterator[_Bridge]:
+    """Yield a bridge for threads: what functions return is awaited on this event loop, until the context is left."""
+    is_over = Event()
 
-    Args:
-        loop: The one that runs in the test's thread.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._lock = Lock()
-        self._under_way: set[Future[Any]] = set()
-        self._is_abandoned = False
-
-    def awaiting(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return *function* for other threads than the loop's: what is to be awaited is awaited on the loop."""
-
+    def awaiting(function: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any) -> Any:
+            if is_over.is_set():
+                raise _AbandonedError
             answer = function(*arguments)
-            return self._awaited(answer) if inspect.isawaitable(answer) else answer
+            if not inspect.isawaitable(answer):
+                return answer
+            try:
+                return portal.call(lambda: answer)
+            except (RuntimeError, CancelledError):
+                if not is_over.is_set():
+                    raise
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                raise _AbandonedError from None
 
         return called
 
-    def abandon(self) -> None:
-        """End what is under way, and let nothing more begin."""
-        with self._lock:
-            self._is_abandoned = True
-            under_way = list(self._under_way)
-        for future in under_way:
-            future.cancel()
-
-    def _awaited(self, answer: Awaitable[Any]) -> Any:
-        coroutine = _result_of(answer)
-        with self._lock:
-            if self._is_abandoned:
-                for each in (coroutine, answer):
-                    if inspect.iscoroutine(each):
-                        each.close()
-                raise _AbandonedError
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-            self._under_way.add(future)
+    async with BlockingPortal() as portal:
         try:
-            return future.result()
+            yield awaiting
         finally:
-            with self._lock:
-                self._under_way.discard(future)
-
-
-async def _result_of(answer: Awaitable[Any]) -> Any:
-    return await answer
+            is_over.set()
+            await portal.stop(cancel_remaining=True)
