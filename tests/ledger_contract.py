@@ -705,6 +705,7 @@ class LedgerContract(_Worlds):
         assert world.rollback(player_id=world.p3).balance_cents == 2**63 - 1
 
     @pytest.mark.parametrize("seed", range(2))
+    @pytest.mark.slow
     def test_g04_random_operations(self, world: World, seed: int, operations: int) -> None:
         """After any history all answers, bets and balances are those of the ledger in memory, and the books add up."""
         _same_as_in_memory(world, random_of(seed), operations // 2)

@@ -221,6 +221,7 @@ def test_claims_that_json_cannot_carry_are_refused(
         tokens.build(player_id="p1", instance_id="i1", claims=claims)
 
 
+@pytest.mark.slow
 def test_claims_nested_beyond_reason_are_refused(tokens: SessionTokenBuilder) -> None:
     """Depth ends in a SessionTokenError, not in a RecursionError (spec §5)."""
     deep: JsonObject = {}
@@ -652,6 +653,7 @@ JSON_VALUES = strategies.recursive(
         strategies.sampled_from(["iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data", "x"]), JSON_VALUES, min_size=1
     )
 )
+@pytest.mark.slow
 def test_no_genuine_claims_end_in_another_error(changes: JsonObject, private_key: RSAPrivateKey) -> None:
     """Whatever our own key signed, it is read or a SessionTokenError (spec §5)."""
     tokens = SessionTokenBuilder("acme", private_key, clock=lambda: NOW)

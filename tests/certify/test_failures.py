@@ -203,6 +203,7 @@ class VerySlow(Slow):
         pytest.param(VerySlow, "a service gives up after about 100 ms", id="beyond the mark"),
     ],
 )
+@pytest.mark.slow
 def test_slow_answers_are_advice(kind: type[PlainWallet], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No money moves wrongly by them; here the marks are lower, for the test's sake (docs/decisions/0014)."""
     monkeypatch.setattr(h_time, "_AIM_MS", 10)

@@ -11,6 +11,8 @@ from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from tests.cli.certified import GivesBackWhatItNeverTook, Make, served
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.mark.parametrize(
     ("make", "problem"),

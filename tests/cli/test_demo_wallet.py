@@ -31,6 +31,8 @@ from game_operator.webhooks import (
 )
 from tests.support.servers import asgi_server
 
+pytestmark = pytest.mark.outside
+
 #: Makes the handler for a ledger; the path is that of its file.
 Make = Callable[[SqlLedger, Path], Wallet]
 

@@ -10,6 +10,8 @@ from game_operator.sandbox import Sandbox
 from tests.cli.support import CannedService, Reply, Run, Told, said, started, stopped
 from tests.support.wire import granted, wire
 
+pytestmark = pytest.mark.outside
+
 _references = count(1)
 
 
@@ -27,7 +29,6 @@ def grant_args(sandbox: Sandbox, **changes: object) -> list[str]:
     return ["grant", *(f"--{name}={value}" for name, value in options.items())]
 
 
-@pytest.mark.outside
 def test_a_grant(run: Run, settings: dict[str, str], sandbox: Sandbox) -> None:
     """Granted once, and recorded by the service as asked (spec §2.3, §4.2)."""
     told = run(*grant_args(sandbox, reference="cli-told"))
@@ -93,7 +94,6 @@ def test_the_same_reference_again_is_refused(run: Run, settings: dict[str, str],
     assert args[-1] == f"--reference={error['reference_id']}"
 
 
-@pytest.mark.outside
 def test_a_lost_answer_that_a_repeat_explains(run: Run, settings: dict[str, str], sandbox: Sandbox) -> None:
     """A refused repeat after a lost answer: probably granted, and exit code 1 says that no answer was yes."""
     body = {"success": False, "message": "there is one", "error_code": "DUPLICATE_REFERENCE_ID"}
@@ -103,7 +103,6 @@ def test_a_lost_answer_that_a_repeat_explains(run: Run, settings: dict[str, str]
     assert "treat it as granted" in error["message"]
 
 
-@pytest.mark.outside
 def test_an_outcome_that_stays_unknown_is_explained(run: Run, settings: dict[str, str], sandbox: Sandbox) -> None:
     """Exit code 3, and what to do: the very same command again."""
     with CannedService([Reply(body=None)]) as service:
@@ -117,7 +116,6 @@ def test_an_outcome_that_stays_unknown_is_explained(run: Run, settings: dict[str
     assert (error["reference_id"], error["instance_id"]) == ("cli-doubt", sandbox.instance_id)
 
 
-@pytest.mark.outside
 def test_a_lost_answer_that_a_repeat_makes_good(run: Run, settings: dict[str, str], sandbox: Sandbox) -> None:
     with CannedService([Reply(body=None), Reply(body=wire(granted()))]) as service:
         assert run(*grant_args(sandbox), "--base-url", service.base_url).code == 0
@@ -137,7 +135,6 @@ def interrupted(settings: dict[str, str], args: list[str], number: int) -> Told:
                 return stopped(process, number)
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_grant_that_is_interrupted_is_in_doubt(settings: dict[str, str], sandbox: Sandbox, number: int) -> None:
     """The service has read the request, so nobody may say that nothing was done (spec §2.2, §8)."""
@@ -147,7 +144,6 @@ def test_a_grant_that_is_interrupted_is_in_doubt(settings: dict[str, str], sandb
     assert "the very same command again (reference id 'cli-stopped')" in told.err
 
 
-@pytest.mark.outside
 def test_a_grant_that_is_interrupted_tells_a_program_its_ids(settings: dict[str, str], sandbox: Sandbox) -> None:
     """What is needed to ask again under the same reference id."""
     error = interrupted(settings, [*grant_args(sandbox, reference="cli-stopped"), "--json"], signal.SIGINT).error

@@ -6,8 +6,9 @@ from game_operator.sandbox import Sandbox
 from tests.cli.support import CannedService, Reply, Run, said
 from tests.support.wire import bet, round_of, wire
 
+pytestmark = pytest.mark.outside
 
-@pytest.mark.outside
+
 @pytest.mark.parametrize("state", ["OPEN", "CLOSED", "ROLLED_BACK"])
 def test_a_bet_in_each_state(run: Run, settings: dict[str, str], state: str) -> None:
     """Cents as currency units beside the cents, the time in UTC; `won` of a closed bet alone (spec §2.4)."""
@@ -66,7 +67,6 @@ def test_a_round_by_id_and_by_number(run: Run, settings: dict[str, str], sandbox
     assert all(each["reference_id"] in told.out for each in document["bets"])
 
 
-@pytest.mark.outside
 def test_the_table_of_a_round(run: Run, settings: dict[str, str]) -> None:
     """Amounts in currency units; nothing is won by a bet that is not closed (spec §2.4)."""
     body = round_of(bet(), bet("CLOSED", reference_id="bet-2"), bet("CLOSED", won=0), bet("ROLLED_BACK"))

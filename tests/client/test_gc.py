@@ -85,6 +85,7 @@ def test_a_collector_that_is_off_stays_off() -> None:
     assert gc.get_threshold() == _MINE
 
 
+@pytest.mark.slow
 def test_what_you_have_frozen_stays_frozen() -> None:
     """And nothing else is frozen behind your back (docs/decisions/0004)."""
     at_start = gc.get_freeze_count()  # Python 3.12 freezes some objects of its own before any of ours are made.
@@ -121,6 +122,7 @@ def test_what_was_parsed_is_passed_over(frozen: int, steps: list[str], monkeypat
     assert done == steps
 
 
+@pytest.mark.slow
 def test_garbage_is_still_found() -> None:
     """What is made inside is collected when its time comes (docs/decisions/0004)."""
 

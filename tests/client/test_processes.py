@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.hostile_server import HostileServer, knows_every_bet
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [pytest.mark.outside, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 
 # The programs run outside pytest, which has threads, and a process with threads should not fork. One interpreter

@@ -518,6 +518,7 @@ async def test_the_ledger_of_asyncio_takes_them_too(url: str, run: Run) -> None:
             await ledger.open_account("8")
 
 
+@pytest.mark.slow
 def test_money_is_conserved_under_concurrency(url: str, run: Run) -> None:
     """Eight threads on two ledgers, a hot player among others: the table holds what the postings say."""
     run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric(12, 2))")

@@ -346,6 +346,7 @@ def test_postings_are_not_changed_outside_prune(database_url: str, clock: Clock,
         assert ledger.verify().findings == ()
 
 
+@pytest.mark.slow
 def test_while_calls_go_on(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that prune, in small batches, beside threads that play: no money moves, and each book in between is sound."""
     monkeypatch.setattr(module, "_BATCH", 50)

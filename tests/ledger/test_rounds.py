@@ -12,6 +12,8 @@ from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import AcceptUnsigned, WebhookReceiver
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
@@ -52,7 +54,6 @@ def settled(bet: ClosedBet | RolledBackBet) -> BetRecord:
     return record
 
 
-@pytest.mark.outside
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("state", ["CLOSED", "LOST", "ROLLED_BACK"])
 def test_a_record_leads_to_its_round(sandbox: Sandbox, client: OperatorClient, state: str) -> None:

@@ -104,6 +104,7 @@ async def _impatient(
     return given_up
 
 
+@pytest.mark.slow
 async def test_callers_that_give_up(url: str) -> None:
     """A cancelled call is applied or not, and its repeat tells; the queue goes on, and no lock is left."""
     open_accounts(url, openings(PLAYERS))

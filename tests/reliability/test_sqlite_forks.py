@@ -19,6 +19,7 @@ from tests.support.crowds import Child, open_accounts
 from tests.support.leftovers import assert_idle
 
 pytestmark = [
+    pytest.mark.outside,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
 ]

@@ -23,6 +23,8 @@ from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import LiveLog
 from tests.sandbox.support import terms
 
+pytestmark = pytest.mark.outside
+
 CALLS: dict[str, Callable[[OperatorClient, Sandbox], object]] = {
     "fetch-games": lambda client, _: client.fetch_games(),
     "fetch-bet": lambda client, sandbox: client.fetch_bet(sandbox.bet_ids["OPEN"]),
@@ -65,7 +67,6 @@ def patient(client: OperatorClient) -> OperatorClient:
     return client.with_options(retries=3, deadline=20.0)
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(
     ("fault", "raised"),
@@ -175,7 +176,6 @@ def test_two_that_wait_for_the_same_call(own_sandbox: Sandbox, client: OperatorC
     assert client.fetch_games()
 
 
-@pytest.mark.outside
 def test_faults_follow_the_seed(private_key: RSAPrivateKey) -> None:
     """At a rate they strike the same calls of every run, and about as many as it says."""
 

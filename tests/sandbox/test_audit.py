@@ -195,6 +195,7 @@ def test_by_balances_the_fewest_bets_are_named() -> None:
     assert [one.expected for one in by_balance(dealt, due + 1)] == [False]
 
 
+@pytest.mark.slow
 def test_too_many_lost_calls_to_try_them_all() -> None:
     """The bounds are left: beyond them it is a failure still; and it takes no time to speak of."""
     dealt = lost_deposits(*(2**number for number in range(40)))

@@ -15,6 +15,8 @@ from game_operator.sandbox import Sandbox
 from tests.sandbox.support import Asker, outcome, sound_call, terms
 from tests.support.signed_http import CALLS, GRANT, ROUND, RawCall, SignedHttp, signature
 
+pytestmark = pytest.mark.outside
+
 INVALID = (400, {"error": "Invalid request"})
 FAILED = (401, {"error": "Authentication failed"})
 INACTIVE = (403, {"error": "Operator account is inactive"})
@@ -26,7 +28,6 @@ def other_key() -> RSAPrivateKey:
     return generate_private_key(65537, 2048)
 
 
-@pytest.mark.outside
 def test_a_signed_call_is_let_in(http: SignedHttp, any_call: RawCall) -> None:
     """Both headers, signed by the rule of the call: 200 (spec §4.2, §5)."""
     assert http.call(any_call).status_code == 200
@@ -153,7 +154,6 @@ def test_an_unsigned_body_is_not_read(http: SignedHttp, path: str) -> None:
     assert outcome(http.call(RawCall("POST", path, signed=b"{}", body=b"{"))) == FAILED
 
 
-@pytest.mark.outside
 def test_one_operators_key_does_not_open_anothers_account(
     own_sandbox: Sandbox, own_http: SignedHttp, other_key: RSAPrivateKey
 ) -> None:
@@ -163,7 +163,6 @@ def test_one_operators_key_does_not_open_anothers_account(
     assert outcome(own_http.send(call, own_http.credentials(b"rival") | {"X-Operator-Id": "rival"})) == FAILED
 
 
-@pytest.mark.outside
 def test_a_newly_registered_key_replaces_the_old(
     own_sandbox: Sandbox, own_http: SignedHttp, private_key: RSAPrivateKey, other_key: RSAPrivateKey
 ) -> None:
@@ -173,7 +172,6 @@ def test_a_newly_registered_key_replaces_the_old(
     assert Asker("sync", own_sandbox, other_key).fetch_bet("b") == BetNotFound()
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("name", CALLS)
 def test_an_inactive_operator_is_told_so_where_the_specification_has_it(
     own_sandbox: Sandbox, own_http: SignedHttp, name: str

@@ -530,6 +530,7 @@ def test_faults_are_drawn_by_the_seed() -> None:
     assert struck(1) == struck(1) != struck(2)
 
 
+@pytest.mark.slow
 def test_which_call_gets_which_fault_does_not_depend_on_concurrency() -> None:
     """With many calls under way the interleaving is the network's; the plan and the faults are the seed's."""
     plan = faults(*OF_WEBHOOKS, rate=0.1, nth={Fault.RESET: 17, Fault.OTHER_CONTENT: 60, Fault.EARLY_ROLLBACK: 5})

@@ -10,6 +10,8 @@ from game_operator.sandbox import Sandbox
 from tests.sandbox.support import DAY_MILLIS, Asker, StoppedClock, outcome
 from tests.support.signed_http import SignedHttp
 
+pytestmark = pytest.mark.outside
+
 PLACED = ["status", "reference_id", "player_id", "round_id", "instance_id", "game", "wager", "timestamp"]
 NOT_FOUND = (200, {"status": "NOT_FOUND"})
 
@@ -27,7 +29,6 @@ def open_bet(bet_id: str, *, at_millis: int) -> OpenBet:
     )
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("state", "kind"),
     [
@@ -82,7 +83,6 @@ def test_an_unknown_bet_is_not_found(ask: Asker, bet_id: str) -> None:
     assert ask.fetch_bet(bet_id) == BetNotFound()
 
 
-@pytest.mark.outside
 def test_another_operators_bet_is_not_found(
     own_sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey, clock: StoppedClock
 ) -> None:
@@ -94,7 +94,6 @@ def test_another_operators_bet_is_not_found(
     assert Asker("sync", own_sandbox, private_key).fetch_bet("theirs") == BetNotFound()
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("age_millis", "status"),
     [
@@ -112,7 +111,6 @@ def test_a_bet_is_kept_for_90_days(
     assert own_http.fetch_bet("ageing").json()["status"] == status
 
 
-@pytest.mark.outside
 def test_a_bet_changes_its_state(own_sandbox: Sandbox, own_http: SignedHttp, clock: StoppedClock) -> None:
     """An open bet settles, and the next look-up says so (spec §3)."""
     bet = open_bet("settling", at_millis=clock())

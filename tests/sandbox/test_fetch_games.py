@@ -10,6 +10,8 @@ from game_operator.sandbox import Sandbox
 from tests.sandbox.support import Asker, outcome
 from tests.support.signed_http import SignedHttp
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.fixture(scope="module")
 def games(sandbox: Sandbox, private_key: RSAPrivateKey) -> list[GameInfo]:
@@ -17,7 +19,6 @@ def games(sandbox: Sandbox, private_key: RSAPrivateKey) -> list[GameInfo]:
     return Asker("sync", sandbox, private_key).fetch_games()
 
 
-@pytest.mark.outside
 def test_all_games_of_the_operator_are_listed(ask: Asker, sandbox: Sandbox) -> None:
     """What the client reads is what the service has: every game, every instance, in order (spec §4.2)."""
     assert ask.fetch_games() == list(sandbox.world.games(sandbox.operator_id))
@@ -93,7 +94,6 @@ def test_limits_make_sense(games: list[GameInfo]) -> None:
         assert 0 < limit.min_wager <= limit.default_wager <= limit.max_wager <= limit.max_win
 
 
-@pytest.mark.outside
 def test_another_operators_games_are_not_listed(
     own_sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey
 ) -> None:

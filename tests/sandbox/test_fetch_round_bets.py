@@ -10,12 +10,13 @@ from game_operator.sandbox import Sandbox
 from tests.sandbox.support import DAY_MILLIS, Asker, StoppedClock, outcome
 from tests.support.signed_http import SignedHttp
 
+pytestmark = pytest.mark.outside
+
 NOT_FOUND = (200, {"status": "NOT_FOUND"})
 NO_KEY = (400, {"status": "BAD_REQUEST", "error": "Either round_id or round_no must be provided"})
 INVALID = (400, {"error": "Invalid request"})
 
 
-@pytest.mark.outside
 def test_a_round_is_found_by_id_and_by_number(ask: Asker, sandbox: Sandbox) -> None:
     """round_id, or instance_id with round_no, names one and the same round (spec §4.2)."""
     by_id = ask.fetch_round_bets(instance_id=sandbox.instance_id, round_id=sandbox.round_id)
@@ -92,7 +93,6 @@ def test_the_client_reads_not_found(ask: Asker, sandbox: Sandbox) -> None:
     assert ask.fetch_round_bets(instance_id=sandbox.instance_id, round_no=999_999) == RoundNotFound()
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("age_millis", "status"),
     [
@@ -118,7 +118,6 @@ def test_a_round_is_kept_for_90_days(
     assert own_http.fetch_round_bets({"instance_id": instance_id} | key).json()["status"] == status
 
 
-@pytest.mark.outside
 def test_another_operators_round_is_not_found(
     own_sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey
 ) -> None:
@@ -129,7 +128,6 @@ def test_another_operators_round_is_not_found(
         assert outcome(rival.fetch_round_bets(keys)) == NOT_FOUND
 
 
-@pytest.mark.outside
 def test_a_game_without_rounds_has_its_bets(own_sandbox: Sandbox, own_http: SignedHttp, clock: StoppedClock) -> None:
     """Where a game has no rounds, fetch-bet finds what fetch-round-bets does not (spec §4.2)."""
     slots = next(game for game in own_sandbox.world.games("acme") if game.genre == "Slots")

@@ -273,6 +273,7 @@ def test_roulette_pays_what_a_wheel_pays() -> None:
 
 
 @pytest.mark.parametrize(("genre", "share"), [(Genre.ROULETTE, 0.03), (Genre.CRASH, 0.05)])
+@pytest.mark.slow
 def test_how_often_all_lose(genre: str, share: float) -> None:
     """All lose at the zero, which falls with probability 1 - rtp, and in a crash before the lowest target."""
     game, limits, random, count = game_of(genre, "97"), limits_with(200), Random(9), 4_000

@@ -17,6 +17,8 @@ from game_operator.sandbox.service.app import MAX_BODY_BYTES
 from tests.sandbox.support import NOW_MILLIS, outcome, terms
 from tests.support.signed_http import BET, GAMES, GRANT, ROUND, RawCall, SignedHttp
 
+pytestmark = pytest.mark.outside
+
 NOWHERE = (404, {"error": "Not found"})
 TOO_LARGE = (413, {"error": "Request body too large"})
 INVALID = (400, {"error": "Invalid request"})
@@ -41,7 +43,6 @@ def read_all(bare: socket.socket) -> bytes:
     return received
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("path", [GAMES, BET + "b", ROUND, GRANT])
 @pytest.mark.parametrize(
     "change",
@@ -202,7 +203,6 @@ def test_who_hangs_up_harms_nobody(sandbox: Sandbox, http: SignedHttp, start: by
     assert http.fetch_games().status_code == 200
 
 
-@pytest.mark.outside
 def test_the_date_is_the_services(own_sandbox: Sandbox) -> None:
     """The Date header follows the service's clock, so that a client may measure its skew (docs/decisions/0009)."""
     response = httpx.get(own_sandbox.base_url, trust_env=False, verify=False)

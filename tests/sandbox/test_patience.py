@@ -34,7 +34,7 @@ class Canned:
         return (next(self._answers),)
 
 
-def posted(*answers: Answer, patience: float = 0.1, takes: float = 0.15, post: Post | None = None) -> int:
+def posted(*answers: Answer, patience: float = 0.04, takes: float = 0.06, post: Post | None = None) -> int:
     """Return how many of the *answers* were heard before patience was at its end."""
     courier, heard = PatientCourier(Canned(answers, takes), patience), 0
 

@@ -39,6 +39,8 @@ from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock, terms
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.servers import asgi_server
 
+pytestmark = pytest.mark.outside
+
 OPENING_CENTS = 1_000_000
 OF_WEBHOOKS = [fault for fault in Fault if fault not in API_FAULTS]
 
@@ -126,7 +128,6 @@ def table(running: Table, served: tuple[str, list[Any]], keys: ServiceKeys) -> T
 # --- what is played ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("options", "moved", "paths"),
     [
@@ -202,7 +203,6 @@ def test_a_bet_at_each_stage(table: Table) -> None:
     assert states == ["NOT_FOUND", "NOT_FOUND", "OPEN", "CLOSED", "CLOSED"]
 
 
-@pytest.mark.outside
 def test_rounds_are_numbered_and_outcomes_follow_the_seed(table: Table, public_key: RSAPublicKey) -> None:
     """Numbers go up; with the same seed and clock another sandbox posts the same, bet ids and outcomes."""
 
@@ -348,7 +348,6 @@ def played_notes(table: Table) -> list[Any]:
     return table.sandbox.live.recent(1_000)[::-1][before:]
 
 
-@pytest.mark.outside
 def test_after_a_rotation(table: Table) -> None:
     """A wallet that was not told refuses all, and one that was told accepts; the old key is the fault's."""
     table.sandbox.rotate_service_key()
@@ -411,7 +410,6 @@ def test_a_webhook_is_delivered_again(table: Table) -> None:
         table.sandbox.redeliver(table.sandbox.live.recent(1)[0].number)
 
 
-@pytest.mark.outside
 def test_a_webhook_is_delivered_again_to_a_wallet_that_moved(table: Table, keys: ServiceKeys) -> None:
     """It goes to where the wallet is now, and the log says so: its curl line leads there too."""
     table.play(won_cents=1_250)
@@ -503,7 +501,6 @@ def test_free_bets_are_paid_once_whoever_claims_them(table: Table) -> None:
     assert board.agrees
 
 
-@pytest.mark.outside
 def test_a_claim_that_failed_can_be_made_again(table: Table) -> None:
     """The wallet was down, or did not know the player: the free bets are there still."""
     free_bet_id, url = table.grant(count=50), table.sandbox.wallet_url
@@ -529,7 +526,6 @@ def say_nothing(connection: Connection) -> None:
     connection.read_request()
 
 
-@pytest.mark.outside
 def test_a_wallet_that_is_down(table: Table) -> None:
     """It is said at once, nothing is left under way, and the next round against a sound one is played."""
     url = table.sandbox.wallet_url
@@ -546,7 +542,6 @@ def test_a_wallet_that_is_down(table: Table) -> None:
     assert table.play(won_cents=0).problems == ()
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     "script",
     [
@@ -566,7 +561,6 @@ def test_a_wallet_that_answers_nonsense(table: Table, script: Script) -> None:
     assert table.client.fetch_bet(played.bet_ids[0]).status == "ROLLED_BACK"
 
 
-@pytest.mark.outside
 def test_a_wallet_that_answers_nonsense_at_first(table: Table) -> None:
     """A proxy in front of it may: once it answers, all is well."""
     said = [response_bytes(502, b"<html>", b"Connection: close")] * 3
@@ -578,7 +572,6 @@ def test_a_wallet_that_answers_nonsense_at_first(table: Table) -> None:
     assert [delivery.status for delivery in played.deliveries] == [502, 502, 502, 200, 200]
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("status", "problems"),
     [
@@ -597,7 +590,6 @@ def test_a_wallet_that_replies_with_another_status(table: Table, status: int, pr
     assert [delivery.code for delivery in played.deliveries] == [None, None]
 
 
-@pytest.mark.outside
 def test_a_wallet_that_hangs(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever plays waits for a minute at most, here for less."""
     monkeypatch.setattr(server_module, "_PLAY_SECONDS", 0.3)
@@ -632,7 +624,6 @@ def test_rounds_from_many_threads(table: Table) -> None:
     assert board.under_way == 0
 
 
-@pytest.mark.outside
 def test_a_sandbox_that_stops_while_rounds_are_played(public_key: RSAPublicKey) -> None:
     """Whoever waits is told so, the sandbox stops in time, and its thread is gone."""
     told: list[BaseException] = []
@@ -668,7 +659,6 @@ with Sandbox(wallet_url=sys.argv[1]) as sandbox:
 """
 
 
-@pytest.mark.outside
 def test_ctrl_c_while_a_round_is_played() -> None:
     """The block ends by KeyboardInterrupt at once, with no other error and no warning."""
     with HostileServer(say_nothing) as server:
@@ -699,7 +689,6 @@ def wait_until(done: Callable[[], bool], seconds: float = 10.0) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.outside
 def test_the_header_of_the_profile(keys: ServiceKeys, public_key: RSAPublicKey) -> None:
     """The signature stands where the profile says."""
     profile = Profile(signature_header="x-hub-signature")

@@ -60,6 +60,12 @@ NOTHING_LOST = "duplicate=0.1,early-rollback=0.5,other-content=0.1"
 _SUSPECT = re.compile(r"(?:wrong since| or) (?:bet|claim) (\S+)")
 
 
+@pytest.fixture(autouse=True)
+def settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that was given up is not under way any more at a wallet in this process."""
+    monkeypatch.setattr("game_operator.sandbox.storm.storm._SETTLING_SECONDS", 0.0)
+
+
 @cache
 def right_wallet(faults: str, audit: str, retries: str = "three") -> StormReport:
     """The twin's storm, once for all that are held against it."""

@@ -9,6 +9,7 @@ Of a long table, ``make test`` runs some cases alone, by the mark ``drawn``: the
 runs them all.
 """
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,17 +19,20 @@ from random import Random
 from typing import Any, Final
 
 import pytest
+from hypothesis import settings
 
 __all__ = ["add_option", "configure", "draw", "is_left_out", "keep_the_fast", "watched"]
 
 #: Fixtures that start something.
 _OUTSIDE: Final = frozenset(
     {"postgres", "postgres_url", "sandbox", "one_sandbox", "served", "wallet", "wallet_url", "front", "right"}
-    | {"credulous", "shown"}
+    | {"credulous", "durable", "lonely", "shown"}
 )
 #: Words in the ids of parameters that need PostgreSQL.
 _SERVERS: Final = ("postgres", "psycopg", "asyncpg")
 _MARKS: Final = ("outside", "slow", "torture")
+#: One mark, or a list of them.
+_MARKS_OF_MODULE: Final = re.compile(r"^pytestmark = (\[\n.*?^\]|.*?$)", re.MULTILINE | re.DOTALL)
 #: Audit events of the standard library (https://docs.python.org/3/library/audit_events.html).
 _REFUSED: Final = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "socket.bind", "subprocess.Popen"})
 
@@ -42,17 +46,19 @@ def add_option(parser: pytest.Parser) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    """Refuse processes and servers in the lane."""
+    """Refuse processes and servers in the lane, and try fewer examples."""
     if config.getoption("--fast"):
         sys.addaudithook(_refuse)
+        settings.register_profile("fast", max_examples=20, deadline=None)
+        settings.load_profile("fast")
 
 
 def is_left_out(path: Path, config: pytest.Config) -> bool:
     """Return whether a module's marks leave it out as a whole, which saves importing it."""
     if not config.getoption("--fast") or path.suffix != ".py" or not path.name.startswith("test_"):
         return False
-    text = path.read_text()
-    return any(f"\npytestmark = pytest.mark.{mark}\n" in text for mark in _MARKS)
+    marks = _MARKS_OF_MODULE.search(path.read_text())
+    return marks is not None and any(f"pytest.mark.{mark}" in re.split(r"[\[\](,\s]", marks[1]) for mark in _MARKS)
 
 
 def draw(items: Sequence[pytest.Item], seed: int) -> None:

@@ -19,6 +19,8 @@ from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock
 from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, page
 from tests.support.servers import asgi_server
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.fixture(scope="module")
 def client(sandbox: Sandbox, private_key: RSAPrivateKey) -> Iterator[OperatorClient]:
@@ -33,7 +35,6 @@ def answer(html: Html) -> object:
     return found
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("state", "told"),
     [
@@ -181,7 +182,6 @@ async def broken(_request: Request) -> Response:
     return Response("oops", 500)
 
 
-@pytest.mark.outside
 def test_a_bet_that_the_wallet_has_not_confirmed(public_key: RSAPublicKey) -> None:
     """The service cancels what it gave up; that the wager was given back, nobody has said (spec §3, §4.1)."""
     with (
@@ -201,7 +201,6 @@ def test_a_bet_that_the_wallet_has_not_confirmed(public_key: RSAPublicKey) -> No
     assert "given back" not in html.text
 
 
-@pytest.mark.outside
 def test_bets_may_be_called_anything(public_key: RSAPublicKey) -> None:
     """Players, ids and games of bets are text; bets older than 90 days are not listed (spec §8)."""
     clock = StoppedClock(NOW_MILLIS)

@@ -13,6 +13,8 @@ from game_operator.sandbox.dealing.timing import RETRY_PRESETS
 from tests.sandbox.web.support import EVIL, page, post
 from tests.support.browser import visiting
 
+pytestmark = pytest.mark.outside
+
 
 @pytest.fixture(autouse=True)
 def sound_again(sandbox: Sandbox) -> Iterator[None]:
@@ -23,7 +25,6 @@ def sound_again(sandbox: Sandbox) -> Iterator[None]:
     sandbox.service.retries = retries
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("info", FAULTS, ids=lambda info: info.name)
 def test_each_fault_is_on_the_page(http: httpx.Client, info: object) -> None:
     """By its title, its name and its sentence, with a field for its share and one for a call."""
@@ -142,7 +143,6 @@ def test_every_preset_can_be_chosen(http: httpx.Client) -> None:
         )
 
 
-@pytest.mark.outside
 def test_a_fault_switched_on_and_its_effect_seen(sandbox: Sandbox, browser: Browser) -> None:
     """The reply to the next call is lost: it is delivered again, and Live shows both (spec §6)."""
     with visiting(browser, sandbox.base_url) as room, visiting(browser, sandbox.base_url) as live:

@@ -15,6 +15,8 @@ from tests.sandbox.web.support import PATHS, form_token, page, play, post
 from tests.support.servers import reply_to
 from tests.support.signed_http import SignedHttp
 
+pytestmark = pytest.mark.outside
+
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -30,7 +32,6 @@ def raw(sandbox: Sandbox, head: str, body: bytes = b"") -> tuple[int, dict[str, 
     return reply_to(port_of(sandbox), ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body)
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -61,7 +62,6 @@ def test_only_this_machine_is_asked_for(sandbox: Sandbox, host: str, status: int
             assert headers["content-type"] == "text/plain; charset=utf-8"
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("host", "base_url"),
     [
@@ -87,7 +87,6 @@ def test_bound_to_all_addresses(public_key: RSAPublicKey, host: str, base_url: s
             assert (refused.status_code, f"by its address, {called} ;" in refused.text) == (421, True)
 
 
-@pytest.mark.outside
 def test_bound_by_a_name(public_key: RSAPublicKey) -> None:
     """The name that was bound is the person's own choice; another of the same address is not."""
     with Sandbox(operator_public_key=public_key, host="127.1", allow_remote=True, control_room=ControlRoom) as sandbox:
@@ -100,7 +99,6 @@ def test_a_request_without_a_host_is_refused(sandbox: Sandbox) -> None:
     assert raw(sandbox, "GET / HTTP/1.0")[0] == 421
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("host", "allow_remote", "names"),
     [
@@ -132,7 +130,6 @@ def test_clients_reach_the_api_by_the_names_of_this_machine(
             assert httpx.get(f"{base_url}/openapi.json", trust_env=False).status_code == 200
 
 
-@pytest.mark.outside
 def test_without_a_control_room_the_api_asks_no_host(public_key: RSAPublicKey) -> None:
     """A back end in a test network reaches it by whatever name it has there (spec §4.2)."""
     with Sandbox(operator_public_key=public_key) as plain:
@@ -189,7 +186,6 @@ def test_forms_need_the_token(http: httpx.Client, path: str, token: str | None) 
     assert "earlier run" in response.text
 
 
-@pytest.mark.outside
 def test_each_run_has_a_token_of_its_own(sandbox: Sandbox, http: httpx.Client, public_key: RSAPublicKey) -> None:
     """The token cannot be known from another sandbox."""
     with (
@@ -249,7 +245,6 @@ def test_every_answer_is_locked_down(http: httpx.Client, path: str) -> None:
     assert headers["cache-control"] == kept.get(path.rpartition("/")[0], "no-store")
 
 
-@pytest.mark.outside
 def test_the_operator_api_is_untouched(sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
     """With a control room beside it the API answers byte for byte as without one (spec §4.2)."""
     clock = lambda: 1_700_000_000_000  # noqa: E731 - both have the same time
@@ -276,7 +271,6 @@ def _answers(sandbox: Sandbox, key: RSAPrivateKey) -> list[tuple[int, list[tuple
         return [(each.status_code, each.headers.raw, each.content) for each in responses]
 
 
-@pytest.mark.outside
 def test_without_a_control_room_there_is_none(public_key: RSAPublicKey) -> None:
     """It is off unless asked for: the sandbox then is the Operator API and nothing else."""
     with Sandbox(operator_public_key=public_key) as plain:
@@ -297,7 +291,6 @@ def test_a_form_that_is_refused_leaves_a_usable_connection(http: httpx.Client) -
     assert post(http, "/nowhere").status_code == 404
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("host", ["::1", "127.0.0.1", "localhost"])
 def test_the_address_it_is_bound_to_is_its_own(public_key: RSAPublicKey, host: str) -> None:
     """Whichever it is, asking for ``base_url`` works, and other names of this machine are no better than before."""

@@ -9,6 +9,8 @@ from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import Exchange
 from tests.sandbox.web.support import page
 
+pytestmark = pytest.mark.outside
+
 PREFIX = "is a prefix such as /wallet missing?"
 INSTANCES = "A receiver that was given instances= refuses all game instances but its own: "
 FAILED = "Your wallet failed: look into its log."
@@ -29,7 +31,6 @@ def answered(status: int | None, body: bytes, direction: str = "webhook") -> Exc
     )
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("exchange", "hint"),
     [

@@ -18,6 +18,8 @@ from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, play, post
 from tests.support.servers import RawClient
 from tests.support.signed_http import SignedHttp
 
+pytestmark = pytest.mark.outside
+
 
 def recorded(sandbox: Sandbox, **changes: object) -> Exchange:
     """Put an exchange into the live log, as if it had happened."""
@@ -191,7 +193,6 @@ def test_a_mark_that_this_run_did_not_give_begins_anew(sandbox: Sandbox, http: h
     assert numbers(data) == list(range(newest, max(newest - 100, 0), -1))
 
 
-@pytest.mark.outside
 def test_a_page_of_an_earlier_run_is_told_what_is_new(public_key: RSAPublicKey) -> None:
     """Its marks are beyond all numbers of the new run, or, worse, are not."""
     marks: list[str] = []
@@ -212,7 +213,6 @@ def test_a_page_of_an_earlier_run_is_told_what_is_new(public_key: RSAPublicKey) 
     assert marks[0] != marks[1]
 
 
-@pytest.mark.outside
 def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
     """An open page does not keep the sandbox from stopping, nor for a moment."""
     with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
@@ -228,7 +228,6 @@ def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
     client.close()
 
 
-@pytest.mark.outside
 def test_a_reader_that_takes_nothing_is_hung_up_on(public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that stands still does not fill our memory for ever."""
     monkeypatch.setattr(live, "_MOST_SEND_SECONDS", 0.2)
@@ -329,7 +328,6 @@ def test_what_cannot_be_delivered_again(sandbox: Sandbox, http: httpx.Client) ->
     assert post(http, "/live/999999999/again").status_code == 404
 
 
-@pytest.mark.outside
 def test_a_delivery_to_nobody_is_said(public_key: RSAPublicKey) -> None:
     """The wallet is gone: a sentence on the call's page."""
     with (

@@ -28,6 +28,8 @@ from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, form_token, page
 from tests.support.hostile_server import Connection, HostileServer
 from tests.support.servers import asgi_server
 
+pytestmark = pytest.mark.outside
+
 UNLIMITED = httpx.Limits(max_connections=None)
 
 
@@ -37,7 +39,6 @@ def shown_games(http: httpx.Client, query: str) -> list[str]:
     return [src.removeprefix("/thumbnails/").removesuffix(".svg") for src in html.values("src") if "thumb" in src]
 
 
-@pytest.mark.outside
 def test_the_catalogue_is_what_the_api_answers(sandbox: Sandbox, http: httpx.Client) -> None:
     """Every game with its limits, in currency units (spec §2.5, §2.7)."""
     text = page(http, "/").text
@@ -137,7 +138,6 @@ def test_a_round_that_the_wallet_refuses(http: httpx.Client) -> None:
     assert "The wallet refused: INSUFFICIENT_BALANCE, poor has less than the wager. No wager was taken." in html.text
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("wrong_address", "told", "line"),
     [
@@ -232,7 +232,6 @@ def test_what_is_off_is_not_for_play(sandbox: Sandbox, http: httpx.Client) -> No
     assert play(http, instance_id=off[0]).status_code == 422
 
 
-@pytest.mark.outside
 def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
     """Not configured, or not listening: a sentence, and not a page of errors."""
     with (
@@ -278,7 +277,6 @@ def wallet_that_dies(answers: int) -> Iterator[str]:
         serving.result(20)
 
 
-@pytest.mark.outside
 def test_a_wallet_that_dies_in_the_middle(public_key: RSAPublicKey) -> None:
     """The bet that was begun is named, and a win that was never told is none: not here, and not on the bet's page."""
     with (
@@ -310,7 +308,6 @@ def test_a_player_may_be_called_anything(http: httpx.Client) -> None:
         assert EVIL_ESCAPED in source
 
 
-@pytest.mark.outside
 def test_games_may_be_called_anything(public_key: RSAPublicKey) -> None:
     """Names, providers and ids of games are text too."""
     limits = BetConfig(
@@ -331,7 +328,6 @@ def test_games_may_be_called_anything(public_key: RSAPublicKey) -> None:
     assert Genre.CRASH in html.text
 
 
-@pytest.mark.outside
 def test_the_form_names_who_was_played_for_last(public_key: RSAPublicKey) -> None:
     """Else p1; calls of the Operator API are about nobody."""
     call = Exchange(
@@ -363,7 +359,6 @@ def say_nothing(connection: Connection) -> None:
     connection.read_request()
 
 
-@pytest.mark.outside
 def test_a_wallet_that_hangs_holds_up_no_page(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
     """However many rounds wait for it, other pages answer; and the sandbox stops without waiting for them."""
     with HostileServer(say_nothing) as wallet, ThreadPoolExecutor(45) as threads:
@@ -399,7 +394,6 @@ def test_a_wallet_that_hangs_holds_up_no_page(private_key: RSAPrivateKey, public
         }
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("path", "instances", "told"),
     [

@@ -21,6 +21,8 @@ from tests.sandbox.web.support import PATHS, Html, page, play, post
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
+pytestmark = pytest.mark.outside
+
 ACCEPTED = '<span class="badge bad">accepted</span>'
 
 
@@ -78,7 +80,6 @@ def right(public_key: RSAPublicKey) -> Iterator[Running]:
         yield right
 
 
-@pytest.mark.outside
 def test_a_fault_that_the_wallet_fails(credulous: Running) -> None:
     """The lobby says so below what became of the bet, and the answer is no green SUCCESS there or in the list."""
     credulous.sandbox.faults.set_nth("other-content", 1)
@@ -93,7 +94,6 @@ def test_a_fault_that_the_wallet_fails(credulous: Running) -> None:
     assert "What no sound wallet does" not in credulous.played().text
 
 
-@pytest.mark.outside
 def test_a_fault_that_the_wallet_stands(right: Running) -> None:
     """No mistake is told of a wallet that refuses what it must."""
     right.sandbox.faults.set_nth("other-content", 1)
@@ -158,7 +158,6 @@ def test_what_must_be_refused_and_was_not(
     assert ACCEPTED not in page(right.http, f"/live/{refused}").source
 
 
-@pytest.mark.outside
 def test_a_balance_that_disagrees_is_marked_on_every_page(public_key: RSAPublicKey) -> None:
     """At Wallet in the navigation, in words too, until the balance is accepted."""
     with running(public_key, Wallet) as each:
@@ -172,7 +171,6 @@ def test_a_balance_that_disagrees_is_marked_on_every_page(public_key: RSAPublicK
         assert all("a balance disagrees" not in page(each.http, path).text for path in PATHS)
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.drawn(1)
 def test_the_mark_comes_with_the_round(public_key: RSAPublicKey, browser: Browser, scheme: str) -> None:
@@ -191,7 +189,6 @@ def test_the_mark_comes_with_the_round(public_key: RSAPublicKey, browser: Browse
         expect(view.locator("#wallet-mark .mark")).to_be_visible()
 
 
-@pytest.mark.outside
 def test_names_of_players_stay_whole(right: Running, browser: Browser) -> None:
     """In the list of calls at 1280 px; what is longer than the column is broken, and nothing is cut off."""
     for player_id in ("player-7f3a2b91c0de", "player_7f3a2b91c0de", "x" * 60):
@@ -212,7 +209,6 @@ def test_names_of_players_stay_whole(right: Running, browser: Browser) -> None:
         assert wrap.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
 
 
-@pytest.mark.outside
 def test_outcomes_stand_below_each_other_on_a_narrow_screen(right: Running, browser: Browser) -> None:
     """One to a line at 400 px, and in one line at 1280."""
     for width, lines in ((400, 4), (1280, 1)):

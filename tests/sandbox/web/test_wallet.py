@@ -19,6 +19,8 @@ from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, post
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
+pytestmark = pytest.mark.outside
+
 _numbers = count(1)
 
 
@@ -111,7 +113,6 @@ class Generous:
         return success(balance_cents=self.balance_cents)
 
 
-@pytest.mark.outside
 def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
     """A withdraw sent again moves nothing and agrees; a deposit that is paid twice is found out at once (spec §3)."""
     wallet = Generous()
@@ -174,7 +175,6 @@ def test_latencies_are_shown(sandbox: Sandbox, http: httpx.Client, player_id: st
     assert "p95" in html.text
 
 
-@pytest.mark.outside
 def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
     """The page says so and leads to the lobby."""
     with (
@@ -186,7 +186,6 @@ def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
     assert "Nothing was answered yet." in html.text
 
 
-@pytest.mark.outside
 def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> None:
     """Those that disagree stay on the page."""
     with (
@@ -203,7 +202,6 @@ def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> Non
     assert "player-50 agrees" not in text
 
 
-@pytest.mark.outside
 def test_a_wrong_balance_in_the_browser(
     sandbox: Sandbox, browser: Browser, ledger: MemoryLedger, player_id: str
 ) -> None:
