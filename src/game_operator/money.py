@@ -34,8 +34,6 @@ def cents_from_amount(amount: Decimal) -> Cents:
         TypeError: *amount* is not a Decimal; an int might be meant as cents, and a float is not exact.
         ValueError: *amount* is not finite, or finer than a cent.
     """
-    if not isinstance(amount, Decimal):
-        raise TypeError(f"an amount must be a Decimal in currency units, not {type(amount).__name__} {shown(amount)}")
     numerator, denominator = _ratio(amount)
     cents, remainder = divmod(numerator * 100, denominator)
     if remainder:
@@ -51,8 +49,6 @@ def cents_rounded_down(amount: Decimal) -> Cents:
         TypeError: *amount* is not a Decimal.
         ValueError: *amount* is not finite, or its exponent lies beyond ±64.
     """
-    if not isinstance(amount, Decimal):
-        raise TypeError(f"an amount must be a Decimal in currency units, not {type(amount).__name__} {shown(amount)}")
     numerator, denominator = _ratio(amount)
     return Cents(numerator * 100 // denominator)
 
@@ -75,6 +71,8 @@ def json_number(amount: Decimal) -> str:
 
 
 def _ratio(amount: Decimal) -> tuple[int, int]:
+    if not isinstance(amount, Decimal):
+        raise TypeError(f"an amount must be a Decimal in currency units, not {type(amount).__name__} {shown(amount)}")
     # Bounded first: written out, Decimal("1e999999999") would fill the memory.
     if not amount.is_finite() or abs(amount.adjusted()) > _LARGEST_EXPONENT:
         raise ValueError(f"{shown(str(amount))} is not an amount of money")

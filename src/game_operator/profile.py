@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -157,7 +158,7 @@ class Profile:
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view of a mapping does not pickle.
         values = {each.name: getattr(self, each.name) for each in _settings(self)}
-        return _rebuilt, (values | {"fields": dict(self.fields)},)
+        return partial(Profile, **values | {"fields": dict(self.fields)}), ()
 
     def names(self, operation: str) -> Names:
         """Return where the fields of *operation* are looked for."""
@@ -192,10 +193,6 @@ class Profile:
         lines = [f"{name} = {_toml(getattr(self, name))}" for name in simple]
         table = [f"{_toml(name)} = {_toml(names)}" for name, names in self.fields.items()]
         return "\n".join([*lines, "", "[fields]", *table, ""])
-
-
-def _rebuilt(values: dict[str, Any]) -> Profile:
-    return Profile(**values)
 
 
 _HINTS: Final = get_type_hints(Profile, localns={"WebhookCall": object})

@@ -163,8 +163,8 @@ def test_a_body_that_would_be_refused_is_1(run: Run, sample: Any, body: object, 
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        pytest.param(b"", "the body is no JSON", id="empty"),
-        pytest.param(b"\xff", "the body is no UTF-8", id="no text"),
+        pytest.param(b"", "the body is not JSON", id="empty"),
+        pytest.param(b"\xff", "the body is not UTF-8", id="no text"),
         pytest.param(b'{"a":1,"a":1}', "stands twice", id="a member twice"),
         pytest.param(b"5", "the body must be a JSON object", id="a number"),
         pytest.param(b"[{}]", "this looks like a batch", id="a batch"),

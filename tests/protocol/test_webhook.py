@@ -562,9 +562,9 @@ def test_a_won_field_beside_an_action_means_nothing(operation: str) -> None:
 def test_other_shapes(operation: str) -> None:
     """Scenario F01: a call is a JSON object (docs/decisions/0010)."""
     for body in (b"", b"null", b"[]", b"5", b'"p1"', b"true", b"[{}]", wire([SAMPLES[operation]])):
-        refused(operation, body, "must be a JSON object|is no JSON")
+        refused(operation, body, "must be a JSON object|is not JSON")
     for body in (b"\xef\xbb\xbf" + wire(SAMPLES[operation]), wire(SAMPLES[operation])[:-1], b"\xff"):
-        refused(operation, body, "is no JSON|is no UTF-8")
+        refused(operation, body, "is not JSON|is not UTF-8")
 
 
 @pytest.mark.parametrize("operation", SAMPLES)

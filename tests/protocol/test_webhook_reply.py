@@ -137,7 +137,7 @@ def test_replies_of_others(body: bytes, reply: Reply) -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        pytest.param(b"", "is no JSON", id="nothing"),
+        pytest.param(b"", "is not JSON", id="nothing"),
         pytest.param(b"[]", "must be a JSON object", id="an array"),
         pytest.param(b"null", "must be a JSON object", id="null"),
         pytest.param(b"{}", "type must be SUCCESS or ERROR, not None", id="no type"),

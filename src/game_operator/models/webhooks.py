@@ -58,11 +58,12 @@ def _check_id(name: str, value: object, longest: int = LONGEST_ID) -> None:
         raise ValueError(f"{name} {problem}, it is {shown(value)}")
 
 
-def _check_amount(cents: object) -> None:
-    if type(cents) is not int:
-        raise TypeError(f"amount_cents must be an int, not {type(cents).__name__} {shown(cents)}")
-    if not 0 <= cents <= MAX_AMOUNT_CENTS:
-        raise ValueError(f"amount_cents must be from 0 to {MAX_AMOUNT_CENTS}, not {shown(cents)}")
+def _check_int(name: str, value: object, *, least: int, most: int) -> None:
+    # A bool is an int to isinstance, and a float would be written with its noise.
+    if type(value) is not int:
+        raise TypeError(f"{name} must be an int, not {type(value).__name__} {shown(value)}")
+    if not least <= value <= most:
+        raise ValueError(f"{name} must be from {least} to {most}, not {shown(value)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,7 @@ class WithdrawCall(_BetCall):
         _check_id("player_id", self.player_id)
         _check_id("bet_id", self.bet_id)
         _check_id("action", self.action)
-        _check_amount(self.amount_cents)
+        _check_int("amount_cents", self.amount_cents, least=0, most=MAX_AMOUNT_CENTS)
         if self.tx_id == "":
             object.__setattr__(self, "tx_id", f"withdraw:{self.action.lower()}:{self.bet_id}")
         _check_id("tx_id", self.tx_id, LONGEST_TX_ID)
@@ -178,7 +179,7 @@ class DepositCall(_BetCall):
     def __post_init__(self) -> None:
         _check_id("player_id", self.player_id)
         _check_id("action", self.action)
-        _check_amount(self.amount_cents)
+        _check_int("amount_cents", self.amount_cents, least=0, most=MAX_AMOUNT_CENTS)
         if self.is_claim is None:
             object.__setattr__(self, "is_claim", self.action != "BET")
         if self.is_claim and self.action == "BET":
@@ -266,14 +267,6 @@ class Reply:
     def balance(self) -> Decimal | None:
         """The balance in currency units, or None."""
         return None if self.balance_cents is None else amount_from_cents(self.balance_cents)
-
-
-def _check_int(name: str, value: object, *, least: int, most: int) -> None:
-    # A bool is an int to isinstance, and a float would be written with its noise.
-    if type(value) is not int:
-        raise TypeError(f"{name} must be an int, not {type(value).__name__} {shown(value)}")
-    if not least <= value <= most:
-        raise ValueError(f"{name} must be from {least} to {most}, not {shown(value)}")
 
 
 def success(*, balance: Decimal | None = None, balance_cents: int | None = None, timestamp: int | None = None) -> Reply:

@@ -107,19 +107,16 @@ def read_json(body: bytes) -> Any:
     """
     if body.count(b"{") + body.count(b"[") > DEEPEST and _is_deep(body):
         raise MalformedCallError(f"the body is more than {DEEPEST} levels deep")
-    if len(body) > LONGEST_NUMBER and _has_long_number(body):
+    # In an id, digits are only text.
+    if len(body) > LONGEST_NUMBER and _has_long_row(body) and _has_long_row(_STRING.sub(b'""', body)):
         raise MalformedCallError(f"the body has a number of more than {LONGEST_NUMBER} digits in a row")
     try:
         return _decoded(body.decode())
     except UnicodeDecodeError as broken:
-        raise MalformedCallError(f"the body is no UTF-8 from byte {broken.start} on") from None
+        raise MalformedCallError(f"the body is not UTF-8 from byte {broken.start} on") from None
     except ValueError as broken:
-        raise MalformedCallError(f"the body is no JSON: {broken}, it begins {shown(_text(body[:40]))}") from None
-
-
-def _text(start: bytes) -> str:
-    # The last character may be cut in half.
-    return start.decode(errors="ignore")
+        start = body[:40].decode(errors="ignore")  # The last character may be cut in half.
+        raise MalformedCallError(f"the body is not JSON: {broken}, it begins {shown(start)}") from None
 
 
 def _decoded(text: str) -> Any:
@@ -139,11 +136,6 @@ def _is_deep(body: bytes) -> bool:
         if depth > DEEPEST:
             return True
     return False
-
-
-def _has_long_number(body: bytes) -> bool:
-    # In an id, digits are only text.
-    return _has_long_row(body) and _has_long_row(_STRING.sub(b'""', body))
 
 
 def _has_long_row(body: bytes) -> bool:

@@ -110,11 +110,10 @@ def answer(request: HttpRequest, world: World, *, now_millis: int) -> HttpRespon
     call = recognise(request)
     if isinstance(call, HttpResponse):
         return call
-    operator_id, signature = _only(request, b"x-operator-id"), _only(request, b"x-signature")
-    if not operator_id or not signature:
+    verdict, account = _signer_of(request, call, world)
+    if verdict == "missing":
         return _failure(400, INVALID_REQUEST)
-    account = world.account(operator_id.decode("latin-1"))
-    if account is None or not verify(account.public_key, signed_bytes(call, account.operator_id), signature):
+    if account is None or verdict != "valid":
         return _failure(401, AUTHENTICATION_FAILED)
     if not account.active:
         # Spec §4.2 gives fetch-games no 403; that it answers 401 instead is assumed.
@@ -126,15 +125,18 @@ def answer(request: HttpRequest, world: World, *, now_millis: int) -> HttpRespon
 def signature_verdict(request: HttpRequest, world: World) -> str:
     """Return, for people, what there is to say of the signature of *request*: valid, wrong, missing or not needed."""
     call = recognise(request)
-    if isinstance(call, HttpResponse):
-        return "not needed"
+    return "not needed" if isinstance(call, HttpResponse) else _signer_of(request, call, world)[0]
+
+
+def _signer_of(request: HttpRequest, call: Call, world: World) -> tuple[str, OperatorAccount | None]:
     operator_id, signature = _only(request, b"x-operator-id"), _only(request, b"x-signature")
     if not operator_id or not signature:
-        return "missing"
+        return "missing", None
     account = world.account(operator_id.decode("latin-1"))
     if account is None:
-        return "of an unknown operator"
-    return "valid" if verify(account.public_key, signed_bytes(call, account.operator_id), signature) else "wrong"
+        return "of an unknown operator", None
+    is_valid = verify(account.public_key, signed_bytes(call, account.operator_id), signature)
+    return "valid" if is_valid else "wrong", account
 
 
 def recognise(request: HttpRequest) -> Call | HttpResponse:

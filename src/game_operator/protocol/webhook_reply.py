@@ -6,10 +6,8 @@ The balance is written from whole cents, digit for digit: no amount passes throu
 
 from collections.abc import Sequence
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any, Final
 
-from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, shown
 from game_operator.models.webhooks import Reply
 from game_operator.money import Cents, cents_from_amount, json_cents
@@ -18,18 +16,16 @@ from game_operator.protocol.exact_json import encode_json, read_json
 
 #: What each code becomes for a service that knows five of them and SYSTEM_ERROR (docs/decisions/0013). What is not
 #: here becomes INVALID_REQUEST: an operator's own codes too, which refuse withdraws alone.
-_FOLDED: Final = MappingProxyType(
-    {
-        WebhookErrorCode.INSUFFICIENT_BALANCE.value: WebhookErrorCode.INSUFFICIENT_BALANCE.value,
-        WebhookErrorCode.PLAYER_NOT_FOUND.value: WebhookErrorCode.PLAYER_NOT_FOUND.value,
-        WebhookErrorCode.BET_NOT_FOUND.value: WebhookErrorCode.BET_NOT_FOUND.value,
-        WebhookErrorCode.BET_ALREADY_CLOSED.value: WebhookErrorCode.BET_ALREADY_CLOSED.value,
-        WebhookErrorCode.BET_ROLLED_BACK.value: WebhookErrorCode.BET_ALREADY_CLOSED.value,
-        # Both ask for the call again, and INVALID_REQUEST would not.
-        WebhookErrorCode.INVALID_SIGNATURE.value: WebhookErrorCode.SYSTEM_ERROR.value,
-        WebhookErrorCode.SYSTEM_ERROR.value: WebhookErrorCode.SYSTEM_ERROR.value,
-    }
-)
+_FOLDED: Final = {
+    "INSUFFICIENT_BALANCE": "INSUFFICIENT_BALANCE",
+    "PLAYER_NOT_FOUND": "PLAYER_NOT_FOUND",
+    "BET_NOT_FOUND": "BET_NOT_FOUND",
+    "BET_ALREADY_CLOSED": "BET_ALREADY_CLOSED",
+    "BET_ROLLED_BACK": "BET_ALREADY_CLOSED",
+    # Both ask for the call again, and INVALID_REQUEST would not.
+    "INVALID_SIGNATURE": "SYSTEM_ERROR",
+    "SYSTEM_ERROR": "SYSTEM_ERROR",
+}
 
 #: The specification names no limit; all its codes are far shorter.
 _LONGEST_CODE: Final = 256
@@ -39,7 +35,7 @@ def fold_code(code: str, profile: Profile) -> str:
     """Return what *code* is called on the wire: itself, or one of the core codes (assumed, docs/decisions/0013)."""
     if profile.codes == "extended":
         return code
-    return _FOLDED.get(code, WebhookErrorCode.INVALID_REQUEST.value)
+    return _FOLDED.get(code, "INVALID_REQUEST")
 
 
 def encode_reply(reply: Reply, *, now_millis: int) -> bytes:

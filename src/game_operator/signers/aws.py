@@ -77,8 +77,7 @@ class AwsKmsSigner:
             raise TypeError(f"key_id must be a str, not {type(key_id).__name__}")
         if not key_id:
             raise ConfigurationError("key_id is empty.", setting="key_id", remedy="Pass the ARN of a KMS key.")
-        boto3 = _boto3()
-        self._client = _new_client(boto3) if client is None else client
+        self._client = _new_client() if client is None else client
         self._public_key_pem: bytes | None = None
 
     def sign(self, message: bytes) -> bytes:
@@ -180,20 +179,15 @@ class AwsKmsSigner:
         raise SigningKeyError(f"The AWS KMS key {shown(self._key_id)} {problem}.", setting="key_id", remedy=_MAKE_ONE)
 
 
-def _boto3() -> Any:
+def _new_client() -> Any:
     try:
         import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
     except ImportError:
         raise ConfigurationError(
             "AwsKmsSigner needs boto3, which is not installed.", remedy="Run: pip install 'game-operator[aws]'"
         ) from None
-    return boto3
-
-
-def _new_client(boto3: Any) -> Any:
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError
-
     # boto3 would wait 60 seconds, five times over; a call of the service has 30 in all.
     patience = Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
     try:

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from game_operator.errors import ConfigurationError, WebhookSignatureError, shown
+from game_operator.errors import ConfigurationError, WebhookSignatureError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs
 from game_operator.signers.keys import load_public_key
@@ -138,15 +138,13 @@ class RsaSignature:
                 return
         raise WebhookSignatureError(self._reason(signature, body))
 
-    def _signed(self, signature: bytes, body: bytes) -> bool:
-        return any(_verifies(key, signature, body) for key in self._keys)
-
     def _reason(self, signature: bytes, body: bytes) -> str:
         if len(signature) not in {key.key_size // 8 for key in self._keys}:
             return f"the signature has {len(signature)} bytes, which fits none of the keys"
         if not body:
             return "the body is empty: has something read it before us?"
-        if self._may_diagnose() and any(self._signed(signature, form) for form in other_forms(body)):
+        forms = other_forms(body) if self._may_diagnose() else ()
+        if any(_verifies(key, signature, form) for form in forms for key in self._keys):
             return (
                 "the signature fits this body written in another form: the body was re-serialised on the way. Let the "
                 "raw bytes through (proxy, gateway, middleware)"
@@ -162,20 +160,21 @@ class RsaSignature:
             return True
 
 
-def _loaded_keys(public_keys: Any) -> tuple[RSAPublicKey, ...]:  # Whatever the user passes.
-    try:
-        single = isinstance(public_keys, Path | str | bytes | RSAPublicKey)
-        if not single and (isinstance(public_keys, Mapping) or not isinstance(public_keys, Iterable)):
-            raise TypeError(
-                "public_keys must be a Path, a PEM, an RSAPublicKey or a list of them, not "
-                f"{type(public_keys).__name__}{_told(public_keys)}. Pass RsaSignature(Path('service.pub.pem'))."
-            )
-        keys = tuple(map(load_public_key, [public_keys] if single else public_keys))
-    finally:
-        del public_keys
+@without_frames
+def _loaded_keys(public_keys: Any) -> tuple[RSAPublicKey, ...]:  # Anything the user passes.
+    if isinstance(public_keys, Path | str | bytes | RSAPublicKey):
+        public_keys = [public_keys]
+    if isinstance(public_keys, Mapping) or not isinstance(public_keys, Iterable):
+        # A number is shown; anything else may hold a key.
+        given = f" {shown(public_keys)}" if isinstance(public_keys, int | float) else ""
+        raise TypeError(
+            "public_keys must be a Path, a PEM, an RSAPublicKey or a list of them, not "
+            f"{type(public_keys).__name__}{given}. Pass RsaSignature(Path('service.pub.pem'))."
+        )
+    keys = tuple(map(load_public_key, public_keys))
     if not keys:
         raise ConfigurationError(
-            "RsaSignature needs the service's public key; ask the provider for it", setting="public_keys"
+            "RsaSignature needs the service's public key.", setting="public_keys", remedy="Ask the provider for it."
         )
     return keys
 
@@ -192,11 +191,11 @@ def _verifies(key: RSAPublicKey, signature: bytes, body: bytes) -> bool:
     return True
 
 
-def _header_name(header: Any) -> str | None:  # Whatever the user passes.
+@without_frames
+def _header_name(header: Any) -> str | None:  # Anything the user passes.
     if header is None or (isinstance(header, str) and header.isascii() and header.strip() and header.isprintable()):
         return header
     given = "a key" if "-----BEGIN" in str(header) else shown(header)
-    del header
     raise ConfigurationError(f"header must be the name of a header, not {given}.", setting="header")
 
 
@@ -212,11 +211,6 @@ def _signature_in(request: WebhookRequest, header: str) -> bytes:
         except ValueError:
             pass
     raise WebhookSignatureError(f"the header {header} is no Base64, it has {len(text)} characters")
-
-
-def _told(value: object) -> str:
-    """Return a number as it is shown in an error; anything else may hold a key, and is not shown."""
-    return f" {shown(value)}" if isinstance(value, int | float) else ""
 
 
 class HmacSignature:
