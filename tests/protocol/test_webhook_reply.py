@@ -257,7 +257,7 @@ def test_batch_replies_are_read_as_they_are_written() -> None:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        pytest.param(b"", "no JSON", id="nothing"),
+        pytest.param(b"", "not JSON", id="nothing"),
         pytest.param(b'{"type":"ERROR","code":"SYSTEM_ERROR"}', "must be a JSON array", id="one reply"),
         pytest.param(b"null", "must be a JSON array", id="null"),
         pytest.param(b"[7]", "must be a JSON object", id="no object"),

@@ -9,7 +9,7 @@ import anyio
 from game_operator.client.base import BaseClient, advance
 from game_operator.models import GameInfo, GrantAccepted
 from game_operator.protocol import operations
-from game_operator.protocol.exchange import Reply, Send, Sign, Signed, Step, TransportFailed, Waited
+from game_operator.protocol.exchange import Reply, Send, Sign, Signed, TransportFailed, Waited
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
 from game_operator.signers.keys import (
     AsyncSigner,
@@ -98,10 +98,18 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
     async def _perform(self, operation: Operation[T]) -> T:
         steps = self._steps(operation)
         step = next(steps)
+        reply: Reply
         try:
             while True:
                 try:
-                    reply = await self._reply(step)
+                    if isinstance(step, Send):
+                        began = time.monotonic()
+                        reply = self._answer(step, await self._wire.send(step), began)
+                    elif isinstance(step, Sign):
+                        reply = await self._sign(step)
+                    else:
+                        await anyio.sleep(step.seconds)
+                        reply = Waited(time.monotonic())
                 except BaseException as interruption:
                     # Closed, cancelled or interrupted in the middle: what that means for a grant, exchange knows.
                     step = steps.throw(interruption)
@@ -110,15 +118,6 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
         except StopIteration as finished:
             result: T = finished.value
             return result
-
-    async def _reply(self, step: Step) -> Reply:
-        if isinstance(step, Send):
-            began = time.monotonic()
-            return self._answer(step, await self._wire.send(step), began)
-        if isinstance(step, Sign):
-            return await self._sign(step)
-        await anyio.sleep(step.seconds)
-        return Waited(time.monotonic())
 
     async def _sign(self, step: Sign) -> Signed:
         if isinstance(self._signatures, RememberedSignatures):

@@ -8,7 +8,7 @@ from game_operator.client.base import BaseClient, advance
 from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo, GrantAccepted
 from game_operator.protocol import operations
-from game_operator.protocol.exchange import Reply, Send, Sign, Signed, Step, Waited
+from game_operator.protocol.exchange import Reply, Send, Sign, Signed, Waited
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
 from game_operator.signers.keys import AsyncSigner, RememberedSignatures, Signer, is_async
 from game_operator.transport.sync import SyncHttpClient, Wire
@@ -148,24 +148,24 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
     def _perform(self, operation: Operation[T]) -> T:
         steps = self._steps(operation)
         step = next(steps)
+        reply: Reply
         try:
             while True:
                 try:
-                    reply = self._reply(step)
+                    if isinstance(step, Send):
+                        began = time.monotonic()
+                        result = self._wire.send(step, give_up_seconds=began + step.timeout_seconds)
+                        reply = self._answer(step, result, began)
+                    elif isinstance(step, Sign):
+                        reply = Signed(self._signatures.sign(step.message), time.monotonic())
+                    else:
+                        time.sleep(step.seconds)
+                        reply = Waited(time.monotonic())
                 except BaseException as interruption:
                     # Closed, cancelled or interrupted in the middle: what that means for a grant, exchange knows.
                     step = steps.throw(interruption)
                 else:
                     step = advance(steps, reply)
         except StopIteration as finished:
-            result: T = finished.value
-            return result
-
-    def _reply(self, step: Step) -> Reply:
-        if isinstance(step, Send):
-            began = time.monotonic()
-            return self._answer(step, self._wire.send(step, give_up_seconds=began + step.timeout_seconds), began)
-        if isinstance(step, Sign):
-            return Signed(self._signatures.sign(step.message), time.monotonic())
-        time.sleep(step.seconds)
-        return Waited(time.monotonic())
+            value: T = finished.value
+            return value

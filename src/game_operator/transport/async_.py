@@ -64,7 +64,8 @@ class AsyncWire(BaseWire):
         handshake = _Handshake()
         connections.calls += 1
         try:
-            return handshake.judged(await self._send(connections.http_client, step, handshake))
+            result = await self._send(connections.http_client, step, handshake)
+            return handshake.judged(result) if isinstance(result, TransportFailed) else result
         finally:
             connections.calls -= 1
             if handshake.unfinished is not None or connections.retired:
@@ -130,25 +131,21 @@ class AsyncWire(BaseWire):
     def _connections(self) -> "_Connections | None":
         if self._closed:
             raise self._is_closed()
-        if self._yours is not None:
-            self._check_home(self._yours)
-            return self._your_connections
-        return self._ours.get(_home())
-
-    def _check_home(self, http_client: AsyncHttpClient) -> None:
-        check_open(http_client)
         home = _home()
-        if self._your_home is None:
-            self._your_home = home
-        if self._your_home[0] != home[0]:
-            raise self._is_forked()
-        if self._your_home[1] is not home[1]:
-            raise ConfigurationError(
-                "Your http_client was first used on another event loop, and its connections live there.",
-                setting="http_client",
-                remedy="Build it and this client inside the loop that uses them, or leave http_client out: then each "
-                "loop gets its own.",
-            )
+        if self._yours is not None:
+            check_open(self._yours)
+            process, loop = self._your_home = self._your_home or home
+            if process != home[0]:
+                raise self._is_forked()
+            if loop is not home[1]:
+                raise ConfigurationError(
+                    "Your http_client was first used on another event loop, and its connections live there.",
+                    setting="http_client",
+                    remedy="Build it and this client inside the loop that uses them, or leave http_client out: then "
+                    "each loop gets its own.",
+                )
+            return self._your_connections
+        return self._ours.get(home)
 
     async def _open(self) -> "_Connections":
         home = _home()

@@ -251,6 +251,8 @@ class ReuseGuard:
     the user's client, its authentication and its transport may send one twice.
     """
 
+    _keeps_deadlines = True
+
     def __init__(self, pools: list[Any], inner: Any, lose_sight: Callable[[], None]) -> None:
         self._pools = pools
         self._inner = inner
@@ -277,12 +279,9 @@ class ReuseGuard:
         is_used = getattr(connection, "_request_count", 2) > 1
         if is_used and (not _nothing_read(connection, stream) or _has_more(stream)):
             raise LeftOverError
-        self._prepare(connection)
-
-    def _prepare(self, connection: Any) -> None:
-        if not isinstance(connection._network_stream, DeadlineStream):
+        if self._keeps_deadlines and not isinstance(stream, DeadlineStream):
             # For requests of others, whose timeouts are plain seconds, this changes nothing.
-            connection._network_stream = DeadlineStream(connection._network_stream)
+            connection._network_stream = DeadlineStream(stream)
 
     def _connection(self) -> Any:
         for pool in self._pools:
@@ -296,8 +295,7 @@ class ReuseGuard:
 class AsyncReuseGuard(ReuseGuard):
     """A ``ReuseGuard`` that is awaited."""
 
-    def _prepare(self, connection: Any) -> None:
-        pass  # Async connections are cancelled when the time is over.
+    _keeps_deadlines = False  # Async connections are cancelled when the time is over.
 
     async def __call__(self, event: str, info: Mapping[str, Any]) -> None:  # type: ignore[override] # as httpcore asks
         """Take note of *event*, as ``ReuseGuard`` does."""

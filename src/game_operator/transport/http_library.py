@@ -32,10 +32,6 @@ _REMEMBERED_URLS = 1024
 _HEAD_START_SECONDS = 0.1
 
 
-def _names_a_proxy() -> bool:
-    return not {"http", "https", "all"}.isdisjoint(getproxies())
-
-
 def default_ssl_context(base_url: str, *, trust_env: bool) -> ssl.SSLContext:
     """
     Return the process's TLS settings, built once: reading the root certificates costs more than 100 calls.
@@ -94,11 +90,9 @@ class Handshake:
         elif event.endswith("start_tls.complete"):
             self.unfinished = None
 
-    def judged(self, result: HttpResponse | TransportFailed) -> HttpResponse | TransportFailed:
-        """Return *result*; a failure while the handshake is unfinished was not sent."""
-        if self.unfinished is not None and isinstance(result, TransportFailed):
-            return replace(result, sent=False)
-        return result
+    def judged(self, failed: TransportFailed) -> TransportFailed:
+        """Return *failed*; while the handshake is unfinished, nothing was sent."""
+        return failed if self.unfinished is None else replace(failed, sent=False)
 
 
 #: Errors of these are failures of the network, as OSError and TimeoutError are.
@@ -115,10 +109,6 @@ def _roots_of(value: object) -> set[str]:
     return set(map(_root_of, type(value).__mro__))
 
 
-def _names_of(value: object) -> set[str]:
-    return {kind.__name__ for kind in type(value).__mro__}
-
-
 def failure(error: Exception) -> TransportFailed:
     """
     Return what *error*, raised instead of a response, means for the request.
@@ -133,7 +123,8 @@ def failure(error: Exception) -> TransportFailed:
     if cause is not None and type(cause).__module__.startswith("aiohttp"):
         # httpx-aiohttp maps every ClientConnectionError to ConnectTimeout, a reset in the middle of an answer included.
         # A grant that may have been made would count as never sent, so aiohttp's own error decides.
-        sent, timed_out = _AIOHTTP_NEVER_SENT.isdisjoint(_names_of(cause)), isinstance(cause, TimeoutError)
+        sent = _AIOHTTP_NEVER_SENT.isdisjoint(kind.__name__ for kind in type(cause).__mro__)
+        timed_out = isinstance(cause, TimeoutError)
     else:
         kinds = {kind.__name__ for kind in type(error).__mro__ if _root_of(kind) in _FAMILY}
         sent = kinds.isdisjoint(_NEVER_SENT)
@@ -246,15 +237,6 @@ def _core_url(url: str) -> Any:
     return URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
 
 
-def _netloc(library: Any, base_url: str) -> bytes:
-    try:
-        netloc: bytes = library.URL(base_url).netloc
-        return netloc
-    except library.InvalidURL:
-        problem = f"The base URL {shown(base_url)} has a host that no machine can have."
-    raise ConfigurationError(problem, setting="base_url", remedy="Pass one like https://api.example.com.")
-
-
 def _beside(names: tuple[bytes, ...], yours: HeaderPairs) -> HeaderPairs:
     """Return the headers of the user's own client that ours, called *names*, do not replace."""
     replaced = {name.lower() for name in names} | {b"host", b"content-type", b"content-length", b"connection"}
@@ -305,7 +287,14 @@ class BaseWire:
         self._body = type("Body", (_Body, self._library.ByteStream), {})
         self._url = lru_cache(_REMEMBERED_URLS)(self._library.URL)
         self._beside = lru_cache(1)(_beside)  # As a rule, your client's headers are the same at each call.
-        self._host = ((b"Host", _netloc(self._library, base_url)),)
+        try:
+            self._host = ((b"Host", self._library.URL(base_url).netloc),)
+        except self._library.InvalidURL:
+            raise ConfigurationError(
+                f"The base URL {shown(base_url)} has a host that no machine can have.",
+                setting="base_url",
+                remedy="Pass one like https://api.example.com.",
+            ) from None
         self._closed = False
 
     def _request(self, http_client: Any, step: Send, trace: Trace | None, give_up_seconds: float | None = None) -> Any:
@@ -361,7 +350,8 @@ class BaseWire:
 
         def make() -> Any:
             context = self._ssl_context or default_ssl_context(self._base_url, trust_env=self._trust_env)
-            kind = self._proxied if self._trust_env and not stays_here and _names_a_proxy() else self._direct
+            proxied = self._trust_env and not stays_here and not {"http", "https", "all"}.isdisjoint(getproxies())
+            kind = self._proxied if proxied else self._direct
             return kind(verify=context, trust_env=self._trust_env, limits=limits)
 
         return from_environment(make)

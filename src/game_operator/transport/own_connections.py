@@ -16,6 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, ClassVar, NamedTuple
@@ -130,7 +131,10 @@ class DeadlineBackend:
 
 
 def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
-    if timeout is None or _is_address(host):
+    if timeout is None:
+        return [host]
+    with suppress(ValueError):
+        ip_address(host.partition("%")[0])
         return [host]
     found: list[Any] = []
 
@@ -149,14 +153,6 @@ def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
     if isinstance(found[0], Exception):
         raise found[0]
     return list(dict.fromkeys(str(entry[4][0]) for entry in found[0]))
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 def hold_deadlines(http_client: Any) -> None:

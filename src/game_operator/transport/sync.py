@@ -52,14 +52,22 @@ class Wire(BaseWire):
     def send(self, step: Send, *, give_up_seconds: float) -> HttpResponse | TransportFailed:
         """Send *step*'s request once; *give_up_seconds* is on the monotonic clock."""
         http_client = self._http_client()
-        if not self._secure or isinstance(http_client, DirectClient):
-            return self._send(http_client, step, give_up_seconds, None)
-        handshake = Handshake()
+        handshake = Handshake() if self._secure and not isinstance(http_client, DirectClient) else None
         try:
-            return handshake.judged(self._send(http_client, step, give_up_seconds, handshake))
+            while True:
+                try:
+                    return self._attempt(http_client, step, give_up_seconds, handshake)
+                except LeftOverError:
+                    continue  # That connection is closed, and nothing was written.
+        except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
+            failed = failure(error)
+            return failed if handshake is None else handshake.judged(failed)
         finally:
-            if handshake.unfinished is not None:
-                self._retire(http_client)
+            if handshake is not None and handshake.unfinished is not None:
+                # Other calls make a new client instead of this one, which closes when the last call is done with it.
+                with self._lock():
+                    if self._ours.get(os.getpid()) is http_client:
+                        del self._ours[os.getpid()]
 
     def close(self) -> None:
         """Close what was made here in this process."""
@@ -69,41 +77,29 @@ class Wire(BaseWire):
         if ours is not None:
             ours.close()
 
-    def _send(
-        self, http_client: _AnyClient, step: Send, give_up_seconds: float, trace: Trace | None
-    ) -> HttpResponse | TransportFailed:
-        try:
-            while True:
-                try:
-                    return self._attempt(http_client, step, give_up_seconds, trace)
-                except LeftOverError:
-                    continue  # That connection is closed, and nothing was written.
-        except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
-            return failure(error)
-
     def _attempt(
         self, http_client: _AnyClient, step: Send, give_up_seconds: float, trace: Trace | None
     ) -> HttpResponse | TransportFailed:
         request = self._request(http_client, step, trace, give_up_seconds)
         limit = self._read_limits.of(step.operation_name)
-        response = http_client.send(request, stream=True, follow_redirects=False)
+        response: Any = http_client.send(request, stream=True, follow_redirects=False)
         if response.is_stream_consumed:  # A hook of the user's has read it, and given the connection back.
             return gather(response, [response.content], len(response.content), limit)
-        sound = False
+        sound, chunks, size = False, list[bytes](), 0
         try:
-            result = _read(response, limit, give_up_seconds)
+            for chunk in response.stream:
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > limit:
+                    break
+                if time.monotonic() > give_up_seconds:
+                    return TransportFailed("The body did not arrive in time", sent=True, timed_out=True)
             sound = is_reusable(response)
-            return result
+            return gather(response, chunks, size, limit)
         finally:
             if not sound and (stream := spoil(response)) is not None:
                 stream.close()
             response.close()
-
-    def _retire(self, http_client: _AnyClient) -> None:
-        """Let others make a new one instead of *http_client*, which closes when the last call is done with it."""
-        with self._lock():
-            if self._ours.get(os.getpid()) is http_client:
-                del self._ours[os.getpid()]
 
     def _http_client(self) -> _AnyClient:
         if self._closed:
@@ -130,16 +126,3 @@ class Wire(BaseWire):
     def _lock(self) -> threading.Lock:
         # A lock that some thread held when the process forked stays locked in the child for ever.
         return self._locks.setdefault(os.getpid(), threading.Lock())
-
-
-def _read(response: Any, limit: int, give_up_seconds: float) -> HttpResponse | TransportFailed:
-    chunks: list[bytes] = []
-    size = 0
-    for chunk in response.stream:
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            break
-        if time.monotonic() > give_up_seconds:
-            return TransportFailed("The body did not arrive in time", sent=True, timed_out=True)
-    return gather(response, chunks, size, limit)
