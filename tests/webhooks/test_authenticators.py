@@ -192,7 +192,7 @@ def test_keys_come_as_files_and_pem(
         RsaSignature(private_pem)
     with pytest.raises(SigningKeyError):
         RsaSignature([tmp_path / "nowhere.pem"])
-    with pytest.raises(ConfigurationError, match="ask the provider"):
+    with pytest.raises(ConfigurationError, match="Ask the provider"):
         RsaSignature([])
     path.write_bytes(public_pem * 2)  # Loading would take the first key of the file, and no other one.
     with pytest.raises(SigningKeyError, match="2 public keys"):

@@ -280,7 +280,8 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
     shape = body.translate(_SHAPE, _LEFT_OUT)
     try:
         if _needs_exact(body, shape):
-            return adapter.validate_python(_loads_exactly(body))
+            from_json(body, allow_inf_nan=False)  # json.loads alone would take lone surrogates, UTF-16 and a BOM.
+            return adapter.validate_python(json.loads(body, parse_float=_ExactFloat, object_pairs_hook=once))
         value = adapter.validate_json(body, context=_WIRE)
         if _most_members(shape) > _members(value):
             json.loads(body, object_pairs_hook=once, parse_int=str, parse_float=str)
@@ -292,11 +293,6 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
     except (ValueError, RecursionError) as unreadable:
         problem = f"the body: Invalid JSON: {shown(str(unreadable))[1:-1]}"
     raise WireFormatError(problem)
-
-
-def _loads_exactly(body: bytes) -> Any:
-    from_json(body, allow_inf_nan=False)  # json.loads alone would take lone surrogates, UTF-16 and a BOM.
-    return json.loads(body, parse_float=_ExactFloat, object_pairs_hook=once)
 
 
 def _most_members(shape: bytes) -> int:
@@ -323,7 +319,8 @@ def _members(value: object) -> int:
 
 def _first_problem(invalid: ValidationError) -> str:
     problem = invalid.errors(include_url=False)[0]
-    path = "".join(_step(part) for part in problem["loc"] if part not in _UNION_TAGS).lstrip(".")
+    parts = [part for part in problem["loc"] if part not in _UNION_TAGS]
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
     story = f"{path or 'the body'}: {problem['msg']}"
     match problem:
         case {"type": "union_tag_invalid", "ctx": {"tag": tag, "expected_tags": expected}}:
@@ -337,7 +334,3 @@ def _first_problem(invalid: ValidationError) -> str:
 
 #: pydantic puts the chosen case of a tagged union into the path; it is no field.
 _UNION_TAGS = frozenset({"OPEN", "CLOSED", "ROLLED_BACK", "NOT_FOUND", "OK", "BAD_REQUEST"})
-
-
-def _step(part: int | str) -> str:
-    return f"[{part}]" if isinstance(part, int) else f".{part}"

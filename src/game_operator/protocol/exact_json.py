@@ -111,21 +111,18 @@ def read_json(body: bytes) -> Any:
     if len(body) > LONGEST_NUMBER and _has_long_row(body) and _has_long_row(_STRING.sub(b'""', body)):
         raise MalformedCallError(f"the body has a number of more than {LONGEST_NUMBER} digits in a row")
     try:
-        return _decoded(body.decode())
+        text = body.decode()
+        try:
+            # The scanner alone is half as long on its way as ``decode``, which looks for space before and behind.
+            value, end = _SCAN(text, 0)
+        except StopIteration:
+            return _DECODER.decode(text)
+        return value if end == len(text) else _DECODER.decode(text)
     except UnicodeDecodeError as broken:
         raise MalformedCallError(f"the body is not UTF-8 from byte {broken.start} on") from None
     except ValueError as broken:
         start = body[:40].decode(errors="ignore")  # The last character may be cut in half.
         raise MalformedCallError(f"the body is not JSON: {broken}, it begins {shown(start)}") from None
-
-
-def _decoded(text: str) -> Any:
-    # The scanner alone is half as long on its way as ``decode``, which looks for space before and behind.
-    try:
-        value, end = _SCAN(text, 0)
-    except StopIteration:
-        return _DECODER.decode(text)
-    return value if end == len(text) else _DECODER.decode(text)
 
 
 def _is_deep(body: bytes) -> bool:

@@ -280,7 +280,14 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
         raise call.transport_error(result.told_without(signature), timed_out=result.timed_out)
     call.left_us = True
     try:
-        return _parsed(call.operation, result, signature)
+        # A debugging service may echo our headers: no error carries the signature on.
+        try:
+            return call.operation.parse(result.without(signature))
+        except ApiError:
+            cleaned = result.without_echoes(signature)
+        # Only an error shows what was received, so that only an error costs the closer look.
+        call.operation.parse(cleaned)
+        raise unfit(cleaned, "it can be read only without the signature in it")
     except ApiError as error:
         error.attempts = call.attempts
         if isinstance(error, RateLimitedError):
@@ -289,17 +296,6 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
         call.in_doubt = call.in_doubt or _leaves_doubt(error)
         call.under_way = False
         raise
-
-
-def _parsed(operation: Operation[T], response: HttpResponse, signature: Signature) -> T:
-    """Return what *response* says. A debugging service may echo our headers: no error carries the signature on."""
-    try:
-        return operation.parse(response.without(signature))
-    except ApiError:
-        cleaned = response.without_echoes(signature)
-    # Only an error shows what was received, so that only an error costs the closer look.
-    operation.parse(cleaned)
-    raise unfit(cleaned, "it can be read only without the signature in it")
 
 
 def _leaves_doubt(error: ApiError) -> bool:

@@ -29,20 +29,16 @@ def without_echoes(data: bytes, secret: bytes) -> bytes:
         return data
     data = data.replace(secret, REMOVED)
     pieces = [secret[start : start + _PIECE] for start in range(0, max(1, len(secret) - _PIECE + 1), _PIECE)]
-    plain = _plain(data)
+    plain = data  # In the alphabet of a signature, without escapes and white space.
+    if b"\\" in data or b"%" in data or b"&" in data:
+        plain = _ESCAPE.sub(_unescaped, data).replace(b"\\", b"")
+    plain = plain.translate(_ALPHABET, _BETWEEN)
     found = [piece for piece in pieces if piece in plain]
     if not found:
         return data
     for pattern in map(_any_form, found):
         data = pattern.sub(REMOVED, data)
     return _MARKS.sub(REMOVED, data)
-
-
-def _plain(data: bytes) -> bytes:
-    """Return *data* in the alphabet of a signature, without escapes and white space."""
-    if b"\\" in data or b"%" in data or b"&" in data:
-        data = _ESCAPE.sub(_unescaped, data).replace(b"\\", b"")
-    return data.translate(_ALPHABET, _BETWEEN)
 
 
 def _unescaped(escape: re.Match[bytes]) -> bytes:

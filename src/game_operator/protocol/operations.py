@@ -327,7 +327,8 @@ def rejection_of(response: HttpResponse, reference_id: str) -> FreeBetRejectedEr
     """Return the refusal in the 400 of free-bet/grant (spec §2.3, §7.2), or None if its body has another shape."""
     match read_object(response.body):
         case {"success": False, "message": str(message), "error_code": str(code)} if not response.defect:
-            return FreeBetRejectedError(message, error_code=_known(code), reference_id=reference_id, **_kept(response))
+            known = GrantErrorCode(code) if code in GrantErrorCode.__members__ else code
+            return FreeBetRejectedError(message, error_code=known, reference_id=reference_id, **_kept(response))
         case _:
             return None
 
@@ -351,10 +352,6 @@ _DESCRIBED: dict[int, type[ApiError]] = {
     401: AuthenticationError,
     403: OperatorInactiveError,
 }
-
-
-def _known(code: str) -> GrantErrorCode | str:
-    return GrantErrorCode(code) if code in GrantErrorCode.__members__ else code
 
 
 def _said(response: HttpResponse) -> str | None:

@@ -5,7 +5,7 @@ The specification fixes the paths (spec §4.1). The bodies are not shown: how th
 (docs/decisions/0010). Only what moves money can make a body unreadable; all else is kept raw.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
@@ -101,9 +101,11 @@ class _Body:
             raise MalformedCallError(f"{self._called('amount_cents')} is missing")
         cents = _whole(value)
         if cents is None:
+            # A number as JSON has it, without Python's word around it.
+            written = f"{value}"[:_SHOWN_DIGITS] if isinstance(value, Decimal) else shown(value)
             raise MalformedCallError(
                 f"{self._called('amount_cents')} must be a whole number of cents from 0 to {MAX_AMOUNT_CENTS}, "
-                f"without quotes or an exponent, not {_as_written(value)}"
+                f"without quotes or an exponent, not {written}"
             )
         return cents
 
@@ -176,14 +178,6 @@ def _below(value: Any, steps: tuple[str, ...]) -> Any:
 def _is_at(raw: dict[str, Any], path: Path) -> bool:
     first, rest = path
     return _below(raw.get(first, _MISSING), rest) is not _MISSING
-
-
-def _as_written(value: object) -> str:
-    if not isinstance(value, Decimal):
-        return shown(value)
-    # A number as JSON has it, without Python's word around it.
-    text = str(value)
-    return text if len(text) <= _SHOWN_DIGITS else f"{text[:_SHOWN_DIGITS]}…"
 
 
 def _whole(value: object) -> int | None:
@@ -390,14 +384,11 @@ def _batch_item(item: object, body: bytes, profile: Profile) -> BatchItem:
         else:
             call, oddities = _call_of("deposit", item, body, profile)
     except MalformedCallError as malformed:
-        return BatchItem(_tx_id_of(item, profile), None, str(malformed), body)
+        tx_id = _Body(item, "deposit", profile).find("tx_id") if isinstance(item, dict) else None
+        is_readable = isinstance(tx_id, str) and not problem_of_id(tx_id, LONGEST_TX_ID)
+        return BatchItem(tx_id if is_readable else None, None, str(malformed), body)
     assert isinstance(call, DepositCall)
     return BatchItem(call.tx_id, call, "", body, tuple(oddities))
-
-
-def _tx_id_of(item: object, profile: Profile) -> str | None:
-    tx_id = _Body(item, "deposit", profile).find("tx_id") if isinstance(item, dict) else None
-    return tx_id if isinstance(tx_id, str) and not problem_of_id(tx_id, LONGEST_TX_ID) else None
 
 
 class BodyWriter:
@@ -415,13 +406,21 @@ class BodyWriter:
         """Return the name under which a field is written, with dots between steps; "" if the service has none."""
         known = self._names.get((canonical, operation))
         if known is None:
-            known = self._names[canonical, operation] = self._name(canonical, operation)
+            names = self.profile.names_of(canonical, operation)
+            if operation == "deposit" and canonical == "round_id":
+                # A deposit has its round beside its type, where the service has such a place.
+                holder = self.name("action", operation).rpartition(".")[0]
+                names = tuple(sorted(names, key=lambda name: name.rpartition(".")[0] != holder))
+            known = self._names[canonical, operation] = names[0] if names else ""
         return known
 
     def body(self, call: WebhookCall) -> dict[str, Any]:
         """Return *call* as an object; what the call does not have is left out."""
         body: dict[str, Any] = {}
-        for canonical, value in _fields_of(call):
+        for canonical in _WRITTEN[call.operation]:
+            value = getattr(call, canonical)
+            if canonical == "free_bets":
+                value = [_free_bet(bet) for bet in value] or None
             if value is not None and (name := self.name(canonical, call.operation)):
                 *steps, last = name.split(".")
                 holder = body
@@ -439,14 +438,6 @@ class BodyWriter:
         """Types of deposit that credit without a bet; none where a body has no place for a deposit's type."""
         return self.profile.claim_types if self.name("action", "deposit") else ()
 
-    def _name(self, canonical: str, operation: str) -> str:
-        names = self.profile.names_of(canonical, operation)
-        if operation == "deposit" and canonical == "round_id":
-            # A deposit has its round beside its type, where the service has such a place.
-            holder = self.name("action", operation).rpartition(".")[0]
-            names = tuple(sorted(names, key=lambda name: name.rpartition(".")[0] != holder))
-        return names[0] if names else ""
-
 
 #: Writes the default names.
 DEFAULT_WRITER: Final = BodyWriter(Profile())
@@ -457,25 +448,16 @@ def encode_call(call: WebhookCall) -> bytes:
     return DEFAULT_WRITER.encoded(call)
 
 
-def _fields_of(call: WebhookCall) -> Iterator[tuple[str, object]]:
-    """Yield canonical fields in the order in which the service writes them."""
-    yield "player_id", call.player_id
-    if isinstance(call, BalanceCall):
-        return
-    yield "amount_cents", call.amount_cents
-    yield "game", call.game
-    yield "instance_id", call.instance_id
-    yield "action", call.action
-    if isinstance(call, DepositCall):
-        yield "round_id", call.round_id
-        yield "wager_cents", call.wager_cents
-        yield "won_cents", call.won_cents
-        yield "jackpot_id", call.jackpot_id
-        yield "free_bets", [_free_bet(bet) for bet in call.free_bets] or None
-    yield "bet_id", call.bet_id
-    yield "tx_id", call.tx_id
-    if not isinstance(call, DepositCall):
-        yield "round_id", call.round_id
+#: The fields of each call in the order in which the service writes them.
+_WRITTEN: Final = {
+    "player-balance": ("player_id",),
+    "withdraw": ("player_id", "amount_cents", "game", "instance_id", "action", "bet_id", "tx_id", "round_id"),
+    "deposit": (
+        *("player_id", "amount_cents", "game", "instance_id", "action", "round_id"),
+        *("wager_cents", "won_cents", "jackpot_id", "free_bets", "bet_id", "tx_id"),
+    ),
+    "rollback": ("player_id", "amount_cents", "game", "instance_id", "action", "bet_id", "tx_id", "round_id"),
+}
 
 
 def _free_bet(bet: FreeBet) -> dict[str, Json]:

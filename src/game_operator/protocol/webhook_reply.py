@@ -44,23 +44,20 @@ def encode_reply(reply: Reply, *, now_millis: int) -> bytes:
     balance = b"" if reply.balance_cents is None else b'"balance":%b,' % json_cents(reply.balance_cents).encode()
     if reply.code is None:
         return b'{"type":"SUCCESS",%b"timestamp":%d}' % (balance, timestamp)
-    return b'{"type":"ERROR","code":%b,%b"timestamp":%d}' % (_text(reply.code), balance, timestamp)
-
-
-def _text(code: str) -> bytes:
     try:
-        return encode_json(code)
+        code = encode_json(reply.code)
     except UnicodeEncodeError:  # A Reply made by hand can hold anything, and a reply must be JSON.
-        return encode_json(code.encode(errors="replace").decode())
+        code = encode_json(reply.code.encode(errors="replace").decode())
+    return b'{"type":"ERROR","code":%b,%b"timestamp":%d}' % (code, balance, timestamp)
 
 
 def encode_batch_reply(items: Sequence[tuple[str | None, Reply]], *, now_millis: int) -> bytes:
     """Return the answer to a batch: (tx_id, reply) in order, as an array (assumed, docs/decisions/0010)."""
-    return b"[" + b",".join(_batch_answer(tx_id, reply, now_millis) for tx_id, reply in items) + b"]"
-
-
-def _batch_answer(tx_id: str | None, reply: Reply, now_millis: int) -> bytes:
-    return b'{"tx_id":' + encode_json(tx_id) + b"," + encode_reply(reply, now_millis=now_millis)[1:]
+    answers = [
+        b'{"tx_id":' + encode_json(tx_id) + b"," + encode_reply(reply, now_millis=now_millis)[1:]
+        for tx_id, reply in items
+    ]
+    return b"[" + b",".join(answers) + b"]"
 
 
 def read_reply(body: bytes) -> Reply:

@@ -108,7 +108,8 @@ class AwsKmsSigner:
             RequestNotSentError: KMS did not answer this time.
         """
         if self._public_key_pem is None:
-            self._public_key_pem = self._checked(self._ask("GetPublicKey", self._client.get_public_key))
+            answer = self._ask("GetPublicKey", self._client.get_public_key)
+            self._public_key_pem = self._checked(answer)
         return self._public_key_pem
 
     def __repr__(self) -> str:

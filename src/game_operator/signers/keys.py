@@ -181,7 +181,11 @@ def _signer(source: object, passphrase: object) -> Signer | AsyncSigner:
         raise TypeError(f"passphrase must be a str or bytes, not {type(passphrase).__name__}")
     if isinstance(source, Path | str | bytes):
         name, pem = _read(source, "private_key")
-        return LocalSigner(_private_key(name, pem, passphrase or None))
+        key = _decrypted(name, _private_block(name, pem), passphrase or None)
+        if not isinstance(key, RSAPrivateKey):
+            raise _unfit(name, f"holds a key of another kind ({_kind_of(key)}), but spec §5 asks for RSA", _MAKE_ONE)
+        _check_size(key, name)
+        return LocalSigner(key)
     if passphrase:
         raise SigningKeyError(
             "A passphrase was given with a key that is loaded already.",
@@ -203,14 +207,6 @@ def _signer(source: object, passphrase: object) -> Signer | AsyncSigner:
 
 def _unfit(name: str, problem: str, remedy: str, argument: str = "private_key") -> SigningKeyError:
     return SigningKeyError(f"{name} {problem}.", setting=argument, remedy=remedy)
-
-
-def _private_key(name: str, pem: bytes, passphrase: str | bytes | None) -> RSAPrivateKey:
-    key = _decrypted(name, _private_block(name, pem), passphrase)
-    if not isinstance(key, RSAPrivateKey):
-        raise _unfit(name, f"holds a key of another kind ({_kind_of(key)}), but spec §5 asks for RSA", _MAKE_ONE)
-    _check_size(key, name)
-    return key
 
 
 def _private_block(name: str, pem: bytes) -> bytes:

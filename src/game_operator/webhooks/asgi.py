@@ -122,17 +122,12 @@ def _raw_headers(status: int, length: int) -> tuple[tuple[bytes, bytes], ...]:
 
 
 async def _not_http(kind: str, receive: Receive, send: Send) -> None:
-    if kind == "lifespan":
-        await _lifespan(receive, send)
-    elif kind == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": 1000})  # Before it was accepted: HTTP 403.
-    else:
+    if kind not in ("lifespan", "websocket"):
         raise ValueError(f"webhooks are plain HTTP, not {kind}")
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
     await receive()
+    if kind == "websocket":
+        await send({"type": "websocket.close", "code": 1000})  # Before it was accepted: HTTP 403.
+        return
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -143,21 +143,17 @@ class RsaSignature:
             return f"the signature has {len(signature)} bytes, which fits none of the keys"
         if not body:
             return "the body is empty: has something read it before us?"
-        forms = other_forms(body) if self._may_diagnose() else ()
+        with self._lock:
+            now = time.monotonic()
+            is_due = now - self._diagnosed_at >= _SECONDS_BETWEEN_DIAGNOSES
+            self._diagnosed_at = now if is_due else self._diagnosed_at
+        forms = other_forms(body) if is_due else ()
         if any(_verifies(key, signature, form) for form in forms for key in self._keys):
             return (
                 "the signature fits this body written in another form: the body was re-serialised on the way. Let the "
                 "raw bytes through (proxy, gateway, middleware)"
             )
         return "the signature was made by none of the keys, or for another body"
-
-    def _may_diagnose(self) -> bool:
-        with self._lock:
-            now = time.monotonic()
-            if now - self._diagnosed_at < _SECONDS_BETWEEN_DIAGNOSES:
-                return False
-            self._diagnosed_at = now
-            return True
 
 
 @without_frames

@@ -156,7 +156,16 @@ class Budget:
     def _abandoned(self, future: "Future[object]", seconds: float, method: Callable[..., object]) -> OverBudget:
         if future.cancel():
             return OverBudget(seconds, f"it never began: all {self.max_threads} threads were busy")
-        _tell_of_the_end(future, getattr(method, "__name__", "call"))
+        name, since = getattr(method, "__name__", "call"), time.perf_counter()
+
+        def ended(future: "Future[object]") -> None:
+            result, later = future.result(), time.perf_counter() - since
+            if isinstance(result, BaseException):
+                tell(_LOG, f"a {name} that was answered SYSTEM_ERROR failed {later:.1f} s after that", result)
+            else:
+                _LOG.error("a %s that was answered SYSTEM_ERROR ended %.1f s after that", name, later)
+
+        future.add_done_callback(ended)
         return OverBudget(seconds, "it runs on in its thread")
 
 
@@ -184,19 +193,6 @@ def _caught(method: Callable[..., object], arguments: tuple[object, ...]) -> obj
         return failed
 
 
-def _tell_of_the_end(future: "Future[Any]", name: str) -> None:
-    since = time.perf_counter()
-
-    def ended(future: "Future[Any]") -> None:
-        result, seconds = future.result(), time.perf_counter() - since
-        if isinstance(result, BaseException):
-            tell(_LOG, f"a {name} that was answered SYSTEM_ERROR failed {seconds:.1f} s after that", result)
-        else:
-            _LOG.error("a %s that was answered SYSTEM_ERROR ended %.1f s after that", name, seconds)
-
-    future.add_done_callback(ended)
-
-
 def brief(text: str) -> str:
     """Return *text* as one line of bounded length."""
     return one_line(text if len(text) <= _LONGEST_LINE else text[:_LONGEST_LINE] + "…")
@@ -212,7 +208,11 @@ def tell(log: logging.Logger, what: str, failed: BaseException) -> None:
     if all(map(_is_plain, _chain(failed))):
         log.error("%s", what, exc_info=failed)
         return
-    lines = [line for part in _formatted(failed) for line in part.splitlines()]
+    try:
+        parts = traceback.format_exception(failed)
+    except Exception:  # Such as a text that no traceback can show.
+        parts = [f"{type(failed).__name__}, of which no traceback can be made"]
+    lines = [line for part in parts for line in part.splitlines()]
     log.error("%s\n%s", what, "\n".join(f"  | {one_line(line)}" for line in lines))
 
 
@@ -237,10 +237,3 @@ def _chain(error: BaseException) -> list[BaseException]:
                 *(link.exceptions if isinstance(link, BaseExceptionGroup) else ()),
             ]
     return chain
-
-
-def _formatted(failed: BaseException) -> list[str]:
-    try:
-        return traceback.format_exception(failed)
-    except Exception:  # Such as a text that no traceback can show.
-        return [f"{type(failed).__name__}, of which no traceback can be made"]

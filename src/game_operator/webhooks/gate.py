@@ -115,7 +115,16 @@ class Gate:
         operation = ""
         try:
             operation = self._operation_at(request.path)
-            return self._unrouted(request, operation) or self._opened(request, operation)
+            refusal = self._unrouted(request, operation)
+            if refusal is not None:
+                return refusal
+            self._authenticator.authenticate(request, self.profile)
+            if operation == _BATCH:
+                return self._opened_batch(request.body)
+            call, oddities = read_call_and_oddities(operation, request.body, self.profile)
+            for oddity in oddities:
+                _LOG.log(logging.INFO if oddity.absent else logging.WARNING, "%s: %s", operation, oddity)
+            return self._foreign(call, request.body) or call
         except WebhookSignatureError as unsigned:
             status = self.profile.unauthenticated_status
             return Refusal(WebhookErrorCode.INVALID_SIGNATURE, str(unsigned), status, operation)
@@ -157,15 +166,6 @@ class Gate:
 
     def _max_bytes_of(self, operation: str) -> int:
         return self.profile.max_batch_bytes if operation == _BATCH else self.profile.max_body_bytes
-
-    def _opened(self, request: WebhookRequest, operation: str) -> WebhookCall | DepositBatch | Refusal:
-        self._authenticator.authenticate(request, self.profile)
-        if operation == _BATCH:
-            return self._opened_batch(request.body)
-        call, oddities = read_call_and_oddities(operation, request.body, self.profile)
-        for oddity in oddities:
-            _LOG.log(logging.INFO if oddity.absent else logging.WARNING, "%s: %s", operation, oddity)
-        return self._foreign(call, request.body) or call
 
     def _opened_batch(self, body: bytes) -> DepositBatch:
         items: list[BatchItem] = []

@@ -95,11 +95,15 @@ class WebhookReceiver(Gate):
         max_threads: int = 40,
     ) -> None:
         super().__init__(authenticator, Profile() if profile is None else profile, instances)
-        if on_call is not None and not _returns_at_once(on_call):
+        returns_at_once = callable(on_call) and not inspect.iscoroutinefunction(on_call)
+        if on_call is not None and not returns_at_once:
             raise TypeError("on_call must be a function that returns at once, and not an async one")
         self.budget_seconds: Final = _seconds("budget_seconds", budget_seconds)
         self._warn_seconds = _seconds("warn_seconds", warn_seconds)
-        self.max_threads: Final = _whole("max_threads", max_threads)
+        if type(max_threads) is not int or max_threads < 1:
+            problem = f"max_threads must be a whole number above 0, not {shown(max_threads)}."
+            raise ConfigurationError(problem, setting="max_threads")
+        self.max_threads: Final = max_threads
         self._on_call = on_call
         self._budget = Budget(max_threads)
         self._last_handler: tuple[object, bool] = (self, False)  # No handler.
@@ -282,13 +286,10 @@ class WebhookReceiver(Gate):
         if elapsed >= self._warn_seconds:
             _LOG.warning("%s took %.0f ms; the service gives up sooner or later", shown(request.path), elapsed * 1000)
         if self._on_call is not None:
-            self._observe(HandledCall(request.path, request.peer, call, reply.code, reason, status, elapsed))
-
-    def _observe(self, handled: HandledCall) -> None:
-        try:
-            self._on_call(handled)  # type: ignore[misc]  # It is there; the caller has looked.
-        except Exception as failed:  # A look on must not change what is answered.
-            tell(_LOG, "on_call raised", failed)
+            try:
+                self._on_call(HandledCall(request.path, request.peer, call, reply.code, reason, status, elapsed))
+            except Exception as failed:  # on_call must not change what is answered.
+                tell(_LOG, "on_call raised", failed)
 
     def _kept(
         self, seconds: float, handler: WebhookHandler | AsyncWebhookHandler, refusal: Refusal
@@ -351,16 +352,6 @@ def _seconds(name: str, value: Any) -> float:  # Whatever the user passes.
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0:
         return value
     raise ConfigurationError(f"{name} must be a number of seconds above 0, not {shown(value)}.", setting=name)
-
-
-def _returns_at_once(on_call: object) -> bool:
-    return callable(on_call) and not inspect.iscoroutinefunction(on_call)
-
-
-def _whole(name: str, value: object) -> int:
-    if type(value) is not int or value < 1:
-        raise ConfigurationError(f"{name} must be a whole number above 0, not {shown(value)}.", setting=name)
-    return value
 
 
 def _request(path: str, headers: HeadersLike, body: Any, method: str, peer: str | None) -> WebhookRequest:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from game_operator.webhooks.gate import HttpReply, normal_prefix, path_below
+from game_operator.webhooks.gate import normal_prefix, path_below
 from game_operator.webhooks.handlers import WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
 
@@ -48,26 +48,21 @@ def wsgi_app(
     answer = receiver.handle_in_thread if threads else receiver.handle
 
     def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        path, method, peer = _path(environ, prefix), environ["REQUEST_METHOD"], environ.get("REMOTE_ADDR")
+        mounted_at = environ.get("SCRIPT_NAME", "").rstrip("/")
+        path = path_below(mounted_at + environ.get("PATH_INFO", ""), mounted_at, prefix)
+        method, peer = environ["REQUEST_METHOD"], environ.get("REMOTE_ADDR")
         try:
             body = _body(environ, receiver.max_bytes_at(path))
         except _UnreadableError as unreadable:
             reply = receiver.refuse(path, str(unreadable), peer=peer)
         else:
-            reply = answer(path, _headers(environ), body, handler, method=method, peer=peer)
-        return _sent(reply, method, start_response)
+            # A header that is there twice comes as one, joined by a comma, which no signature has.
+            headers = [(key[5:].replace("_", "-"), value) for key, value in environ.items() if key.startswith("HTTP_")]
+            reply = answer(path, headers, body, handler, method=method, peer=peer)
+        start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", list(reply.headers.items()))
+        return [] if method == "HEAD" else [reply.body]
 
     return application
-
-
-def _path(environ: "WSGIEnvironment", prefix: str) -> str:
-    mounted_at = environ.get("SCRIPT_NAME", "").rstrip("/")
-    return path_below(mounted_at + environ.get("PATH_INFO", ""), mounted_at, prefix)
-
-
-def _headers(environ: "WSGIEnvironment") -> list[tuple[str, str]]:
-    # A header that is there twice comes as one, joined by a comma, which no signature has.
-    return [(key[5:].replace("_", "-"), value) for key, value in environ.items() if key.startswith("HTTP_")]
 
 
 def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
@@ -90,7 +85,10 @@ def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
 def _read(stream: "InputStream", limit: int, length: int | None) -> bytes:
     kept, seen = bytearray(), 0
     while length is None or seen < length:
-        piece = _piece(stream, _PIECE if length is None else min(_PIECE, length - seen))
+        try:
+            piece = stream.read(_PIECE if length is None else min(_PIECE, length - seen))
+        except Exception as broken:  # Every server has its own errors for a client that is gone or sends nonsense.
+            raise _UnreadableError(f"its body cannot be read: {type(broken).__name__}") from None
         if not piece:
             break
         if len(kept) <= limit:
@@ -101,15 +99,3 @@ def _read(stream: "InputStream", limit: int, length: int | None) -> bytes:
     if length is not None and seen < length:
         raise _UnreadableError(f"its body ended after {seen} of {length} bytes")
     return bytes(kept)
-
-
-def _piece(stream: "InputStream", size: int) -> bytes:
-    try:
-        return stream.read(size)
-    except Exception as broken:  # Every server has its own errors for a client that is gone or sends nonsense.
-        raise _UnreadableError(f"its body cannot be read: {type(broken).__name__}") from None
-
-
-def _sent(reply: HttpReply, method: str, start_response: "StartResponse") -> list[bytes]:
-    start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", list(reply.headers.items()))
-    return [] if method == "HEAD" else [reply.body]
