@@ -230,8 +230,12 @@ def _problem_of_fields(value: object) -> str:
         return f"fields must be a table of names, not {shown(value)}."
     for key, names in value.items():
         if key not in DEFAULT_FIELDS and key not in _SPECIFIC:
-            told = f"fields has no {shown(key)}.{_meant(key)} It can have {', '.join(_CANONICAL)}"
-            return f"{told}, each also as in bet_id.withdraw."
+            # Most likely meant: the canonical name of what the body calls so, or a name that is spelt alike.
+            meant = [name for name in _CANONICAL if key in DEFAULT_FIELDS[name]]
+            meant = meant or get_close_matches(str(key), _CANONICAL, 1)
+            hint = f" Did you mean {meant[0]}?" if meant else ""
+            known = ", ".join(_CANONICAL)
+            return f"fields has no {shown(key)}.{hint} It can have {known}, each also as in bet_id.withdraw."
         if isinstance(names, Mapping):
             return f'fields.{key} must be a sequence of names. In TOML, write a key such as "{key}.withdraw" in quotes.'
         if not _is_words(names, _NAME):
@@ -242,13 +246,6 @@ def _problem_of_fields(value: object) -> str:
             # It would be looked up for the other calls alone, and nobody would notice.
             return f"fields has {key}, which does not replace the default of {hidden[0]}. Give that one as well."
     return ""
-
-
-def _meant(key: object) -> str:
-    """Return which field is meant, most likely, by *key*: the name that the body has for it, or a slip of the hand."""
-    meant = [name for name in _CANONICAL if key in DEFAULT_FIELDS[name]]
-    meant = meant or get_close_matches(str(key), _CANONICAL, 1)
-    return f" Did you mean {meant[0]}?" if meant else ""
 
 
 _SPECIFIC: Final = frozenset(f"{canonical}.{operation}" for canonical in _CANONICAL for operation in _OPERATIONS)

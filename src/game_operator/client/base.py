@@ -206,8 +206,24 @@ class BaseClient(ABC, Generic[HttpClientT, WireT]):
     def _answer(self, step: Send, result: HttpResponse | TransportFailed, began: float) -> Answer:
         ended = time.monotonic()
         if self._on_exchange is not None:
-            _observe(self._on_exchange, step, self._base_url, result, ended - began)
+            self._observe(self._on_exchange, step, result, ended - began)
         return Answer(result, ended, time.time_ns() // 1_000_000)
+
+    def _observe(
+        self, on_exchange: OnExchange, step: Send, result: HttpResponse | TransportFailed, elapsed: float
+    ) -> None:
+        """Show an attempt to *on_exchange*; what it raises must not change the fate of a grant."""
+        request, status, body = step.request, None, b""
+        if isinstance(result, HttpResponse):
+            signature = next(value for name, value in request.headers if name == b"X-Signature")
+            status, body = result.status, result.without_echoes(signature).body
+        url = self._base_url + request.path
+        try:
+            on_exchange(Exchange(request.method, url, status, step.attempt, elapsed, request.body, body))
+        except Exception as error:  # It is the user's own code, which may raise anything.
+            if _came_out_of_a_signal(error):
+                raise
+            _log.exception("on_exchange raised; the call goes on")
 
 
 def advance(steps: Generator[Step, Reply, T], reply: Reply) -> Step:
@@ -228,24 +244,6 @@ def _policy_of(retries: RetryPolicy | int) -> RetryPolicy:
             f"retries is {retries}.", setting="retries", remedy="Pass how often to repeat, 0 for a single attempt."
         )
     return RetryPolicy(max_attempts=retries + 1)
-
-
-def _observe(
-    on_exchange: OnExchange, step: Send, base_url: str, result: HttpResponse | TransportFailed, elapsed: float
-) -> None:
-    """Show an attempt to *on_exchange*; what it raises must not change the fate of a grant."""
-    request, status, body = step.request, None, b""
-    if isinstance(result, HttpResponse):
-        signature = next(value for name, value in request.headers if name == b"X-Signature")
-        status, body = result.status, result.without_echoes(signature).body
-    try:
-        on_exchange(
-            Exchange(request.method, base_url + request.path, status, step.attempt, elapsed, request.body, body)
-        )
-    except Exception as error:  # It is the user's own code, which may raise anything.
-        if _came_out_of_a_signal(error):
-            raise
-        _log.exception("on_exchange raised; the call goes on")
 
 
 def _came_out_of_a_signal(error: Exception) -> bool:
@@ -289,18 +287,11 @@ def relaxed_gc() -> Iterator[None]:
             # Another part of the program may have chosen new thresholds meanwhile: those stay.
             if _users == 0 and gc.get_threshold() == _RELAXED:
                 gc.set_threshold(*_before)
-                _pass_over_what_was_made()
-
-
-def _pass_over_what_was_made() -> None:
-    """
-    Count every object as an old one, without walking over it; the next full collection does.
-
-    Otherwise the next allocation would start a walk over all that was parsed, which takes longer than what was saved.
-    """
-    if gc.get_freeze_count() < _PYTHONS_OWN:  # What the application has frozen must stay so.
-        gc.freeze()
-        gc.unfreeze()
+                # Every object now counts as an old one: otherwise the next allocation would start a walk over all that
+                # was parsed, which takes longer than what was saved. What the application has frozen stays so.
+                if gc.get_freeze_count() < _PYTHONS_OWN:
+                    gc.freeze()
+                    gc.unfreeze()
 
 
 def _start_afresh_in_child() -> None:

@@ -262,13 +262,6 @@ _NOT_A_NUMBER = re.compile(rb"NaN[ \t\r\n]*[,\]}]")
 _INFINITE = re.compile(rb"Infinity[ \t\r\n]*[,\]}]")
 
 
-def _needs_exact(body: bytes, shape: bytes) -> bool:
-    has_exponent = b":e" in shape.translate(None, b"0")
-    if _LONG_NUMBER in shape or (has_exponent and _LONG_EXPONENT.search(shape)):
-        return True
-    return bool(_NOT_A_NUMBER.search(body) or _INFINITE.search(body))
-
-
 def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
     """
     Return *body* as the adapter's type, every known number exact.
@@ -279,7 +272,13 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
     """
     shape = body.translate(_SHAPE, _LEFT_OUT)
     try:
-        if _needs_exact(body, shape):
+        has_exponent = b":e" in shape.translate(None, b"0")
+        if (
+            _LONG_NUMBER in shape
+            or (has_exponent and _LONG_EXPONENT.search(shape))
+            or _NOT_A_NUMBER.search(body)
+            or _INFINITE.search(body)
+        ):
             from_json(body, allow_inf_nan=False)  # json.loads alone would take lone surrogates, UTF-16 and a BOM.
             return adapter.validate_python(json.loads(body, parse_float=_ExactFloat, object_pairs_hook=once))
         value = adapter.validate_json(body, context=_WIRE)

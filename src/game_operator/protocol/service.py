@@ -119,7 +119,16 @@ def answer(request: HttpRequest, world: World, *, now_millis: int) -> HttpRespon
         # Spec §4.2 gives fetch-games no 403; that it answers 401 instead is assumed.
         is_listing = isinstance(call, GamesQuery)
         return _failure(401, AUTHENTICATION_FAILED) if is_listing else _failure(403, OPERATOR_INACTIVE)
-    return _carry_out(call, account.operator_id, world, now_millis)
+    operator_id = account.operator_id
+    match call:
+        case GamesQuery():
+            return _reply(200, {"games": [game.model_dump() for game in world.games(operator_id)]})
+        case BetQuery(bet_id):
+            return _reply(200, world.bet(operator_id, bet_id, now_millis=now_millis).model_dump())
+        case RoundQuery(body):
+            return _round(body, operator_id, world, now_millis)
+        case GrantCommand(body):
+            return _grant(body, operator_id, world, now_millis)
 
 
 def signature_verdict(request: HttpRequest, world: World) -> str:
@@ -176,18 +185,6 @@ def _bet_query(path: str) -> BetQuery | HttpResponse:
 def _only(request: HttpRequest, name: bytes) -> bytes | None:
     values = [value for key, value in request.headers if key.lower() == name]
     return values[0] if len(values) == 1 else None
-
-
-def _carry_out(call: Call, operator_id: str, world: World, now_millis: int) -> HttpResponse:
-    match call:
-        case GamesQuery():
-            return _reply(200, {"games": [game.model_dump() for game in world.games(operator_id)]})
-        case BetQuery(bet_id):
-            return _reply(200, world.bet(operator_id, bet_id, now_millis=now_millis).model_dump())
-        case RoundQuery(body):
-            return _round(body, operator_id, world, now_millis)
-        case GrantCommand(body):
-            return _grant(body, operator_id, world, now_millis)
 
 
 def _round(body: bytes, operator_id: str, world: World, now_millis: int) -> HttpResponse:

@@ -94,9 +94,13 @@ def read_claims(payload: bytes, *, operator_id: str, instance_id: str, now_secon
     claims = _object_in(payload)
     issuer, audience = _required(claims, "iss", str), _required(claims, "aud", str)
     if issuer != operator_id:
-        raise _refused(f"operator {shown(issuer)} issued it, not {shown(operator_id)}. Decode it with its issuer's key")
+        raise _refused(
+            f"operator {shown(issuer)} issued it, not {shown(operator_id)}", "Decode it with its issuer's key."
+        )
     if audience != instance_id:
-        raise _refused(f"it opens instance {shown(audience)}, not {shown(instance_id)}. Decode it for its own instance")
+        raise _refused(
+            f"it opens instance {shown(audience)}, not {shown(instance_id)}", "Decode it for its own instance."
+        )
     issued_at, expires_at = _checked_times(claims, now_seconds)
     data = _optional(claims, "data", dict) or {}
     return SessionClaims(
@@ -118,11 +122,11 @@ def _checked_times(claims: dict[str, Any], now_seconds: float) -> tuple[int, int
     issued_at, expires_at = _required(claims, "iat", int), _required(claims, "exp", int)
     begins_at = max(issued_at, _optional(claims, "nbf", int) or issued_at)
     if expires_at - issued_at > LONGEST_LIFETIME_SECONDS:
-        raise _refused("it was made to live longer than 3 hours. Build one with a shorter lifetime")
+        raise _refused("it was made to live longer than 3 hours", "Build one with a shorter lifetime.")
     if begins_at > now_seconds:
-        raise _refused("it is not valid yet. Check the clocks of the machines that build and that read it")
+        raise _refused("it is not valid yet", "Check the clocks of the machines that build and that read it.")
     if expires_at <= now_seconds:
-        raise _refused("it has expired. Build a new one and open the game again")
+        raise _refused("it has expired", "Build a new one and open the game again.")
     return issued_at, expires_at
 
 
@@ -132,7 +136,7 @@ def _object_in(payload: bytes) -> dict[str, Any]:
     except (ValueError, ArithmeticError, RecursionError):
         claims = None
     if not isinstance(claims, dict):
-        raise _refused("its payload is no JSON object with exact numbers. Build it with SessionTokenBuilder")
+        raise _refused("its payload is no JSON object with exact numbers")
     return claims
 
 
@@ -151,7 +155,7 @@ def _balance_in(data: dict[str, Any]) -> Decimal | None:
             return Decimal(value)
     except ValueError:
         pass
-    raise _refused("its balance is not an amount in currency units. Build it with SessionTokenBuilder")
+    raise _refused("its balance is not an amount in currency units")
 
 
 def _optional(claims: dict[str, Any], name: str, kind: type[_T]) -> _T | None:
@@ -160,15 +164,15 @@ def _optional(claims: dict[str, Any], name: str, kind: type[_T]) -> _T | None:
 
 def _required(claims: dict[str, Any], name: str, kind: type[_T]) -> _T:
     if name not in claims:
-        raise _refused(f"it has no claim {name}. Build it with SessionTokenBuilder")
+        raise _refused(f"it has no claim {name}")
     value = claims[name]
     if isinstance(value, bool) or not isinstance(value, kind):
-        raise _refused(f"its claim {name} is not of type {kind.__name__}. Build it with SessionTokenBuilder")
+        raise _refused(f"its claim {name} is not of type {kind.__name__}")
     return value
 
 
-def _refused(problem_and_advice: str) -> SessionTokenError:
-    return SessionTokenError(f"The session token is refused: {problem_and_advice}.")
+def _refused(problem: str, remedy: str = "Build it with SessionTokenBuilder.") -> SessionTokenError:
+    return SessionTokenError(f"The session token is refused: {problem}.", remedy=remedy)
 
 
 def _segment(raw: bytes) -> bytes:

@@ -42,6 +42,15 @@ def sign(private_key: RSAPrivateKey, to_sign: bytes) -> bytes:
     return private_key.sign(to_sign, _PADDING, _SHA256)
 
 
+def verifies(public_key: RSAPublicKey, raw: bytes, signed: bytes) -> bool:
+    """Return whether *raw* is the key owner's RSA-SHA256 signature over *signed*."""
+    try:
+        public_key.verify(raw, signed, _PADDING, _SHA256)
+    except InvalidSignature:
+        return False
+    return True
+
+
 def verify(public_key: RSAPublicKey, signed: bytes, signature: bytes) -> bool:
     """Return whether *signature*, as it stands in X-Signature, is the key owner's over *signed* (spec §5)."""
     if not _URLSAFE_BASE64.match(signature):
@@ -49,8 +58,7 @@ def verify(public_key: RSAPublicKey, signed: bytes, signature: bytes) -> bool:
     try:
         # §5 drops the "=" padding, and Python's decoder refuses input without it.
         raw = urlsafe_b64decode(signature + b"=" * (-len(signature) % 4))
-        public_key.verify(raw, signed, _PADDING, _SHA256)
-    except (ValueError, InvalidSignature):
+    except ValueError:
         return False
     # The last character carries bits that the decoder drops: only one of its sixteen spellings is the signature.
-    return Signature.of(raw) == signature
+    return verifies(public_key, raw, signed) and Signature.of(raw) == signature

@@ -102,7 +102,8 @@ class _Body:
         cents = _whole(value)
         if cents is None:
             # A number as JSON has it, without Python's word around it.
-            written = f"{value}"[:_SHOWN_DIGITS] if isinstance(value, Decimal) else shown(value)
+            digits = str(value) if isinstance(value, Decimal) else ""
+            written = digits[:_SHOWN_DIGITS] + "…" * (len(digits) > _SHOWN_DIGITS) if digits else shown(value)
             raise MalformedCallError(
                 f"{self._called('amount_cents')} must be a whole number of cents from 0 to {MAX_AMOUNT_CENTS}, "
                 f"without quotes or an exponent, not {written}"

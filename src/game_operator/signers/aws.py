@@ -13,7 +13,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 
-from game_operator.errors import ConfigurationError, GameOperatorError, RequestNotSentError, SigningKeyError, shown
+from game_operator.errors import ConfigurationError, RequestNotSentError, SigningKeyError, shown
 from game_operator.protocol.signing import MIN_KEY_BITS
 from game_operator.signers.keys import checked_signature
 
@@ -119,49 +119,33 @@ class AwsKmsSigner:
         raise TypeError("an AwsKmsSigner holds a client of boto3 and is not pickled; make one in each process")
 
     def _ask(self, operation: str, call: Callable[..., Any], **arguments: object) -> Any:
-        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.exceptions import (
+            BotoCoreError,
+            ClientError,
+            ConnectionError,  # noqa: A004 - AWS's own
+            ConnectTimeoutError,
+            HTTPClientError,
+            ReadTimeoutError,
+        )
 
-        began = time.monotonic()
+        began, setting, timed_out = time.monotonic(), None, False
         try:
             return call(KeyId=self._key_id, **arguments)
         except ClientError as error:
-            refusal = self._refused(operation, error.response, began)
+            problem = str(error.response.get("Error", {}).get("Code", "no code"))
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            is_later = problem in _LATER or status == 429 or status >= 500
+            setting, remedy = "key_id", _ADVICE.get(problem.partition(":")[0], _CREDENTIALS)
         except BotoCoreError as error:
-            refusal = self._failed(operation, error, began)
-        # Raised out of the handler, so that the error of AWS is not its context: that one may quote credentials.
-        raise refusal
-
-    def _refused(self, operation: str, response: Any, began: float) -> GameOperatorError:
-        code = str(response.get("Error", {}).get("Code", "no code"))
-        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        if code in _LATER or status == 429 or status >= 500:
-            return self._unavailable(operation, code, began)
-        advice = _ADVICE.get(code.partition(":")[0], _CREDENTIALS)
-        return SigningKeyError(f"{self._story(operation, code)}.", setting="key_id", remedy=advice)
-
-    def _failed(self, operation: str, error: Exception, began: float) -> GameOperatorError:
-        from botocore.exceptions import ConnectionError as BotoConnectionError
-        from botocore.exceptions import ConnectTimeoutError, HTTPClientError, ReadTimeoutError
-
-        kind = type(error).__name__
-        if isinstance(error, HTTPClientError | BotoConnectionError):
+            problem, remedy = type(error).__name__, _CREDENTIALS
+            is_later = isinstance(error, HTTPClientError | ConnectionError)
             timed_out = isinstance(error, ConnectTimeoutError | ReadTimeoutError)
-            return self._unavailable(operation, kind, began, timed_out=timed_out)
-        return SigningKeyError(f"{self._story(operation, kind)}.", remedy=_CREDENTIALS)
-
-    def _unavailable(
-        self, operation: str, problem: str, began: float, *, timed_out: bool = False
-    ) -> RequestNotSentError:
-        return RequestNotSentError(
-            self._story(operation, problem),
-            attempts=0,
-            elapsed_seconds=time.monotonic() - began,
-            timed_out=timed_out,
-            remedy=_REPEAT,
-        )
-
-    def _story(self, operation: str, problem: str) -> str:
-        return f"AWS KMS did not perform {operation} with key {shown(self._key_id)}: {shown(problem)[1:-1]}"
+        # Raised out of the handler, so that the error of AWS is not its context: that one may quote credentials.
+        story = f"AWS KMS did not perform {operation} with key {shown(self._key_id)}: {shown(problem)[1:-1]}"
+        if is_later:
+            elapsed = time.monotonic() - began
+            raise RequestNotSentError(story, attempts=0, elapsed_seconds=elapsed, timed_out=timed_out, remedy=_REPEAT)
+        raise SigningKeyError(f"{story}.", setting=setting, remedy=remedy)
 
     def _checked(self, answer: Any) -> bytes:
         try:

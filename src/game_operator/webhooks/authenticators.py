@@ -20,19 +20,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from cryptography.hazmat.primitives.hashes import SHA256
 
 from game_operator.errors import ConfigurationError, WebhookSignatureError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs
+from game_operator.protocol.signing import verifies
 from game_operator.signers.keys import load_public_key
 
 _LOG = logging.getLogger("game_operator.webhooks")
-_PADDING = PKCS1v15()
-_SHA256 = SHA256()
 _LONGEST_SIGNATURE = 2048
 _HEX_DIGEST = re.compile("[0-9A-Fa-f]{64}")
 _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
@@ -134,7 +130,7 @@ class RsaSignature:
         """Return if one of the keys signed the body; else raise WebhookSignatureError."""
         signature, body = _signature_in(request, self._header or profile.signature_header), request.body
         for key in self._keys:
-            if _verifies(key, signature, body):
+            if verifies(key, signature, body):
                 return
         raise WebhookSignatureError(self._reason(signature, body))
 
@@ -148,7 +144,7 @@ class RsaSignature:
             is_due = now - self._diagnosed_at >= _SECONDS_BETWEEN_DIAGNOSES
             self._diagnosed_at = now if is_due else self._diagnosed_at
         forms = other_forms(body) if is_due else ()
-        if any(_verifies(key, signature, form) for form in forms for key in self._keys):
+        if any(verifies(key, signature, form) for form in forms for key in self._keys):
             return (
                 "the signature fits this body written in another form: the body was re-serialised on the way. Let the "
                 "raw bytes through (proxy, gateway, middleware)"
@@ -177,14 +173,6 @@ def _loaded_keys(public_keys: Any) -> tuple[RSAPublicKey, ...]:  # Anything the 
 
 def _rsa_signature(pems: list[bytes], header: str | None) -> RsaSignature:
     return RsaSignature(pems, header=header)
-
-
-def _verifies(key: RSAPublicKey, signature: bytes, body: bytes) -> bool:
-    try:
-        key.verify(signature, body, _PADDING, _SHA256)
-    except InvalidSignature:
-        return False
-    return True
 
 
 @without_frames

@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -355,14 +356,10 @@ def _seconds(name: str, value: Any) -> float:  # Whatever the user passes.
 
 
 def _request(path: str, headers: HeadersLike, body: Any, method: str, peer: str | None) -> WebhookRequest:
-    return WebhookRequest(_text(method), _text(path), _fields(headers), _raw(body), peer, _now_millis())
-
-
-def _raw(body: Any) -> Any:  # The gate refuses what is no bytes.
-    try:
-        return bytes(body) if isinstance(body, bytearray | memoryview) else body
-    except ValueError:  # A view whose buffer is gone.
-        return body
+    if isinstance(body, bytearray | memoryview):
+        with suppress(ValueError):  # A view whose buffer is gone: the gate refuses what is not bytes.
+            body = bytes(body)
+    return WebhookRequest(_text(method), _text(path), _fields(headers), body, peer, _now_millis())
 
 
 def _fields(headers: Any) -> tuple[tuple[bytes, bytes], ...]:
