@@ -62,8 +62,8 @@ def test_what_a_command_is_told(
         pytest.param(["block=x"], "must have {player}", id="no player"),
         pytest.param(["open_account=x {player}"], "must have {cents} or {amount}", id="no opening balance"),
         pytest.param(["later=x"], "must have {days}", id="no days"),
-        pytest.param(["block=x {player} {days}"], "has {days}, which this hook is not told", id="a foreign place"),
-        pytest.param(["restart=x {amount}"], "has {cents}, which this hook is not told", id="nothing is told"),
+        pytest.param(["block=x {player} {days}"], "has {days}, which this hook does not have", id="a foreign place"),
+        pytest.param(["restart=x {amount}"], "has {cents}, which this hook does not have", id="nothing is told"),
     ],
 )
 def test_a_hook_that_cannot_work(given: list[str], says: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from game_operator.certify.report.report import Cause, Latency, Report
 from game_operator.certify.report.summary import Summary
 from game_operator.certify.report.verdicts import Note, Verdict, Weight
-from game_operator.cli.reports.certify import tell_report
+from game_operator.cli.reports.certify import show_report
 from tests.certify.reports import (
     exchange,
     failed,
@@ -36,7 +36,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
     """Returns what is printed of a report."""
 
     def told(report: Report) -> str:
-        tell_report(report, {})
+        show_report(report, {})
         out, err = capsys.readouterr()
         assert err == ""
         return out
@@ -231,9 +231,9 @@ def test_when_a_run_is_fine(verdicts: tuple[object, ...], fine: bool) -> None:
 
 def test_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Each with what it is for; without a page, a failing wallet is told how to get one."""
-    tell_report(failing_report(), {"--html": Path("r.html"), "--junit": Path("r.xml"), "--json-file": Path("r.json")})
+    show_report(failing_report(), {"--html": Path("r.html"), "--junit": Path("r.xml"), "--json-file": Path("r.json")})
     out = capsys.readouterr().out
     assert [line.partition(":")[0] for line in out.splitlines()[-3:]] == ["r.html", "r.xml", "r.json"]
     assert "Pass --html" not in out
-    tell_report(failing_report(), {})
+    show_report(failing_report(), {})
     assert "Pass --html report.html" in capsys.readouterr().out

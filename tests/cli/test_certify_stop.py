@@ -27,7 +27,7 @@ def test_while_the_report_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with stop.listening():
         stop.is_played = True
         signal.raise_signal(signal.SIGINT)
-    assert capsys.readouterr().err.startswith("Stopping: the report is told first.")
+    assert capsys.readouterr().err.startswith("Stopping: the report is printed first.")
 
 
 def test_another_signal_leaves(capsys: pytest.CaptureFixture[str]) -> None:

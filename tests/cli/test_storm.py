@@ -546,7 +546,7 @@ USAGE = [
     pytest.param({"--faults": "flood"}, "There is no fault 'flood'", id="no such fault"),
     pytest.param({"--faults": "reset=1.5"}, "from 0 to 1", id="a rate above 1"),
     pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
-    pytest.param({"--faults": "reset@0"}, "counted from 1", id="call number 0"),
+    pytest.param({"--faults": "reset@0"}, "must be 1 or more", id="call number 0"),
     pytest.param({"--retries": "often"}, "no retries 'often'", id="no such retries"),
     pytest.param({"--currency": "XXX"}, "No game can be played in XXX", id="no game in that currency"),
     pytest.param({"--players-file": "no.txt"}, "No such file", id="no players' file"),

@@ -24,7 +24,7 @@ from game_operator.cli.commands.sandbox import sandbox
 from game_operator.cli.commands.serve import serve
 from game_operator.cli.commands.session_token import tokens
 from game_operator.cli.commands.storm import storm
-from game_operator.cli.errors import ExitCode, StoppedError, tell, tell_failure
+from game_operator.cli.errors import ExitCode, StoppedError, show_error, show_failure
 from game_operator.cli.options import Commands
 from game_operator.cli.output import say
 from game_operator.cli.process import lasting_streams
@@ -100,17 +100,17 @@ def _outcome(args: list[str]) -> int:
     try:
         code = _command().main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
     except GameOperatorError as error:
-        return tell(error, as_json=as_json)
+        return show_error(error, as_json=as_json)
     except StoppedError as stopped:
         if not stopped.message:
             return stopped.code
-        return tell_failure(stopped.message, "", stopped.code, as_json=as_json, name="Interrupted", facts=stopped.facts)
+        return show_failure(stopped.message, "", stopped.code, as_json=as_json, name=stopped.name, facts=stopped.facts)
     except typer.TyperException as misused:
-        return tell_failure(misused.format_message(), _advice(misused), ExitCode.USAGE, as_json=as_json)
+        return show_failure(misused.format_message(), _advice(misused), ExitCode.USAGE, as_json=as_json)
     except typer.Abort:
         code = ExitCode.INTERRUPTED
     if code == ExitCode.INTERRUPTED:
-        return tell_failure("Interrupted.", "Nothing more was done.", code, as_json=as_json, name="Interrupted")
+        return show_failure("Interrupted.", "Nothing more was done.", code, as_json=as_json, name="Interrupted")
     return int(code or 0) if args else ExitCode.USAGE
 
 

@@ -141,7 +141,7 @@ class SupplyOptions:
         _more(
             metavar="NAME=COMMAND",
             help="A command that does something to the wallet: block, unblock, open_account, fail, recover, restart, "
-            "distrust, trust, later, stored_cents; {player}, {cents}, {amount} and {days} stand for what it is told.",
+            "distrust, trust, later, stored_cents; {player}, {cents}, {amount} and {days} stand for its arguments.",
         ),
     ] = None
     second_url: Annotated[

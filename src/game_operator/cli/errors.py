@@ -1,14 +1,11 @@
-"""From an error to an exit code, and to what people and programs are told about it."""
+"""From an error to an exit code, and to the message for people or the document for programs."""
 
-import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
 
 from game_operator.cli.output import say, write_document
-from game_operator.cli.process import on_signals
 from game_operator.errors import (
     ApiError,
     ConfigurationError,
@@ -32,11 +29,6 @@ _ATTRIBUTES = (
     "elapsed_seconds",
     "timed_out",
     "statements",
-    "calls_sent",
-    "last_answered",
-    "first_unanswered",
-    "last_unanswered",
-    "trace",
 )
 
 
@@ -69,7 +61,7 @@ _NO_TABLES = (
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 
 
-def told(error: GameOperatorError) -> str:
+def error_text(error: GameOperatorError) -> str:
     """Return what *error* says, with the option to change in front."""
     setting = error.setting or ""
     option = f"{_OPTIONS[setting]}: " if setting in _OPTIONS else ""
@@ -104,37 +96,21 @@ def lost_output() -> ExitCode | None:
 
 class StoppedError(Exception):
     """
-    A signal stopped a command.
+    A command cannot go on, because of a signal or of something that has gone.
 
     Attributes:
-        code: The exit code, 128 and the signal's number.
+        code: The exit code.
         message: What to say about it; "" if the command has said all.
+        name: The type of the error in a document.
         facts: What a program branches on.
     """
 
-    def __init__(self, number: int, message: str = "", **facts: object) -> None:
-        super().__init__(number)
-        self.code, self.message, self.facts = 128 + number, message, facts
+    def __init__(self, code: int, message: str = "", *, name: str = "Interrupted", **facts: object) -> None:
+        super().__init__(code)
+        self.code, self.message, self.name, self.facts = code, message, name, facts
 
 
-@contextmanager
-def grant_in_doubt(reference_id: str, instance_id: str) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into the error that says that the grant may have been made."""
-    # SIGTERM would end this process without a word, and without the reference id.
-    with on_signals([signal.SIGTERM], signal.default_int_handler):
-        try:
-            yield
-        except KeyboardInterrupt:
-            raise StoppedError(
-                signal.SIGINT,
-                "Interrupted. Whether the free bets were granted is unknown: run the very same command again "
-                f"(reference id {reference_id!r}).",
-                reference_id=reference_id,
-                instance_id=instance_id,
-            ) from None
-
-
-def tell(error: GameOperatorError, *, as_json: bool) -> int:
+def show_error(error: GameOperatorError, *, as_json: bool) -> int:
     """Tell about *error*, and return the exit code."""
     if isinstance(error, ConfigurationError) or (isinstance(error, SchemaError) and error.statements):
         code = ExitCode.USAGE
@@ -144,22 +120,22 @@ def tell(error: GameOperatorError, *, as_json: bool) -> int:
     facts: dict[str, object] = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
     if isinstance(error, ApiError):
         facts["service_message"] = error.message
-    # A class of ours that nobody can import goes by the name that it is caught as.
+    # A private class goes by the name of the public one that it is caught as.
     name = next(kind.__name__ for kind in type(error).__mro__ if not kind.__name__.startswith("_"))
     advice = "Here that means: run this very command once more, unchanged."
-    return tell_failure(
-        told(error),
+    return show_failure(
+        error_text(error),
         advice if isinstance(error, OutcomeUnknownError) else "",
         code,
         as_json=as_json,
         name=name,
         facts=facts,
-        # Statements to run, which are ours, stand in lines; anything else is one line, whatever it quotes.
+        # Statements to run keep their lines. Any other message is one line, because it may quote others.
         keep_lines=isinstance(error, SchemaError),
     )
 
 
-def tell_failure(
+def show_failure(
     message: str,
     advice: str,
     code: int,

@@ -16,7 +16,7 @@ from game_operator.certify.engine.steps import Undone
 from game_operator.errors import ConfigurationError, shown
 from game_operator.money import amount_from_cents
 
-#: What each hook is told, in this order, and so what must stand in its command.
+#: The arguments of each hook, in this order; each must stand in its command.
 HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
     "block": ("player",),
     "unblock": ("player",),
@@ -44,7 +44,7 @@ _MOST_BYTES: Final = 4_096
 
 def hooks_of(given: Iterable[str], *, seconds: float = _SECONDS) -> dict[str, Callable[..., object]]:
     """
-    Return the deeds that are *given* as ``NAME=COMMAND``, by their names; none may take longer than *seconds*.
+    Return what *given* defines as ``NAME=COMMAND``, by name; each may take at most *seconds*.
 
     Raises:
         ConfigurationError: A name is unknown or given twice, or its command cannot work.
@@ -81,7 +81,7 @@ def _words(name: str, command: str) -> list[str]:
         if place not in there:
             raise ConfigurationError(f"The command of --hook {name} must have {_STANDS[place]}.")
     if foreign := there - set(HOOKS[name]):
-        raise ConfigurationError(f"The command of --hook {name} has {{{min(foreign)}}}, which this hook is not told.")
+        raise ConfigurationError(f"The command of --hook {name} has {{{min(foreign)}}}, which this hook does not have.")
     if not _PLACE.search(words[0]) and shutil.which(words[0]) is None:
         # The program alone: what follows it may be a password.
         raise ConfigurationError(
@@ -148,6 +148,6 @@ def _last_words(err: IO[bytes]) -> str:
 def _cents(written: bytes) -> int:
     found = _CENTS.match(written)
     if not found:
-        told = shown(written.decode(errors="backslashreplace"))
-        raise Undone(f"the hook {_ASKED} must write a number of whole cents, and wrote {told}")
+        problem = shown(written.decode(errors="backslashreplace"))
+        raise Undone(f"the hook {_ASKED} must write a number of whole cents, and wrote {problem}")
     return int(found[1])

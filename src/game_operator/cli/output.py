@@ -144,7 +144,7 @@ def _width() -> int:
     return max(_LEAST, min(_MOST, shutil.get_terminal_size((_MOST, 24)).columns if given else _MOST))
 
 
-def tell(
+def say_wrapped(
     text: str,
     *,
     first: str = "",

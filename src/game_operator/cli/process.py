@@ -22,7 +22,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 class Outlet:
     """
-    Stands for *stream*, or for none where the process was started without one.
+    Stands for *stream*; None if the process was started without one.
 
     Attributes:
         lost: Why what was written went nowhere; None as long as all of it was taken.
@@ -82,7 +82,7 @@ def lasting_streams() -> Iterator[Outlet]:
 
 @contextmanager
 def on_signals(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Let *handler* take signals, and whoever took them before take them again afterwards."""
+    """Let *handler* take signals, and restore the earlier handlers afterwards."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

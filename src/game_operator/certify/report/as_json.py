@@ -87,8 +87,8 @@ def _exchange(exchange: Exchange, url: str) -> _Fields:
         "request": {
             "method": _text(exchange.method),
             "path": _text(exchange.path),
-            "headers": _headers(exchange.request_headers),
-            "body": _body(exchange.request_body),
+            "headers": headers_in_json(exchange.request_headers),
+            "body": body_in_json(exchange.request_body),
             "bytes": exchange.request_bytes,
             "manner": exchange.manner,
             "to": exchange.at,
@@ -96,8 +96,8 @@ def _exchange(exchange: Exchange, url: str) -> _Fields:
         },
         "answer": {
             "status": exchange.status,
-            "headers": _headers(exchange.answer_headers),
-            "body": _body(exchange.answer_body),
+            "headers": headers_in_json(exchange.answer_headers),
+            "body": body_in_json(exchange.answer_body),
             "bytes": exchange.answer_bytes,
         },
         "reply": None if exchange.reply is None else _picked(exchange.reply, "type code balance_cents timestamp"),
@@ -108,12 +108,14 @@ def _exchange(exchange: Exchange, url: str) -> _Fields:
     }
 
 
-def _headers(headers: HeaderPairs) -> list[list[str]]:
-    # Any byte can stand in a header, and Latin-1 has a character for each.
+def headers_in_json(headers: HeaderPairs) -> list[list[str]]:
+    """Return header fields, each as its name and value."""
+    # Any byte can stand in a header; Latin-1 has a character for each.
     return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers]
 
 
-def _body(body: bytes) -> _Fields:
+def body_in_json(body: bytes) -> _Fields:
+    """Return a body as text, or in Base64 if it is not UTF-8, and which of the two it is."""
     try:
         return {"encoding": "utf-8", "data": body.decode()}
     except UnicodeDecodeError:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions
-from game_operator.cli.errors import ExitCode, told
+from game_operator.cli.errors import ExitCode, error_text
 from game_operator.cli.options import AsJson, comma_separated, moment_in, read_profile
 from game_operator.cli.output import answer, say, when, write_document
-from game_operator.cli.reports.ledger import anomaly_document, show_anomalies, tell_more
+from game_operator.cli.reports.ledger import anomaly_document, show_anomalies, show_more
 from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
 from game_operator.money import amount_from_cents
 
@@ -189,7 +189,7 @@ def anomalies(
         write_document(document if limit is None else document | {"more": more})
     elif records:
         show_anomalies(records, every=every, bodies=bodies)
-        tell_more(limit, more=more)
+        show_more(limit, more=more)
     else:
         say(nothing)
 
@@ -233,12 +233,12 @@ def retry(
                 try:
                     retried.append(_retry_document(each, ledger.retry(each, terms, accept_foreign=accept_foreign)))
                 except (RetryRefusedError, UnknownSourceError) as refused:
-                    retried.append({"id": each, "resolved": False, "error": told(refused)})
+                    retried.append({"id": each, "resolved": False, "error": error_text(refused)})
         except LedgerError:
             # The ledger cannot go on: what was done until then is shown first.
-            _tell_retries(retried, as_json=as_json)
+            _show_retries(retried, as_json=as_json)
             raise
-    _tell_retries(retried, as_json=as_json)
+    _show_retries(retried, as_json=as_json)
     return ExitCode.FINE if all(each["resolved"] for each in retried) else ExitCode.SAID_NO
 
 
@@ -280,7 +280,7 @@ def _retry_in_words(document: Mapping[str, Any]) -> str:
     return f"{did}; the balance is {document['balance']}. The anomaly is resolved."
 
 
-def _tell_retries(retried: list[dict[str, Any]], *, as_json: bool) -> None:
+def _show_retries(retried: list[dict[str, Any]], *, as_json: bool) -> None:
     """Say what came of several, a line each."""
     if as_json:
         write_document({"retried": retried})

@@ -1,6 +1,5 @@
 """``game-operator call``: one webhook, signed as the service signs it, and what the wallet answers."""
 
-from base64 import b64encode
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -100,24 +99,19 @@ def _say_message(mark: str, first: str, headers: "HeaderPairs", body: bytes) -> 
 
 
 def _write(url: str, headers: "HeaderPairs", delivery: "Delivery") -> None:
+    from game_operator.certify.report.as_json import body_in_json, headers_in_json
+
     reply = delivery.reply
+    request = {"headers": headers_in_json(headers), "body": body_in_json(delivery.posted)}
+    answer = {"headers": headers_in_json(delivery.headers), "body": body_in_json(delivery.body)}
     write_document(
         {
             "url": url,
             "path": delivery.path,
-            "request": _message(headers, delivery.posted),
-            "answer": _message(delivery.headers, delivery.body, status=delivery.status),
+            "request": request,
+            "answer": {"status": delivery.status} | answer,
             "reply": reply and {name: getattr(reply, name) for name in _REPLY},
             "problem": delivery.problem,
             "elapsed_ms": round(delivery.elapsed_seconds * 1_000, 3),
         }
     )
-
-
-def _message(headers: "HeaderPairs", body: bytes, **facts: object) -> dict[str, object]:
-    listed = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers]
-    try:
-        written = {"encoding": "utf-8", "data": body.decode()}
-    except UnicodeDecodeError:
-        written = {"encoding": "base64", "data": b64encode(body).decode()}
-    return {**facts, "headers": listed, "body": written}

@@ -18,7 +18,7 @@ from game_operator.cli.certify_options import (
     key_in,
 )
 from game_operator.cli.database import check_file, opened
-from game_operator.cli.errors import ExitCode, StoppedError, told
+from game_operator.cli.errors import ExitCode, StoppedError, error_text
 from game_operator.cli.options import AsJson, read_profile
 from game_operator.cli.output import progress, say, write_document
 from game_operator.cli.process import STOP_SIGNALS, on_signals
@@ -53,9 +53,9 @@ def certify(
     wanted, unwanted, supplies = played.only or [], played.skip or [], supplied.supplies()
     assumed = read_profile(played.profile)
     if played.plan:
-        from game_operator.cli.reports.certify import tell_plan
+        from game_operator.cli.reports.certify import show_plan
 
-        tell_plan(wanted, unwanted, supplies, assumed, as_json=as_json)
+        show_plan(wanted, unwanted, supplies, assumed, as_json=as_json)
         return ExitCode.FINE
     url, service_key, player, other_player = wallet.check(url)
     reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
@@ -99,7 +99,7 @@ def certify(
         stop.is_played = True
         code = _ended(report, reports, as_json=as_json)
     if report.was_stopped:
-        raise StoppedError(stop.number)
+        raise StoppedError(128 + stop.number)
     return code
 
 
@@ -111,11 +111,11 @@ def _ended(report: "Report", reports: ReportOptions, *, as_json: bool) -> int:
     """Write the files, print what came of the run, and return the exit code."""
     from game_operator.certify.report.as_json import document
     from game_operator.certify.report.summary import Summary
-    from game_operator.cli.reports.certify import tell_report
+    from game_operator.cli.reports.certify import show_report
 
     written = reports.write(report)
     if not as_json:
-        tell_report(report, written)
+        show_report(report, written)
     cleaned: dict[str, Any] = {}
     if reports.clean_up is not None:
         cleaned = _cleaned_up(reports.clean_up, reports.table_prefix, report.run_id)
@@ -142,7 +142,7 @@ def _cleaned_up(address: str, prefix: str, run_id: str) -> dict[str, Any]:
             left = [record.id for record in ledger.anomalies() if _is_of(run_id, record)]
             resolve_anomalies(ledger, left)
     except (LedgerError, ConfigurationError) as failed:
-        return {"resolved": 0, "problem": f"The anomalies of this run could not be resolved. {told(failed)}"}
+        return {"resolved": 0, "problem": f"The anomalies of this run could not be resolved. {error_text(failed)}"}
     return {"resolved": len(left), "problem": ""}
 
 
@@ -186,7 +186,7 @@ class Stop(Event):
             return
         self.number = number
         self.set()
-        first = "the report is told" if self.is_played else "money is put back"
+        first = "the report is printed" if self.is_played else "money is put back"
         with suppress(RuntimeError):  # It came in the middle of a line to the same stream.
             say(f"Stopping: {first} first. Ctrl-C once more leaves at once.", error=True)
 

@@ -14,7 +14,7 @@ from game_operator.cli.output import say, waiting, write_document
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from game_operator.cli.checks.setup import Check
+    from game_operator.cli.setup_checks import Check
 
 _LOOK = {
     "ok": ("✓", "green"),
@@ -43,8 +43,7 @@ def doctor(
         typer.Option("--upgrade", help="Examine a ledger instead: what would this version refuse? It only reads."),
     ] = False,
     database: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help=f"With --upgrade: where the ledger is; else {DATABASE}."),
+        str | None, typer.Option(metavar="URL", help=f"With --upgrade: where the ledger is; else {DATABASE}.")
     ] = None,
     table_prefix: TablePrefix = PREFIX,
     balances: BalancesOptions,
@@ -57,7 +56,7 @@ def doctor(
     version would refuse in an installation that runs, to be read before the first new process is started.
     """
     if upgrade:
-        from game_operator.cli.checks.setup import Check
+        from game_operator.cli.setup_checks import Check
         from game_operator.ledger.staff.upgrade import upgrade_examination
 
         found = upgrade_examination(address_of(database), table_prefix, balances.accounts())
@@ -65,7 +64,7 @@ def doctor(
     elif database is not None or table_prefix != PREFIX or balances.are_given:
         raise ConfigurationError("--database, --table-prefix and --accounts-… are for doctor --upgrade.")
     else:
-        from game_operator.cli.checks.setup import examination
+        from game_operator.cli.setup_checks import examination
         from game_operator.transport.settings import checked_seconds
 
         checked_seconds("deadline", service.deadline)
@@ -74,37 +73,28 @@ def doctor(
 
 
 def _report(examined: "Iterator[Check]", *, as_json: bool) -> ExitCode:
-    checks = []
-    for check in _patiently(examined):
+    checks: list[Check] = []
+    while True:
+        with waiting("Examining …"):
+            check = next(examined, None)
+        if check is None:
+            break
         checks.append(check)
         if not as_json:
-            _tell(check)
-    verdict = _verdict(checks)
+            _show(check)
+    outcomes = {check.outcome for check in checks}
+    verdict = ExitCode.SAID_NO if "problem" in outcomes else ExitCode.FINE
+    if "unreachable" in outcomes:
+        verdict = ExitCode.UNREACHABLE
     if as_json:
         write_document({"ok": verdict is ExitCode.FINE, "checks": [asdict(check) for check in checks]})
     return verdict
 
 
-def _patiently(checks: "Iterator[Check]") -> "Iterator[Check]":
-    while True:
-        with waiting("Examining …"):
-            check = next(checks, None)
-        if check is None:
-            return
-        yield check
-
-
-def _tell(check: "Check") -> None:
+def _show(check: "Check") -> None:
     mark, style = _LOOK[check.outcome]
     say(f"{mark} {check.name}: {check.found}", style=style)
     if check.todo:
         say(f"    {'advice' if check.outcome == 'advice' else 'to do'}: {check.todo}")
     if check.assumed:
         say(f"    assumed: {check.assumed}", style="dim")
-
-
-def _verdict(checks: "list[Check]") -> ExitCode:
-    outcomes = {check.outcome for check in checks}
-    if "unreachable" in outcomes:
-        return ExitCode.UNREACHABLE
-    return ExitCode.SAID_NO if "problem" in outcomes else ExitCode.FINE

@@ -18,8 +18,8 @@ from game_operator.cli.reports.ledger import (
     show_account,
     show_bet,
     show_bets,
-    tell_books,
-    tell_more,
+    show_books,
+    show_more,
 )
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, one_line
 from game_operator.money import amount_from_cents
@@ -155,7 +155,7 @@ def bets(
         write_document({"bets": [bet_document(bet) for bet in listed], "more": more})
     elif listed:
         show_bets(listed)
-        tell_more(limit, more=more)
+        show_more(limit, more=more)
     else:
         say("There are no such bets.")
 
@@ -169,7 +169,7 @@ def verify(place: LedgerOptions, as_json: AsJson = False) -> int:
     """
     with place.opened() as ledger, waiting("Checking the books …"):
         report = ledger.verify()
-    tell_books(report, as_json=as_json)
+    show_books(report, as_json=as_json)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 
 
@@ -198,7 +198,7 @@ def prune(
     if as_json:
         write_document(report._asdict())
         return
-    say(f"Before {when(report.before_millis)} UTC, of whatever is not open:")
+    say(f"Before {when(report.before_millis)} UTC, except what is still open:")
     names = {"calls": "without body and reply", "postings": "folded", "anomalies": "resolved, without body"}
     show_details((name, f"{getattr(report, name)} {what}") for name, what in names.items())
 

@@ -1,13 +1,15 @@
 """The calls of the Operator API as commands: games, bet, round and grant (spec §2, §4.2, §8)."""
 
+import signal
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.errors import grant_in_doubt
+from game_operator.cli.errors import ExitCode, StoppedError
 from game_operator.cli.options import AsJson, InstanceId, ServiceOptions
 from game_operator.cli.output import say, show_details, show_rows, waiting, write_document
+from game_operator.cli.process import on_signals
 
 if TYPE_CHECKING:
     from game_operator.models import ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet, RoundFound
@@ -189,19 +191,28 @@ def grant(
     from granting twice, and DUPLICATE_REFERENCE_ID then says that the grant was made.
     """
     connected = service.client()
-    # An answer that nobody gets to read is in doubt too.
-    with grant_in_doubt(reference_id, instance_id):
-        with connected as client, waiting("Granting the free bets …"):
-            accepted = client.grant_free_bet(
-                player_id=player_id,
-                instance_id=instance_id,
-                count=count,
-                wager_amount_cents=wager_amount_cents,
-                expire_duration_millis=expire_duration_millis,
-                reference_id=reference_id,
-            )
-        if as_json:
-            write_document(accepted.model_dump())
-            return
-        facts = [("granted", f"{count} free bets of {wager_amount_cents} cents for {player_id}")]
-        show_details([*facts, ("free bet", accepted.free_bet_id), ("the service says", accepted.message)])
+    try:
+        # SIGTERM would end this process without a word. An answer that cannot be printed is in doubt too.
+        with on_signals([signal.SIGTERM], signal.default_int_handler):
+            with connected as client, waiting("Granting the free bets …"):
+                accepted = client.grant_free_bet(
+                    player_id=player_id,
+                    instance_id=instance_id,
+                    count=count,
+                    wager_amount_cents=wager_amount_cents,
+                    expire_duration_millis=expire_duration_millis,
+                    reference_id=reference_id,
+                )
+            if as_json:
+                write_document(accepted.model_dump())
+                return
+            facts = [("granted", f"{count} free bets of {wager_amount_cents} cents for {player_id}")]
+            show_details([*facts, ("free bet", accepted.free_bet_id), ("the service says", accepted.message)])
+    except KeyboardInterrupt:
+        raise StoppedError(
+            ExitCode.INTERRUPTED,
+            "Interrupted. Whether the free bets were granted is unknown: run the very same command again "
+            f"(reference id {reference_id!r}).",
+            reference_id=reference_id,
+            instance_id=instance_id,
+        ) from None

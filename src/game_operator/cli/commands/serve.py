@@ -163,8 +163,8 @@ def serve(
     """
     Answer the service's webhooks from a ledger, until Ctrl-C or SIGTERM.
 
-    Calls under way are answered before it stops. Why a call was refused is logged on stderr, and never told the
-    caller. One process uses one core; start several on one database, PostgreSQL from several machines too.
+    Calls under way are answered before it stops. The reason of a refusal is logged on stderr, and never sent to
+    the caller. One process uses one core; start several on one database, PostgreSQL from several machines too.
     """
     receiver = callers.receiver(read_profile(profile), listening.host)
     if len(balances.columns) > 1:

@@ -60,7 +60,7 @@ class PlayersOptions:
     source: Annotated[str, _players(help="The source that the wallet keeps bets under.")] = ""
 
     def ids(self) -> tuple[str, ...]:
-        """Return the players in the file; none without one, because they are opened then."""
+        """Return the players in the file; () without a file, because they are opened then."""
         from game_operator.sandbox.storm.players import read_players
 
         return () if self.players_file is None else tuple(read_players(self.players_file))
@@ -198,15 +198,15 @@ def storm(
     played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout, trace=traced)
     place = trace or Path(f"storm-{head.seed}{'.replay' if replay else ''}.trace")
     report = _run(played, head.bets, place)
-    from game_operator.cli.reports.storm import tell_report
+    from game_operator.cli.reports.storm import show_report
 
     written = _written(place, report.trace)
-    tell_report(report, written, as_json=as_json)
+    show_report(report, written, as_json=as_json)
     return ExitCode.FINE if report.passed else ExitCode.SAID_NO
 
 
 def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
-    """Play and audit; whatever ends it before that leaves the trace at *place*, if anything was sent."""
+    """Play and audit; if it ends before that, the trace is left at *place*, unless nothing was sent."""
     try:
         with progress() as show:
             return played.run(lambda now: show(_rate(now), min(bets, now.bets), bets))
@@ -217,9 +217,9 @@ def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
     except (TransportError, LedgerError) as gone:
         if not played.timeline.posts:
             raise
-        from game_operator.cli.reports.storm import StormBrokenOffError
+        from game_operator.cli.reports.storm import broken_off
 
-        raise StormBrokenOffError(gone, played.timeline, _written(place, played.trace())) from gone
+        raise broken_off(gone, played.timeline, _written(place, played.trace())) from gone
 
 
 def _rate(now: "StormProgress") -> str:

@@ -16,7 +16,7 @@ from game_operator.certify.report.report import Cause, Latency, Moved, Report
 from game_operator.certify.report.summary import Group, Summary, by_reason
 from game_operator.certify.report.verdicts import GROUPS, Verdict
 from game_operator.cli.hooks import HOOKS
-from game_operator.cli.output import say, show_rows, tell, write_document
+from game_operator.cli.output import say, say_wrapped, show_rows, write_document
 from game_operator.profile import Profile
 from game_operator.provider.latency import MARKS_MS
 from game_operator.provider.text import money
@@ -59,7 +59,7 @@ def _by_options(missing: tuple[str, ...]) -> str:
     return needs_told(missing) + (f": pass {' '.join(options)}" if options else "")
 
 
-def tell_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, profile: Profile, *, as_json: bool) -> None:
+def show_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, profile: Profile, *, as_json: bool) -> None:
     """Print the chosen scenarios by stage and group, and which of them could not be tried."""
     chosen = in_playing_order(selected(only, skip))
     there = at_hand(supplies, profile, on_wire=True)
@@ -76,24 +76,26 @@ def tell_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, prof
         for group, grouped in groupby(staged, key=lambda each: each.group):
             say(f"  {group} {GROUPS[group]}")
             for each in grouped:
-                _tell_planned(each, missing[each.id])
-    tell(
+                _show_planned(each, missing[each.id])
+    say_wrapped(
         f"{len(chosen)} scenario{'' if len(chosen) == 1 else 's'}: {counts['played']} can be played, {not_tried} "
         f"cannot. What a failure costs: {', '.join(f'{count} {weight}' for weight, count in weights.items())}. "
         "Nothing was sent."
     )
-    tell(_GROUNDS, style="dim")
-    tell("A few learn only from the wallet's answers that they cannot be tried on it; they are then skipped as well.")
+    say_wrapped(_GROUNDS, style="dim")
+    say_wrapped(
+        "A few learn only from the wallet's answers that they cannot be tried on it; they are then skipped as well."
+    )
 
 
-def _tell_planned(scenario: Scenario, missing: tuple[str, ...]) -> None:
+def _show_planned(scenario: Scenario, missing: tuple[str, ...]) -> None:
     indent = " " * 9
     about = f"{scenario.title} ({scenario.weight}; {', '.join(scenario.rests_on)})"
-    tell(about, first=f"    {scenario.id}  ", indent=indent)
+    say_wrapped(about, first=f"    {scenario.id}  ", indent=indent)
     if missing:
-        tell(f"not tried: {_by_options(missing)}", indent=indent, first=indent, style="yellow")
+        say_wrapped(f"not tried: {_by_options(missing)}", indent=indent, first=indent, style="yellow")
     elif scenario.needs:
-        tell(f"with {', '.join(scenario.needs)}", indent=indent, first=indent, style="dim")
+        say_wrapped(f"with {', '.join(scenario.needs)}", indent=indent, first=indent, style="dim")
 
 
 def _planned(scenario: Scenario, missing: tuple[str, ...]) -> dict[str, object]:
@@ -102,27 +104,27 @@ def _planned(scenario: Scenario, missing: tuple[str, ...]) -> dict[str, object]:
     return {name: getattr(scenario, name) for name in names} | {"missing": missing, "reason": reason}
 
 
-def tell_report(report: Report, files: Mapping[str, Path]) -> None:
+def show_report(report: Report, files: Mapping[str, Path]) -> None:
     """Print *report*; *files* are those that it was written to, by their options."""
     summary = Summary(report)
-    told = _tell_summary(summary)
+    text = _show_summary(summary)
     if summary.causes:
-        _tell_first(summary)
-        _tell_others(summary.causes[1:], rows=max(1, _CAUSES - max(0, told - _SUMMARY)))
-    _tell_groups(summary.groups)
-    _tell_failures(report, summary.causes)
+        _show_first(summary)
+        _show_others(summary.causes[1:], rows=max(1, _CAUSES - max(0, text - _SUMMARY)))
+    _show_groups(summary.groups)
+    _show_failures(report, summary.causes)
     if report.failures:
-        tell(_GROUNDS, style="dim")
-    _tell_advice(report.advice)
-    _tell_skipped(report.skipped)
-    _tell_figures(report)
-    _tell_files(files, is_fine=summary.is_fine)
+        say_wrapped(_GROUNDS, style="dim")
+    _show_advice(report.advice)
+    _show_skipped(report.skipped)
+    _show_figures(report)
+    _show_files(files, is_fine=summary.is_fine)
 
 
 # The first screen.
 
 
-def _tell_summary(summary: Summary) -> int:
+def _show_summary(summary: Summary) -> int:
     """Print how it ended, in so many lines as are returned."""
     report = summary.report
     first, colon, rest = summary.headline.partition(":")
@@ -134,7 +136,7 @@ def _tell_summary(summary: Summary) -> int:
         (_stopped(summary.stopped), "bold red"),
         (_undone(summary.undone), "bold red"),
     )
-    return sum(tell(sentence, style=style, most=2) for sentence, style in sentences if sentence)
+    return sum(say_wrapped(sentence, style=style, most=2) for sentence, style in sentences if sentence)
 
 
 def _stopped(verdicts: Sequence[Verdict]) -> str:
@@ -155,40 +157,40 @@ def _undone(verdicts: Sequence[Verdict]) -> str:
 def _counts(summary: Summary) -> str:
     report, number = summary.report, len(summary.report.verdicts)
     counted = ((summary.passed, "passed"), (len(report.failures), "failed"), (len(report.advice), "could be better"))
-    told = [f"{count} {what}" for count, what in (*counted, (len(report.skipped), "not tried")) if count]
-    return f"of {number} scenario{'' if number == 1 else 's'}, {', '.join(told)}"
+    text = [f"{count} {what}" for count, what in (*counted, (len(report.skipped), "not tried")) if count]
+    return f"of {number} scenario{'' if number == 1 else 's'}, {', '.join(text)}"
 
 
-def _tell_first(summary: Summary) -> None:
+def _show_first(summary: Summary) -> None:
     """Say what is at risk by the first cause, how to fix it, and by which exchange it is known."""
     first = summary.causes[0]
     verdict = first.verdict
     say("")
     risk = f"Money at risk ({verdict.weight}): " if verdict.weight.is_money else ""
-    tell(f"{risk}{summary.meaning(first)}", indent="  ", style="red", most=_LINES)
-    tell(f"Change first: {first.mend}", indent="  ", style="bold", most=_LINES + 1)
-    tell(f"Seen in {verdict.name}: {verdict.reason}", indent="  ", most=2)
-    _tell_exchange(verdict, most=2)
+    say_wrapped(f"{risk}{summary.meaning(first)}", indent="  ", style="red", most=_LINES)
+    say_wrapped(f"Change first: {first.mend}", indent="  ", style="bold", most=_LINES + 1)
+    say_wrapped(f"Seen in {verdict.name}: {verdict.reason}", indent="  ", most=2)
+    _show_exchange(verdict, most=2)
     if first.others:
-        tell(f"The same mistake fails {_ids(first.others, _MANY)} too.", first="  ", indent="  ", most=1)
+        say_wrapped(f"The same mistake fails {_ids(first.others, _MANY)} too.", first="  ", indent="  ", most=1)
 
 
-def _tell_others(causes: Sequence[Cause], *, rows: int) -> None:
+def _show_others(causes: Sequence[Cause], *, rows: int) -> None:
     if not causes:
         return
     say("Then:")
     shown = causes if len(causes) <= rows else causes[: rows - 1]
     for cause in shown:
-        told = f"{_ids((cause.verdict, *cause.others), _FEW)} ({cause.verdict.cost}): {cause.means}"
-        tell(told, first="  ", indent="      ", most=1)
+        text = f"{_ids((cause.verdict, *cause.others), _FEW)} ({cause.verdict.cost}): {cause.means}"
+        say_wrapped(text, first="  ", indent="      ", most=1)
     if left := causes[len(shown) :]:
         at_risk = sum(cause.verdict.weight.is_money for cause in left)
         risk = f" ({at_risk} with money at risk)" if at_risk else ""
-        told = f"and {len(left)} more{risk}: {_ids([each.verdict for each in left], _MANY)}"
-        tell(told, first="  ", most=1)
+        text = f"and {len(left)} more{risk}: {_ids([each.verdict for each in left], _MANY)}"
+        say_wrapped(text, first="  ", most=1)
 
 
-def _tell_exchange(verdict: Verdict, *, most: int) -> None:
+def _show_exchange(verdict: Verdict, *, most: int) -> None:
     """Print what was sent and answered, in *most* lines each; no headers, for a signature is among them."""
     exchange = verdict.decisive
     if exchange is None:  # The last call before the balance that was found wrong.
@@ -196,12 +198,12 @@ def _tell_exchange(verdict: Verdict, *, most: int) -> None:
     if exchange is None:
         return
     sent = _shortened(exchange.request_body, exchange.request_bytes)
-    tell(f"{exchange.method} {exchange.path} {sent}", first="    > ", indent="      ", most=most, anywhere=True)
-    told = exchange.problem
+    say_wrapped(f"{exchange.method} {exchange.path} {sent}", first="    > ", indent="      ", most=most, anywhere=True)
+    text = exchange.problem
     if exchange.status:
         answered = _shortened(exchange.answer_body, len(exchange.answer_body))
-        told = f"HTTP {exchange.status}, {exchange.elapsed_ms:.0f} ms: {answered}"
-    tell(told, first="    < ", indent="      ", most=most, anywhere=True)
+        text = f"HTTP {exchange.status}, {exchange.elapsed_ms:.0f} ms: {answered}"
+    say_wrapped(text, first="    < ", indent="      ", most=most, anywhere=True)
 
 
 def _shortened(body: bytes, length: int) -> str:
@@ -212,7 +214,7 @@ def _shortened(body: bytes, length: int) -> str:
 # What follows it.
 
 
-def _tell_groups(groups: Iterable[Group]) -> None:
+def _show_groups(groups: Iterable[Group]) -> None:
     rows = [
         (f"{group.letter} {group.name}", group.passed, group.failed, group.advice, group.skipped) for group in groups
     ]
@@ -221,7 +223,7 @@ def _tell_groups(groups: Iterable[Group]) -> None:
     show_rows("", headings, [tuple(value or "-" for value in row) for row in rows], numbers=headings[1:])
 
 
-def _tell_failures(report: Report, causes: Iterable[Cause]) -> None:
+def _show_failures(report: Report, causes: Iterable[Cause]) -> None:
     """Print each failure, those of one mistake together."""
     if not report.failures:
         return
@@ -232,34 +234,34 @@ def _tell_failures(report: Report, causes: Iterable[Cause]) -> None:
         alike = [each for each in cause.others if cause.verdict.is_unjudged and each.is_unjudged and not each.notes[1:]]
         for verdict in (cause.verdict, *cause.others):
             if verdict.failed and verdict not in alike:
-                _tell_failure(verdict, is_first=verdict is cause.verdict)
+                _show_failure(verdict, is_first=verdict is cause.verdict)
         if alike:
-            tell(f"For the same reason {_ids(alike)} could not be judged.", first="  ", indent="  ")
+            say_wrapped(f"For the same reason {_ids(alike)} could not be judged.", first="  ", indent="  ")
 
 
-def _tell_failure(verdict: Verdict, *, is_first: bool) -> None:
-    tell(f"{verdict.name} ({verdict.cost})", indent="  ", style="bold")
-    tell(verdict.reason, first="  ", indent="  ")
+def _show_failure(verdict: Verdict, *, is_first: bool) -> None:
+    say_wrapped(f"{verdict.name} ({verdict.cost})", indent="  ", style="bold")
+    say_wrapped(verdict.reason, first="  ", indent="  ")
     for note in verdict.notes[1:]:
-        tell(f"Also: {note.reason}", first="  ", indent="  ")
-    _tell_exchange(verdict, most=4)
+        say_wrapped(f"Also: {note.reason}", first="  ", indent="  ")
+    _show_exchange(verdict, most=4)
     if is_first:
-        tell(f"It means: {verdict.means}", first="  ", indent="  ")
-        tell(f"To fix it: {verdict.mend}", first="  ", indent="  ")
+        say_wrapped(f"It means: {verdict.means}", first="  ", indent="  ")
+        say_wrapped(f"To fix it: {verdict.mend}", first="  ", indent="  ")
     assumed = " (assumed)" if verdict.is_assumed else ""
-    tell(f"It rests on {', '.join(verdict.rests_on)}{assumed}.", first="  ", indent="  ", style="dim")
+    say_wrapped(f"It rests on {', '.join(verdict.rests_on)}{assumed}.", first="  ", indent="  ", style="dim")
 
 
-def _tell_advice(verdicts: Iterable[Verdict]) -> None:
+def _show_advice(verdicts: Iterable[Verdict]) -> None:
     for number, verdict in enumerate(verdicts):
         if not number:
             say("")
             say("Could be better; none of it makes a wallet fail:", style="bold")
         for note in verdict.notes:
-            tell(f"{verdict.name}: {note.reason}", first="  ", indent="      ")
+            say_wrapped(f"{verdict.name}: {note.reason}", first="  ", indent="      ")
 
 
-def _tell_skipped(verdicts: Iterable[Verdict]) -> None:
+def _show_skipped(verdicts: Iterable[Verdict]) -> None:
     reasons = by_reason(verdicts)
     if not reasons:
         return
@@ -267,17 +269,17 @@ def _tell_skipped(verdicts: Iterable[Verdict]) -> None:
     say("Not tried:", style="bold")
     for reason, skipped in reasons.items():
         missing = skipped[0].missing
-        told = _by_options(missing) if missing else reason
-        tell(f"{_ids(skipped, _MANY)}: {told}", first="  ", indent="      ", most=_LINES)
+        text = _by_options(missing) if missing else reason
+        say_wrapped(f"{_ids(skipped, _MANY)}: {text}", first="  ", indent="      ", most=_LINES)
 
 
-def _tell_figures(report: Report) -> None:
+def _show_figures(report: Report) -> None:
     say("")
     if report.latency is not None and report.latency.samples_ms:
-        tell(_latency(report.latency), indent="  ")
+        say_wrapped(_latency(report.latency), indent="  ")
     for moved in report.moved:
-        tell(_moved(moved), indent="  ")
-    tell(f"All ids of this run begin with {report.run_id}.")
+        say_wrapped(_moved(moved), indent="  ")
+    say_wrapped(f"All ids of this run begin with {report.run_id}.")
 
 
 def _latency(latency: Latency) -> str:
@@ -290,17 +292,17 @@ def _moved(moved: Moved) -> str:
     before, after = ("unknown" if cents is None else money(cents) for cents in (moved.before_cents, moved.after_cents))
     if moved.difference_cents == 0:
         return f"{moved.player_id} has {after}, as before."
-    told = f"{moved.player_id} had {before} and has {after}"
+    text = f"{moved.player_id} had {before} and has {after}"
     if moved.difference_cents is None:
-        return f"{told}. Look into the account before the next run: by the ids below, what was moved can be found."
-    return f"{told}: the wallet did not let the run put it back. Set it right before the next run."
+        return f"{text}. Look into the account before the next run: by the ids below, what was moved can be found."
+    return f"{text}: the wallet did not let the run put it back. Set it right before the next run."
 
 
-def _tell_files(files: Mapping[str, Path], *, is_fine: bool) -> None:
+def _show_files(files: Mapping[str, Path], *, is_fine: bool) -> None:
     for option, path in files.items():
-        tell(_FILES[option].format(file=path))
+        say_wrapped(_FILES[option].format(file=path))
     if "--html" not in files and not is_fine:
-        tell("Pass --html report.html for a page with every exchange, each as a line that sends it again.")
+        say_wrapped("Pass --html report.html for a page with every exchange, each as a line that sends it again.")
 
 
 def _ids(verdicts: Iterable[Verdict], most: int | None = None) -> str:

@@ -169,7 +169,7 @@ def anomaly_document(record: "AnomalyRecord") -> dict[str, Any]:
     return record._asdict() | {"body": record.body.decode(errors="backslashreplace")}
 
 
-def tell_books(report: "BooksReport", *, as_json: bool) -> None:
+def show_books(report: "BooksReport", *, as_json: bool) -> None:
     """Say what a check of the books found."""
     balances, house = amount_from_cents(report.balances_cents), amount_from_cents(report.house_cents)
     if as_json:
@@ -196,7 +196,7 @@ def tell_books(report: "BooksReport", *, as_json: bool) -> None:
         say(f"{len(report.findings)} findings. docs/ledger.md says what each means, and what to do.", style="red")
 
 
-def tell_more(limit: int | None, *, more: bool) -> None:
+def show_more(limit: int | None, *, more: bool) -> None:
     """Say that a list was cut at *limit*, if there are *more*."""
     if more:
         say(f"There are more than these {limit}: pass --limit.")

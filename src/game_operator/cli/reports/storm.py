@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from game_operator.cli.errors import ExitCode, StoppedError
 from game_operator.cli.output import say, show_details, write_document
 from game_operator.errors import GameOperatorError, TransportError, one_line
 
@@ -15,7 +16,7 @@ _PERCENTILES: Final = (50, 90, 95, 99, 100)
 #: Upper ends of the histogram's bars, in ms; the last bar has no end.
 _BARS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _WIDTH: Final = 40
-#: A wallet of this package says so to instances that are none of its operator's; the storm plays made-up ones.
+#: A wallet of this package refuses the instances of other operators; a storm plays made-up ones.
 _INVALID: Final = (
     "A wallet that is set to instances= (--instances) refuses all others, and a storm plays instances of its own: "
     "leave that setting out of the wallet under test."
@@ -29,16 +30,16 @@ _REMEDIES: Final = {
 _MOST_TOLD: Final = 20
 
 
-def tell_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> None:
+def show_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> None:
     """Print the report; *trace* is where the trace was written, if it was."""
     if as_json:
         write_document(_document(report, trace))
         return
-    _tell_figures(report)
-    _tell_histogram(report)
+    _show_figures(report)
+    _show_histogram(report)
     if report.expected:
         say(f"{len(report.expected)} expected differences: the service gave up a call of each and never repeated it.")
-        _tell_list(report.expected)
+        _show_list(report.expected)
     if report.mostly_invalid and not report.all_refused:
         say(f"{_refused(report)}. {_INVALID}", style="yellow")
     if report.never_struck:
@@ -51,7 +52,7 @@ def tell_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> 
         apart = ", the expected differences apart" if report.expected else ""
         say(f"Service and wallet agree on all {report.bets} bets and {report.claims} claims{apart}.", style="green")
         return
-    _tell_differences(report)
+    _show_differences(report)
     if trace is not None:
         say(
             f"The trace is in {trace}. --replay {trace} sends it again in its order: against a fresh ledger, or with "
@@ -59,7 +60,7 @@ def tell_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> 
         )
 
 
-def _tell_figures(report: "StormReport") -> None:
+def _show_figures(report: "StormReport") -> None:
     seconds = max(report.seconds, 1e-9)
     faults = ", ".join(f"{fault} {count}" for fault, count in sorted(report.faults.items())) or "none"
     percentiles = ", ".join(f"{_name(percent)} {report.percentile_ms(percent):.1f}" for percent in _PERCENTILES)
@@ -82,7 +83,7 @@ def _refused(report: "StormReport") -> str:
     return ", ".join(f"{code} {count}" for code, count in sorted(report.refusals.items()))
 
 
-def _tell_histogram(report: "StormReport") -> None:
+def _show_histogram(report: "StormReport") -> None:
     counts = _histogram(report)
     most = max((count for _, count in counts), default=0)
     if not most:
@@ -102,7 +103,7 @@ def _histogram(report: "StormReport") -> list[tuple[str, int]]:
     return list(zip(labels, counts, strict=True))[: last + 1]
 
 
-def _tell_differences(report: "StormReport") -> None:
+def _show_differences(report: "StormReport") -> None:
     if report.broken_off:
         say(f"It broke off before all bets were played and audited. {report.broken_off}", style="red")
     if report.all_refused:
@@ -115,7 +116,7 @@ def _tell_differences(report: "StormReport") -> None:
         return
     number = len(report.differences)
     say(f"{number} {'difference' if number == 1 else 'differences'} between service and wallet:", style="bold red")
-    _tell_list(report.differences)
+    _show_list(report.differences)
     if report.none_kept:
         say(
             "The ledger has none of the bets that the wallet accepted. If the wallet keeps them under a name of its "
@@ -131,7 +132,7 @@ def _tell_differences(report: "StormReport") -> None:
             say("With --json each difference comes with its history.")
 
 
-def _tell_list(differences: "tuple[Difference, ...]") -> None:
+def _show_list(differences: "tuple[Difference, ...]") -> None:
     for difference in differences[:_MOST_TOLD]:
         say(f"  {difference}")
     if len(differences) > _MOST_TOLD:
@@ -170,58 +171,39 @@ def _told(difference: "Difference") -> dict[str, object]:
     return {name: getattr(difference, name) for name in ("subject", "service", "wallet", "history")}
 
 
-class StormBrokenOffError(TransportError):
-    """
-    A storm ended before its audit, and nothing else is wrong that is known.
-
-    Attributes:
-        calls_sent: How many calls left, repeats and extras included.
-        last_answered: The last call that was answered definitely, and with what; None if none was.
-        first_unanswered, last_unanswered: Of the calls that were never answered definitely; None if there is none.
-        trace: Where the trace was written; None if it could not be.
-    """
-
-    def __init__(self, gone: GameOperatorError, minutes: "Timeline", trace: Path | None) -> None:
-        reason = gone.reason if isinstance(gone, TransportError) else gone.what
-        waited = gone.elapsed_seconds if isinstance(gone, TransportError) else 0.0
-        attempts = gone.attempts if isinstance(gone, TransportError) else 1
-        super().__init__(reason, attempts=attempts, elapsed_seconds=waited)
-        unanswered = minutes.unanswered
-        self.calls_sent = minutes.posts
-        self.last_answered = _facts(minutes.last_answered)
-        self.first_unanswered = _facts(unanswered[0] if unanswered else None)
-        self.last_unanswered = _facts(unanswered[-1] if unanswered else None)
-        self.trace = None if trace is None else str(trace)
-        self._where = _where(minutes.last_answered, unanswered)
-
-    @property
-    def what(self) -> str:
-        """Return how long it waited, what was sent, and what to look for."""
-        waited = f" It was waited for {self.elapsed_seconds:.1f} s." if self.elapsed_seconds else ""
-        trace = "" if self.trace is None else f" What was sent until now is in {one_line(self.trace)}."
-        return (
-            f"{one_line(self.reason).rstrip('.')}.{waited} Money may have moved, and bets may be open: "
-            f"{self.calls_sent} calls were sent. {self._where}{trace}"
-        )
-
-
-def _where(answered: "TimelineEntry | None", unanswered: "tuple[TimelineEntry, ...]") -> str:
-    """Return, for people, which calls to look for in the wallet's log."""
-    said = "None was answered." if answered is None else f"The last one answered is {one_line(str(answered))}."
+def broken_off(gone: GameOperatorError, timeline: "Timeline", trace: Path | None) -> StoppedError:
+    """Return how to report a storm that ended before its audit, and of which nothing else is known to be wrong."""
+    reason, waited = gone.what, 0.0
+    if isinstance(gone, TransportError):
+        reason, waited = gone.reason, gone.elapsed_seconds
+    answered, unanswered = timeline.last_answered, timeline.unanswered
+    said = [f"{one_line(reason).rstrip('.')}."]
+    if waited:
+        said.append(f"It was waited for {waited:.1f} s.")
+    said.append(f"Money may have moved, and bets may be open: {timeline.posts} calls were sent.")
+    said.append(f"The last one answered is {one_line(str(answered))}." if answered else "None was answered.")
     if unanswered:
-        said += f" The first one without a definite answer is {one_line(str(unanswered[0]))}"
-        said += f", the last one {one_line(str(unanswered[-1]))}." if len(unanswered) > 1 else "."
-    return said
+        last = f", the last one {one_line(str(unanswered[-1]))}" if len(unanswered) > 1 else ""
+        said.append(f"The first one without a definite answer is {one_line(str(unanswered[0]))}{last}.")
+    if trace is not None:
+        said.append(f"What was sent until now is in {one_line(str(trace))}.")
+    return StoppedError(
+        ExitCode.UNREACHABLE,
+        " ".join(said),
+        name="StormBrokenOffError",
+        attempts=getattr(gone, "attempts", 1),
+        elapsed_seconds=waited,
+        timed_out=getattr(gone, "timed_out", False),
+        calls_sent=timeline.posts,
+        last_answered=_facts(answered),
+        first_unanswered=_facts(unanswered[0] if unanswered else None),
+        last_unanswered=_facts(unanswered[-1] if unanswered else None),
+        trace=None if trace is None else str(trace),
+    )
 
 
-def _facts(minute: "TimelineEntry | None") -> dict[str, object] | None:
-    if minute is None:
+def _facts(entry: "TimelineEntry | None") -> dict[str, object] | None:
+    if entry is None:
         return None
-    return {
-        "serial": minute.post.serial,
-        "operation": minute.call.operation,
-        "bet_id": minute.call.bet_id,
-        "tx_id": minute.call.tx_id,
-        "player_id": minute.call.player_id,
-        "heard": minute.heard,
-    }
+    named = {name: getattr(entry.call, name) for name in ("operation", "bet_id", "tx_id", "player_id")}
+    return {"serial": entry.post.serial, **named, "heard": entry.heard}

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import httpx
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from game_operator.cli.errors import told
+from game_operator.cli.errors import error_text
 from game_operator.cli.keys import fingerprint, public_path
 from game_operator.cli.options import PASSPHRASE, settings
 from game_operator.client.sync import OperatorClient
@@ -90,7 +90,9 @@ def _base_url(environ: Mapping[str, str], patient: _Patient) -> Check:
         httpx.URL(f"{base_url}{_PATH}")
     except (ConfigurationError, httpx.InvalidURL) as wrong:
         found = (
-            told(wrong) if isinstance(wrong, ConfigurationError) else f"{shown(value)} has an impossible host: {wrong}"
+            error_text(wrong)
+            if isinstance(wrong, ConfigurationError)
+            else f"{shown(value)} has an impossible host: {wrong}"
         )
         return Check(name, "problem", found, "Fix GAME_OPERATOR_BASE_URL or --base-url.")
     patient.base_url = base_url
@@ -104,7 +106,7 @@ def _operator_id(environ: Mapping[str, str], patient: _Patient) -> Check:
     try:
         patient.operator_id = checked_operator_id(value)
     except ConfigurationError as wrong:
-        return Check(name, "problem", told(wrong), "Fix GAME_OPERATOR_ID or --operator-id.")
+        return Check(name, "problem", error_text(wrong), "Fix GAME_OPERATOR_ID or --operator-id.")
     return Check(name, "ok", patient.operator_id)
 
 
@@ -121,7 +123,7 @@ def _private_key(environ: Mapping[str, str], patient: _Patient) -> Iterator[Chec
         key = {argument: found[argument] for argument in ("private_key", "passphrase")}
         patient.public_key = public_key_of(load_signer(key["private_key"], key["passphrase"]))
     except ConfigurationError as wrong:
-        yield Check(name, "problem", told(wrong), todo, _KEY_LENGTH if "bits" in str(wrong) else "")
+        yield Check(name, "problem", error_text(wrong), todo, _KEY_LENGTH if "bits" in str(wrong) else "")
         return
     patient.key = key
     assert patient.public_key is not None, "a key in PEM tells its public half"
@@ -152,7 +154,7 @@ def _key_pair(patient: _Patient, registered: Path | None) -> Check:
     try:
         other = fingerprint(load_public_key(known))
     except ConfigurationError as wrong:
-        return Check(name, "problem", told(wrong), "Pass the registered public key as --public-key.")
+        return Check(name, "problem", error_text(wrong), "Pass the registered public key as --public-key.")
     if other != own:
         found = f"{known} (SHA-256 {other}) is not the public half of the private key (SHA-256 {own})"
         return Check(name, "problem", found, "Use the private key that belongs to the registered public one.")
@@ -196,7 +198,7 @@ def _unsigned_answer(base_url: str, deadline: float) -> httpx.Response | Check:
         with http, http.stream("GET", url, headers=headers, follow_redirects=False) as response:
             return response
     except ConfigurationError as wrong:
-        return Check("reachability", "problem", told(wrong), "Fix the environment of this process.")
+        return Check("reachability", "problem", error_text(wrong), "Fix the environment of this process.")
     except (httpx.HTTPError, UnicodeError) as failed:
         problem = f"{base_url} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
         return Check("reachability", "unreachable", problem, _way_out(str(failed)))
@@ -231,7 +233,7 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
         with OperatorClient(patient.base_url, patient.operator_id, **patient.key, deadline=deadline) as client:
             games = client.fetch_games()
     except ConfigurationError as wrong:
-        return Check(name, "problem", told(wrong), "Fix the environment of this process.")
+        return Check(name, "problem", error_text(wrong), "Fix the environment of this process.")
     except TransportError as failed:
         return Check(name, "unreachable", failed.reason, failed.remedy)
     except ApiError as refused:

@@ -1,1 +1,0 @@
-"""What ``game-operator doctor`` looks at."""
