@@ -1,4 +1,4 @@
-# Everything runs in one .venv, made from nothing but python3, pip and make.
+# Everything runs in one .venv, which needs only python3, pip and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,16 +7,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 .PHONY: help demo demo-web test test-fast browser check lint format bench torture lock clean
 
 help:
-	@echo "make demo     four parts against running servers: client, wallet, 50 rounds with faults, a certification"
+	@echo "make demo     a tour in four parts: client, wallet, 50 rounds with faults, a certification"
 	@echo "make demo-web the control room in the browser, with a wallet to play against, until Ctrl-C"
 	@echo "make test     all tests"
-	@echo "make test-fast the tests that start no process, server or browser and take no time"
-	@echo "make check    what a change must pass: format, lint, types, import contracts, tests"
-	@echo "make format   write the format that check asks for"
-	@echo "make bench    speed, side by side with the peers"
-	@echo "make torture  what takes too long for make check: more examples, Python 3.12 and 3.13, oldest versions, the fuzzer"
-	@echo "make lock     write requirements/*.txt anew, after a change of pyproject.toml"
-	@echo "make clean    remove what the other targets made"
+	@echo "make test-fast the quick tests, which start no process, server or browser"
+	@echo "make check    all checks for a change: format, lint, types, import contracts, tests"
+	@echo "make format   format the code as check requires"
+	@echo "make bench    measure speed beside other implementations"
+	@echo "make torture  the long tests: more examples, Python 3.12 and 3.13, oldest versions, the fuzzer"
+	@echo "make lock     rewrite requirements/*.txt after a change of pyproject.toml"
+	@echo "make clean    remove everything that the other targets created"
 
 demo: $(VENV)/runtime
 	@$(BIN)/game-operator demo
@@ -60,7 +60,7 @@ $(VENV)/made:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# First the lock, whose hashes pip holds every file to; then the package alone, built by what the lock installed.
+# First the lock, whose hashes pip checks for every file. Then only the package, built with the locked tools.
 LOCKED := $(PIP) install --quiet --require-hashes --requirement
 PACKAGE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 

@@ -1,8 +1,8 @@
 """
-Lose the answer to a grant, and find out what became of it.
+Lose the answer to a grant, and find out whether it was made.
 
-The client repeats a grant with the very same bytes. If the service then says DUPLICATE_REFERENCE_ID, the lost answer
-was a yes: `possibly_granted` tells this apart from a reference that was used by mistake.
+The client repeats a grant with exactly the same bytes. If the service then answers DUPLICATE_REFERENCE_ID, the grant
+was made. `possibly_granted` distinguishes this from a reference that was used by mistake.
 """
 
 from functools import partial

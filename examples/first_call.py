@@ -1,7 +1,7 @@
 """
-List the games you may offer, against a service that runs on this machine.
+List the games you may offer, from a service that runs on this machine.
 
-With the real one it is `with OperatorClient.from_env() as client:`, which reads GAME_OPERATOR_BASE_URL,
+For the real service use `with OperatorClient.from_env() as client:`, which reads GAME_OPERATOR_BASE_URL,
 GAME_OPERATOR_ID and GAME_OPERATOR_PRIVATE_KEY_FILE.
 """
 

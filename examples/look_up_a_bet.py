@@ -1,8 +1,8 @@
 """
 Look up a bet in each of its states.
 
-Each state is a class of its own, so `won` can only be read where there is one, and a type checker says which case a
-program forgot.
+Each state has its own class, so a program can only read `won` if it exists. A type checker reports a case that a
+program does not handle.
 """
 
 from typing import assert_never

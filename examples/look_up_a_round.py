@@ -1,4 +1,4 @@
-"""Look up a round by its id, by the number that players see, and in an instance that it does not belong to."""
+"""Look up a round by its id, by the number that players see, and in a wrong instance."""
 
 from game_operator import ClosedBet, RoundFound
 from game_operator.sandbox import Sandbox

@@ -1,4 +1,4 @@
-"""Look up many bets at once with the async client; a limiter keeps the service from being flooded."""
+"""Look up many bets at once with the async client. A limiter protects the service from too many calls."""
 
 import anyio
 

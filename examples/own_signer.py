@@ -1,8 +1,8 @@
 """
 Sign with a key that your program never sees.
 
-Anything with a `sign` method is a signer: an HSM, a key service, a daemon. This one asks the openssl command, and
-counts how often: signatures are deterministic, so the client remembers them.
+Any object with a `sign` method is a signer: an HSM, a key service, a daemon. This one calls the openssl command, and
+counts the calls. Signatures are deterministic, so the client caches them.
 """
 
 import subprocess

@@ -1,7 +1,7 @@
 """
 A bet and the operator's own rows in one transaction of Django's ORM: together, or not at all.
 
-It needs the package django. It runs on SQLite; with an address it runs on PostgreSQL:
+It needs the package django. It runs on SQLite. With an address it runs on PostgreSQL:
 python own_transaction_django.py "postgresql:///test?host=/run/postgresql&user=casino"
 """
 
@@ -38,7 +38,7 @@ from game_operator.wallet import JoinedWallet  # noqa: E402
 
 
 class Player(models.Model):  # type: ignore[misc]  # Django has no types.
-    """The operator's table, which is there already."""
+    """The operator's existing table."""
 
     id = models.CharField(max_length=40, primary_key=True)
     balance = models.DecimalField(max_digits=14, decimal_places=2)
@@ -72,13 +72,13 @@ visit_ids = iter([1, 2, 3])
 
 @contextmanager
 def own_transaction() -> Iterator[Any]:
-    """Commit when it is left: durable refuses to be a part of another transaction, which could be rolled back later."""
+    """Commit on exit. durable refuses to run inside another transaction, which could be rolled back later."""
     with transaction.atomic(durable=True):
         yield connection
 
 
 def add_visit(call: WebhookCall, outcome: Outcome, _connection: Any) -> None:
-    """Run in the transaction of the call: if it fails, so does the bet."""
+    """Run in the transaction of the call: if this fails, the bet fails too."""
     Visit.objects.create(id=next(visit_ids), player_id=call.player_id)
     print("applied" if outcome.applied else "known")
 

@@ -1,7 +1,7 @@
 """
 A bet and the operator's own rows in one transaction of bare psycopg: together, or not at all.
 
-It needs game-operator[postgres] and a PostgreSQL, and without an address says what it would print.
+It needs game-operator[postgres] and a PostgreSQL. Without an address it prints the expected output.
 """
 
 import sys
@@ -28,7 +28,7 @@ visit_ids = iter([1, 2, 3])
 
 
 def add_visit(_call: WebhookCall, outcome: Outcome, connection: "psycopg.Connection[Any]") -> None:
-    """Run in the transaction of the call: if it fails, so does the bet."""
+    """Run in the transaction of the call: if this fails, the bet fails too."""
     connection.execute("INSERT INTO visits VALUES (%s, 7)", (next(visit_ids),))
     print("applied" if outcome.applied else "known")
 
@@ -43,7 +43,7 @@ def main(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute(TABLES)
     with SqlLedger(url, accounts=players) as ledger:
-        # A connection commits when it is left, and rolls back what fails. In production: pool.connection.
+        # A connection commits on exit, and rolls back after an exception. In production: pool.connection.
         wallet = JoinedWallet(ledger, lambda: psycopg.connect(url), add_visit)
         try:
             wallet.withdraw(call)  # There is a visit 1 already.

@@ -1,7 +1,7 @@
 """
 A bet and the operator's own rows in one SQLAlchemy transaction: together, or not at all.
 
-It needs the package sqlalchemy. It runs on SQLite; with an address it runs on PostgreSQL:
+It needs the package sqlalchemy. It runs on SQLite. With an address it runs on PostgreSQL:
 python own_transaction_sqlalchemy.py postgresql:///test
 """
 
@@ -20,11 +20,11 @@ from game_operator.wallet import JoinedWallet
 
 
 class Base(DeclarativeBase):
-    """What the operator has mapped."""
+    """The operator's mapped classes."""
 
 
 class Player(Base):
-    """The operator's table, which is there already."""
+    """The operator's existing table."""
 
     __tablename__ = "players"
     id: Mapped[str] = mapped_column(String(40), primary_key=True)
@@ -55,7 +55,7 @@ visit_ids = iter([1, 2, 3])
 
 
 def add_visit(call: WebhookCall, outcome: Outcome, session: Session) -> None:
-    """Run in the transaction of the call: if it fails, so does the bet."""
+    """Run in the transaction of the call: if this fails, the bet fails too."""
     session.add(Visit(id=next(visit_ids), player_id=call.player_id))
     session.flush()
     print("applied" if outcome.applied else "known")

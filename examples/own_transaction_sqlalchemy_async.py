@@ -22,11 +22,11 @@ from game_operator.wallet import AsyncJoinedWallet
 
 
 class Base(DeclarativeBase):
-    """What the operator has mapped."""
+    """The operator's mapped classes."""
 
 
 class Player(Base):
-    """The operator's table, which is there already."""
+    """The operator's existing table."""
 
     __tablename__ = "players"
     id: Mapped[str] = mapped_column(String(40), primary_key=True)
@@ -49,7 +49,7 @@ visit_ids = iter([1, 2, 3])
 
 
 async def add_visit(call: WebhookCall, outcome: Outcome, session: AsyncSession) -> None:
-    """Run in the transaction of the call: if it fails, so does the bet."""
+    """Run in the transaction of the call: if this fails, the bet fails too."""
     session.add(Visit(id=next(visit_ids), player_id=call.player_id))
     await session.flush()
     print("applied" if outcome.applied else "known")

@@ -1,8 +1,8 @@
 """
-A whole back end: your own table of balances, your own transaction for each call, your own routes, in FastAPI.
+A complete back end: your own table of balances, your own transaction for each call, your own routes, in FastAPI.
 
-Calls run in several threads. So each opens a connection of its own; a pool does as well, and a shared one never.
-Besides game-operator[serve] it needs the package fastapi.
+Calls run in several threads, so each opens its own connection. A pool works too. A shared connection does not.
+In addition to game-operator[serve] it needs the package fastapi.
 """
 
 import socket
@@ -30,20 +30,20 @@ PLAYERS = TableAccounts(table="players", key="id", balance="cents", unit="cents"
 
 
 def connect(file: Path) -> sqlite3.Connection:
-    """Return a connection of its own, without transactions that Python begins."""
+    """Return a new connection, without transactions that Python begins."""
     return sqlite3.connect(file, isolation_level=None)
 
 
 @contextmanager
 def transaction(file: Path) -> Iterator[sqlite3.Connection]:
-    """Open a transaction; it is committed when it is left, and rolled back when something raises."""
+    """Open a transaction. It is committed on exit, and rolled back after an exception."""
     with closing(connect(file)) as connection, connection:
         connection.execute("BEGIN IMMEDIATE")
         yield connection
 
 
 def count_bets(call: WebhookCall, outcome: Outcome, connection: sqlite3.Connection) -> None:
-    """Run in the transaction of each call; what it raises is SYSTEM_ERROR, and the call comes again."""
+    """Run in the transaction of each call. An exception is answered SYSTEM_ERROR, and the call comes again."""
     if outcome.applied and isinstance(call, WithdrawCall):
         connection.execute("UPDATE players SET bets = bets + 1 WHERE id = ?", (call.player_id,))
 
@@ -107,7 +107,7 @@ with TemporaryDirectory() as folder:
     with closing(sqlite3.connect(database, isolation_level=None)) as casino:
         casino.execute("CREATE TABLE players (id TEXT PRIMARY KEY, cents INTEGER NOT NULL, bets INTEGER DEFAULT 0)")
         casino.execute("INSERT INTO players (id, cents) VALUES ('ann', 10000)")
-    key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
+    key = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
     serve_and_play(application(database, key.public_key()), key)
 
 # Prints:

@@ -30,7 +30,7 @@ with Sandbox() as sandbox, sandbox.client() as client:
     print([delivery.path for delivery in won.deliveries])
     print(client.fetch_bet(won.bet_ids[0]).status, ledger.balance("ann"))
 
-    sandbox.faults.set_nth("reply-lost", 1)  # the next call is answered, and nobody hears it
+    sandbox.faults.set_nth("reply-lost", 1)  # the next call is answered, but the answer is lost
     lost = sandbox.play_round(player_id="ann", wager_cents=500, won_cents=0)
     print([delivery.path for delivery in lost.deliveries])
     print(client.fetch_bet(lost.bet_ids[0]).status, ledger.balance("ann"))

@@ -1,4 +1,4 @@
-"""Why a refusal is committed too: rolled back, a withdraw that comes after its rollback would debit."""
+"""Why a refusal is committed too: without it, a withdraw that comes after its rollback would debit."""
 
 import sqlite3
 import tempfile

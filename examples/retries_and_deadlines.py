@@ -1,7 +1,7 @@
 """
-Bound how long a call may take and how often it is repeated, per client and per call.
+Limit how long a call may take and how often it is repeated, per client and per call.
 
-The service here is a stand-in that is in trouble twice, then answers.
+The service in this example fails twice, then answers.
 """
 
 import httpx
@@ -29,7 +29,7 @@ with httpx.Client(transport=httpx.MockTransport(stand_in)) as network:
         http_client=network,
     )
 
-    # For a page that a player waits for: one attempt, over the same connections.
+    # While a player waits for a page: one attempt, over the same connections.
     hurried = client.with_options(timeout=1.0, deadline=1.0, retries=0)
     try:
         hurried.fetch_games()

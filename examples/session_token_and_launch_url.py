@@ -1,8 +1,8 @@
 """
 Build the session token that opens a game for a player, and the address to send the player to.
 
-The specification does not show what is in a token; this is what the package assumes (docs/decisions/0005). The address
-of the game comes from your provider.
+The specification does not show the contents of a token. The package assumes them (docs/decisions/0005). Your provider
+gives you the address of the game.
 """
 
 from decimal import Decimal
@@ -10,7 +10,7 @@ from decimal import Decimal
 from game_operator import SessionTokenBuilder, SessionTokenError, launch_url
 from game_operator.sandbox import Sandbox
 
-sandbox = Sandbox()  # Not running: a token needs the operator's key and no service.
+sandbox = Sandbox()  # Not started: a token needs the operator's key, but no service.
 tokens = SessionTokenBuilder(sandbox.operator_id, sandbox.private_key_pem)
 token = tokens.build(player_id="player-1", instance_id=sandbox.instance_id, balance=Decimal("12.50"), name="Ann")
 

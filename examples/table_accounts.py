@@ -1,4 +1,4 @@
-"""The ready wallet over balances in the operator's own table: nothing else to write."""
+"""The ready wallet with balances in the operator's own table, without further code."""
 
 import sqlite3
 import tempfile
@@ -12,7 +12,7 @@ from game_operator.wallet import Wallet
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "casino.db")
     with closing(sqlite3.connect(path)) as connection:
-        # The operator's table, which is there already: millionths of the currency unit, keyed by a number.
+        # The operator's existing table: millionths of the currency unit, with a number as key.
         connection.execute("CREATE TABLE players (id INTEGER PRIMARY KEY, name TEXT, micros INTEGER NOT NULL)")
         connection.execute("INSERT INTO players VALUES (7, 'Ann', 10009999)")
         connection.commit()
@@ -22,9 +22,9 @@ with tempfile.TemporaryDirectory() as folder:
             wallet = Wallet(ledger)
             print(wallet.withdraw(WithdrawCall(player_id="7", bet_id="bet-1", amount_cents=250)).balance)
             print(wallet.deposit(DepositCall(player_id="7", bet_id="bet-1", amount_cents=100)).balance)
-            # Ids are compared as they are spelled: a cast would take this one for player 7.
+            # Ids are compared by their spelling: a cast would treat this one as player 7.
             print(wallet.player_balance(BalanceCall(player_id="007")).code)
-            # What is finer than a cent is shown rounded down, and kept.
+            # Digits below a cent are kept, but the balance is shown rounded down.
             print(connection.execute("SELECT name, micros FROM players").fetchone())
 
 # Prints:

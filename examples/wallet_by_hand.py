@@ -1,14 +1,14 @@
 """
-A whole wallet by hand: Python's standard library, cryptography for the signature, and nothing of game_operator.
+A complete wallet by hand: Python's standard library, cryptography for the signature, and nothing of game_operator.
 
-It shows what a back end in any other language has to do, and docs/own-wallet.md says why. `PlainWallet` keeps cents in
-SQLite; each rule is a small method. Where the specification is silent, it follows docs/decisions/0010 to 0014.
+It shows what a back end in any other language must do, and docs/own-wallet.md says why. `PlainWallet` keeps cents in
+SQLite. Each rule is a small method. Where the specification is silent, it follows docs/decisions/0010 to 0014.
 
     python wallet_by_hand.py                               # plays a bet, and ends
     python wallet_by_hand.py service.pub.pem 8000 p1 p2    # serves a wallet in which both have 100.00
 """
 
-# ruff: noqa: ARG002 -- Each rule is a method that is given what another wallet might go by.
+# ruff: noqa: ARG002 -- Each rule is a method that also gets values that another wallet might use.
 
 import json
 import re
@@ -40,7 +40,7 @@ SUCCESS = "SUCCESS"
 SETTLED, CANCELLED = "BET_ALREADY_CLOSED", "BET_ROLLED_BACK"
 NOT_OPEN = {"SPENT": SETTLED, "CLOSED": SETTLED, "ROLLED_BACK": CANCELLED, "TOMBSTONE": CANCELLED}
 
-#: Uniqueness is the database's: two calls at once cannot both insert. All money is in whole cents.
+#: The database enforces uniqueness: two calls at once cannot both insert. All money is in whole cents.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
     player_id TEXT PRIMARY KEY, cents INTEGER NOT NULL, last_millis INTEGER NOT NULL, blocked INTEGER NOT NULL);
@@ -56,11 +56,11 @@ CREATE TABLE IF NOT EXISTS postings (
 
 
 class InvalidRequestError(ValueError):
-    """The body is no such call (decision 0010)."""
+    """The body is not a valid call (decision 0010)."""
 
 
 class Number(str):
-    """A number as the JSON text writes it, so that no float is ever made of it."""
+    """A number as written in the JSON text, so that it never becomes a float."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Account:
-    """A player's money, and the time that was last told with it."""
+    """A player's money, and the last time that was returned with it."""
 
     player_id: str
     cents: int
@@ -94,7 +94,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Bet:
-    """OPEN, SPENT (no deposit settles it), CLOSED, ROLLED_BACK, TOMBSTONE, or DECLINED with the code that was told."""
+    """OPEN, SPENT (no deposit settles it), CLOSED, ROLLED_BACK, TOMBSTONE, or DECLINED with the code of the reply."""
 
     bet_id: str
     player_id: str
@@ -107,7 +107,7 @@ class Bet:
 
 @dataclass(frozen=True)
 class Known:
-    """What (operation, tx_id) was used for, or the bet for which a tombstone holds it."""
+    """The call that used (operation, tx_id), or the bet for which a tombstone holds it."""
 
     content: str
     held_for: str | None
@@ -115,7 +115,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Case:
-    """A call with all that is known of it, read in one transaction."""
+    """A call with all stored data about it, read in one transaction."""
 
     call: Call
     now: int
@@ -125,7 +125,7 @@ class Case:
 
     @property
     def is_repeat(self) -> bool:
-        """A call with this identity has been answered for good; question 2 has found the content the same."""
+        """A call with this identity has a final answer, and check 2 has found the same content."""
         return self.known is not None and self.known.held_for is None
 
 
@@ -143,9 +143,9 @@ class PlainWallet:
     The four webhooks (spec §4.1) over one SQLite database.
 
     Args:
-        public_keys: The service's; more than one while it changes over. May be changed at any time.
-        database: A file that other processes may share, or a database in memory.
-        instances: The game instances that are yours: withdraws and claims for any other are refused (decision 0011).
+        public_keys: The service's public keys; more than one during a rotation. May be changed at any time.
+        database: A file that processes may share, or a database in memory.
+        instances: Your game instances: withdraws and claims for any other are refused (decision 0011).
         clock_millis: Unix time in milliseconds.
         batches: Whether to answer batches of deposits as well.
     """
@@ -174,7 +174,7 @@ class PlainWallet:
         """Close the database."""
         self._database.close()
 
-    # --- For the operator's own desk ---------------------------------------------------------------------------------
+    # --- For the operator's staff -------------------------------------------------------------------------------------
 
     def open_account(self, player_id: str, cents: int) -> None:
         """Open an account; sqlite3.IntegrityError if there is one."""
@@ -190,7 +190,7 @@ class PlainWallet:
         return account.cents
 
     def block(self, player_id: str) -> None:
-        """Let the player place no more bets; credits and refunds go on."""
+        """Let the player place no more bets. Credits and refunds continue."""
         self._set_blocked(player_id, 1)
 
     def unblock(self, player_id: str) -> None:
@@ -201,12 +201,12 @@ class PlainWallet:
         with self._transaction():
             self._database.execute("UPDATE accounts SET blocked = ? WHERE player_id = ?", (blocked, player_id))
 
-    # --- From bytes to bytes -----------------------------------------------------------------------------------------
+    # --- From bytes to bytes ------------------------------------------------------------------------------------------
 
     def handle(
         self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
     ) -> tuple[int, dict[str, str], bytes]:
-        """Answer one request with status, headers and body. Never raises: what fails is SYSTEM_ERROR, rolled back."""
+        """Answer one request with status, headers and body. Never raises: a failure is SYSTEM_ERROR, rolled back."""
         sent = {"Content-Type": "application/json"}
         if path not in PATHS and not (self.batches and path in BATCH_PATHS):
             return 404, sent, self._render(Reply("INVALID_REQUEST")).encode()
@@ -216,7 +216,7 @@ class PlainWallet:
             status, text = self._answer(path, list(headers), body)
         except InvalidRequestError:
             status, text = self._refuse("INVALID_REQUEST")
-        except Exception:  # The transaction has been rolled back. The body tells nothing of the exception.
+        except Exception:  # The transaction has been rolled back. The body says nothing about the exception.
             status, text = self._refuse("SYSTEM_ERROR")
         return status, sent, text.encode()
 
@@ -258,7 +258,7 @@ class PlainWallet:
         units, rest = divmod(abs(cents), 100)
         return f"{'-' if cents < 0 else ''}{units}.{rest:02}"
 
-    # --- The signature (decision 0011) -------------------------------------------------------------------------------
+    # --- The signature (decision 0011) --------------------------------------------------------------------------------
 
     def _is_authentic(self, headers: list[tuple[str, str]], body: bytes) -> bool:
         header = self._signature(headers)
@@ -271,7 +271,7 @@ class PlainWallet:
         return any(self._verifies(key, signature, body) for key in list(self.public_keys))
 
     def _signature(self, headers: list[tuple[str, str]]) -> str | None:
-        """Return the header's value; None if it is there twice, for two readers would take two different ones."""
+        """Return the header's value; None if it is sent twice, because two readers could take different ones."""
         values = [value for name, value in headers if name.lower() == self.signature_header]
         return values[0] if len(values) == 1 else None
 
@@ -281,17 +281,17 @@ class PlainWallet:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)
 
     def _verifies(self, key: RSAPublicKey, signature: bytes, body: bytes) -> bool:
-        """RSA-SHA256 over the bytes as they came: parsed and written again, they are other bytes."""
+        """RSA-SHA256 over the bytes as they arrived: after parsing and writing they would be different bytes."""
         try:
             key.verify(signature, body, PKCS1v15(), SHA256())
         except InvalidSignature:
             return False
         return True
 
-    # --- Reading (decision 0010) -------------------------------------------------------------------------------------
+    # --- Reading (decision 0010) --------------------------------------------------------------------------------------
 
     def _parse(self, body: bytes) -> object:
-        """Read strict JSON: another parser may have seen something else in a body that is not."""
+        """Read strict JSON: another parser may read a malformed body differently."""
         try:
             text = body.decode("utf-8")  # json.loads(body) would take UTF-16 as well.
             self._check_depth(text)
@@ -314,7 +314,7 @@ class PlainWallet:
                 raise InvalidRequestError("too many levels")
 
     def _refuse_constant(self, name: str) -> object:
-        """Python's parser knows NaN and Infinity, JSON does not."""
+        """Python's parser accepts NaN and Infinity, JSON does not."""
         raise InvalidRequestError(name)
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -341,7 +341,7 @@ class PlainWallet:
         return call
 
     def _check_shape(self, operation: str, document: dict[str, object]) -> None:
-        """A body has to look like what it was posted as, since the signature does not cover the path."""
+        """A body must have the form of its path's calls, because the signature does not cover the path."""
         if "action" in document:
             fits = isinstance(document["action"], dict if operation == "deposit" else str)
         else:
@@ -372,7 +372,7 @@ class PlainWallet:
         return cents
 
     def _read_id(self, value: object, longest: int) -> str:
-        """Return the id as it is: trimmed, folded or normalised it would be another's."""
+        """Return the id unchanged: trimmed, folded or normalised it could be another player's."""
         if not isinstance(value, str) or isinstance(value, Number):
             raise InvalidRequestError("an id is a string")
         if not value.strip() or len(value) > longest or re.search("[\0\ud800-\udfff]", value):
@@ -384,7 +384,7 @@ class PlainWallet:
         return None if value is ... else self._read_id(value, longest)
 
     def _first(self, document: dict[str, object], *names: str) -> object:
-        """Return what stands under the first of *names* that is there, null included; `...` if none is."""
+        """Return the value of the first of *names* that is present, null included; `...` if all are missing."""
         for name in names:
             outer, _, inner = name.partition(".")
             place = document.get(outer) if inner else document
@@ -393,10 +393,10 @@ class PlainWallet:
                 return value
         return ...
 
-    # --- The order of questions (decision 0014) ----------------------------------------------------------------------
+    # --- The order of checks (decision 0014) --------------------------------------------------------------------------
 
     def _carry_out(self, call: Call) -> Reply:
-        """Answer the first question that has an answer, and commit what it did, refusals included."""
+        """Return the reply of the first check that has one, and commit its changes, refusals included."""
         if self._is_foreign(call):
             raise InvalidRequestError("another operator's instance")
         with self._transaction():
@@ -415,26 +415,26 @@ class PlainWallet:
         return Case(call, self.clock_millis(), account, bet, known)
 
     def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
-        """Make the tx_id of a body without one; a rollback's is its withdraw's."""
+        """Make the tx_id of a body without one. A rollback gets its withdraw's."""
         if call.operation == "rollback" and bet is not None:
             return bet.tx_id
         operation = "withdraw" if call.operation == "rollback" else call.operation
         return f"{operation}:{call.action.lower()}:{call.bet_id}"
 
     def _identity(self, call: Call) -> tuple[str, str | None]:
-        """What makes two calls one: never the tx_id alone, for a rollback has its withdraw's."""
+        """What makes two calls the same: never the tx_id alone, because a rollback has its withdraw's."""
         return call.operation, call.tx_id
 
     def _bet_key(self, call: Call) -> str:
-        """A bet is its bet_id, whatever its round, player or action."""
+        """The bet_id alone identifies a bet, not its round, player or action."""
         return str(call.bet_id)
 
     def _ask_body(self, case: Case) -> str | None:
-        """Question 1: is it its withdraw's own body? The signature does not cover the path (decision 0011)."""
+        """Check 1: is it its withdraw's own body? The signature does not cover the path (decision 0011)."""
         return "INVALID_REQUEST" if self._is_its_withdraw(case) else None
 
     def _is_foreign(self, call: Call) -> bool:
-        """A service may sign for all its operators with one key; what moves money of no bet must name an instance."""
+        """A service may sign for all its operators with one key, so withdraws and claims must name an instance."""
         if self.instances is None or not (call.operation == "withdraw" or call.is_claim):
             return False
         return not isinstance(call.instance_id, str) or call.instance_id not in self.instances
@@ -443,7 +443,7 @@ class PlainWallet:
         return case.call.operation == "rollback" and case.bet is not None and case.bet.digest == case.call.digest
 
     def _ask_identity(self, case: Case) -> str | None:
-        """Question 2: is the identity known with other content, or held by another bet's tombstone?"""
+        """Check 2: is the identity known with other content, or held by another bet's tombstone?"""
         return None if case.known is None or self._is_same(case.call, case.known) else "DUPLICATE_TRANSACTION"
 
     def _is_same(self, call: Call, known: Known) -> bool:
@@ -452,13 +452,13 @@ class PlainWallet:
         return known.content == self._content(call)
 
     def _content(self, call: Call) -> str:
-        """What must agree; bytes, order of keys, round, game and unknown fields may differ."""
+        """The values that must agree. Bytes, order of keys, round, game and unknown fields may differ."""
         if call.operation == "rollback":
             return json.dumps([call.player_id, call.bet_id])
         return json.dumps([call.player_id, None if call.is_claim else call.bet_id, call.action, call.cents])
 
     def _ask_player(self, case: Case) -> str | None:
-        """Question 3: is the player unknown? Of an unseen bet the answer must last, even if the account is opened."""
+        """Check 3: is the player unknown? For an unseen bet the answer is final, even if the account is opened."""
         if case.account is not None:
             return None
         if case.bet is None and case.call.operation == "withdraw":
@@ -468,7 +468,7 @@ class PlainWallet:
         return "PLAYER_NOT_FOUND"
 
     def _ask_table(self, case: Case) -> str | None:
-        """Question 4: what does the bet's state say?"""
+        """Check 4: what is the state of the bet?"""
         match case.call.operation:
             case "withdraw":
                 return self._withdraw(case)
@@ -501,7 +501,7 @@ class PlainWallet:
         self._keep_bet(case, "SPENT" if case.call.action == "RAIN" else "OPEN")
 
     def _refusal(self, case: Case) -> str | None:
-        """Question 5, of a withdraw that is about to debit, and of nothing else."""
+        """Check 5, only for a withdraw that is about to debit."""
         if not self._may_bet(case):
             return "PLAYER_BLOCKED"
         return None if self._has_funds(case) else "INSUFFICIENT_BALANCE"
@@ -526,13 +526,13 @@ class PlainWallet:
         return SUCCESS
 
     def _settle(self, case: Case, bet: Bet) -> None:
-        """Credit the winnings; nothing of them is a loss, which settles the bet as well."""
+        """Credit the winnings. An amount of 0 is a loss, which settles the bet too."""
         self._move(case, self._credited(case.call, bet), case.call.cents)
         self._remember(case.call)
         self._set_state(bet, "CLOSED")
 
     def _claim(self, case: Case) -> str:
-        """A free bet's or jackpot's winnings: paid once for each tx_id, whatever any bet's state."""
+        """A free bet's or jackpot's winnings: paid once for each tx_id, in any state of any bet."""
         if not case.is_repeat:
             self._move(case, case.call.player_id, case.call.cents)
             self._remember(case.call)
@@ -564,14 +564,14 @@ class PlainWallet:
         return call.player_id == bet.player_id
 
     def _credited(self, call: Call, bet: Bet) -> str:
-        """The account that was debited; the call names the same player, or it would not have come here."""
+        """The account that was debited. An earlier check ensures that the call names the same player."""
         return bet.player_id
 
     def _refund_cents(self, call: Call, bet: Bet) -> int:
-        """What was taken, whatever the rollback says."""
+        """The amount that was taken, not the amount in the rollback."""
         return bet.cents
 
-    # --- The books ---------------------------------------------------------------------------------------------------
+    # --- The books ----------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -603,7 +603,7 @@ class PlainWallet:
         return Known(*row) if row else None
 
     def _move(self, case: Case, player_id: str, cents: int) -> None:
-        """Move money, at a time after all that were told; beyond 64 bits sqlite3 raises, and nothing moves."""
+        """Move money, at a time after all returned ones. Beyond 64 bits sqlite3 raises, and nothing moves."""
         account = self._find_account(player_id)
         if account is None:
             raise LookupError(player_id)
@@ -619,18 +619,18 @@ class PlainWallet:
         self._insert("calls", *self._identity(call), self._content(call), None)
 
     def _keep_bet(self, case: Case, state: str) -> None:
-        """Keep a debited bet, with its body's digest: on /rollback that body would be a refund."""
+        """Store a debited bet, with its body's digest: on /rollback that body would be a refund."""
         call = case.call
         self._insert("bets", self._bet_key(call), call.player_id, call.tx_id, call.cents, state, None, call.digest)
 
     def _decline(self, case: Case, code: str) -> None:
-        """Make a refusal final: the same withdraw gets the same answer, whatever the player has by then."""
+        """Make a refusal final: the same withdraw gets the same answer, with any later balance."""
         call = case.call
         self._remember(call)
         self._insert("bets", self._bet_key(call), call.player_id, call.tx_id, call.cents, "DECLINED", code, None)
 
     def _entomb(self, case: Case) -> None:
-        """Let no late withdraw debit: hold the bet and its withdraw's tx_id, unless that is another bet's."""
+        """Stop a late withdraw: hold the bet and its withdraw's tx_id, unless another bet has that tx_id."""
         call = case.call
         if self._find_call("withdraw", call.tx_id) is None:
             self._remember(call)
@@ -640,7 +640,7 @@ class PlainWallet:
     def _set_state(self, bet: Bet, state: str) -> None:
         self._database.execute("UPDATE bets SET state = ? WHERE bet_id = ?", (state, bet.bet_id))
 
-    # --- What is told (decision 0012) --------------------------------------------------------------------------------
+    # --- The reply (decision 0012) ------------------------------------------------------------------------------------
 
     def _reply(self, case: Case, outcome: str) -> Reply:
         """Read the account of the player that the call names, still in the transaction."""
@@ -657,10 +657,10 @@ class PlainWallet:
         return max(now, last_millis + 1)
 
     def _time_of_read(self, now: int, last_millis: int) -> int:
-        """Never before the balance that it is told with."""
+        """Never earlier than the balance in the same reply."""
         return max(now, last_millis)
 
-    # --- Batches of deposits (decision 0010) -------------------------------------------------------------------------
+    # --- Batches of deposits (decision 0010) --------------------------------------------------------------------------
 
     def _answer_batch(self, document: object) -> str:
         items = document.get("bets") if isinstance(document, dict) else document
@@ -671,7 +671,7 @@ class PlainWallet:
         return f"[{','.join(filter(None, answers))}]"
 
     def _answer_item(self, item: object) -> str | None:
-        """Carry out one deposit; None if we failed, since an item without an answer is sent again."""
+        """Process one deposit; None after a failure, because an item without an answer is sent again."""
         try:
             call = self._read("deposit", item, b"")
             tx_id, reply = call.tx_id or self._derived_tx_id(call, None), self._carry_out(call)
@@ -691,7 +691,7 @@ class WalletServer(ThreadingHTTPServer):
     wallet: PlainWallet
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A caller that hangs up, or is slow, is no news."""
+        """Do not log a caller that disconnects or is slow."""
 
 
 class Webhooks(BaseHTTPRequestHandler):
@@ -699,7 +699,7 @@ class Webhooks(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = 30
-    wbufsize = -1  # Headers and body leave in one piece; in two, the second would wait for an acknowledgement.
+    wbufsize = -1  # Headers and body are sent together; otherwise the body would wait for an acknowledgement.
     disable_nagle_algorithm = True
     error_content_type = "application/json"
     error_message_format = '{"type":"ERROR","code":"INVALID_REQUEST"}'
@@ -724,7 +724,7 @@ class Webhooks(BaseHTTPRequestHandler):
     do_POST = do_GET = do_HEAD = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = answer  # noqa: N815
 
     def _kept(self) -> Iterator[bytes]:
-        """Yield the body up to a piece beyond the limit, and read past a good deal more, so that a reply is heard."""
+        """Yield the body up to a piece beyond the limit, and discard more, so that the caller reads the reply."""
         longest, size = self.server.wallet.longest_body(self.path), 0
         for piece in self._pieces():
             if size <= longest:
@@ -767,18 +767,18 @@ class Webhooks(BaseHTTPRequestHandler):
         return int(text, base)
 
     def handle_expect_100(self) -> bool:
-        """Let the caller go on; what is only buffered would make it wait."""
+        """Tell the caller to continue: flush, because buffered bytes would make it wait."""
         self.send_response_only(100)
         self.end_headers()
         self.wfile.flush()
         return True
 
     def log_message(self, *_: object) -> None:
-        """Be quiet: a log of your own goes here, without signatures."""
+        """Log nothing. Put your own log here, without signatures."""
 
 
 def serve(wallet: PlainWallet, host: str = "127.0.0.1", port: int = 0) -> ThreadingHTTPServer:
-    """Serve *wallet* in a thread of its own until `shutdown()` and `server_close()`; `server_port` tells the port."""
+    """Serve *wallet* in a new thread until `shutdown()` and `server_close()`. `server_port` is the port."""
     server = WalletServer((host, port), Webhooks)
     server.wallet = wallet
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
@@ -786,7 +786,7 @@ def serve(wallet: PlainWallet, host: str = "127.0.0.1", port: int = 0) -> Thread
 
 
 def post(url: str, key: RSAPrivateKey, call: dict[str, object]) -> None:
-    """Play the service: sign the body, post it, and print what the wallet says."""
+    """Play the service: sign the body, post it, and print the reply."""
     body = json.dumps(call).encode()
     signature = urlsafe_b64encode(key.sign(body, PKCS1v15(), SHA256())).rstrip(b"=").decode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json", "Signature": signature})
@@ -797,7 +797,7 @@ def post(url: str, key: RSAPrivateKey, call: dict[str, object]) -> None:
 
 def demo() -> None:
     """Serve a wallet on a free port and play a bet against it."""
-    key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
+    key = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
     wallet = PlainWallet([key.public_key()])
     wallet.open_account("ann", 10_000)
     server = serve(wallet)

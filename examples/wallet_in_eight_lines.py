@@ -1,8 +1,8 @@
 """
 Answer the service's webhooks with the ready wallet: eight lines from a database to an ASGI application.
 
-What follows them plays the service against a real server. In production the key is the service's public one, and any
-ASGI server runs the application; `game-operator serve` does all of this without a program.
+The rest of the program plays the service against a real server. In production you have only the service's public key,
+and any ASGI server runs the application. `game-operator serve` does all of this without a program.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from game_operator.provider.caller import AsyncWebhookCaller
 from game_operator.wallet import AsyncWallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 
-SERVICE_KEY = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
+SERVICE_KEY = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
 CALLS: list[WebhookCall] = [
     WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500, instance_id="i1"),
     WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500, instance_id="i1"),  # Sent again: one debit.
@@ -52,7 +52,7 @@ async def main(database: str) -> None:
 
 
 async def play(url: str) -> None:
-    """Post the calls as the service does, and print what is answered."""
+    """Post the calls as the service does, and print the answers."""
     async with AsyncWebhookCaller(url, SERVICE_KEY) as service:
         for call in CALLS:
             delivery = await service.send(call)

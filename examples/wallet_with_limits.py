@@ -1,8 +1,8 @@
 """
-Refuse bets by rules of your own: a blocked player, and a limit for each bet.
+Refuse bets by your own rules: a blocked player, and a limit for each bet.
 
-`may_bet` is asked once all else speaks for the withdraw, and while the account is locked. Nobody is asked about money
-that is on its way back: a blocked player is still paid and refunded.
+`may_bet` is called after all other checks, while the account is locked. It is not called for deposits and rollbacks:
+a blocked player is still paid and refunded.
 """
 
 from game_operator import DepositCall, Reply, WithdrawCall
@@ -14,7 +14,7 @@ LIMITS_CENTS = {"ann": 1_000}
 
 
 def may_bet(call: WithdrawCall, account: Account) -> str | None:
-    """Return a code that refuses the bet, or None; the account's balance is as it stands before it."""
+    """Return a code that refuses the bet, or None. The account has the balance before the bet."""
     if call.player_id in BLOCKED:
         return "PLAYER_BLOCKED"
     if call.amount_cents > LIMITS_CENTS.get(call.player_id, account.balance_cents):

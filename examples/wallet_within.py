@@ -1,8 +1,8 @@
 """
-Write a row of your own in the transaction of each call: both are there afterwards, or neither.
+Write your own row in the transaction of each call: both are stored, or neither.
 
-`within` gets the call, what became of it, and the database's connection. Calls that moved nothing come by as well, such
-as repeats and refusals: `outcome.applied` tells. What it raises undoes the call.
+`within` gets the call, its outcome, and the database's connection. It also gets calls that moved nothing, such as
+repeats and refusals: check `outcome.applied`. An exception undoes the call.
 """
 
 import sqlite3

@@ -1,4 +1,4 @@
-"""See every attempt the client makes, for logs and metrics. An Exchange carries no key and no signature."""
+"""See every attempt of the client, for logs and metrics. An Exchange holds no key and no signature."""
 
 from urllib.parse import urlsplit
 

@@ -1,8 +1,8 @@
 """
 Answer webhooks in a Django view.
 
-The view hands over the raw body and runs in Django's own thread, where its database connection belongs. It is exempt
-from the CSRF check, for a signature says who calls. It needs the package django.
+The view passes the raw body on and runs in Django's own thread, to which its database connection belongs. It is exempt
+from the CSRF check, because the signature identifies the caller. It needs the package django.
 """
 
 import atexit
@@ -27,12 +27,12 @@ from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 
-# Why a call is refused goes to the log, and never into the reply.
+# The log says why a call is refused. The reply never does.
 logging.basicConfig(stream=sys.stdout, format="    log: %(message)s")
 
-service_key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
+service_key = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
 receiver = WebhookReceiver(authenticator=RsaSignature(service_key.public_key()))
-folder = TemporaryDirectory()  # In production: an address that stays, such as postgresql://…
+folder = TemporaryDirectory()  # In production: a permanent address, such as postgresql://…
 atexit.register(folder.cleanup)
 ledger = SqlLedger(f"sqlite:///{folder.name}/wallet.db")
 atexit.register(ledger.close)
@@ -40,7 +40,7 @@ ledger.open_account("p1", Decimal("100.00"))  # Once, when a player joins.
 wallet = Wallet(ledger)
 
 
-@csrf_exempt  # type: ignore[untyped-decorator]  # Django brings no types.
+@csrf_exempt  # type: ignore[untyped-decorator]  # Django has no types.
 def webhook(request: HttpRequest, name: str) -> HttpResponse:
     """Answer one of the four calls."""
     reply = receiver.handle(
@@ -61,7 +61,7 @@ settings.configure(
     ALLOWED_HOSTS=["*"],
     SECRET_KEY="for this example alone",
     MIDDLEWARE=["django.middleware.csrf.CsrfViewMiddleware"],
-    # A longer body is refused by Django before the view sees it; a batch of deposits has up to 1 MiB.
+    # Django refuses a longer body before the view runs. A batch of deposits has up to 1 MiB.
     DATA_UPLOAD_MAX_MEMORY_SIZE=1_048_576,
 )
 django.setup()

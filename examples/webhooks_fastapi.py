@@ -1,8 +1,8 @@
 """
 Mount the webhooks beside the routes of a FastAPI application.
 
-The mounted application reads the raw body itself: a model or a dependency that parses it first would lose the bytes
-that were signed. It needs the package fastapi.
+The mounted application reads the raw body itself. A model or a dependency that parses it first would lose the signed
+bytes. It needs the package fastapi.
 """
 
 import atexit
@@ -24,12 +24,12 @@ from game_operator.ledger import AsyncSqlLedger
 from game_operator.wallet import AsyncWallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 
-# Why a call is refused goes to the log, and never into the reply.
+# The log says why a call is refused. The reply never does.
 logging.basicConfig(stream=sys.stdout, format="    log: %(message)s")
 
-service_key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
+service_key = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
 receiver = WebhookReceiver(authenticator=RsaSignature(service_key.public_key()))
-folder = TemporaryDirectory()  # In production: an address that stays, such as postgresql://…
+folder = TemporaryDirectory()  # In production: a permanent address, such as postgresql://…
 atexit.register(folder.cleanup)
 ledger = AsyncSqlLedger(f"sqlite:///{folder.name}/wallet.db")
 
@@ -48,7 +48,7 @@ app.mount("/wallet", asgi_app(receiver, AsyncWallet(ledger)))
 
 @app.get("/health")
 def health() -> dict[str, str]:
-    """Your own routes go on as before."""
+    """Your own routes do not change."""
     return {"status": "fine"}
 
 

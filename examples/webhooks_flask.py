@@ -1,8 +1,8 @@
 """
 Put the webhooks beside a Flask application.
 
-The dispatcher sends /wallet to them and all else to Flask. Each call runs in a thread of the receiver's, so that a
-reply leaves at the time budget. It needs the package flask.
+The dispatcher sends /wallet to the receiver and all other paths to Flask. Each call runs in a thread of the receiver,
+so that a reply is sent within the time budget. It needs the package flask.
 """
 
 import atexit
@@ -22,12 +22,12 @@ from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 
-# Why a call is refused goes to the log, and never into the reply.
+# The log says why a call is refused. The reply never does.
 logging.basicConfig(stream=sys.stdout, format="    log: %(message)s")
 
-service_key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
+service_key = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
 receiver = WebhookReceiver(authenticator=RsaSignature(service_key.public_key()))
-folder = TemporaryDirectory()  # In production: an address that stays, such as postgresql://…
+folder = TemporaryDirectory()  # In production: a permanent address, such as postgresql://…
 atexit.register(folder.cleanup)
 ledger = SqlLedger(f"sqlite:///{folder.name}/wallet.db")
 atexit.register(ledger.close)
@@ -39,7 +39,7 @@ app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/wallet": wsgi_app(receiver,
 
 @app.get("/health")
 def health() -> str:
-    """Your own routes go on as before."""
+    """Your own routes do not change."""
     return "fine"
 
 

@@ -19,12 +19,12 @@ from game_operator.ledger import AsyncSqlLedger
 from game_operator.wallet import AsyncWallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 
-# Why a call is refused goes to the log, and never into the reply.
+# The log says why a call is refused. The reply never does.
 logging.basicConfig(stream=sys.stdout, format="    log: %(message)s")
 
-service_key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
+service_key = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
 receiver = WebhookReceiver(authenticator=RsaSignature(service_key.public_key()))
-folder = TemporaryDirectory()  # In production: an address that stays, such as postgresql://…
+folder = TemporaryDirectory()  # In production: a permanent address, such as postgresql://…
 atexit.register(folder.cleanup)
 ledger = AsyncSqlLedger(f"sqlite:///{folder.name}/wallet.db")
 

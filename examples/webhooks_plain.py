@@ -1,9 +1,8 @@
 """
-Answer webhooks without a framework, with a handler of your own.
+Answer webhooks without a framework, with your own handler.
 
-`receiver.handle` takes the path, the headers and the raw body of a request and gives back what to send: whatever your
-HTTP server is, that is all there is to connect. The handler here keeps balances in a dict and forgets repeats; the
-ready `Wallet` does not.
+`receiver.handle` takes the path, the headers and the raw body of a request and returns the response. So you can connect
+any HTTP server. The handler here keeps balances in a dict and does not recognise repeats. The ready `Wallet` does.
 """
 
 import logging
@@ -62,13 +61,13 @@ class PocketMoney:
 
 
 def why(handled: HandledCall) -> None:
-    """Tell why a call was refused: the reply never does."""
+    """Print why a call was refused: the reply never says it."""
     if handled.reason:
         print("   ", handled.reason.partition(". ")[0])
 
 
 logging.basicConfig(level=logging.CRITICAL)  # The log would say the same.
-service_key = generate_private_key(65537, 2048)  # The service keeps this one; you are given its public half.
+service_key = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
 receiver = WebhookReceiver(authenticator=RsaSignature(service_key.public_key()), on_call=why)
 handler = PocketMoney()
 
