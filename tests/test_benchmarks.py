@@ -62,6 +62,7 @@ def test_every_benchmark_without_a_database_runs() -> None:
 
 
 @pytest.mark.outside
+@pytest.mark.torture
 def test_two_checkouts_are_compared_in_turns() -> None:
     """This checkout with itself: a row for each contender, and none for its peers."""
     command = [sys.executable, "-m", "benchmarks.before_after", str(ROOT), "tokens", "--rounds", "1"]

@@ -292,6 +292,7 @@ def _echo(connection: Connection) -> None:
         pytest.param(_script(_echo), False, id="an answer that quotes the signature"),
     ],
 )
+@pytest.mark.drawn(3, post=("trio",))
 def test_without_a_whole_answer_the_outcome_is_in_doubt(
     post: Post, private_key: RSAPrivateKey, script: Script, timed_out: bool
 ) -> None:

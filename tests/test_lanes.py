@@ -9,19 +9,19 @@ from tests.support.lanes import draw
 
 
 class _Case:
-    """Stands for a test with one mark."""
+    """Stands for a test with one mark, of its own or of its module."""
 
-    def __init__(self, nodeid: str, mark: pytest.MarkDecorator, **parameters: object) -> None:
+    def __init__(self, nodeid: str, mark: pytest.MarkDecorator, module: object = None, **parameters: object) -> None:
         self.nodeid = nodeid
         self.callspec = SimpleNamespace(params=parameters)
         self.added: list[str] = []
-        self._mark = mark
+        self._mark, self._module = mark, module
 
-    def iter_markers(self, name: str) -> list[pytest.Mark]:
-        return [self._mark.mark] if self._mark.name == name else []
+    def iter_markers_with_node(self, name: str) -> list[tuple[object, pytest.Mark]]:
+        return [(self._module or self, self._mark.mark)] if self._mark.name == name else []
 
-    def get_closest_marker(self, name: str) -> pytest.Mark | None:
-        return next(iter(self.iter_markers(name)), None)
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.added else None
 
     def add_marker(self, name: str) -> None:
         self.added.append(name)
@@ -50,6 +50,15 @@ def test_only_cases_with_the_named_parameter_are_left_out() -> None:
     kept = _kept(_cases(pytest.mark.drawn(2, flavour=("trio", "aiohttp"))))
     assert len(kept) == 7
     assert kept[:5] == [f"t.py::test[{n}]" for n in range(5)]
+
+
+def test_the_mark_of_a_module_counts_the_cases_of_all_its_tests() -> None:
+    """A test without the named parameter stays."""
+    module = SimpleNamespace(nodeid="t.py")
+    mark = pytest.mark.drawn(2, database=("postgres",))
+    cases = [_Case(f"t.py::test_{n}[postgres]", mark, module, database="postgres") for n in range(9)]
+    cases.append(_Case("t.py::test_of_none", mark, module))
+    assert len(_kept(cases)) == 3
 
 
 def test_a_test_without_the_mark_keeps_its_cases() -> None:

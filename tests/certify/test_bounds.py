@@ -114,6 +114,7 @@ _IN_THE_MIDDLE = [
 
 
 @pytest.mark.parametrize("evil", _EVILS)
+@pytest.mark.drawn(8)
 def test_a_wallet_that_is_none_is_judged(evil: Callable[[Connection], None]) -> None:
     """From the first call on: every scenario fails, and none takes long."""
     began = time.monotonic()
@@ -126,6 +127,7 @@ def test_a_wallet_that_is_none_is_judged(evil: Callable[[Connection], None]) -> 
 
 
 @pytest.mark.parametrize("evil", _IN_THE_MIDDLE)
+@pytest.mark.drawn(3)
 def test_a_wallet_that_dies_in_the_middle_is_judged(evil: Callable[[Connection], None]) -> None:
     """Right at first, and then not: what was tried before has passed, and what comes after fails."""
     began = time.monotonic()
@@ -323,6 +325,7 @@ _UNREADABLE = {"null", "an array", "a number", "no JSON", "no UTF-8", "a mark at
 
 
 @pytest.mark.parametrize("odd", [pytest.param(body, id=name) for name, body in _ODD.items() if name not in _UNREADABLE])
+@pytest.mark.drawn(10)
 def test_odd_answers_to_all_that_moves_money(odd: bytes) -> None:
     """Balances are told as they should be, and all else is odd: scenarios get far, and stumble over nothing."""
     wallet = opened()

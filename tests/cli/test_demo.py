@@ -106,6 +106,7 @@ def test_the_steps_as_a_document(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
         pytest.param(signal.SIGTERM, 143, 10, id="SIGTERM while the wallet serves"),
     ],
 )
+@pytest.mark.drawn(1)
 def test_stopped_in_the_middle_nothing_is_left_behind(tmp_path: Path, number: int, code: int, step: int) -> None:
     """Its servers end with it, and the ledger is gone."""
     for _ in range(5):

@@ -18,6 +18,8 @@ from tests.support.raw_sql import is_sqlite, path_in, rows
 from tests.support.raw_sql import run as run_sql
 from tests.support.version_1 import old_tables, old_withdraw
 
+pytestmark = pytest.mark.drawn(4, database_url=("postgres",))
+
 YEAR_3000 = 32_503_680_000_000
 
 

@@ -15,6 +15,7 @@ BUILD = ("token", "build", "--instance=i", "--player=p", "--operator-id=acme")
 
 @pytest.mark.outside
 @pytest.mark.parametrize("name", [("games",), BUILD, ("doctor",)], ids=" ".join)
+@pytest.mark.drawn(1)
 def test_a_key_comes_through_a_pipe(settings: dict[str, str], key_file: Path, name: tuple[str, ...]) -> None:
     """`--private-key <(cat operator.pem)`: it is read once (spec §5)."""
     script = 'exec "$@" --private-key <(cat "$KEY")'

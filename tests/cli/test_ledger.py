@@ -17,6 +17,8 @@ from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage
 from tests.support.raw_sql import run as run_sql
 
+pytestmark = pytest.mark.drawn(5, database=("postgres",))
+
 VARIABLE = "GAME_OPERATOR_DATABASE_URL"
 
 

@@ -19,7 +19,7 @@ from game_operator import OperatorClient
 from game_operator.cli.keys import write_pair
 from tests.cli.support import COMMAND, Run, Told, clean_environment, command, mode_of, started, stopped
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(13)]
 
 
 @contextmanager

@@ -47,6 +47,7 @@ def encrypted_pem(private_key: RSAPrivateKey) -> bytes:
 @pytest.mark.parametrize("passphrase", [PASSPHRASE, f"wrong-{PASSPHRASE}"], ids=["right", "wrong"])
 @pytest.mark.parametrize("one_line", [False, True], ids=["PEM", "PEM on one line"])
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+@pytest.mark.drawn(4)
 def test_planted_secrets_are_in_no_output(
     run: Run,
     sandbox: Sandbox,

@@ -259,6 +259,7 @@ def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivat
 
 @pytest.mark.outside
 @pytest.mark.parametrize("concurrency", [1, 16])
+@pytest.mark.drawn(1)
 def test_a_wrong_wallet_is_told_and_replayed(
     concurrency: int, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -360,6 +361,7 @@ def test_everything_refused_is_no_pass(
 @pytest.mark.parametrize(
     ("source", "code"), [pytest.param("live", 0, id="the wallet's"), pytest.param("", 1, id="another")]
 )
+@pytest.mark.drawn(1)
 def test_a_ledger_in_which_all_bets_are_missing(
     source: str, code: int, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -420,6 +422,7 @@ def _storm_of_instances(
         pytest.param(None, 0, False, id="it looks at none"),
     ],
 )
+@pytest.mark.drawn(2)
 def test_a_wallet_that_is_set_to_its_own_instances(
     instances: Callable[[str], bool] | None,
     code: int,
@@ -502,6 +505,7 @@ def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path)
         pytest.param("none", [], id="none"),
     ],
 )
+@pytest.mark.drawn(2)
 def test_a_fault_that_was_asked_for_and_never_struck(
     faults: str, never: list[str], run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -622,6 +626,7 @@ def test_a_wallet_that_is_not_there(
 
 @pytest.mark.outside
 @pytest.mark.parametrize("prefix", [pytest.param("/other", id="wrong"), pytest.param("", id="none")])
+@pytest.mark.drawn(1)
 def test_another_prefix_than_the_wallets(
     prefix: str, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -708,6 +713,7 @@ BAD = [
 @pytest.mark.outside
 @pytest.mark.parametrize("right", [pytest.param(0, id="from the start"), pytest.param(40, id="in the middle")])
 @pytest.mark.parametrize(("status", "body", "sentence"), BAD)
+@pytest.mark.drawn(3)
 def test_a_wallet_that_goes_bad(
     status: int,
     body: bytes | None,
@@ -815,6 +821,7 @@ def _stormed_to_death(run: Run, folder: Path, key: Path, *options: object) -> To
 
 @pytest.mark.outside
 @pytest.mark.parametrize("concurrency", [1, 16])
+@pytest.mark.drawn(1)
 def test_a_wallet_that_dies_leaves_what_to_look_for(
     concurrency: int, run: Run, own_folder: Path, service_pem: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -938,6 +945,7 @@ def test_a_trace_that_ends_in_the_middle_of_a_line(run: Run, own_folder: Path, s
         pytest.param("x" * 300, id="too long a name"),
     ],
 )
+@pytest.mark.drawn(1)
 def test_a_trace_that_cannot_be_written(
     name: str, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:

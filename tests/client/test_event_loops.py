@@ -45,6 +45,7 @@ def _asyncio_by_hand(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     ],
 )
 @pytest.mark.filterwarnings("error")
+@pytest.mark.drawn(2)
 def test_each_loop_opens_connections_and_closes_them(runners: list[Runner], private_key: RSAPrivateKey) -> None:
     """A client that nobody closes leaves nothing open on a loop that ended (docs/decisions/0004)."""
     with HostileServer(knows_every_bet) as server:

@@ -120,6 +120,7 @@ with OperatorClient(base_url, "acme", Path(key), trust_env=trust_env == "True", 
         pytest.param("UNRELATED", True, "RequestNotSentError", id="not named"),
     ],
 )
+@pytest.mark.drawn(1)
 def test_the_environment_names_whom_to_trust(
     variable: str,
     trust_env: bool,

@@ -21,6 +21,8 @@ from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.postgres import PostgresServer
 
+pytestmark = pytest.mark.drawn(6, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")])
+
 Run = Callable[..., list[tuple[Any, ...]]]
 
 WALLETS = TableAccounts(table="wallets", key=("player_id", "currency"), balance="balance", unit="units")

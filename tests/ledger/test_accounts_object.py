@@ -18,6 +18,8 @@ from game_operator.money import Cents
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.postgres import PostgresServer
 
+pytestmark = pytest.mark.drawn(6, url=("postgres",))
+
 
 class Purses:
     """Cash and bonus in two columns: bonus is spent first, winnings are cash."""

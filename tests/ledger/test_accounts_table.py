@@ -22,6 +22,8 @@ from game_operator.ledger.staff.listings import survey
 from game_operator.wallet import Wallet
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 
+pytestmark = pytest.mark.drawn(21, url=("postgres",))
+
 Run = Callable[..., list[tuple[Any, ...]]]
 
 

@@ -18,7 +18,7 @@ from game_operator.ledger.engine.script import drive
 from tests.support.calls import withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(3, database_url=("postgres",))]
 
 TABLE = TableAccounts(table="players", key="id", balance="balance")
 OWNED = r"are moved by the ledger with the table prefix game_operator_ already.*Pass that table_prefix"

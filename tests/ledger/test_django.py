@@ -458,6 +458,7 @@ RUNS = {
         ("file", "manage.py test"),
     ],
 )
+@pytest.mark.drawn(1)
 def test_the_tests_of_a_project(tmp_path: Path, postgres: PostgresServer, database: str, runner: str) -> None:
     """They pass, and the run ends with its database dropped: nobody is connected to it any more."""
     for name, text in PROJECT.items():

@@ -16,6 +16,8 @@ from tests.support.callers import KINDS, CallerKind, Joining
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.postgres import PostgresServer
 
+pytestmark = pytest.mark.drawn(50, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")])
+
 PLAYERS = TableAccounts(table="players", key="id", balance="balance", unit="units")
 
 _PSYCOPG = next(kind for kind in KINDS if kind.name == "psycopg")

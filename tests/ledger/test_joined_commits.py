@@ -43,7 +43,10 @@ class _Visit(_Base):
     id: Mapped[int] = mapped_column(primary_key=True)
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:AcceptUnsigned lets anybody:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:AcceptUnsigned lets anybody:UserWarning"),
+    pytest.mark.drawn(10, url=("postgres",)),
+]
 
 
 @pytest.fixture

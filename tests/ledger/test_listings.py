@@ -24,7 +24,7 @@ from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
 
 _MEGABYTE = 1024 * 1024
 

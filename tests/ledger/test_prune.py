@@ -17,6 +17,8 @@ from game_operator.protocol.webhook import encode_call, read_call
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 
+pytestmark = pytest.mark.drawn(9, database_url=("postgres",))
+
 DAY = 86_400_000
 QUARTER = timedelta(days=90)
 VERBATIM = Terms(rules=Profile(duplicate_reply="verbatim"))

@@ -24,7 +24,7 @@ from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 from tests.support.version_1 import old_tables, old_withdraw
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(5, database_url=("postgres",))]
 
 
 @pytest.mark.parametrize("held", [[], [""], ["live", "test"]], ids=["none", "the default", "two"])

@@ -92,6 +92,7 @@ ENDS = ["pg_cancel_backend", "pg_terminate_backend"]
 @pytest.mark.outside
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("terms", WAYS)
+@pytest.mark.drawn(1)
 def test_a_cancelled_wait_for_the_standby(lonely: PostgresServer, terms: Terms, end: str) -> None:
     """PostgreSQL acknowledges such a commit with a warning alone; a failover would lose the call."""
     with SqlLedger(lonely.url) as ledger:
@@ -100,6 +101,7 @@ def test_a_cancelled_wait_for_the_standby(lonely: PostgresServer, terms: Terms, 
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("express", [True, False])
+@pytest.mark.drawn(2)
 def test_a_cancelled_wait_of_tasks(lonely: PostgresServer, end: str, *, express: bool) -> None:
     """The same under asyncio."""
 
@@ -138,6 +140,7 @@ def test_a_role_that_asks_for_no_warnings(lonely: PostgresServer) -> None:
 
 
 @pytest.mark.parametrize("terms", WAYS)
+@pytest.mark.drawn(1)
 def test_the_repeat_finds_the_truth(lonely: PostgresServer, terms: Terms) -> None:
     """It waits for the standby as the call did, and is answered once the standby has all that came before."""
     with SqlLedger(lonely.url) as ledger, ThreadPoolExecutor(1) as pool:

@@ -70,6 +70,7 @@ def _killed(url: str, key: RSAPrivateKey, folder: Path, *, kills: int, seed: int
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.drawn(1)
 def test_killed_under_load(url: str, private_key: RSAPrivateKey, tmp_path: Path) -> None:
     """B08, H05: two kills, each connection with another retry preset: nothing lost, nothing doubled."""
     _killed(url, private_key, tmp_path, kills=2, seed=1)
@@ -82,6 +83,7 @@ def test_killed_200_times(url: str, private_key: RSAPrivateKey, tmp_path: Path, 
     record_property("figures", _killed(url, private_key, tmp_path, kills=200, seed=2))
 
 
+@pytest.mark.drawn(1)
 def test_a_withdraw_that_was_committed_and_never_answered(url: str, private_key: RSAPrivateKey, tmp_path: Path) -> None:
     """B08: killed once the withdraw is in the database; after the restart the same withdraw is SUCCESS, one debit."""
     open_accounts(url, {"p1": 10_000})

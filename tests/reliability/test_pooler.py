@@ -24,7 +24,7 @@ from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.traffic import Log, Traffic, deliver, deliver_async, openings, shares
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(12)]
 
 PLAYERS = [f"p{number}" for number in range(6)]
 HUNDRED = Decimal(100)
@@ -53,6 +53,7 @@ def wide(postgres: PostgresServer) -> Iterator[PgBouncer]:
         yield started
 
 
+@pytest.mark.drawn(1)
 def test_traffic_of_threads_and_tasks(bouncer: PgBouncer, postgres_url: str) -> None:
     """Three ledgers of threads and one of tasks at once: each call is answered, and the books are sound."""
     url = bouncer.url(postgres_url)

@@ -103,6 +103,7 @@ def test_postgres_is_killed_100_times(durable: PostgresServer, record_property: 
 
 @pytest.mark.anyio
 @pytest.mark.timeout(300)
+@pytest.mark.torture
 async def test_postgres_is_killed_under_tasks(durable: PostgresServer) -> None:
     """H02: the same under asyncio, with PostgreSQL stopped at once, as an administrator does."""
     url = durable.create_database()
@@ -164,6 +165,7 @@ def _end_sessions(url: str, function: str, until: threading.Event, ended: list[i
 
 
 @pytest.mark.parametrize("function", ["pg_terminate_backend", "pg_cancel_backend"])
+@pytest.mark.drawn(1)
 def test_sessions_are_ended(postgres_url: str, function: str) -> None:
     """H02: an administrator ends our sessions or statements in the middle of transactions: nothing lost or doubled."""
     open_accounts(postgres_url, openings(PLAYERS))

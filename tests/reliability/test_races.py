@@ -40,6 +40,7 @@ def _by_process(calls: Sequence[WebhookCall], crowd: Processes, threads: int) ->
     ("players", "cents"),
     [pytest.param(1, 10**9, id="one hot player, rich"), pytest.param(100, 500, id="a hundred players, poor")],
 )
+@pytest.mark.drawn(2)
 def test_16_threads_and_4_processes_conserve_money(url: str, players: int, cents: int, crowd: Processes) -> None:
     """D05, D06: mixed traffic from 4 threads in each of 4 processes and 16 here; the books bear out every answer."""
     names = [f"p{number}" for number in range(players)]
@@ -179,6 +180,7 @@ def test_deposit_against_rollback(url: str) -> None:
         pytest.param(withdraw(tx_id="w1"), withdraw(player_id="p2", tx_id="w2"), id="one bet, two players"),
     ],
 )
+@pytest.mark.drawn(5)
 def test_conflicting_withdraws(url: str, first: WithdrawCall, second: WithdrawCall) -> None:
     """B04, B12, B13 as a race: what has no lock in common is kept apart by the constraints: one debit."""
     with _Pairs(url) as pairs:
@@ -224,6 +226,7 @@ def test_a_batch_cannot_overdraw(url: str) -> None:
     assert problems(read_books(url)) == []
 
 
+@pytest.mark.drawn(1)
 def test_timestamps_of_one_player_over_two_machines(url: str, crowd: Processes) -> None:
     """D07: with player-balance and several processes, a later answer never carries an older balance."""
     open_accounts(url, {"p1": 10**9})
@@ -240,6 +243,7 @@ def test_timestamps_of_one_player_over_two_machines(url: str, crowd: Processes) 
     assert balances == sorted(balances, reverse=True)
 
 
+@pytest.mark.drawn(1)
 def test_a_thousand_players(url: str, crowd: Processes) -> None:
     """D05: a thousand players, mixed traffic, four processes: no deadlock that is not resolved, no lost update."""
     names = [f"p{number}" for number in range(1000)]

@@ -249,6 +249,7 @@ LOST = [
 
 @pytest.mark.parametrize("audit", AUDITS)
 @pytest.mark.parametrize(("kind", "fault", "differs"), LOST)
+@pytest.mark.drawn(10)
 def test_a_call_that_nobody_repeats_is_named_exactly(kind: str, fault: str, differs: bool, audit: str) -> None:
     """H05, preset none: the one bet or claim whose call was lost, and only where the loss left a difference."""
     head = head_of(bets=140, players=20)
@@ -303,6 +304,7 @@ def test_lost_calls_make_expected_differences_alone(audit: str, seed: int) -> No
     "wallet",
     [NoTombstone, KeyedOnTxIdAlone, RefundsTwice, PaysRepeatsTwice, AnswersWithoutCrediting, SlipsInTheBackground],
 )
+@pytest.mark.drawn(6)
 def test_a_bug_does_not_hide_behind_lost_calls(wallet: type[RightWallet], audit: str) -> None:
     """Preset none, and a fifth of all calls lost: a wrong wallet fails for what it did, not for what was lost."""
     faults = "request-lost=0.1,reply-lost=0.1,duplicate=0.2,early-rollback=0.5"

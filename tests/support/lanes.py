@@ -11,7 +11,6 @@ runs them all.
 
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,24 +64,27 @@ def draw(items: Sequence[pytest.Item], seed: int) -> None:
     """
     Mark as torture the cases that the seed does not draw.
 
-    ``drawn(3)`` keeps three cases of a test. ``drawn(3, flavour=("trio", "aiohttp"))`` keeps three of those in which
-    the parameter *flavour* is one of these, or is written as one of these, and all the others.
+    ``drawn(3)`` keeps three cases of a test; as the mark of a module, three of all its cases. ``drawn(3,
+    flavour=("trio", "aiohttp"))`` keeps three of those in which the parameter *flavour* is one of these, or is written
+    as one of these, and all the others.
     """
-    tests = defaultdict(list)
+    groups: dict[str, tuple[pytest.Mark, list[pytest.Item]]] = {}
     for item in items:
-        if item.get_closest_marker("drawn") and not item.get_closest_marker("torture"):
-            tests[item.nodeid.partition("[")[0]].append(item)
-    for name, cases in tests.items():
-        for mark in cases[0].iter_markers("drawn"):
-            candidates = [case for case in cases if _has(case, mark.kwargs)]
-            random = Random(f"{seed} {name} {mark.kwargs}")
-            for case in random.sample(candidates, max(0, len(candidates) - mark.args[0])):
-                case.add_marker("torture")
+        for node, mark in item.iter_markers_with_node("drawn"):
+            whole = item.nodeid.partition("[")[0] if node is item else node.nodeid
+            groups.setdefault(f"{whole} {mark.kwargs}", (mark, []))[1].append(item)
+    for name, (mark, cases) in groups.items():
+        candidates = [case for case in cases if not case.get_closest_marker("torture") and _has(case, mark.kwargs)]
+        random = Random(f"{seed} {name}")
+        for case in random.sample(candidates, max(0, len(candidates) - mark.args[0])):
+            case.add_marker("torture")
 
 
 def _has(case: pytest.Item, wanted: Mapping[str, Sequence[object]]) -> bool:
-    given = getattr(case, "callspec").params if wanted else {}  # noqa: B009 - not of every Item.
-    return all(given[name] in values or str(given[name]) in values for name, values in wanted.items())
+    given = case.callspec.params if hasattr(case, "callspec") else {}
+    return all(
+        name in given and (given[name] in values or str(given[name]) in values) for name, values in wanted.items()
+    )
 
 
 def keep_the_fast(config: pytest.Config, items: list[pytest.Item]) -> None:

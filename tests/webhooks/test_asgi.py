@@ -155,6 +155,7 @@ def test_a_body_may_drip(served: tuple[int, AsyncHandler], private_key: RSAPriva
 
 
 @pytest.mark.parametrize("sent", [0, 1, 50])
+@pytest.mark.drawn(2)
 def test_a_body_that_does_not_arrive_is_answered_all_the_same(
     sent: int, served: tuple[int, AsyncHandler], private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
 ) -> None:

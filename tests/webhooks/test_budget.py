@@ -417,6 +417,7 @@ async def test_an_anomaly_that_hangs_delays_its_reply_to_the_budget_and_no_longe
 
 
 @pytest.mark.parametrize("way", ["handle", "handle_in_thread", "sync", "async"])
+@pytest.mark.drawn(1)
 def test_a_batch_has_six_budgets(way: str, build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey) -> None:
     """What was not reached within them is left out, and never asked: a missing item is sent again."""
     receiver = build(budget_seconds=0.15, profile=Profile(deposit_batch=True), max_threads=50)

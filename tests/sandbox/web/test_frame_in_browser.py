@@ -15,7 +15,7 @@ from game_operator.sandbox import Sandbox
 from tests.sandbox.web.support import EVIL, PATHS
 from tests.support.browser import chromium, visiting
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(6)]
 
 #: The lobby with one game alone, which is quicker to draw.
 ONE_GAME = "/?genre=Crash"

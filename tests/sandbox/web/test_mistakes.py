@@ -209,6 +209,7 @@ def test_names_of_players_stay_whole(right: Running, browser: Browser) -> None:
         assert wrap.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
 
 
+@pytest.mark.torture
 def test_outcomes_stand_below_each_other_on_a_narrow_screen(right: Running, browser: Browser) -> None:
     """One to a line at 400 px, and in one line at 1280."""
     for width, lines in ((400, 4), (1280, 1)):
