@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import contextvars
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Sequence
 from datetime import timedelta
 from decimal import Decimal
@@ -12,9 +11,9 @@ from typing import Any, TypeVar
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_own, most_calls
-from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
+from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
-from game_operator.ledger.engine.address import check_psycopg, checked_url, is_postgres
+from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
 from game_operator.ledger.engine.script import Result, Step, awaited
 from game_operator.ledger.engine.sources import check_source_name, refusal
@@ -57,23 +56,12 @@ class AsyncSqlLedger(LedgerBase):
     _awaits = True
     _sleep = staticmethod(asyncio.sleep)
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        accounts: AccountsSpec = None,
-        migrate: bool = True,
-        table_prefix: str = "game_operator_",
-        patience_seconds: float = 5.0,
-        pooler: bool | None = None,
-        clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
-        self._url = checked_url(url)
-        if is_postgres(url):
-            check_psycopg()
-        self._closed = False
+    _closed = False
+
+    def _begin(self) -> None:
         self._expected: set[str] = set()
-        self._keep(accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis)
+        if is_postgres(self._url):
+            check_psycopg()
 
     def _make_queue(self) -> None:
         self._mutex = asyncio.Lock()
@@ -94,7 +82,7 @@ class AsyncSqlLedger(LedgerBase):
         try:
             for source in self._expected:
                 self._check_known(source)
-        except BaseException:  # Who never enters cannot leave: nothing else would close it.
+        except BaseException:  # A block that is never entered is never left: nothing else would close it.
             await self.close()
             raise
         return self

@@ -1,5 +1,6 @@
 """What the ledgers in a database share: opening, transactions, and what staff does in several steps."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -10,7 +11,7 @@ from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts.balances import OwnBalances
 from game_operator.ledger.accounts.choice import AnyDialect, check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms
-from game_operator.ledger.engine.address import is_postgres, path_of, unknown_database
+from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
 from game_operator.ledger.engine.script import ConflictError, Kind, Result, Step, Work, apply_items
 from game_operator.ledger.engine.tables import check_prefix, migration_in_postgres
@@ -43,15 +44,18 @@ class LedgerBase(ABC):
     #: The dialect for the accounts we were given, once the store is open.
     _fit: AnyDialect
 
-    def _keep(
+    def __init__(
         self,
-        accounts: AccountsSpec,
-        migrate: bool,
-        table_prefix: str,
-        patience_seconds: float,
-        pooler: bool | None,
-        clock_millis: Callable[[], int],
+        url: str,
+        *,
+        accounts: AccountsSpec = None,
+        migrate: bool = True,
+        table_prefix: str = "game_operator_",
+        patience_seconds: float = 5.0,
+        pooler: bool | None = None,
+        clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        self._locate(url)
         self._prefix = prefix = check_prefix(table_prefix)
         check_accounts(accounts)
         self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
@@ -60,6 +64,15 @@ class LedgerBase(ABC):
         self._transactions = Transactions()
         self._make_queue()
         notify_of_forks(self)
+        self._begin()
+
+    def _locate(self, url: str) -> None:
+        """Keep where the database is."""
+        self._url = checked_url(url)
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Do what is to be done when the ledger is made."""
 
     @abstractmethod
     def _make_queue(self) -> None:

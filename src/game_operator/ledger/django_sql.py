@@ -25,13 +25,15 @@ _SETTINGS = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "
 class DjangoLedger(SqlLedger):
     """A SqlLedger in a database of Django's, with a connection for each piece of work."""
 
-    def __init__(self, alias: str, *options: Any) -> None:
-        self._alias = alias
-        self._database: object = None
-        self._is_closed = False
-        self._keep(*options)
+    _database: object = None
+    _is_closed = False
+
+    def _locate(self, url: str) -> None:
+        self._alias = url
+
+    def _begin(self) -> None:
         self._joiner.make_tables = self._make_tables if self._migrate else None
-        if kind_in_django(alias) == "postgres":
+        if kind_in_django(self._alias) == "postgres":
             check_psycopg()
 
     @property
@@ -169,7 +171,7 @@ def sqlite_file_in_django(alias: str) -> Path | None:
     )
 
 
-def _postgres_address(settings: dict[str, Any]) -> str:  # Any: texts and numbers, and whatever a driver takes.
+def _postgres_address(settings: dict[str, Any]) -> str:  # Any: texts, numbers and other values that a driver takes.
     from psycopg.pq import Conninfo
 
     options = dict(settings["OPTIONS"])

@@ -13,7 +13,7 @@ from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSou
 from game_operator.ledger.accounts.choice import check_own, is_marked, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
-from game_operator.ledger.engine.address import checked_url, is_postgres
+from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.script import Result, Step, at_once
 from game_operator.ledger.engine.sources import SourceDetails, check_source_name, refusal, source_details
@@ -67,19 +67,7 @@ class SqlLedger(LedgerBase):
     _awaits = False
     _sleep = staticmethod(time.sleep)
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        accounts: AccountsSpec = None,
-        migrate: bool = True,
-        table_prefix: str = "game_operator_",
-        patience_seconds: float = 5.0,
-        pooler: bool | None = None,
-        clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
-        self._url = checked_url(url)
-        self._keep(accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis)
+    def _begin(self) -> None:
         at_once(self._open())
 
     @classmethod
@@ -107,7 +95,13 @@ class SqlLedger(LedgerBase):
         """
         module = import_module("game_operator.ledger.django_sql")  # It imports this one.
         ledger: SqlLedger = module.DjangoLedger(
-            alias, accounts, migrate, table_prefix, patience_seconds, pooler, clock_millis
+            alias,
+            accounts=accounts,
+            migrate=migrate,
+            table_prefix=table_prefix,
+            patience_seconds=patience_seconds,
+            pooler=pooler,
+            clock_millis=clock_millis,
         )
         return ledger
 

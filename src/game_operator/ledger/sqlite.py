@@ -47,7 +47,7 @@ _OF_STATEMENTS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLIT
 _OF_STATEMENTS |= {sqlite3.SQLITE_RANGE, sqlite3.SQLITE_TOOBIG}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _LONGEST_NAP = 0.004
-#: Who has held the write lock for so long, all in all, leaves a gap that those who look for one will find.
+#: A process that has held the write lock for so many seconds in all leaves a gap for the others.
 _LONG_HELD = 0.25
 #: From here on a commit takes longer than to hand it to a thread and back: rows written.
 _MANY_ROWS = 16
@@ -254,7 +254,7 @@ class SqliteStore:
         try:
             connection.execute("COMMIT")
         finally:
-            self._committed.set()  # Here, for the loop may be waiting for it, to fork.
+            self._committed.set()  # Here, because the loop may be waiting for it, to fork.
 
     def _courtesy(self) -> float:
         """Return how long to leave the file to others, who would starve behind one commit after another."""
@@ -389,8 +389,8 @@ class AsyncSqliteStore:
     An SQLite store of an event loop.
 
     A small commit is a fraction of a millisecond, less than handing it to a thread and back; so it is done on the loop.
-    A large one, and waiting for another process to finish writing, is left to a thread of our own, for those of the
-    loop may all be taken by handlers that wait for us.
+    A large one, and waiting for another process to finish writing, is left to a thread of ours, because
+    handlers that wait for us may take all threads of the loop.
     """
 
     def __init__(self, store: SqliteStore) -> None:

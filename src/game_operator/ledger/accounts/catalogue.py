@@ -148,7 +148,7 @@ def _balance_problems(kind: Kind, accounts: TableAccounts, column: Column) -> Ge
         problem = unit_problem(accounts, column.declared, column.scale)
         if problem is not None:
             return [problem]
-    # SQLite keeps any number in a column, whatever its type declares.
+    # SQLite keeps any number in a column of any type.
     if accounts.unit == "units" or (kind == "postgres" and column.scale is not None):
         return []
     balance = f'owned."{accounts.balance}"'

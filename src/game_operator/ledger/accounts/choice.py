@@ -85,10 +85,20 @@ def opened_dialect(
 
 
 def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Generator[Step, Any, None]:
-    """Raise SchemaError for *accounts* that cannot be used, before the ledger's tables are made or migrated."""
-    if isinstance(accounts, TableAccounts):
-        yield from table_balances(kind, prefix, accounts)
-        yield from check_unclaimed(kind, prefix, accounts)
+    """
+    Raise SchemaError for *accounts* that cannot be used, before the ledger's tables are made or migrated.
+
+    A ledger that has tables already is asked about those that share its balances when it is open.
+    """
+    if not isinstance(accounts, TableAccounts):
+        return
+    yield from table_balances(kind, prefix, accounts)
+    if accounts.shared or not (yield from has_table(kind, _CLAIMS)) or (yield from has_table(kind, f"{prefix}meta")):
+        return
+    for table in (yield from base_tables(kind, accounts)):
+        owner = yield from owner_of(kind, table)
+        if owner not in (None, prefix):
+            raise _refused(owner, table, prefix)
 
 
 def dialect_for(
@@ -206,16 +216,6 @@ def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Generator[
         f"SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS text) WHERE {alone} ON CONFLICT DO NOTHING",
         values,
     )
-
-
-def check_unclaimed(kind: Kind, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
-    """Raise SchemaError if another ledger moves the balances of *accounts*, and this one has no tables yet."""
-    if accounts.shared or not (yield from has_table(kind, _CLAIMS)) or (yield from has_table(kind, f"{prefix}meta")):
-        return
-    for table in (yield from base_tables(kind, accounts)):
-        owner = yield from owner_of(kind, table)
-        if owner not in (None, prefix):
-            raise _refused(owner, table, prefix)
 
 
 def _may_insert(kind: Kind) -> Generator[Step, Any, bool]:

@@ -167,7 +167,7 @@ class PostgresTableBalances(TableBalances):
         self._has_policies = look.has_policies
         table, balance = accounts.quoted_table, f'owned."{accounts.balance}"'
         account, rows = _rows_wanted(table, self._names, self._keys)
-        # S608: the names were checked and are quoted. Texts, whatever types the caller's connection makes of numbers.
+        # S608: the names were checked and are quoted. Texts, because connections may read numbers as any type.
         self._balances = f"SELECT {account} AS account, CAST({balance} AS text) AS balance FROM {rows}"  # noqa: S608
         # NO KEY: rows that refer to the player can be inserted meanwhile, and two callers that did so do not deadlock.
         self._lock = (
@@ -190,7 +190,7 @@ class PostgresTableBalances(TableBalances):
     ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
         """Lock the rows in sorted order, then read *others*; return those that exist, the clock, and their rows."""
         lock = Execute(self._lock, (self._json(keys),))
-        # A statement of its own, so that it sees what was committed before the lock was ours.
+        # A separate statement, so that it sees what was committed before the lock was ours.
         clocks = self.clocks.of(keys)
         seen = (Execute(self._balances, (self._json(keys),)),) if self._has_policies else ()
         rows, known, *rest = yield Together((lock, clocks, *seen, *others))

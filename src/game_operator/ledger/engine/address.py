@@ -90,7 +90,7 @@ def shown_address(url: str) -> str:
     scheme, colons, rest = url.partition("://")
     if not colons:  # Such as libpq's "host=db password=…".
         return _HIDDEN
-    # From the last @, for a password may hold one that was not escaped.
+    # From the last @, because a password may hold one that was not escaped.
     userinfo, at, place = rest.rpartition("@")
     user, colon, _ = userinfo.partition(":")
     hidden = f"{user}{colon}{_HIDDEN if colon else ''}{at}{place}"

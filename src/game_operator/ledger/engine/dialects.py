@@ -2,7 +2,7 @@
 How a ledger's rows are loaded and stored: in SQLite one statement a table, in PostgreSQL one statement a batch.
 
 In SQLite the one write lock of the file is held, so all that is read stands still until COMMIT, the clock included. In
-PostgreSQL an account's row is locked, in sorted order, before bets and calls are read, each by a statement of its own:
+PostgreSQL an account's row is locked, in sorted order, before bets and calls are read, each by a separate statement:
 under READ COMMITTED they see all that was committed before the lock was ours. Correctness rests on row locks and unique
 constraints, never on this process's memory, so any number of machines may share one database. The clock is the
 server's, read row by row after each lock.
@@ -162,7 +162,7 @@ class SqliteDialect(_Dialect):
     def __init__(self, prefix: str, accounts: Balances, clock_millis: Callable[[], int]) -> None:
         super().__init__(prefix, accounts)
         self._clock_millis = clock_millis
-        # Within the statement, for one of its own would cost as much as the whole look-up of a bet.
+        # Within the statement, because a separate one would cost as much as the whole look-up of a bet.
         may_write = f"NOT EXISTS ({OLDEST_WRITER.format(prefix=prefix)} AND value > {VERSION})"
         self._parts = {
             "calls": _insert(prefix, "calls", CALL_ROW, f"SELECT {{}} WHERE {may_write}"),

@@ -139,7 +139,7 @@ class Sources:
         # A program of version 1 may have stored calls since the migration.
         found = yield from sources_found(self._prefix)
         clock = CLOCK if self._kind == "postgres" else "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
-        # Who registers the same source at this moment does it for us: nobody waits.
+        # Another process that registers the same source now does it for us, so nobody waits.
         alone = "true" if self._kind == "sqlite" else "pg_try_advisory_xact_lock(hashtext(?), 0)"
         topic = () if self._kind == "sqlite" else (f"{self._prefix}register",)
         for name in found or [source]:

@@ -102,11 +102,11 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Generator
     rows: Rows = yield Execute("SELECT current_setting('server_encoding')", ())
     if rows[0][0] != "UTF8":
         raise SchemaError(
-            f"The database has the encoding {rows[0][0]}, and the ledger needs UTF8, for ids can hold any text. "
+            f"The database has the encoding {rows[0][0]}, and the ledger needs UTF8, because ids can hold any text. "
             "Create the database with ENCODING 'UTF8'."
         )
     try:
-        # Who waits for a lock makes all others wait behind: we give up soon, and come again.
+        # A waiter makes all others wait behind it, so we give up soon and try again.
         yield Execute("SET LOCAL lock_timeout = '1s'", ())
         yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
         yield from migration("postgres", prefix, migrate, check)

@@ -170,7 +170,7 @@ class _SqlAlchemy(Caller):
 
 
 def _sqlalchemy_session(session: Any) -> Work[Caller]:
-    # What the caller has added or changed is to be seen by our statements, as by a query of its own.
+    # What the caller has added or changed must be visible to our statements, as to the caller's queries.
     if getattr(session, "sync_session", session).autoflush:
         yield session.flush()
     return _SqlAlchemy((yield session.connection()), original=session)

@@ -226,7 +226,7 @@ class Book:
         )
 
     def _note(self, call: MovingCall, terms: Terms, decision: Decision) -> None:
-        # First, for it may fail: of a call that fails nothing may be noted.
+        # First, because it may fail: nothing of a call that fails may be noted.
         body = body_of(call) if decision.anomaly or _is_claim(call) else b""
         if decision.record is not None:
             self._note_record(call, decision, decision.record, body)

@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 def has_own_snapshot(url: str) -> bool:
-    """Return whether the database at *url* can be read on a connection of its own; one in memory cannot."""
+    """Return whether the database at *url* can be read on a separate connection; one in memory cannot."""
     return not (url.startswith("sqlite:///") and path_of(url) == ":memory:")
 
 

@@ -1,8 +1,9 @@
 """
 Dropping old details: kept bodies and replies go, and old postings are folded into one for each account.
 
-What tells a call from a new one stays for ever, with the bet's final state and the digest of its withdraw: a captured
-claim would otherwise be paid again. The work is done in many small transactions, so that calls go on in between.
+What distinguishes a known call from a new one stays for ever, with the bet's final state and the digest of its
+withdraw: a captured claim would otherwise be paid again. The work is done in many small transactions, so that calls go
+on in between.
 """
 
 from collections.abc import Callable, Generator

@@ -118,7 +118,7 @@ class _Installation:
         return "balances_elsewhere" in self.meta
 
     def checked(self, name: str, script: Callable[["_Installation"], Script]) -> list[Check]:
-        """Return what *script* finds from a snapshot of its own; a check called *name* if it could not look."""
+        """Return what *script* finds from one snapshot; a check called *name* if it could not look."""
         try:
             return survey(self.url, lambda: script(self))
         except LedgerUnavailableError as failed:

@@ -226,8 +226,8 @@ def _low(cents: str) -> str:
 
 _IN_HALVES = f"COUNT(*), SUM({_high('{0}')}), SUM({_low('{0}')})"
 
-#: What each call moves by its own account. A reconciliation that settled a bet is a call of its own operation, and
-#: the deposit that comes after it moves nothing (docs/decisions/0015).
+#: What each call moves by its own account. A reconciliation that settled a bet is a call of the operation reconcile,
+#: and the deposit that comes after it moves nothing (docs/decisions/0015).
 _MOVEMENTS = f"""
     SELECT c.source, c.operation, c.tx_id, c.account, c.at_millis, 1 AS called, 0 AS posted, 0 AS actual, CASE
         WHEN c.code IS NOT NULL OR c.action = '' THEN 0
