@@ -18,7 +18,7 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.ledger.accounts.catalogue import look_at_table
 from game_operator.ledger.accounts.columns import KeyColumn, balance_after, cents_of
 from game_operator.ledger.engine.address import path_of
-from game_operator.ledger.staff.listings import survey
+from game_operator.ledger.staff.queries import survey
 from game_operator.wallet import Wallet
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 

@@ -14,7 +14,7 @@ from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.accounts.catalogue import table_update_hooks
 from game_operator.ledger.engine.address import path_of
-from game_operator.ledger.staff.listings import survey
+from game_operator.ledger.staff.queries import survey
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer

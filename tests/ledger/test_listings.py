@@ -18,8 +18,7 @@ from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from game_operator.ledger.engine.script import Execute, Step
 from game_operator.ledger.staff.anomalies import Wanted, page_of_anomalies
-from game_operator.ledger.staff.listings import Listing
-from game_operator.ledger.staff.queries import bets_before, page_of_bets
+from game_operator.ledger.staff.queries import Listing, bets_before, page_of_bets
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run

@@ -29,9 +29,16 @@ from game_operator.ledger.staff.anomalies import (
     store_anomaly,
     unknown_source,
 )
-from game_operator.ledger.staff.listings import Listing, Page, has_own_snapshot, nothing, survey
 from game_operator.ledger.staff.prune import PruneReport
-from game_operator.ledger.staff.queries import AccountHistory, BetHistory
+from game_operator.ledger.staff.queries import (
+    AccountHistory,
+    BetHistory,
+    Listing,
+    Page,
+    has_own_snapshot,
+    nothing,
+    survey,
+)
 from game_operator.ledger.staff.verify import BooksReport, books_report
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents

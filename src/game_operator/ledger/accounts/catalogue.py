@@ -97,17 +97,21 @@ class TableLook(NamedTuple):
 
 
 class _Relation(NamedTuple):
-    """The columns of a table, or why it cannot be used; a view has no indexes to look at."""
+    """
+    The columns of a table, or why it cannot be used.
+
+    *indexes* has the columns of each unique index that compares bytewise; None for a view, which has no indexes.
+    """
 
     columns: dict[str, Column]
     problems: list[str]
-    is_table: bool = True
+    indexes: list[set[str]] | None = None
     has_policies: bool = False
 
 
 def look_at_table(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, TableLook]:
     """Look at the columns of *accounts*; it only reads."""
-    columns, problems, is_table, has_policies = yield from (
+    columns, problems, indexes, has_policies = yield from (
         _in_sqlite(accounts) if kind == "sqlite" else _in_postgres(accounts)
     )
     if not columns:
@@ -121,12 +125,10 @@ def look_at_table(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, T
     balance = columns[folded(accounts.balance)]
     for name, column in zip(accounts.keys, keys, strict=True):
         problems += _key_problems(kind, f"{accounts.table}.{name}", column)
-    if is_table:
-        indexes = yield from (_indexes_in_sqlite(accounts) if kind == "sqlite" else _indexes_in_postgres(accounts))
-        # What is unique by fewer columns is unique by more.
-        if not any(names <= set(map(folded, accounts.keys)) for names in indexes):
-            advice = ", with the collation BINARY, which compares bytewise: NOCASE would take Ann for ann"
-            problems.append(not_unique(accounts, indexes, advice if kind == "sqlite" else ""))
+    # What is unique by fewer columns is unique by more.
+    if indexes is not None and not any(names <= set(map(folded, accounts.keys)) for names in indexes):
+        advice = ", with the collation BINARY, which compares bytewise: NOCASE would take Ann for ann"
+        problems.append(not_unique(accounts, indexes, advice if kind == "sqlite" else ""))
     problems += yield from _balance_problems(kind, accounts, balance)
     return TableLook(problems, tuple(column.key for column in keys if column.key), balance, has_policies)
 
@@ -172,8 +174,21 @@ def _in_sqlite(accounts: TableAccounts) -> Generator[Step, Any, _Relation]:
         return _Relation({}, [problem])
     if not kind or kind[0][0] != "table":
         return _Relation({}, [f"There is no table {accounts.table} in this SQLite file: name one that exists already."])
-    rows: Rows = yield Execute("SELECT name, type FROM pragma_table_xinfo(?, ?)", (table, schema or "main"))
-    return _Relation({name.lower(): _sqlite_column(declared.upper()) for name, declared in rows}, [])
+    where = (table, schema or "main")
+    rows: Rows = yield Execute("SELECT name, type, pk FROM pragma_table_xinfo(?, ?)", where)
+    columns = {name.lower(): _sqlite_column(declared.upper()) for name, declared, _ in rows}
+    primary = [(name.lower(), declared.upper()) for name, declared, place in rows if place]
+    keys: Rows = yield Execute(
+        "SELECT i.name, lower(c.name), upper(c.coll) "
+        "FROM pragma_index_list(?, ?) AS i, pragma_index_xinfo(i.name, ?) AS c "
+        'WHERE i."unique" AND NOT i.partial AND c.key',
+        (*where, schema or "main"),
+    )
+    # The rowid itself has no index.
+    indexes = [{primary[0][0]}] if len(primary) == 1 and primary[0][1] == "INTEGER" else []
+    inexact = {index for index, _, collation in keys if collation != "BINARY"}
+    indexes += _grouped((index, name) for index, name, _ in keys if index not in inexact)
+    return _Relation(columns, [], indexes)
 
 
 def _sqlite_column(declared: str) -> Column:
@@ -213,28 +228,6 @@ def _affinity(declared: str) -> str:
     return "NUMERIC" if declared else "BLOB"
 
 
-def _indexes_in_sqlite(accounts: TableAccounts) -> Generator[Step, Any, list[set[str]]]:
-    """Return the columns of each unique index that compares bytewise."""
-    schema, _, table = accounts.table.rpartition(".")
-    where = (table, schema or "main")
-    primary: Rows = yield Execute("SELECT lower(name), upper(type) FROM pragma_table_xinfo(?, ?) WHERE pk", where)
-    rows: Rows = yield Execute(
-        "SELECT i.name, lower(c.name), upper(c.coll) "
-        "FROM pragma_index_list(?, ?) AS i, pragma_index_xinfo(i.name, ?) AS c "
-        'WHERE i."unique" AND NOT i.partial AND c.key',
-        (*where, schema or "main"),
-    )
-    # The rowid itself has no index.
-    found = [{primary[0][0]}] if len(primary) == 1 and primary[0][1] == "INTEGER" else []
-    inexact = {index for index, _, collation in rows if collation != "BINARY"}
-    return found + _grouped((index, name) for index, name, _ in rows if index not in inexact)
-
-
-def _indexes_in_postgres(accounts: TableAccounts) -> Generator[Step, Any, list[set[str]]]:
-    rows: Rows = yield Execute(_UNIQUE, (accounts.quoted_table,))
-    return _grouped((index, name) for index, name in rows)
-
-
 def _grouped(names: Iterable[tuple[str, str]]) -> list[set[str]]:
     indexes: dict[str, set[str]] = {}
     for index, name in names:
@@ -267,7 +260,10 @@ def _in_postgres(accounts: TableAccounts) -> Generator[Step, Any, _Relation]:
             if relation == "v":
                 what += f" whose column {name} PostgreSQL cannot update by itself"
             problems.append(f"{accounts.table} is {what}: name the table behind it, or pass an Accounts object.")
-    return _Relation(columns, problems, is_table=rows[0][0] in "rp", has_policies=rows[0][8])
+    indexes = None
+    if rows[0][0] in "rp":
+        indexes = _grouped((yield Execute(_UNIQUE, (accounts.quoted_table,))))
+    return _Relation(columns, problems, indexes, has_policies=rows[0][8])
 
 
 def _scale(modifier: int) -> int | None:

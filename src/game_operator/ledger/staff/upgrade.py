@@ -16,7 +16,7 @@ from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
 from game_operator.ledger.engine.sources import sources_found
 from game_operator.ledger.engine.tables import CLOCK, DENIED, VERSION, check_prefix, check_version
 from game_operator.ledger.postgres.hazards import Identities
-from game_operator.ledger.staff.listings import has_own_snapshot, survey
+from game_operator.ledger.staff.queries import has_own_snapshot, survey
 
 
 class Check(NamedTuple):
