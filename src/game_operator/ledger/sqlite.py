@@ -202,33 +202,21 @@ class SqliteStore:
             return
         yield from migration("sqlite", self._prefix, migrate, self._check)
 
-    def run(self, script: Callable[[], Generator[Step, Any, T]], *, wait: bool = True) -> T:
-        """Run *script* in one transaction; raise BusyError if somebody else is writing and *wait* is False."""
+    def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+        """Run *script* in one transaction."""
         if courtesy := self._courtesy():
             time.sleep(courtesy)
-        return at_once(self._run(script, wait))
+        return at_once(self._run(script))
 
-    async def run_async(self, script: Callable[[], Generator[Step, Any, T]], elsewhere: Elsewhere) -> T:
+    def _run(self, script: Callable[[], Generator[Step, Any, T]], elsewhere: Elsewhere | None = None) -> Work[T]:
         """
-        Run *script* in one transaction, on an event loop.
+        Run *script* in one transaction; with *elsewhere* for an event loop, which must await it to its end.
 
-        What is short is done at once. What takes long because the disk does is awaited *elsewhere*, in a thread: to
-        commit much. Nobody else may use this store meanwhile, and it must be awaited to its end.
-
-        Raises:
-            BusyError: Somebody else is writing.
-            LedgerUnavailableError: The file is full, or cannot be written.
+        Then a large commit is done elsewhere, in a thread, and BusyError is raised if somebody else is writing.
         """
-        if courtesy := self._courtesy():
-            await asyncio.sleep(courtesy)
-        return await awaited(self._run(script, wait=False, elsewhere=elsewhere))
-
-    def _run(
-        self, script: Callable[[], Generator[Step, Any, T]], wait: bool, elsewhere: Elsewhere | None = None
-    ) -> Work[T]:
         with self._busy:
             connection = self._mine()
-            self._tried(partial(self._begin, connection, wait))
+            self._tried(partial(self._begin, connection, elsewhere is None))
             began, before = time.monotonic(), connection.total_changes
             try:
                 result = drive(script(), partial(self._perform, connection))
@@ -399,10 +387,13 @@ class AsyncSqliteStore:
 
     async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run *script* in one transaction."""
+        store = self._store
         try:
-            return await self._store.run_async(script, self._in_thread)
+            if courtesy := store._courtesy():
+                await asyncio.sleep(courtesy)
+            return await awaited(store._run(script, self._in_thread))
         except BusyError:
-            return await self._in_thread(lambda: self._store.run(script))
+            return await self._in_thread(lambda: store.run(script))
 
     async def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
