@@ -180,7 +180,7 @@ def test_a_file_that_is_no_ledger_in_its_place(ledger: SqlLedger, path: Path) ->
     path.unlink()
     sqlite3.connect(path).close()
     path.write_bytes(b"")
-    with pytest.raises(SchemaError, match="missing"):
+    with pytest.raises(SchemaError, match="There are no tables"):
         ledger.apply(withdraw())
     path.unlink()
     path.write_bytes(b"not a database at all, but some text that is long enough" * 100)

@@ -114,7 +114,11 @@ def _unavailable(failed: BaseException, *, opened: bool) -> LedgerUnavailableErr
 
 
 class _Store:
-    """One connection, for one thread or task at a time: its user holds a lock. All it does is written as work."""
+    """
+    One connection, for one thread or task at a time: its user holds a lock.
+
+    All it does is written as work, once for threads and for asyncio: what its public methods return is awaited there.
+    """
 
     #: Whether the calls of the connection are awaited.
     _awaits: ClassVar[bool]
@@ -135,6 +139,20 @@ class _Store:
         self._prepared: Prepared | None = None
         #: The connection's pipeline while we are in one.
         self._pipeline: Any = None
+
+    def run(self, script: Callable[[], Generator[Step, Any, T]]) -> Any:
+        """Run *script* in one transaction; again, while the server asks for it or comes back in time."""
+        return self._done(self._run(script))
+
+    read = run
+
+    def express(self, items: Sequence[Item]) -> Any:
+        """Apply what the express statement can take of *items*; return outcomes by index, committed."""
+        return self._done(self._express_done(items))
+
+    def close(self) -> Any:
+        """Close the connection."""
+        return self._done(self._drop())
 
     def _enter_pipeline(self, connection: Any) -> Work[None]:
         """
@@ -158,7 +176,6 @@ class _Store:
         return leave(type(raised) if raised else None, raised, raised and raised.__traceback__)
 
     def _run(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
-        """Run *script* in one transaction; again, while the server asks for it or comes back in time."""
         until, nap, opened = time.monotonic() + self._patience_seconds, 0.005, self._session is not None
         sleep: Callable[[float], Any] = asyncio.sleep if self._awaits else time.sleep
         while True:
@@ -180,7 +197,6 @@ class _Store:
             nap = min(nap * 2, 0.5)
 
     def _express_done(self, items: Sequence[Item]) -> Work[dict[int, Outcome]]:
-        """Apply what the express statement can take of *items*; return outcomes by index, committed."""
         statement = self._express.statement(items)
         if statement is None:
             return {}
@@ -345,16 +361,6 @@ class PostgresStore(_Store):
         self._pid = os.getpid()
         self._closed = False
 
-    def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        """Run *script* in one transaction; again, while the server asks for it or comes back in time."""
-        return at_once(self._run(script))
-
-    read = run
-
-    def express(self, items: Sequence[Item]) -> dict[int, Outcome]:
-        """Apply what the express statement can take of *items*; return outcomes by index, committed."""
-        return at_once(self._express_done(items))
-
     def rest(self) -> None:
         """Close the connection until it is needed again."""
         if self._pid == os.getpid():
@@ -381,20 +387,6 @@ class AsyncPostgresStore(_Store):
 
     _awaits = True
     _done = staticmethod(awaited)
-
-    async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
-        """Run *script* as ``PostgresStore.run`` does."""
-        return await awaited(self._run(script))
-
-    read = run
-
-    async def express(self, items: Sequence[Item]) -> dict[int, Outcome]:
-        """Apply what the express statement can take of *items*; return outcomes by index, committed."""
-        return await awaited(self._express_done(items))
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await awaited(self._drop())
 
 
 def _unprepared(step: Step, connection: Any) -> Work[list[Any]]:
