@@ -798,7 +798,7 @@ def test_both_wallets_give_the_same_answers(public_key: RSAPublicKey, sign: Sign
         pair.agree()
 
 
-@pytest.mark.outside
+@pytest.mark.torture
 def test_it_is_served_for_a_certification(private_key: RSAPrivateKey, public_pem: bytes, tmp_path: Path) -> None:
     """By one command, as docs/own-wallet.md has it: it passes all that two players can show, and Ctrl-C ends it."""
     (tmp_path / "service.pub.pem").write_bytes(public_pem)

@@ -20,7 +20,7 @@ from game_operator.sandbox import Sandbox
 from tests.cli.support import command, mode_of, started, stopped
 from tests.support.leaks import everything_told
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.drawn(8)]
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from tests.support.hostile_server import Connection, HostileServer, knows_every_
 from tests.support.proxy import NAMED_BY_PROXY, forward, refuse
 from tests.support.wire import grant_request
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio",))]
 
 _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 

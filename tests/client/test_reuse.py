@@ -20,8 +20,6 @@ from game_operator.transport import connection_reuse as _reuse
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import grant_request, granted, wire
 
-pytestmark = pytest.mark.outside
-
 _GRANTED = response_bytes(200, wire(granted()))
 _REFUSED = response_bytes(400, wire({"success": False, "message": "None such", "error_code": "INSTANCE_NOT_FOUND"}))
 
@@ -38,6 +36,9 @@ WAYS: dict[str, tuple[Any, str]] = {
     "httpx2 on trio": (httpx2.AsyncClient, "trio"),
     "aiohttp": (HttpxAiohttpClient, "asyncio"),
 }
+_YOURS = [way for way in WAYS if not way.startswith("ours")]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(24, way=_YOURS)]
+
 EACH_WAY = pytest.mark.parametrize("way", WAYS)
 OVER_HTTPCORE = pytest.mark.parametrize("way", [way for way in WAYS if way != "aiohttp"])
 
@@ -120,7 +121,7 @@ _LEFT = [
 @EACH_WAY
 @pytest.mark.parametrize("when", ["behind the answer", "between the calls"])
 @pytest.mark.parametrize(("left", "tls"), _LEFT)
-@pytest.mark.drawn(8, way=[way for way in WAYS if not way.startswith("ours")])
+@pytest.mark.drawn(8, way=_YOURS)
 def test_what_is_left_on_a_connection_answers_no_grant(
     way: str, when: str, left: bytes, tls: bool, private_key: RSAPrivateKey, authority: trustme.CA
 ) -> None:

@@ -25,7 +25,7 @@ from tests.support.flavours import FLAVOURS, run
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.wire import bet, grant_request, wire
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio", "aiohttp"))]
 
 _FOUND = answer(response_bytes(200, wire(bet())))
 

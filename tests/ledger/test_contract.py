@@ -8,6 +8,8 @@ import pytest
 from tests.ledger_contract import DatabaseContract, LedgerContract
 from tests.support.ledgers import KINDS, AnyLedger, AsyncInDatabase, InDatabase, InMemory
 
+pytestmark = pytest.mark.drawn(60, ledger=("async sqlite", "postgres"))
+
 
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.replace(" ", "-"))
 def ledger(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyLedger]:

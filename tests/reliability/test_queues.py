@@ -19,7 +19,16 @@ from game_operator.ledger.engine.script import Result
 from game_operator.ledger.rules.book import Item
 from tests.support.calls import ask_balance
 
+_PATIENCE_SECONDS = 30.0
 DONE = Outcome(code=None, balance_cents=None, at_millis=1)
+
+
+def _wait_for_line(queue: CommitQueue, length: int) -> None:
+    """Return when so many callers wait."""
+    give_up = time.monotonic() + _PATIENCE_SECONDS
+    while len(queue._waiting) < length:
+        assert time.monotonic() < give_up
+        time.sleep(0.001)
 
 
 def _item(number: int) -> Item:
@@ -39,8 +48,9 @@ class _Commits:
         self.batches.append([item.call.player_id for item in items])
         self.begun.release()
         # In short waits: an exception set on this thread from outside arrives between them.
+        give_up = time.monotonic() + _PATIENCE_SECONDS
         while not self.go_on.acquire(timeout=0.01):
-            pass
+            assert time.monotonic() < give_up, "nobody ended this commit"
         failure = self.fails(items)
         if failure is not None:
             raise failure
@@ -59,8 +69,7 @@ def _line_up(queue: CommitQueue, pool: ThreadPoolExecutor, numbers: range) -> li
     for number in numbers:
         before = len(queue._waiting)
         futures.append(pool.submit(queue.submit, _item(number)))
-        while len(queue._waiting) == before:
-            time.sleep(0.001)
+        _wait_for_line(queue, before + 1)
     return futures
 
 
@@ -141,8 +150,7 @@ def test_the_thread_that_commits_for_others_is_stopped() -> None:
     commits.begun.acquire()
     for number, caller in enumerate(callers[1:]):
         caller.start()
-        while len(queue._waiting) <= number:
-            time.sleep(0.001)
+        _wait_for_line(queue, number + 1)
     commits.go_on.release()
     commits.begun.acquire()
     assert commits.batches[1] == ["p1", "p2"]
@@ -163,8 +171,7 @@ def test_one_who_waits_is_stopped() -> None:
     commits.begun.acquire()
     for number, caller in enumerate(callers[1:]):
         caller.start()
-        while len(queue._waiting) <= number:
-            time.sleep(0.001)
+        _wait_for_line(queue, number + 1)
     # It sleeps in a lock, where only a signal to the main thread could wake it: the interruption meets it as it wakes,
     # which is when the lead is handed to it.
     _interrupt(callers[1])
@@ -186,11 +193,9 @@ def test_the_main_thread_is_interrupted_while_it_waits() -> None:
     main = threading.get_ident()
 
     def interrupt() -> None:
-        while not queue._waiting:
-            time.sleep(0.001)
+        _wait_for_line(queue, 1)
         last.start()
-        while len(queue._waiting) < 2:
-            time.sleep(0.001)
+        _wait_for_line(queue, 2)
         signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
