@@ -1,6 +1,7 @@
-"""Lazy names of a package (PEP 562): a module is imported when one of its names is first used."""
+"""Names that moved, and lazy names of a package (PEP 562): a module is imported when one of its names is first used."""
 
 import sys
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
@@ -41,3 +42,8 @@ def lazy_names(
         return value
 
     return load, lambda: sorted({*namespace, *home_of})
+
+
+def warn_of_move(former: str, home: str) -> None:
+    """Warn that the module *former*, which is being imported, is deprecated: its names are in the module *home*."""
+    warnings.warn(f"{former} is deprecated. Import from {home}.", DeprecationWarning, stacklevel=3)

@@ -1,11 +1,8 @@
 """Deprecated: these names are in ``game_operator.provider.caller``."""
 
-import warnings
-
+from game_operator._lazy import warn_of_move
 from game_operator.provider.caller import AsyncWebhookCaller, Delivery, WebhookCaller
 
 __all__ = ["AsyncWebhookCaller", "Delivery", "WebhookCaller"]
 
-warnings.warn(
-    "game_operator.caller is deprecated. Import from game_operator.provider.caller.", DeprecationWarning, stacklevel=2
-)
+warn_of_move(__name__, "game_operator.provider.caller")

@@ -1,13 +1,8 @@
 """Deprecated: these names are in ``game_operator.certify.report.as_html``."""
 
-import warnings
-
+from game_operator._lazy import warn_of_move
 from game_operator.certify.report.as_html import html
 
 __all__ = ["html"]
 
-warnings.warn(
-    "game_operator.certify.as_html is deprecated. Import from game_operator.certify.report.as_html.",
-    DeprecationWarning,
-    stacklevel=2,
-)
+warn_of_move(__name__, "game_operator.certify.report.as_html")

@@ -1,13 +1,8 @@
 """Deprecated: these names are in ``game_operator.certify.report.as_junit``."""
 
-import warnings
-
+from game_operator._lazy import warn_of_move
 from game_operator.certify.report.as_junit import junit
 
 __all__ = ["junit"]
 
-warnings.warn(
-    "game_operator.certify.as_junit is deprecated. Import from game_operator.certify.report.as_junit.",
-    DeprecationWarning,
-    stacklevel=2,
-)
+warn_of_move(__name__, "game_operator.certify.report.as_junit")
