@@ -9,8 +9,7 @@ from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import SCALE, Weight
 from game_operator.certify.scenarios.bodies import answers, batch
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, MovingCall
-from game_operator.provider.delivery import Carried
+from game_operator.models.webhooks import BalanceCall, FreeBet, MovingCall
 
 _DAY_MILLIS: Final = 86_400_000
 _MOST_SKEW_MILLIS: Final = 5_000
@@ -35,24 +34,19 @@ def a02(at: Stage) -> Judging:
     """A wager is debited, a win credited."""
     bet = at.bet()
     heard = yield from at.ask(bet.withdraw(), "a withdraw")
-    _check_scale(at, heard, bet.wager_cents)
-    yield from at.check_moved(heard, at.player, -bet.wager_cents)
+    balance_cents, wager_cents = heard.balance_cents, bet.wager_cents
+    if balance_cents is not None:
+        # The first days' mistake: cents are mixed up with currency units.
+        wrong = {100 * wager_cents, wager_cents // 100} - {0}
+        is_hundredfold = heard.succeeded and at.player.due_cents - balance_cents in wrong
+        is_poor = heard.code == Code.INSUFFICIENT_BALANCE and wager_cents <= balance_cents < 100 * wager_cents
+        if is_hundredfold or is_poor:
+            what = "was refused for want of money" if is_poor else f"left {units(balance_cents)}"
+            reason = f"a withdraw of {wager_cents} cents from {units(at.player.due_cents)} {what}"
+            raise Found(reason, cause=SCALE, place=heard.place)
+    yield from at.check_moved(heard, at.player, -wager_cents)
     yield from at.check_balances(at.player)
-    yield from at.accepts(bet.deposit(bet.wager_cents * 5 // 2), "its deposit")
-
-
-def _check_scale(at: Stage, heard: Carried, wager_cents: int) -> None:
-    """The first days' mistake: cents are mixed up with currency units."""
-    told = heard.balance_cents
-    if told is None:
-        return
-    wrong = {100 * wager_cents, wager_cents // 100} - {0}
-    hundredfold = heard.succeeded and at.player.due_cents - told in wrong
-    poor = heard.code == Code.INSUFFICIENT_BALANCE and wager_cents <= told < 100 * wager_cents
-    if hundredfold or poor:
-        told_ = "was refused for want of money" if poor else f"left {units(told)}"
-        reason = f"a withdraw of {wager_cents} cents from {units(at.player.due_cents)} {told_}"
-        raise Found(reason, cause=SCALE, place=heard.place)
+    yield from at.accepts(bet.deposit(wager_cents * 5 // 2), "its deposit")
 
 
 def a03(at: Stage) -> Judging:
@@ -140,24 +134,21 @@ def a10(at: Stage) -> Judging:
     """Each kind of claim is credited once, though there is no bet; a second of the same jackpot is another."""
     if not at.claim_types:
         raise NotTried("the profile has no claims")
-    pool = at.fresh("pool")
+    pool, cents = at.fresh("pool"), at.unit_cents
     for action in at.claim_types:
         for which in ("a", "another"):
-            claim = _detailed(at, at.claim(3 * at.unit_cents, action), pool)
+            claim = at.claim(3 * cents, action)
+            if action == "JACKPOT":
+                claim = replace(claim, jackpot_id=pool)
+            elif action == "FREE_BET_CLAIM":
+                free = (
+                    FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=cents)
+                    for _ in range(3)
+                )
+                claim = replace(claim, free_bets=tuple(free))
             title = f"{which} deposit of the type {action}"
             first = yield from at.accepts(claim, title)
         yield from at.again(claim, first, f"{title}, sent again")
-
-
-def _detailed(at: Stage, claim: DepositCall, pool: str) -> DepositCall:
-    """Return *claim* with the three free bets that it is for, or with its jackpot."""
-    if claim.action == "JACKPOT":
-        return replace(claim, jackpot_id=pool)
-    if claim.action != "FREE_BET_CLAIM":
-        return claim
-    cents = at.unit_cents
-    bets = (FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=cents) for _ in "123")
-    return replace(claim, free_bets=tuple(bets))
 
 
 def a11(at: Stage) -> Judging:

@@ -3,7 +3,6 @@
 from contextlib import suppress
 from dataclasses import replace
 
-from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.scenarios.bodies import Body, answers, batch, lacking, without_field
@@ -37,12 +36,9 @@ def b02(at: Stage) -> Judging:
         yield from at.again(deposit, paid, "the same deposit again")
     for _ in range(2):
         yield from at.again(rollback, refunded, "the same rollback again")
-    if at.profile.rollback_tx_id == "withdraw" and at.writer.name("tx_id", "rollback"):
-        yield from _cancelled_without_tx_id(at, cancelled)
-
-
-def _cancelled_without_tx_id(at: Stage, cancelled: Bet) -> Judging:
-    """Hold that rollbacks without a tx_id refund once as well, whether they are answered SUCCESS or refused."""
+    if at.profile.rollback_tx_id != "withdraw" or not at.writer.name("tx_id", "rollback"):
+        return
+    # Rollbacks without a tx_id refund once as well, whether they are answered SUCCESS or refused.
     known = lacking(at, cancelled.rollback(), "tx_id", "missing")
     heard = yield from at.ask(replace(known, title="the same rollback again, without its tx_id"))
     yield from at.check_balances(at.player, after=heard)
@@ -186,11 +182,7 @@ def b12(at: Stage) -> Judging:
     yield from at.accepts(bet.deposit(bet.wager_cents), "its deposit")
     third = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
     yield from at.refuses(third, "a withdraw of a settled bet with another tx_id", code, success_is_sound=True)
-    yield from _no_second_chance(at)
-
-
-def _no_second_chance(at: Stage) -> Judging:
-    """Hold that a bet that was cancelled or refused is not placed by another tx_id."""
+    # Nor is a bet that was cancelled or refused placed by another tx_id.
     cancelled, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
     yield from at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     affordable = beyond.withdraw(amount_cents=at.unit_cents, tx_id=_other_tx_id(at, "withdraw"))
@@ -243,9 +235,19 @@ def b15(at: Stage) -> Judging:
     yield from at.again(_in_other_words(at, deposit), paid, "")
     elsewhere = bet.deposit(2 * bet.wager_cents, round_id=at.fresh("round"), game="another")
     yield from at.again(elsewhere, paid, "the same deposit, of another round and game")
-    if at.profile.deposit_batch:
-        yield from _again_in_a_batch(at, deposit)
-        yield from _twice_in_a_batch(at)
+    if not at.profile.deposit_batch:
+        return
+    heard = yield from at.send(batch(at, (deposit,), "the same deposit in a batch"))
+    (again,) = answers(heard, (deposit,))
+    if again is None:
+        raise Found("it is not answered", heard)
+    yield from at.check_moved(again, at.player, 0)
+    bet = yield from at.placed(title="another withdraw")
+    deposit = bet.deposit(2 * bet.wager_cents)
+    heard = yield from at.send(batch(at, (deposit, deposit), "its deposit twice in one batch"))
+    at.player.due_cents += 2 * bet.wager_cents
+    yield from at.check_balances(at.player, after=heard)
+    yield from at.accepts(deposit, "the same deposit alone, after the batch", moves=0)
 
 
 def _in_other_words(at: Stage, call: MovingCall) -> Request:
@@ -256,23 +258,6 @@ def _in_other_words(at: Stage, call: MovingCall) -> Request:
 
 def _reversed(body: Body) -> Body:
     return {name: _reversed(each) if isinstance(each, dict) else each for name, each in reversed(body.items())}
-
-
-def _again_in_a_batch(at: Stage, deposit: DepositCall) -> Judging:
-    heard = yield from at.send(batch(at, (deposit,), "the same deposit in a batch"))
-    (again,) = answers(heard, (deposit,))
-    if again is None:
-        raise Found("it is not answered", heard)
-    yield from at.check_moved(again, at.player, 0)
-
-
-def _twice_in_a_batch(at: Stage) -> Judging:
-    bet = yield from at.placed(title="another withdraw")
-    deposit = bet.deposit(2 * bet.wager_cents)
-    heard = yield from at.send(batch(at, (deposit, deposit), "its deposit twice in one batch"))
-    at.player.due_cents += 2 * bet.wager_cents
-    yield from at.check_balances(at.player, after=heard)
-    yield from at.accepts(deposit, "the same deposit alone, after the batch", moves=0)
 
 
 def b16(at: Stage) -> Judging:

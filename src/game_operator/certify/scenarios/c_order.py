@@ -1,6 +1,6 @@
 """Group C, order and state: calls that come late, early, for the wrong bet or to the wrong player (spec §3, §6)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import permutations, product
 from typing import Final
 
@@ -82,7 +82,25 @@ def c08(at: Stage) -> Judging:
 def c09(at: Stage) -> Judging:
     """Whatever is answered: the balance follows from it, and a bet is resolved once at most."""
     for order in permutations(("withdraw", "deposit", "rollback")):
-        yield from _twice_in_order(at, at.bet(), order)
+        bet, opening_cents, first = at.bet(), at.player.due_cents, dict[str, Carried]()
+        calls: Mapping[str, WebhookCall] = {
+            "withdraw": bet.withdraw(),
+            "deposit": bet.deposit(bet.wager_cents * 3),
+            "rollback": bet.rollback(),
+        }
+        for time, name in product(("first", "second"), order):
+            heard = yield from at.ask(calls[name], f"the {time} {name} in the order {'-'.join(order)}")
+            if heard.succeeded and name not in first:
+                first[name] = heard
+                if {"deposit", "rollback"} <= first.keys():
+                    raise Found("returned SUCCESS, and the bet is both paid and refunded for the service", heard)
+                if "deposit" in first and "withdraw" not in first:
+                    raise Found("returned SUCCESS, and nothing was wagered", heard)
+                at.player.due_cents = opening_cents + _due_after(bet, first)
+            elif name not in first or heard.reply == first[name].reply:
+                continue
+            yield from at.check_balance(heard, at.player)
+        yield from at.check_balances(at.player)
 
 
 def c10(at: Stage) -> Judging:
@@ -168,33 +186,6 @@ def _is_refused(at: Stage, heard: Carried, code: str) -> Judging:
     if heard.succeeded:
         yield from at.check_balances(after=heard)
     at.check_refused(heard, code)
-
-
-def _twice_in_order(at: Stage, bet: Bet, order: Sequence[str]) -> Judging:
-    """Send all three calls in this order, and then again; after each, the balance must follow from the answers."""
-    calls: Mapping[str, WebhookCall] = {
-        "withdraw": bet.withdraw(),
-        "deposit": bet.deposit(bet.wager_cents * 3),
-        "rollback": bet.rollback(),
-    }
-    opening_cents, first = at.player.due_cents, dict[str, Carried]()
-    for time, name in product(("first", "second"), order):
-        heard = yield from at.ask(calls[name], f"the {time} {name} in the order {'-'.join(order)}")
-        if heard.succeeded and name not in first:
-            first[name] = heard
-            _check_resolved_once(heard, first)
-            at.player.due_cents = opening_cents + _due_after(bet, first)
-        elif name not in first or heard.reply == first[name].reply:
-            continue
-        yield from at.check_balance(heard, at.player)
-    yield from at.check_balances(at.player)
-
-
-def _check_resolved_once(heard: Carried, first: Mapping[str, Carried]) -> None:
-    if {"deposit", "rollback"} <= first.keys():
-        raise Found("returned SUCCESS, and the bet is both paid and refunded for the service", heard)
-    if "deposit" in first and "withdraw" not in first:
-        raise Found("returned SUCCESS, and nothing was wagered", heard)
 
 
 def _due_after(bet: Bet, succeeded: Mapping[str, Carried]) -> int:

@@ -99,22 +99,17 @@ def d04(at: Stage) -> Judging:
         bet = yield from at.placed()
         won_cents = bet.wager_cents * 3
         deposit, rollback = yield from _crossing(at, number, bet.deposit(won_cents), bet.rollback())
-        yield from _check_one_wins(at, deposit, rollback, won_cents, bet.wager_cents)
-
-
-def _check_one_wins(at: Stage, deposit: Carried, rollback: Carried, won_cents: int, wager_cents: int) -> Judging:
-    if deposit.succeeded and rollback.succeeded:
-        actual_cents = yield from at.balance_of(at.player)
-        moved = units(abs(actual_cents - at.player.due_cents))
-        told = f"a deposit of {units(won_cents)} and a rollback of {units(wager_cents)} of one bet were both accepted"
-        raise Found(f"{told}, and the balance moved by {moved}", place=rollback.place)
-    if not deposit.succeeded and not rollback.succeeded:
-        told = f"of a deposit and a rollback at once neither was accepted: {deposit.code} and {rollback.code}"
-        raise Found(told, weight=Weight.MONEY_LOST, place=deposit.place)
-    winner, loser = (deposit, rollback) if deposit.succeeded else (rollback, deposit)
-    at.player.due_cents += won_cents if deposit.succeeded else wager_cents
-    yield from at.check_balances(at.player, after=winner)
-    at.check_code(loser, Code.BET_ALREADY_CLOSED if deposit.succeeded else Code.BET_ROLLED_BACK)
+        if deposit.succeeded and rollback.succeeded:
+            moved = units(abs((yield from at.balance_of(at.player)) - at.player.due_cents))
+            told = f"a deposit of {units(won_cents)} and a rollback of {units(bet.wager_cents)} of one bet were both"
+            raise Found(f"{told} accepted, and the balance moved by {moved}", place=rollback.place)
+        if not deposit.succeeded and not rollback.succeeded:
+            told = f"of a deposit and a rollback at once neither was accepted: {deposit.code} and {rollback.code}"
+            raise Found(told, weight=Weight.MONEY_LOST, place=deposit.place)
+        winner, loser = (deposit, rollback) if deposit.succeeded else (rollback, deposit)
+        at.player.due_cents += won_cents if deposit.succeeded else bet.wager_cents
+        yield from at.check_balances(at.player, after=winner)
+        at.check_code(loser, Code.BET_ALREADY_CLOSED if deposit.succeeded else Code.BET_ROLLED_BACK)
 
 
 def d05(at: Stage) -> Judging:
@@ -133,11 +128,9 @@ def d05(at: Stage) -> Judging:
             at.check_success(each)
             bet.player.due_cents += moves * bet.wager_cents
             took_ms.append(each.elapsed_ms)
-    if is_on_wire:
-        _advise_on_time(at, Latency(tuple(took_ms), 0.0, 0))
-
-
-def _advise_on_time(at: Stage, latency: Latency) -> None:
+    if not is_on_wire:
+        return
+    latency = Latency(tuple(took_ms), 0.0, 0)
     slow, usual = latency.percentile_ms(99), latency.percentile_ms(50)
     if slow > _LIMIT_MS:
         at.advise(f"under load 99 of 100 calls are answered within {slow:.0f} ms, and the mark is {_LIMIT_MS} ms")
@@ -224,20 +217,18 @@ def d08(at: Stage) -> Judging:
     """Never a debit beside a tombstone, in two hundred tries."""
     for _ in range(_STEPS if "wire" in at.supplied else _STEPS_IN_PROCESS):
         bets = [at.bet() for _ in range(_PAIRS_AT_ONCE)]
-        requests = [request for number, bet in enumerate(bets) for request in _pair(at, number, bet)]
+        requests: list[Request] = []
+        for number, bet in enumerate(bets):
+            pair = [
+                at.request(bet.withdraw(), "a withdraw against its rollback"),
+                at.request(bet.rollback(), "the rollback of a withdraw under way"),
+            ]
+            requests += pair[::-1] if number % 2 else pair
         heard = yield from at.answered(requests)
         for number in range(_PAIRS_AT_ONCE):
             withdraw, rollback = _unswapped(number, heard[2 * number : 2 * number + 2])
             _check_net_zero(at, withdraw, rollback)
     yield from at.check_balances(at.player)
-
-
-def _pair(at: Stage, number: int, bet: Bet) -> list[Request]:
-    both = [
-        at.request(bet.withdraw(), "a withdraw against its rollback"),
-        at.request(bet.rollback(), "the rollback of a withdraw under way"),
-    ]
-    return both[::-1] if number % 2 else both
 
 
 def d09(at: Stage) -> Judging:
@@ -246,20 +237,17 @@ def d09(at: Stage) -> Judging:
     for bet in bets:
         yield from _identical(at, bet.withdraw(), "one of two identical withdraws at once", -bet.wager_cents, times=2)
     if at.profile.deposit_batch:
-        yield from _twice_in_a_batch(at, bets.pop())
+        bet = bets.pop()
+        deposit = bet.deposit(bet.wager_cents)
+        heard = yield from at.send(batch(at, (deposit, deposit), "a batch that has a deposit twice"))
+        if heard.status != 200:
+            raise Found(heard.problem or f"answered with HTTP {heard.status}", heard, weight=Weight.CONTRACT_BROKEN)
+        at.player.due_cents += bet.wager_cents
+        yield from at.check_balances(at.player, after=heard)
     yield from _rivals(at, bets.pop())
     for _ in range(_RIVALS):
         yield from _rivals(at)
     yield from at.refunded(bets)
-
-
-def _twice_in_a_batch(at: Stage, bet: Bet) -> Judging:
-    deposit = bet.deposit(bet.wager_cents)
-    heard = yield from at.send(batch(at, (deposit, deposit), "a batch that has a deposit twice"))
-    if heard.status != 200:
-        raise Found(heard.problem or f"answered with HTTP {heard.status}", heard, weight=Weight.CONTRACT_BROKEN)
-    at.player.due_cents += bet.wager_cents
-    yield from at.check_balances(at.player, after=heard)
 
 
 def _rivals(at: Stage, placed: Bet | None = None) -> Judging:

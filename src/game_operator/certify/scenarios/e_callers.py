@@ -41,7 +41,15 @@ def e01(at: Stage) -> Judging:
             unsigned = batch(at, [*_claims(at), more], f"a batch to {path} without a signature", path=path)
             yield from pays_nothing(at, replace(unsigned, seal=UNSIGNED))
     yield from at.accepts(won, "a deposit with one")
-    yield from _balance_is_kept(at)
+    # Nor does a balance check return a balance without a signature; no money is lost by it.
+    heard = yield from at.send(at.balance_request("a balance check without a signature", seal=UNSIGNED))
+    if heard.succeeded:
+        told = f"returned SUCCESS with the player's balance instead of {Code.INVALID_SIGNATURE}"
+        at.note(told, Weight.CONTRACT_BROKEN, "", heard)
+    else:
+        at.check_reply(heard, status=at.profile.unauthenticated_status)
+        at.check_code(heard, Code.INVALID_SIGNATURE, final_is_sound=True)
+        _check_silent(at, heard)
 
 
 def e02(at: Stage) -> Judging:
@@ -223,18 +231,6 @@ def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> Ju
 def _check_silent(at: Stage, heard: Carried) -> None:
     if heard.balance_cents is not None:
         at.advise("refused, but returned the player's balance", heard)
-
-
-def _balance_is_kept(at: Stage) -> Judging:
-    """Hold that a balance check without a signature returns no balance; no money is lost by it."""
-    heard = yield from at.send(at.balance_request("a balance check without a signature", seal=UNSIGNED))
-    if heard.succeeded:
-        told = f"returned SUCCESS with the player's balance instead of {Code.INVALID_SIGNATURE}"
-        at.note(told, Weight.CONTRACT_BROKEN, "", heard)
-    else:
-        at.check_reply(heard, status=at.profile.unauthenticated_status)
-        at.check_code(heard, Code.INVALID_SIGNATURE, final_is_sound=True)
-        _check_silent(at, heard)
 
 
 def _admitted(at: Stage, request: Request, weight: Weight = Weight.CONTRACT_BROKEN, *, moves: int = 0) -> Judging:

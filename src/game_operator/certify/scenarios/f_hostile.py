@@ -160,19 +160,15 @@ def _amounts_refused(at: Stage, amounts: Sequence[str]) -> Judging:
 def f05(at: Stage) -> Judging:
     """Wagers of 2^31 cents and more are refused, for want of money or of sense."""
     for told, cents in _HUGE_AMOUNTS.items():
-        if cents > at.player.due_cents:
-            request = of_amount(at, at.bet().withdraw(), str(cents))
-            yield from _cannot_be_paid(at, replace(request, title=f"a withdraw of {told} cents"))
-
-
-def _cannot_be_paid(at: Stage, request: Request) -> Judging:
-    """Hold that *request* is refused for its amount: for want of money, or because no bet is that high."""
-    heard = yield from at.ask(request)
-    if heard.succeeded:
-        yield from at.check_balances(at.player, after=heard)
-    if heard.code not in (Code.INVALID_REQUEST, Code.LIMIT_EXCEEDED):
-        at.check_refused(heard, Code.INSUFFICIENT_BALANCE)
-    yield from at.check_balance(heard, at.player)
+        if cents <= at.player.due_cents:
+            continue
+        request = of_amount(at, at.bet().withdraw(), str(cents))
+        heard = yield from at.ask(replace(request, title=f"a withdraw of {told} cents"))
+        if heard.succeeded:
+            yield from at.check_balances(at.player, after=heard)
+        if heard.code not in (Code.INVALID_REQUEST, Code.LIMIT_EXCEEDED):
+            at.check_refused(heard, Code.INSUFFICIENT_BALANCE)
+        yield from at.check_balance(heard, at.player)
 
 
 def f06(at: Stage) -> Judging:
@@ -194,7 +190,11 @@ def f07(at: Stage) -> Judging:
         start = at.fresh("bet") + "-"
         if what.startswith("the last"):
             start = start.ljust(LONGEST_ID - 1, "x")
-        yield from _two_bets(at, f"id differs in {what}", _called(at, start + one), _called(at, start + another))
+        first, second = _called(at, start + one), _called(at, start + another)
+        yield from _placed(at, first, f"a withdraw whose id differs in {what} from the next one's")
+        yield from at.accepts(second.withdraw(), "the next withdraw, of another bet")
+        for bet, which in ((second, "second"), (first, "first")):
+            yield from at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}")
     yield from _round_trip(at, _called(at, f"{at.fresh()}-{_FROM_RIGHT_TO_LEFT}"), "whose id runs from right to left")
     yield from _round_trip(at, _called(at, f"{at.fresh()}-".ljust(100, "x")), "whose id has 100 characters")
     for length in (LONGEST_ID + 1, 10_000):
@@ -211,14 +211,6 @@ def f08(at: Stage) -> Judging:
         bet = at.bet()
         request = with_raw(at, bet.withdraw(), "bet_id", f'"{bet.bet_id}-{text}"', f"a withdraw with {what} in its id")
         yield from better_refused(at, request, moves=-bet.wager_cents)
-
-
-def _two_bets(at: Stage, told: str, one: Bet, another: Bet) -> Judging:
-    """Hold that two bets are two, though their ids look alike."""
-    yield from _placed(at, one, f"a withdraw whose {told} from the next one's")
-    yield from at.accepts(another.withdraw(), "the next withdraw, of another bet")
-    for bet, which in ((another, "second"), (one, "first")):
-        yield from at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}")
 
 
 def _round_trip(at: Stage, bet: Bet, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Judging:
@@ -259,28 +251,27 @@ def f09(at: Stage) -> Judging:
 
 def f10(at: Stage) -> Judging:
     """Other methods, types and manners are answered in some way; a caller that falls silent harms nobody else."""
-    for request, accepted in _odd_requests(at):
+    check = at.balance_request("a balance check")
+    odd: list[tuple[Request, bool | None]] = [
+        *((replace(check, title=f"a balance check by {method}", method=method), False) for method in ("GET", "PUT")),
+        *(
+            (replace(check, title=f"a balance check with {': '.join(header)}", headers=(header,)), None)
+            for header in (("Content-Type", "text/plain"), ("Content-Encoding", "gzip"))
+        ),
+        (replace(check, title="a balance check in chunks", manner=Manner.CHUNKED), True),
+        (replace(check, title="a balance check in small pieces", manner=Manner.SLOW), True),
+    ]
+    for request, accepted in odd:
         heard = yield from at.send(request)
         is_odd = accepted is not None and heard.succeeded is not accepted
         if is_odd or not heard.status or heard.status >= _FAILED:
             at.advise(f"{_said(heard)}; expected was {_EXPECTED[accepted]}", heard)
-    check = at.balance_request("a balance check meanwhile")
+    check = replace(check, title="a balance check meanwhile")
     half = replace(check, title="a balance check that breaks off half way", manner=Manner.HALF)
     silent, other = yield from at.together([half, check])
     for heard, accepted in ((silent, False), (other, True)):
         if heard.succeeded is not accepted:
             at.advise(_said(heard), heard)
-
-
-def _odd_requests(at: Stage) -> Iterator[tuple[Request, bool | None]]:
-    """Yield requests, and whether they should be accepted; None where it may be either."""
-    check = at.balance_request("a balance check")
-    for method in ("GET", "PUT"):
-        yield replace(check, title=f"a balance check by {method}", method=method), False
-    for header in (("Content-Type", "text/plain"), ("Content-Encoding", "gzip")):
-        yield replace(check, title=f"a balance check with {': '.join(header)}", headers=(header,)), None
-    yield replace(check, title="a balance check in chunks", manner=Manner.CHUNKED), True
-    yield replace(check, title="a balance check in small pieces", manner=Manner.SLOW), True
 
 
 def _said(heard: Carried) -> str:

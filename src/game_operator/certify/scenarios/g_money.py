@@ -54,7 +54,11 @@ def g03(at: Stage) -> Judging:
     much_cents = _MUCH_CENTS - at.player.due_cents
     if much_cents < 1:
         raise NotTried(f"the player has {units(at.player.due_cents)}, and a smaller balance is tried")
-    yield from _check_unlimited(at, much_cents)
+    # First ask whether so much can be wagered: a credit that could not be taken back would stay with the player.
+    heard = yield from at.ask(at.bet(cents=much_cents).withdraw(), "a withdraw of far more than there is")
+    if heard.code != Code.INSUFFICIENT_BALANCE:
+        said = heard.code or "SUCCESS"
+        raise NotTried(f"so much could not be taken back: a withdraw of {units(much_cents)} was answered {said}")
     credit = yield from _credit(at, much_cents)
     back = at.bet(cents=much_cents)
     steps = (
@@ -63,11 +67,11 @@ def g03(at: Stage) -> Judging:
         (at.request(back.withdraw(), "a withdraw of as much"), -much_cents),
         (at.request(back.deposit(0), "its deposit of 0, a loss"), 0),
     )
-    heard = []
+    answers = []
     for request, _ in steps:
-        heard.append((yield from at.send(request)))
+        answers.append((yield from at.send(request)))
     # Not before: if answers with so large a balance cannot be read, it must be gone when the next scenario is played.
-    for each, (_, moves) in zip(heard, steps, strict=True):
+    for each, (_, moves) in zip(answers, steps, strict=True):
         _judge_large(at, each, moves)
 
 
@@ -98,14 +102,6 @@ def _check_stored(at: Stage, heard: Carried) -> None:
             f"the operator's own books have {units(stored)}, and the wallet returned {units(due)}, which is right",
             heard,
         )
-
-
-def _check_unlimited(at: Stage, much_cents: int) -> Judging:
-    """Ask first whether so much can be wagered: a credit that could not be taken back would stay with the player."""
-    heard = yield from at.ask(at.bet(cents=much_cents).withdraw(), "a withdraw of far more than there is")
-    if heard.code != Code.INSUFFICIENT_BALANCE:
-        said = heard.code or "SUCCESS"
-        raise NotTried(f"so much could not be taken back: a withdraw of {units(much_cents)} was answered {said}")
 
 
 def _credit(at: Stage, much_cents: int) -> Generator[Step, list[Carried], DepositCall]:
