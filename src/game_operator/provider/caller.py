@@ -22,7 +22,7 @@ from game_operator.errors import (
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
+from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Delivery, delivered
@@ -83,8 +83,15 @@ class _Caller:
         raise TypeError(f"{type(self).__name__} holds a private key and is not pickled; build one in each process")
 
     def _step(self, path: str, body: bytes, headers: HeadersToSend, *, signed: bool) -> Send:
+        # The path goes into the request line as it is.
+        if not (path.startswith("/") and path.isascii() and path.isprintable() and set(" ?#\\").isdisjoint(path)):
+            raise ConfigurationError(
+                f"path {shown(path)} is not the path of a webhook. Pass one like /withdraw, with the slash."
+            )
         signature = ((self._header, self.signature(body)),) if signed else ()
-        request = HttpRequest("POST", _checked_path(path), (*_HEADERS, *_raw(headers), *signature), body)
+        texts = headers.items() if isinstance(headers, Mapping) else headers
+        pairs = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in texts)
+        request = HttpRequest("POST", path, (*_HEADERS, *pairs, *signature), body)
         return Send(request, self._timeout, 1, "webhook")
 
 
@@ -211,20 +218,6 @@ class AsyncWebhookCaller(_Caller):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-def _checked_path(path: str) -> str:
-    # It goes into the request line as it is.
-    if path.startswith("/") and path.isascii() and path.isprintable() and set(" ?#\\").isdisjoint(path):
-        return path
-    raise ConfigurationError(
-        f"path {shown(path)} is not the path of a webhook. Pass one like /withdraw, with the slash."
-    )
-
-
-def _raw(headers: HeadersToSend) -> HeaderPairs:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
 
 
 def _delivery(request: HttpRequest, result: HttpResponse | TransportFailed, elapsed_seconds: float) -> Delivery:

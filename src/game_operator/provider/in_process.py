@@ -99,7 +99,11 @@ def delivery_to(wallet: WalletInProcess, receiver: Callable[[], WebhookReceiver]
         raise TypeError(
             f"a wallet must be a webhook handler or a function of path, headers and body, not {type(wallet).__name__}"
         )
-    maker = _APPLICATIONS.get(_arguments_of(wallet))
+    try:
+        arguments = tuple(inspect.signature(wallet).parameters)
+    except (TypeError, ValueError):  # Some callables written in C have no signature.
+        arguments = ()
+    maker = _APPLICATIONS.get(arguments)
     if maker is not None:
         raise TypeError(f"{type(wallet).__name__} is an application: pass {maker}(app, prefix=…) instead")
     return wallet
@@ -119,7 +123,10 @@ def answer_of(response: Any) -> HttpResponse:
         headers = getattr(response, "headers", ())
         body = next((getattr(response, name) for name in _BODIES if hasattr(response, name)), None)
     if type(status) is int and isinstance(body, bytes):
-        return HttpResponse(status, _raw(headers), body)
+        pairs = headers.items() if hasattr(headers, "items") else headers
+        return HttpResponse(
+            status, tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs), body
+        )
     raise TypeError(
         f"a wallet must return its response, or (status, headers, body) with an int and bytes, not {shown(response)}"
     )
@@ -275,15 +282,3 @@ def _behind(receiver: Callable[[], WebhookReceiver], handler: WebhookHandler | A
         return handle(path, headers, body, handler)  # type: ignore[arg-type]  # It is the kind that *awaited* says.
 
     return deliver
-
-
-def _arguments_of(wallet: Callable[..., object]) -> tuple[str, ...]:
-    try:
-        return tuple(inspect.signature(wallet).parameters)
-    except (TypeError, ValueError):  # Some callables written in C have no signature.
-        return ()
-
-
-def _raw(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> tuple[tuple[bytes, bytes], ...]:
-    pairs = headers.items() if hasattr(headers, "items") else headers
-    return tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)

@@ -147,17 +147,15 @@ class ServiceKeys:
         """Return the headers of *request*, its signature among them under the name *header*."""
         given = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers)
         named = any(name.lower() == b"content-type" for name, _ in given)
-        return (*(() if named else (_JSON,)), *given, *self._signatures(request, header))
-
-    def _signatures(self, request: Request, header: str) -> HeaderPairs:
+        given = given if named else (_JSON, *given)
         seal = request.seal
         if seal.literal is not None:
             written = seal.literal.encode("latin-1")
         elif seal.key is None:
-            return ()
+            return given
         else:
             written = self.signature(request)
-        return (((header.upper() if seal.upper else header).encode(), written),) * seal.times
+        return given + (((header.upper() if seal.upper else header).encode(), written),) * seal.times
 
     def _signed(self, key: KeyName, message: bytes) -> bytes:
         match key:

@@ -82,7 +82,8 @@ class ReportText:
 
 def _explained(verdict: Verdict, cause: Cause) -> Iterator[str]:
     if verdict is cause.verdict or verdict.means != cause.verdict.means:
-        lines = [f"It means: {verdict.means}", f"To fix it: {verdict.mend}", f"It rests on: {_grounds(verdict)}"]
+        grounds = ", ".join(each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
+        lines = [f"It means: {verdict.means}", f"To fix it: {verdict.mend}", f"It rests on: {grounds}"]
     else:
         lines = []
     if verdict is not cause.verdict:
@@ -90,11 +91,6 @@ def _explained(verdict: Verdict, cause: Cause) -> Iterator[str]:
     yield "\n".join(lines)
     if len(verdict.notes) > 1:
         yield "\n".join(f"And: {note.reason} ({note.weight})" for note in verdict.notes[1:])
-
-
-def _grounds(verdict: Verdict) -> str:
-    grounds = (each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
-    return ", ".join(grounds)
 
 
 def _shown(verdict: Verdict) -> Iterator[str]:

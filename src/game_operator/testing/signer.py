@@ -132,10 +132,10 @@ def _check_fields(operation: str, kind: type[WebhookCall], given: Mapping[str, o
         meant = difflib.get_close_matches(unknown, [*names, *_ARGUMENTS], 1, 0.5)
         hint = f" Did you mean {meant[0]}?" if meant else ""
         raise TypeError(f"A {operation} has no field {shown(unknown)}.{hint} It has {', '.join(names)}.")
-    missing = [each.name for each in known if _is_needed(each) and each.name not in given]
+    missing = [
+        each.name
+        for each in known
+        if each.default is each.default_factory is dataclasses.MISSING and each.name not in given
+    ]
     if missing:
         raise TypeError(f"A {operation} needs {', '.join(missing)} too. It was given {', '.join(given) or 'nothing'}.")
-
-
-def _is_needed(field: "dataclasses.Field[Any]") -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

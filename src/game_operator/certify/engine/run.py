@@ -105,7 +105,10 @@ class Run:
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
             return lacking(scenario, missing)
         try:
-            self._check_playable()
+            if self._is_gone():
+                told = f"not begun: the wallet gave no answer in the last {_MOST_SILENT} scenarios"
+                raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
+            self._allowance.check("not begun")
         except Stopped as why:
             return not_tried(scenario, why)
         except Found as found:
@@ -229,13 +232,6 @@ class Run:
             self._silent = _MOST_SILENT + 1
         return self._silent >= _MOST_SILENT and not self._allowance.is_stopping
 
-    def _check_playable(self) -> None:
-        """Hold that one more scenario can be begun."""
-        if self._is_gone():
-            told = f"not begun: the wallet gave no answer in the last {_MOST_SILENT} scenarios"
-            raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
-        self._allowance.check("not begun")
-
     def _drive(self, play: Generator[Step, list[Carried], T]) -> T:
         """Perform the steps of *play*; return what it returns."""
         answers: list[Carried] | None = None
@@ -247,13 +243,11 @@ class Run:
                     result: T = ended.value
                     return result
                 self._allowance.check("broken off")
-                answers = self._performed(step)
-
-    def _performed(self, step: Step) -> list[Carried]:
-        if isinstance(step, Act):
-            self._actions.do(step)
-            return []
-        return self._heard(step.requests)
+                if isinstance(step, Act):
+                    self._actions.do(step)
+                    answers = []
+                else:
+                    answers = self._heard(step.requests)
 
     def _heard(self, requests: tuple[Request, ...]) -> list[Carried]:
         carried = self._carrier.carry(requests)
@@ -332,7 +326,13 @@ def _given(at: Stage, player: Player, cents: int) -> Generator[Step, list[Carrie
     for jackpot in at.jackpots(cents, player=player):
         if (yield from at.send(at.request(jackpot, "what brings the balance back"))).succeeded:
             return True
-    return (yield from _played(at, player, 1, cents + 1)) or (yield from _cancelled_one(at, player))
+    if (yield from _played(at, player, 1, cents + 1)):
+        return True
+    # A player without money cannot place a bet, so the last open one is cancelled.
+    for bet in at.bets_of(player)[:_MOST_CANCELLED]:
+        if (yield from at.send(at.request(bet.rollback(), "what gives a wager back"))).succeeded:
+            return True
+    return False
 
 
 def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> Generator[Step, list[Carried], bool]:
@@ -341,11 +341,3 @@ def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> Gene
     if placed.succeeded:
         yield from at.send(at.request(bet.deposit(won_cents), "its end"))
     return placed.succeeded
-
-
-def _cancelled_one(at: Stage, player: Player) -> Generator[Step, list[Carried], bool]:
-    """Cancel the last open bet, because a player without money cannot place one. Return whether one was cancelled."""
-    for bet in at.bets_of(player)[:_MOST_CANCELLED]:
-        if (yield from at.send(at.request(bet.rollback(), "what gives a wager back"))).succeeded:
-            return True
-    return False

@@ -172,7 +172,11 @@ def judged(scenario: Scenario, notes: list[Note], record: Record) -> Verdict:
     placed.sort(key=lambda note: note.weight.rank)
     folded = _folded(placed)
     verdict = _verdict(scenario, Outcome.FAILED, folded[0].reason, record)
-    return _in_words(replace(verdict, weight=folded[0].weight, notes=tuple(folded)), scenario)
+    verdict = replace(verdict, weight=folded[0].weight, notes=tuple(folded))
+    mistake = mistake_of(folded[0].cause)
+    if mistake is None or (mistake.only_in_the_plainest and ALL not in scenario.explains):
+        return verdict
+    return replace(verdict, means=mistake.means, mend=mistake.mend)
 
 
 def left_undone(verdict: Verdict, stuck: list[str]) -> Verdict:
@@ -194,14 +198,6 @@ def _verdict(scenario: Scenario, outcome: Outcome, reason: str, record: Record |
         means=scenario.means,
         mend=scenario.mend,
     )
-
-
-def _in_words(verdict: Verdict, scenario: Scenario) -> Verdict:
-    """Return *verdict* with the words of its heaviest mistake, if that has the same words in every scenario."""
-    mistake = mistake_of(verdict.notes[0].cause)
-    if mistake is None or (mistake.only_in_the_plainest and ALL not in scenario.explains):
-        return verdict
-    return replace(verdict, means=mistake.means, mend=mistake.mend)
 
 
 def _folded(notes: list[Note]) -> list[Note]:

@@ -278,8 +278,20 @@ class Stage(CallMaker):
         if not heard.status:
             raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
         if heard.reply is None:
-            told = f"answered HTTP {heard.status}, which is not a reply of spec §2.1: {heard.problem}{_advised(heard)}"
-            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=_cause_of(heard))
+            told = f"answered HTTP {heard.status}, which is not a reply of spec §2.1: {heard.problem}"
+            if heard.status in TURNING_AWAY:
+                cause = TURNED_AWAY
+            elif heard.status >= _CRASH:
+                cause = CRASH
+            else:
+                cause = FRACTIONS if FINER_THAN_A_CENT in heard.problem else NO_REPLY
+                if not heard.body.lstrip().startswith((b"{", b"[")):
+                    # A page, or nothing: another part of the application may answer at this address.
+                    told += (
+                        ". Check the address: /withdraw and the others must be below it, perhaps after a prefix such "
+                        "as /wallet"
+                    )
+            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
         if heard.status != status:
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
             # The specification asks for 200 always, so a 200 is only worth advice where the profile expects another.
@@ -388,9 +400,9 @@ class Stage(CallMaker):
             told = f"returned SUCCESS without moving money; {due} is assumed, and no harm is done"
             self.note(told, Weight.ADVICE, STEADY, heard)
             return
-        what = (
-            f"the balance moved by {_signed(moved)}" if moved else "nothing moved, although the service believes it did"
-        )
+        what = "nothing moved, although the service believes it did"
+        if moved:
+            what = f"the balance moved by {'+' if moved > 0 else '-'}{units(abs(moved))}"
         symptom = _accepted_symptom(heard, code)
         raise Found(f"returned SUCCESS instead of {due}; {what}", heard, symptom=symptom)
 
@@ -400,22 +412,6 @@ def _moved_by(what: WebhookCall | Request) -> int:
     if isinstance(what, WithdrawCall):
         return -what.amount_cents
     return (what.amount_cents or 0) if isinstance(what, DepositCall | RollbackCall) else 0
-
-
-def _cause_of(heard: Carried) -> str:
-    """Return the cause of an answer that is not a reply."""
-    if heard.status in TURNING_AWAY:
-        return TURNED_AWAY
-    if heard.status >= _CRASH:
-        return CRASH
-    return FRACTIONS if FINER_THAN_A_CENT in heard.problem else NO_REPLY
-
-
-def _advised(heard: Carried) -> str:
-    """Return what to look at where a page or nothing came: another part of the application answers at this address."""
-    if heard.status >= _CRASH or heard.status in TURNING_AWAY or heard.body.lstrip().startswith((b"{", b"[")):
-        return ""
-    return ". Check the address: /withdraw and the others must be below it, perhaps after a prefix such as /wallet"
 
 
 def _said(heard: Carried) -> str:
@@ -430,10 +426,6 @@ def _accepted_symptom(heard: Carried, code: str) -> str:
 
 def _much(player: Player, actual: int) -> str:
     return "too much" if actual > player.due_cents else "too little"
-
-
-def _signed(cents: int) -> str:
-    return f"{'+' if cents > 0 else '-'}{units(abs(cents))}"
 
 
 def _off(player: Player, actual: int, after: Carried | None) -> str:

@@ -69,7 +69,10 @@ def why_no_line(exchange: Exchange, url: str) -> str:
         return f"There is no line to send it again: {how}."
     if not url:
         return "There is no line to send it again: the wallet ran in the process that certified it, and has no address."
-    if exchange.is_left_out and not _is_plain(exchange):
+    if not exchange.is_left_out:
+        return ""
+    is_odd = exchange.signed_by == ODD or exchange.method != "POST" or not set(" ?#\\").isdisjoint(exchange.path)
+    if is_odd or any(name.lower() in _LEFT_TO_CALL for name, _ in _added(exchange)):
         return (
             "There is no line to send it again: game-operator call does not sign so, and the signature was left out. "
             "certify --with-signatures keeps signatures."
@@ -80,13 +83,6 @@ def why_no_line(exchange: Exchange, url: str) -> str:
 def _added(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     pairs = exchange.request_headers
     return [(name, value) for name, value in pairs if value != LEFT_OUT and (name.lower(), value) != _JSON]
-
-
-def _is_plain(exchange: Exchange) -> bool:
-    """Return whether ``game-operator call`` sends such a request."""
-    if exchange.signed_by == ODD or exchange.method != "POST" or not set(" ?#\\").isdisjoint(exchange.path):
-        return False
-    return not any(name.lower() in _LEFT_TO_CALL for name, _ in _added(exchange))
 
 
 #: What stands in a report in place of a signature.

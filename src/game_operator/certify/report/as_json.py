@@ -8,7 +8,7 @@ from base64 import b64encode
 from typing import Final, TypeAlias
 
 from game_operator.certify.report.again import call_of, curl_of
-from game_operator.certify.report.report import Cause, Latency, Report
+from game_operator.certify.report.report import Latency, Report
 from game_operator.certify.report.summary import Summary
 from game_operator.certify.report.verdicts import Exchange, Outcome, Verdict, Weight
 from game_operator.protocol.http import HeaderPairs
@@ -44,7 +44,10 @@ def document(report: Report) -> dict[str, object]:
         "calls": report.calls,
         "stages_seconds": {_text(name): round(seconds, 3) for name, seconds in report.stages_seconds.items()},
         "counts": _counts(Summary(report)),
-        "causes": [_cause(cause) for cause in report.causes],
+        "causes": [
+            {**_picked(each.verdict, "id weight reason"), **_picked(each, "ids title means mend")}
+            for each in report.causes
+        ],
         "verdicts": [_verdict(verdict, report.url) for verdict in report.verdicts],
         "latency": None if report.latency is None else _latency(report.latency),
         "moved": [_picked(each, "player_id before_cents after_cents difference_cents") for each in report.moved],
@@ -61,11 +64,6 @@ def _counts(summary: Summary) -> _Fields:
         "undone": len(summary.undone),
         "failed_by_weight": {each.value: sum(verdict.weight is each for verdict in failed) for each in Weight},
     }
-
-
-def _cause(cause: Cause) -> _Fields:
-    verdict = cause.verdict
-    return {**_picked(verdict, "id weight reason"), **_picked(cause, "ids title means mend")}
 
 
 def _verdict(verdict: Verdict, url: str) -> _Fields:

@@ -61,17 +61,15 @@ def _count(element: Element) -> None:
 
 
 def _told(verdict: Verdict) -> str:
-    return "\n\n".join(_paragraphs(verdict))
-
-
-def _paragraphs(verdict: Verdict) -> Iterator[str]:
-    for note in verdict.notes[1:]:
-        yield f"Also: {clean(note.reason)}"
-    yield f"What it means: {clean(verdict.means)}"
-    yield f"How it is usually fixed: {clean(verdict.mend)}"
-    yield f"It rests on: {clean(', '.join(verdict.rests_on))}{' (assumed)' if verdict.is_assumed else ''}"
+    paragraphs = [
+        *(f"Also: {clean(note.reason)}" for note in verdict.notes[1:]),
+        f"What it means: {clean(verdict.means)}",
+        f"How it is usually fixed: {clean(verdict.mend)}",
+        f"It rests on: {clean(', '.join(verdict.rests_on))}{' (assumed)' if verdict.is_assumed else ''}",
+    ]
     if verdict.decisive is not None:
-        yield from _exchange(verdict.decisive)
+        paragraphs += _exchange(verdict.decisive)
+    return "\n\n".join(paragraphs)
 
 
 def _exchange(exchange: Exchange) -> Iterator[str]:

@@ -257,9 +257,7 @@ def _urgency(cause: Cause) -> tuple[bool, int, bool, int, str]:
 
 
 def _by_weight(verdict: Verdict) -> tuple[int, int, str]:
-    return verdict.weight.rank, _began(verdict) if verdict.is_unjudged else 0, verdict.id
-
-
-def _began(verdict: Verdict) -> int:
-    """Return when it began, in Unix milliseconds: what is blind first may have blinded what follows."""
-    return verdict.exchanges[0].at_millis if verdict.exchanges else _NEVER
+    if not verdict.is_unjudged:
+        return verdict.weight.rank, 0, verdict.id
+    # What is blind first may have blinded what follows.
+    return verdict.weight.rank, verdict.exchanges[0].at_millis if verdict.exchanges else _NEVER, verdict.id
