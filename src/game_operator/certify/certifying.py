@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from game_operator._version import __version__
 from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
-from game_operator.certify.engine.scenario import Scenario, in_playing_order, scenarios, selected
+from game_operator.certify.engine.scenario import STAGES, Scenario, in_playing_order, scenarios, selected
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS
 from game_operator.certify.engine.steps import Allowance
 from game_operator.certify.engine.supplies import Supplies
@@ -31,7 +31,6 @@ from game_operator.transport.settings import check_moves_money
 #: Called with each verdict, and with how many scenarios there are.
 OnVerdict: TypeAlias = Callable[[Verdict, int], object]
 
-_LOAD: Final = "load"
 #: All ids begin with it, and some are of the longest length.
 _RUN_ID: Final = re.compile("[A-Za-z0-9_-]{1,64}")
 _NAME: Final = re.compile("[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -239,7 +238,7 @@ def _certified(
         url=url,
         verdicts=ordered,
         causes=causes_of(ordered, {each.id: each.explains for each in scenarios()}),
-        latency=run.latency(stages.get(_LOAD, 0.0)),
+        latency=run.latency(stages.get(STAGES[-1], 0.0)),
         moved=tuple(
             Moved(player.player_id, *cents) for player, *cents in zip(settings.players, before, after, strict=True)
         ),

@@ -83,7 +83,6 @@ FAULTS: Final = (
     FaultInfo(Fault.API_429, "HTTP 429", "The Operator API asks to slow down, with Retry-After.", "api"),
     FaultInfo(Fault.API_INACTIVE, "inactive operator", "The Operator API takes the operator for inactive.", "api"),
 )
-_HUNDRED: Final = 100
 #: What strikes calls of the Operator API.
 API_FAULTS: Final = (Fault.API_429, Fault.API_500, Fault.API_INACTIVE)
 _OF_WEBHOOKS: Final = tuple(info.name for info in FAULTS if info.side == "webhook")
@@ -277,7 +276,7 @@ def _rate(text: str | None, percent: str) -> float:
         raise ConfigurationError(
             f"A fault's rate {shown(text)} is not a number. Pass one from 0 to 1, or 5%."
         ) from None
-    meant = f" For {rate:g} of a hundred write {rate:g}%." if 1 < rate <= _HUNDRED and not percent else ""
+    meant = f" For {rate:g} of a hundred write {rate:g}%." if 1 < rate <= 100 and not percent else ""
     return _checked_rate(rate, meant)
 
 

@@ -31,8 +31,6 @@ from game_operator.transport.http_library import default_ssl_context, from_envir
 from game_operator.transport.settings import base_url_of
 
 _HALF_SECONDS: Final = 2.0
-_FIRST_PAUSE_SECONDS: Final = 0.05
-_LONGEST_PAUSE_SECONDS: Final = 1.0
 #: A shorter value is not taken for a secret: it may stand in any text.
 _LEAST_SECRET: Final = 8
 #: Why nothing came back although nothing failed, by the manner of the request.
@@ -204,7 +202,7 @@ class HttpCarrier:
         callers = self._callers[_process(request)]
         while len(callers) <= place and self._pool is None:
             callers.append(self._caller_of(callers[0].url))
-        deadline, pause = time.monotonic() + self._patience, _FIRST_PAUSE_SECONDS
+        deadline, pause = time.monotonic() + self._patience, 0.05
         while True:
             try:
                 caller = callers[min(place, len(callers) - 1)]
@@ -215,7 +213,7 @@ class HttpCarrier:
             else:
                 return HttpResponse(delivery.status, delivery.headers, delivery.body, delivery.defect)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = min(2 * pause, 1.0)
 
     async def _roughly(self, request: Request, headers: HeaderPairs) -> HttpResponse | None:
         # A wallet need not answer half a request.

@@ -47,9 +47,6 @@ Judging: TypeAlias = Generator[Step, list[Carried], None]
 
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
 MOST_BALANCE_CENTS: Final = 10**14
-_ALWAYS: Final = 200
-_CRASH: Final = 500
-_BALANCE: Final = "/player-balance"
 _WITHDRAW: Final = "/withdraw"
 #: What a refusal says of the wallet as a whole, by path and code.
 _CAUSES: Final = {
@@ -58,7 +55,6 @@ _CAUSES: Final = {
 }
 _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
-_MANY_ROLLBACKS: Final = "one of many rollbacks at once"
 
 
 def units(cents: int) -> str:
@@ -101,7 +97,7 @@ class Stage(CallMaker):
     def send(self, request: Request) -> Asking:
         """Send one request, and return its answer."""
         (heard,) = yield Send((request,))
-        if request.path != _BALANCE:
+        if request.path != "/player-balance":
             self._moved = heard
         return heard
 
@@ -266,7 +262,9 @@ class Stage(CallMaker):
 
     def refunded(self, bets: Sequence[Bet]) -> Judging:
         """Roll *bets* back, all at once, and hold that each is refunded."""
-        heard = yield from self.answered([self.request(bet.rollback(), _MANY_ROLLBACKS) for bet in bets])
+        heard = yield from self.answered(
+            [self.request(bet.rollback(), "one of many rollbacks at once") for bet in bets]
+        )
         for bet, each in zip(bets, heard, strict=True):
             self.check_success(each)
             bet.player.due_cents += bet.wager_cents
@@ -281,7 +279,7 @@ class Stage(CallMaker):
             told = f"answered HTTP {heard.status}, which is not a reply of spec §2.1: {heard.problem}"
             if heard.status in TURNING_AWAY:
                 cause = TURNED_AWAY
-            elif heard.status >= _CRASH:
+            elif heard.status >= 500:
                 cause = CRASH
             else:
                 cause = FRACTIONS if FINER_THAN_A_CENT in heard.problem else NO_REPLY
@@ -295,7 +293,7 @@ class Stage(CallMaker):
         if heard.status != status:
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
             # The specification asks for 200 always, so a 200 is only worth advice where the profile expects another.
-            weight = Weight.ADVICE if heard.status == _ALWAYS else Weight.CONTRACT_BROKEN
+            weight = Weight.ADVICE if heard.status == 200 else Weight.CONTRACT_BROKEN
             told = f"answered {kind} with HTTP {heard.status}, and it must be {status}"
             self.note(told, weight, f"{STATUS} {heard.status}", heard)
 

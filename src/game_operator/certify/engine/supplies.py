@@ -1,6 +1,6 @@
 """What the user can do to the wallet, and what more they know of it: some scenarios need it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -58,10 +58,6 @@ class Supplies:
     def __reduce__(self) -> str:
         raise TypeError("Supplies may hold private keys and are not pickled; build them in each process")
 
-    def names(self) -> Iterator[str]:
-        """Yield the names of what is supplied."""
-        return (each.name for each in fields(self) if getattr(self, each.name) is not None)
-
     def values(self) -> dict[str, object]:
         """Return what scenarios may read or ask, by name: no keys."""
         return {name: getattr(self, name) for name in ("foreign_instance_id", "random_operations", "stored_cents")}
@@ -95,9 +91,8 @@ _IN_WORDS: Final = MappingProxyType(
 
 def at_hand(supplies: Supplies, profile: Profile, *, on_wire: bool) -> frozenset[str]:
     """Return by their names all of a scenario's needs that are met."""
-    return frozenset(
-        [*supplies.names(), *(["wire"] if on_wire else []), *(["batches"] if profile.deposit_batch else [])]
-    )
+    names = {each.name for each in fields(supplies) if getattr(supplies, each.name) is not None}
+    return frozenset(names | ({"wire"} if on_wire else set()) | ({"batches"} if profile.deposit_batch else set()))
 
 
 def needs_told(missing: tuple[str, ...]) -> str:

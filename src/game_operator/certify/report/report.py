@@ -15,7 +15,6 @@ _BY_TURNS: Final = "A08"
 ALL: Final = "*"
 #: What keeps this many scenarios from being judged is fixed first.
 _MANY: Final = 5
-_NEVER: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,4 +259,4 @@ def _by_weight(verdict: Verdict) -> tuple[int, int, str]:
     if not verdict.is_unjudged:
         return verdict.weight.rank, 0, verdict.id
     # What is blind first may have blinded what follows.
-    return verdict.weight.rank, verdict.exchanges[0].at_millis if verdict.exchanges else _NEVER, verdict.id
+    return verdict.weight.rank, verdict.exchanges[0].at_millis if verdict.exchanges else 2**63, verdict.id

@@ -54,8 +54,6 @@ _POINTED: Final = ("5.0", 5)
 _HUGE_AMOUNTS: Final = {"2^31": 2**31, "2^53 + 1": 2**53 + 1, "10^30": 10**30}
 
 _MANY_LEVELS: Final = 1_000
-_SLOW_MS: Final = 1_000
-_FAILED: Final = 500
 #: What an odd request should be answered with: accepted, refused, or either.
 _EXPECTED: Final = {
     True: "SUCCESS",
@@ -245,7 +243,7 @@ def f09(at: Stage) -> Judging:
     for heard in (longer, nested):
         if heard.succeeded:
             at.advise("accepted; is there any bound?", heard)
-    if nested.elapsed_ms > _SLOW_MS:
+    if nested.elapsed_ms > 1_000:
         at.advise(f"took {nested.elapsed_ms:.0f} ms", nested)
 
 
@@ -264,7 +262,7 @@ def f10(at: Stage) -> Judging:
     for request, accepted in odd:
         heard = yield from at.send(request)
         is_odd = accepted is not None and heard.succeeded is not accepted
-        if is_odd or not heard.status or heard.status >= _FAILED:
+        if is_odd or not heard.status or heard.status >= 500:
             at.advise(f"{_said(heard)}; expected was {_EXPECTED[accepted]}", heard)
     check = replace(check, title="a balance check meanwhile")
     half = replace(check, title="a balance check that breaks off half way", manner=Manner.HALF)
