@@ -25,7 +25,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.provider.faults import FAULTS
-from game_operator.sandbox.dealing.timing import RETRY_PRESETS
+from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
 from game_operator.sandbox.storm.storm import Storm
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
@@ -551,16 +551,16 @@ USAGE = [
     pytest.param({"--faults": "reset=1.5"}, "from 0 to 1", id="a rate above 1"),
     pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
     pytest.param({"--faults": "reset@0"}, "must be 1 or more", id="call number 0"),
-    pytest.param({"--retries": "often"}, "no retries 'often'", id="no such retries"),
+    pytest.param({"--retries": "often"}, "The retries 'often' are unknown", id="no such retries"),
     pytest.param({"--currency": "XXX"}, "No game can be played in XXX", id="no game in that currency"),
     pytest.param({"--players-file": "no.txt"}, "No such file", id="no players' file"),
-    pytest.param({"--players-file": "empty.txt"}, "names nobody", id="a players' file that names nobody"),
-    pytest.param({"--players-file": "twice.txt"}, "names a player twice", id="a player twice"),
+    pytest.param({"--players-file": "empty.txt"}, "has no players", id="a players' file without players"),
+    pytest.param({"--players-file": "twice.txt"}, "has a player twice", id="a player twice"),
     pytest.param({"--players-file": "long.txt"}, "A player id must have at most 256", id="an id that is none"),
-    pytest.param({"--players-file": "latin.txt"}, "no UTF-8", id="another encoding"),
-    pytest.param({"--players-file": "strangers.txt"}, "tells no balance of 2 players", id="unknown players"),
+    pytest.param({"--players-file": "latin.txt"}, "not UTF-8", id="another encoding"),
+    pytest.param({"--players-file": "strangers.txt"}, "returns no balance of 2 players", id="unknown players"),
     pytest.param({"--replay": "no.trace"}, "No such file", id="no trace"),
-    pytest.param({"--replay": "empty.txt"}, "line 1 is none of a storm's trace", id="no trace of ours"),
+    pytest.param({"--replay": "empty.txt"}, "line 1 is not of a storm's trace", id="no trace of ours"),
     pytest.param({"--profile": "no.toml"}, "no.toml", id="no profile"),
     pytest.param({"--bets": "0"}, "--bets", id="no bets"),
     pytest.param({"--concurrency": "0"}, "--concurrency", id="no call at once"),
@@ -660,7 +660,7 @@ def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: R
     with served(own_folder, private_key) as (url, app):
         told = run("storm", "--wallet", url, "--service-key", key, "--ledger", app.database)
     assert told.code == 2
-    assert "takes our calls for forged" in told.err
+    assert "rejects our signatures" in told.err
 
 
 @pytest.mark.outside
@@ -704,8 +704,8 @@ class _Bad:
 
 
 BAD = [
-    pytest.param(200, b"hello", "is no wallet: player-balance was answered with HTTP 200", id="garbage"),
-    pytest.param(500, b"", "is no wallet: player-balance was answered with HTTP 500", id="HTTP 500"),
+    pytest.param(200, b"hello", "is not a wallet: player-balance was answered with HTTP 200", id="garbage"),
+    pytest.param(500, b"", "is not a wallet: player-balance was answered with HTTP 500", id="HTTP 500"),
     pytest.param(200, None, "", id="hangs"),
 ]
 
@@ -725,7 +725,7 @@ def test_a_wallet_that_goes_bad(
     service_pem: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is no wallet is told at once; one that has gone bad is waited for, and its nonsense reported."""
+    """What is not a wallet is refused at once; one that has gone bad is waited for, and its nonsense reported."""
     _be_patient(monkeypatch, 0.5)
     right_one = _Served(own_folder, private_key, RightWallet)
     with closing(right_one.ledger), asgi_server(_Bad(right_one, right, status, body)) as port:
@@ -892,7 +892,7 @@ TRACES = [
     pytest.param("[]", "line 1", id="a list"),
     pytest.param("seed", "line 1", id="no JSON"),
     pytest.param("[" * 100_000, "line 1", id="nested"),
-    pytest.param(b"\xff\xfe", "it is no UTF-8 text", id="no text"),
+    pytest.param(b"\xff\xfe", "it is not UTF-8 text", id="no text"),
     pytest.param(_TRACE | {"game_operator_storm": 2}, "line 1", id="another version"),
     pytest.param({name: _TRACE[name] for name in _TRACE if name != "seed"}, "line 1", id="no seed"),
     pytest.param(_TRACE | {"more": 1}, "line 1", id="a setting too many"),
@@ -933,7 +933,7 @@ def test_a_trace_that_ends_in_the_middle_of_a_line(run: Run, own_folder: Path, s
     trace = _file(own_folder, "a.trace", json.dumps(_TRACE) + "\n" + json.dumps(ORDER)[:20])
     told = run("storm", "--wallet", "http://127.0.0.1:1", "--service-key", service_pem, "--replay", trace)
     assert told.code == 2
-    assert "line 2 is none of a storm's trace" in told.err
+    assert "line 2 is not of a storm's trace" in told.err
 
 
 @pytest.mark.outside

@@ -4,22 +4,23 @@ import asyncio
 import hmac
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
 from typing import Any
 
 from game_operator.codes import BetState
 from game_operator.ledger import MemoryLedger
-from game_operator.models.webhooks import MovingCall, Reply
+from game_operator.models.webhooks import MovingCall
 from game_operator.profile import Profile
 from game_operator.protocol.signing import Signature
 from game_operator.provider.delivery import Answer, Post, answers_in, unanswered
 from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.provider.requests import Request
+from game_operator.sandbox.dealing.balances import BalanceBoard
 from game_operator.sandbox.dealing.carrying import play
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, Order, ServiceState
+from game_operator.sandbox.dealing.deliveries import retry_preset
 from game_operator.sandbox.dealing.plan import (
     BetEnd,
     PlannedBet,
@@ -28,7 +29,6 @@ from game_operator.sandbox.dealing.plan import (
     PlannedItem,
     PlannedRound,
 )
-from game_operator.sandbox.dealing.timing import retry_preset
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, WebhookHandler, WebhookReceiver
 from game_operator.webhooks.authenticators import Authenticator
@@ -182,22 +182,26 @@ def claim(number: int = 1, player_id: str = "p1", won: tuple[int, ...] = (300, 0
     )
 
 
-@dataclass
-class Listened:
-    """What a dealer told its listener."""
+class Listened(BalanceBoard):
+    """Keeps what a dealer reports to a board of balances."""
 
-    begun: list[tuple[str, int]] = field(default_factory=list)
-    ended: list[tuple[str, int | None]] = field(default_factory=list)
-    heard: list[tuple[str, int | None, bool]] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[tuple[str, int]] = []
+        self.ended: list[tuple[str, int | None]] = []
+        self.heard: list[tuple[str, int, bool]] = []
 
-    def begin(self, dealt: Dealt, may_move_cents: int) -> None:
-        self.begun.append((dealt.key, may_move_cents))
+    def begin(self, player_id: str, may_move_cents: int = 0, about: Dealt | None = None) -> None:
+        super().begin(player_id, may_move_cents, about)
+        self.begun.append(("" if about is None else about.key, may_move_cents))
 
-    def told(self, dealt: Dealt, reply: Reply, *, repeated: bool) -> None:
-        self.heard.append((dealt.key, reply.balance_cents, repeated))
+    def reported(self, player_id: str, balance_cents: int, *, repeated: bool = False) -> None:
+        super().reported(player_id, balance_cents, repeated=repeated)
+        self.heard.append((player_id, balance_cents, repeated))
 
-    def end(self, dealt: Dealt, moved_cents: int | None) -> None:
-        self.ended.append((dealt.key, moved_cents))
+    def end(self, player_id: str, moved_cents: int | None = 0, about: Dealt | None = None) -> None:
+        super().end(player_id, moved_cents, about)
+        self.ended.append(("" if about is None else about.key, moved_cents))
 
 
 def faults(*names: Fault, nth: Mapping[Fault, int] | None = None, rate: float = 1.0) -> FaultPlan:

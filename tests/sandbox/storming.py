@@ -8,8 +8,7 @@ from game_operator.profile import Profile
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.storm.audit import Closing
 from game_operator.sandbox.storm.players import Books
-from game_operator.sandbox.storm.report import StormProgress, StormReport
-from game_operator.sandbox.storm.storm import Storm, openings
+from game_operator.sandbox.storm.storm import Storm, StormProgress, StormReport, openings
 from game_operator.sandbox.storm.trace import Trace, TraceHead
 from game_operator.webhooks.authenticators import Authenticator
 from tests.sandbox.dealing import START_MILLIS, InProcess
@@ -88,7 +87,7 @@ def storm(
         head,
         concurrency=concurrency,
         profile=profile,
-        trace=trace,
+        replay=trace,
         courier=courier,
     )
     return stormed.run(on_progress), courier

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from game_operator.sandbox.dealing.timing import Agenda
+from game_operator.sandbox.dealing.deliveries import Agenda
 from tests.support.seeds import random_of
 
 

@@ -11,10 +11,10 @@ from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.money import Cents
 from game_operator.provider.delivery import Answer, Post, Sent
 from game_operator.provider.faults import Fault
+from game_operator.sandbox.dealing.balances import PlayerBalance, ReportedBalance
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.dealing.plan import BetEnd
-from game_operator.sandbox.storm.audit import Closing, Difference, Finding, audit, audit_unfinished
-from game_operator.sandbox.storm.bet_fate import fates_of, given_up
+from game_operator.sandbox.storm.audit import Closing, Difference, audit, audit_unfinished
 from tests.sandbox.dealing import bet, claim, round_of
 
 WAGER, WON, JACKPOT = 500, 1_250, 70_000
@@ -47,11 +47,17 @@ def record(state: BetState | None, wager: int = WAGER, won: int | None = None) -
 
 
 def differences(
-    dealt: Dealt | list[Dealt], kept: BetRecord | None, balance: int | None, wrong: Finding | None = None
+    dealt: Dealt | list[Dealt], kept: BetRecord | None, balance: int | None, wrong: PlayerBalance | None = None
 ) -> list[Difference]:
     """Audit by the wallet's ledger."""
     closing = Closing({"p1": balance}, {} if kept is None else {kept.bet_id: kept})
     return audit(dealt if isinstance(dealt, list) else [dealt], {"p1": BEFORE}, closing, {"p1": wrong} if wrong else {})
+
+
+def wrong_since(*suspects: Dealt) -> PlayerBalance:
+    """Return a player for whom the wallet reported 0.01 in place of 0.02."""
+    told = ReportedBalance(0, 1, 2)
+    return PlayerBalance("p1", told, None, told, 1, 0, suspects)
 
 
 def by_balance(dealt: Dealt | list[Dealt], balance: int | None) -> list[Difference]:
@@ -119,7 +125,7 @@ def test_what_a_lost_call_excuses(
     """States that follow from it alone are expected; any other is a failure, with or without the ledger."""
     end = BetEnd.ROLLED_BACK if state is S.ROLLED_BACK else BetEnd.CLOSED
     dealt = dealt_bet(state, *sent, end=end, accepted=("withdraw", ok()) == sent[0] or ("withdraw", ok()) == sent[-1])
-    assert {fate.state for fate in fates_of(dealt)} == may_be
+    assert {fate.state for fate in dealt.fates()} == may_be
     for there, kept, effect in (
         (S.OPEN, B.OPEN, -WAGER), (S.CLOSED, B.CLOSED, WON - WAGER), (S.ROLLED_BACK, B.ROLLED_BACK, 0),
         (S.PLACING, None, 0), (S.REFUSED, None, 0),
@@ -238,16 +244,16 @@ def test_another_status_than_200_is_a_difference(extra: Fault | None, named: boo
 def test_a_balance_that_cannot_be_had() -> None:
     """It is no 0."""
     (found,) = by_balance([], None)
-    assert found.wallet == "no balance could be had"
+    assert found.wallet == "its balance could not be read"
     assert not found.expected
 
 
 def test_a_balance_told_wrongly_on_the_way() -> None:
     """That the last one is right does not mend it; what a lost call did cannot be told from it."""
     dealt = dealt_bet(S.OPEN, OK, end=BetEnd.OPEN, accepted=True)
-    wrong = Finding(told_cents=1, due_cents=2, suspects=(dealt,))
+    wrong = wrong_since(dealt)
     (found,) = differences(dealt, record(B.OPEN), BEFORE - WAGER, wrong)
-    assert (found.service, found.wallet) == ("0.02 was due on the way", "the wallet told 0.01, wrong since bet b1")
+    assert (found.service, found.wallet) == ("0.02 was due on the way", "the wallet reported 0.01, wrong since bet b1")
     assert found.history[0].startswith("bet b1 of p1, wager 5.00")
     lost = lost_deposits(5)
     assert audit(lost, {"p1": BEFORE}, Closing({"p1": BEFORE - WAGER + 5}), {"p1": wrong}) == []
@@ -264,12 +270,12 @@ def test_a_balance_told_wrongly_on_the_way() -> None:
 def test_suspects_are_named_or_counted(number: int, told: str) -> None:
     """On the way and at the end, up to three by their ids; all of them are in the history."""
     dealt = lost_deposits(*[1] * number)
-    wrong = Finding(told_cents=1, due_cents=2, suspects=tuple(dealt))
+    wrong = wrong_since(*dealt)
     (found,) = audit(dealt, {"p1": BEFORE}, Closing({"p1": 1}), {"p1": wrong})
     assert found.wallet == f"the wallet has 0.01{told}"
     assert sum(line.startswith("bet b") for line in found.history) == number
     (unfinished,) = audit_unfinished(dealt, {"p1": wrong})
-    assert unfinished.wallet == f"the wallet told 0.01{told}"
+    assert unfinished.wallet == f"the wallet reported 0.01{told}"
 
 
 def test_a_history_has_the_order_of_sending() -> None:
@@ -286,9 +292,9 @@ def test_a_history_has_the_order_of_sending() -> None:
 def test_calls_that_are_no_longer_in_doubt() -> None:
     """What was answered once is known; a forged one's answer says nothing of the call."""
     dealt = dealt_bet(S.OPEN, GONE)
-    assert given_up(dealt) == {"withdraw"}
+    assert dealt.given_up() == {"withdraw"}
     call = dealt.calls.withdraw()
     dealt.history.append(Sent(Post((call,), 2, 1, None, Fault.FORGED), ok(), call))
-    assert given_up(dealt) == {"withdraw"}
+    assert dealt.given_up() == {"withdraw"}
     dealt.history.append(Sent(Post((call,), 3, 2), ok(), call))
-    assert given_up(dealt) == frozenset()
+    assert dealt.given_up() == frozenset()

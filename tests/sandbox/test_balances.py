@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from game_operator.sandbox.dealing.balances import BalanceBoard, PlayerBalance, ToldBalance
+from game_operator.sandbox.dealing.balances import BalanceBoard, PlayerBalance, ReportedBalance
 
 Step = Callable[[BalanceBoard], None]
 
@@ -19,7 +19,7 @@ def begin(may_move_cents: int = 0) -> Step:
 
 
 def told(balance_cents: int, *, repeated: bool = False) -> Step:
-    return lambda board: board.told("p", at_millis=1, balance_cents=balance_cents, repeated=repeated)
+    return lambda board: board.reported("p", balance_cents, repeated=repeated)
 
 
 def end(moved_cents: int | None = 0) -> Step:
@@ -42,7 +42,7 @@ def refused(would_move_cents: int, balance_cents: int) -> list[Step]:
 
 def after(*steps: Step | Sequence[Step]) -> BalanceBoard:
     """Return a board after these steps, of which some are told together."""
-    board = BalanceBoard()
+    board = BalanceBoard(lambda: 1)
     for step in steps:
         for single in (step,) if callable(step) else step:
             single(board)
@@ -111,7 +111,7 @@ def test_a_right_wallet_is_never_called_wrong(steps: Sequence[Step], expected_ce
 
 
 @pytest.mark.parametrize(
-    ("steps", "told_cents", "expected_cents"),
+    ("steps", "reported_cents", "expected_cents"),
     [
         pytest.param([told(1000), told(1001)], 1001, 1000, id="a cent from nowhere"),
         pytest.param([told(1000), *call(-300, 1000)], 1000, 700, id="a withdraw that took nothing"),
@@ -139,11 +139,11 @@ def test_a_right_wallet_is_never_called_wrong(steps: Sequence[Step], expected_ce
         ),
     ],
 )
-def test_a_wrong_balance_is_found(steps: Sequence[Step], told_cents: int, expected_cents: int) -> None:
+def test_a_wrong_balance_is_found(steps: Sequence[Step], reported_cents: int, expected_cents: int) -> None:
     """It is named with what it should have been."""
     player = standing(after(*steps))
     assert not player.agrees
-    assert player.first_wrong == ToldBalance(1, told_cents, expected_cents)
+    assert player.first_wrong == ReportedBalance(1, reported_cents, expected_cents)
     assert player.wrong_count == 1
 
 
@@ -156,14 +156,14 @@ def test_a_balance_that_is_compared_says_what_it_should_be() -> None:
 def test_what_should_be_goes_on_after_a_wrong_balance() -> None:
     """Money that is missing stays missing: every later balance is wrong until it is back."""
     board = after(told(1000), call(500, 2000), call(-100, 1900), call(0, 1400))
-    assert [(point.told_cents, point.expected_cents) for point in board.series("p")] == [
+    assert [(point.reported_cents, point.expected_cents) for point in board.series("p")] == [
         (1000, None),
         (2000, 1500),
         (1900, 1400),
         (1400, 1400),
     ]
     player = standing(board)
-    assert player.last == ToldBalance(1, 1400, 1400)
+    assert player.last == ReportedBalance(1, 1400, 1400)
     assert (player.wrong_count, player.expected_cents) == (2, 1400)
 
 
@@ -173,13 +173,13 @@ def test_a_call_under_way_leaves_open_what_is_right() -> None:
     assert standing(board).agrees
     assert standing(board).expected_cents is None
     assert standing(board).under_way == 1
-    assert standing(after(told(1000), begin(-300), told(999))).first_wrong == ToldBalance(1, 999, 1000)
+    assert standing(after(told(1000), begin(-300), told(999))).first_wrong == ReportedBalance(1, 999, 1000)
 
 
 def test_after_a_call_that_was_given_up_the_next_balance_is_believed() -> None:
     """Nobody will know whether it moved money."""
     board = after(told(1000), begin(-300), end(None), told(700), told(701))
-    assert standing(board).first_wrong == ToldBalance(1, 701, 700)
+    assert standing(board).first_wrong == ReportedBalance(1, 701, 700)
 
 
 @pytest.mark.parametrize(
@@ -222,24 +222,24 @@ class Wallet:
 )
 def test_a_right_wallet_is_not_called_wrong_in_any_order(moves: list[int], times: list[tuple[int, int, int]]) -> None:
     """Calls start one after another, arrive late, are answered late and are repeated; the sums are the wallet's."""
-    board, wallet = BalanceBoard(), Wallet()
-    board.told("p", at_millis=0, balance_cents=wallet.balance_cents)
+    board, wallet = BalanceBoard(lambda: 1), Wallet()
+    board.reported("p", wallet.balance_cents)
     events: list[tuple[int, int, str, int]] = []
     for number, (_, (late, slow, often)) in enumerate(zip(moves, times, strict=False)):
         events.append((number, 0, "begin", number))
         events += [(number + late + again, 1, "act", number) for again in range(often)]
         events.append((number + late + slow + often, 2, "end", number))
     answers: dict[int, list[tuple[int, int]]] = {number: [] for number in range(len(moves))}
-    for at, _, kind, number in sorted(events):
+    for _, _, kind, number in sorted(events):
         if kind == "begin":
             board.begin("p", moves[number])
         elif kind == "act":
             answers[number].append(wallet.take(number, moves[number]))
         else:
             for _, balance_cents in answers[number]:
-                board.told("p", at_millis=at, balance_cents=balance_cents)
+                board.reported("p", balance_cents)
             board.end("p", answers[number][-1][0])
-    board.told("p", at_millis=99, balance_cents=wallet.balance_cents)
+    board.reported("p", wallet.balance_cents)
     player = standing(board)
     assert player.agrees
     assert player.expected_cents == wallet.balance_cents
@@ -249,45 +249,45 @@ def test_a_right_wallet_is_not_called_wrong_in_any_order(moves: list[int], times
 @given(moves=st.lists(st.integers(-400, 400).filter(bool), min_size=1, max_size=12))
 def test_a_wallet_that_doubles_what_it_pays_is_called_wrong(moves: list[int]) -> None:
     """Calls one after another, each answered: the first payment gives it away, and nothing before does."""
-    board, wallet = BalanceBoard(), Wallet(factor=2)
-    board.told("p", at_millis=0, balance_cents=wallet.balance_cents)
+    board, wallet = BalanceBoard(lambda: 1), Wallet(factor=2)
+    board.reported("p", wallet.balance_cents)
     for number, moves_cents in enumerate(moves):
         board.begin("p", moves_cents)
         moved, balance_cents = wallet.take(number, moves_cents)
-        board.told("p", at_millis=1, balance_cents=balance_cents)
+        board.reported("p", balance_cents)
         board.end("p", moved)
         assert standing(board).agrees == (max(moves[: number + 1]) < 0)
 
 
 def test_points_are_bounded() -> None:
     """The newest are kept; what was wrong first is still known."""
-    board = BalanceBoard(kept_points=3)
+    board = BalanceBoard(lambda: 1, kept_points=3)
     for balance_cents in (1000, 1001, 1000, 1000, 1000):
         told(balance_cents)(board)
-    assert [point.told_cents for point in board.series("p")] == [1000, 1000, 1000]
-    assert standing(board).first_wrong == ToldBalance(1, 1001, 1000)
+    assert [point.reported_cents for point in board.series("p")] == [1000, 1000, 1000]
+    assert standing(board).first_wrong == ReportedBalance(1, 1001, 1000)
 
 
 def test_players_are_bounded() -> None:
     """Who has calls under way stays, then whose balance is wrong, then who was heard of last."""
-    board = BalanceBoard(kept_players=3)
+    board = BalanceBoard(lambda: 1, kept_players=3)
     board.begin("busy")
     for balance_cents in (1, 2):
-        board.told("wrong", at_millis=1, balance_cents=balance_cents)
+        board.reported("wrong", balance_cents)
     for player_id in ("early", "late"):
-        board.told(player_id, at_millis=1, balance_cents=1)
+        board.reported(player_id, 1)
     assert [player.player_id for player in board.players()] == ["wrong", "late", "busy"]
     assert (board.player("early"), board.series("early")) == (None, [])
 
 
 def test_players_under_way_may_exceed_the_bound() -> None:
     """To forget one of them would be to misjudge it later."""
-    board = BalanceBoard(kept_players=1)
+    board = BalanceBoard(lambda: 1, kept_players=1)
     for player_id in "ab":
         board.begin(player_id)
     assert {player.player_id for player in board.players()} == {"a", "b"}
     board.end("a")
-    board.told("c", at_millis=1, balance_cents=1)
+    board.reported("c", 1)
     assert {player.player_id for player in board.players()} == {"b", "c"}
 
 
@@ -297,7 +297,7 @@ def test_so_many_calls_at_once_that_anything_is_possible() -> None:
     assert standing(board).agrees
     for number in range(12):
         end(-(2**number))(board)
-    assert standing(board).first_wrong == ToldBalance(1, 10**6 + 1, 10**6 - 4095)
+    assert standing(board).first_wrong == ReportedBalance(1, 10**6 + 1, 10**6 - 4095)
 
 
 def test_an_end_without_a_beginning_is_nothing() -> None:
@@ -310,19 +310,19 @@ def test_an_end_without_a_beginning_is_nothing() -> None:
 
 def test_threads_may_share_it() -> None:
     """Eight threads of calls that overlap: no movement is lost, and the last balance is the right one."""
-    board, wallet, lock = BalanceBoard(), Wallet(balance_cents=0), threading.Lock()
-    board.told("p", at_millis=0, balance_cents=0)
+    board, wallet, lock = BalanceBoard(lambda: 1), Wallet(balance_cents=0), threading.Lock()
+    board.reported("p", 0)
 
     def play(thread: int) -> None:
         for number in range(100):
             board.begin("p", 7)
             with lock:
                 _, balance_cents = wallet.take(thread * 100 + number, 7)
-            board.told("p", at_millis=1, balance_cents=balance_cents)
+            board.reported("p", balance_cents)
             board.end("p", 7)
 
     with ThreadPoolExecutor(8) as threads:
         for job in [threads.submit(play, thread) for thread in range(8)]:
             job.result()
-    board.told("p", at_millis=1, balance_cents=5600)
+    board.reported("p", 5600)
     assert (standing(board).agrees, standing(board).expected_cents) == (True, 5600)

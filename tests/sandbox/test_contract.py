@@ -28,7 +28,7 @@ from schemathesis.specs.openapi.checks import (
 from game_operator import models
 from game_operator.codes import GameStatus, Genre, GrantErrorCode
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.service.app import document_json
+from game_operator.sandbox.serving import document_json
 from tests.sandbox.support import sound_call
 from tests.support.signed_http import BET, CALLS, GAMES, SignedHttp, signature
 

@@ -26,7 +26,7 @@ from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import API_FAULTS, Fault, FaultPlan
 from game_operator.provider.keys import ServiceKeys, new_key
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, ServiceState, changed
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, PendingCall, ServiceState
 from game_operator.sandbox.dealing.plan import BetEnd, Plan, PlannedItem
 from game_operator.sandbox.service.seed import catalogue
 from game_operator.wallet import Wallet
@@ -124,10 +124,10 @@ def test_without_faults_each_call_is_posted_once(name: str) -> None:
         "claim": ["deposit"],
     }
     assert operations(genuine(courier)) == told[name]
-    assert len(courier.posts) == len(told[name]) == dealer.calls == courier.arrived.total()
+    assert len(courier.posts) == len(told[name]) == dealer.faults.calls == courier.arrived.total()
     assert (only(dealer).state, only(dealer).effect_cents) == END[name]
     assert not problems(dealer) + disagreements(dealer, courier)
-    assert not dealer.struck
+    assert not dealer.faults.struck
 
 
 @pytest.mark.parametrize("name", ITEMS)
@@ -144,7 +144,7 @@ def test_each_fault_at_full_rate_leaves_both_sides_agreeing(fault: Fault, name: 
     }
     late = {"closed", "lost", "jackpot"}
     where = {Fault.EARLY_ROLLBACK: {"cancelled"}, Fault.EARLY_DEPOSIT: late, Fault.LATE_DEPOSIT: late}
-    assert bool(dealer.struck[fault]) is (name in where.get(fault, set(ITEMS)))
+    assert bool(dealer.faults.struck[fault]) is (name in where.get(fault, set(ITEMS)))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_all_faults_at_once(rate: float) -> None:
     dealer = deal(courier, *ITEMS_OF_MANY, plan=faults(*OF_WEBHOOKS, rate=rate), concurrency=4)
     assert not problems(dealer) + disagreements(dealer, courier)
     assert not [dealt.key for dealt in dealer.dealt if dealt.lost]
-    assert set(dealer.struck) >= set(OF_WEBHOOKS) - {Fault.RESET, Fault.SLOW, Fault.TIMEOUT, Fault.REPLY_LOST}
+    assert set(dealer.faults.struck) >= set(OF_WEBHOOKS) - {Fault.RESET, Fault.SLOW, Fault.TIMEOUT, Fault.REPLY_LOST}
 
 
 def bets_of_each_end(number: int) -> PlannedItem:
@@ -201,8 +201,8 @@ def test_the_nth_call_is_struck_and_no_other(number: int) -> None:
     assert [f"{post.calls[0].bet_id} {post.calls[0].operation} {post.calls[0].action}" for post in struck] == [
         planned[number - 1]
     ]
-    assert dealer.struck_nth == [Fault.REPLY_LOST]
-    assert dealer.calls == 5
+    assert dealer.faults.struck_nth == [Fault.REPLY_LOST]
+    assert dealer.faults.calls == 5
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_the_nth_call_is_the_next_that_can_be_struck(fault: Fault, number: int, 
     courier = InProcess()
     items = round_of(bet(1)), round_of(bet(2, BetEnd.ROLLED_BACK)), round_of(bet(3))
     dealer = deal(courier, *items, plan=faults(nth={fault: number}))
-    assert dealer.struck == {fault: 1}
+    assert dealer.faults.struck == {fault: 1}
     by_bet = defaultdict(list)
     for post, _, _ in courier.posts:
         by_bet[post.calls[0].bet_id].append(post)
@@ -239,9 +239,9 @@ def test_the_nth_call_is_the_next_that_can_be_struck(fault: Fault, number: int, 
 def test_a_number_beyond_the_plan_strikes_nothing() -> None:
     """The fault still waits when all is played."""
     dealer = deal(InProcess(), CLOSED, plan=faults(nth={Fault.RESET: 3}))
-    assert (dealer.calls, dealer.struck_nth) == (2, [])
+    assert (dealer.faults.calls, dealer.faults.struck_nth) == (2, [])
     dealer = deal(InProcess(), CLOSED, plan=faults(nth={Fault.RESET: 2}))
-    assert dealer.struck_nth == [Fault.RESET]
+    assert dealer.faults.struck_nth == [Fault.RESET]
 
 
 # --- when a call is sent again ----------------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ def test_without_retries_what_was_lost_may_differ_and_is_named(name: str, arrive
     assert only(dealer).lost
     assert not problems(dealer)
     moved = courier.ledger.balance("p1") - OPENING_CENTS
-    assert moved in only(dealer).possible_cents
+    assert moved in {fate.cents for fate in only(dealer).fates()}
     # The service holds a bet for settled once it said so, and a claim for paid once it heard so.
     assert (moved == only(dealer).effect_cents) is (arrives is (name != "claim"))
 
@@ -456,7 +456,7 @@ def test_a_deposit_that_came_first_is_dropped_when_its_bet_is_refused(opening: i
     courier = InProcess(opening={"p1": opening})
     listened = Listened()
     plan = faults(nth={Fault.EARLY_DEPOSIT: 1})
-    dealer = deal(courier, round_of(bet(jackpot_cents=100)), plan=plan, listener=listened)
+    dealer = deal(courier, round_of(bet(jackpot_cents=100)), plan=plan, balances=listened)
     assert operations(genuine(courier))[:3] == calls
     assert courier.ledger.balance("p1") == (opening + 850 if opening >= 500 else opening)
     assert not problems(dealer) + disagreements(dealer, courier)
@@ -471,7 +471,7 @@ def test_what_comes_first_may_be_lost_as_well(fault: Fault, lost: Fault, number:
     courier = InProcess()
     item = CANCELLED if fault is Fault.EARLY_ROLLBACK else CLOSED
     dealer = deal(courier, item, plan=faults(nth={fault: 1, lost: number}))
-    assert dealer.struck == {fault: 1, lost: 1}
+    assert dealer.faults.struck == {fault: 1, lost: 1}
     assert not problems(dealer) + disagreements(dealer, courier)
 
 
@@ -674,7 +674,7 @@ def test_what_is_faulty_early_or_a_repeat_goes_in_no_batch() -> None:
     courier = InProcess(profile=BATCHES, random=Random(2))
     plan = faults(*OF_WEBHOOKS, rate=0.05)
     listened = Listened()
-    dealer = deal(courier, *a_batchy_plan(), plan=plan, batches=True, concurrency=8, seed=9, listener=listened)
+    dealer = deal(courier, *a_batchy_plan(), plan=plan, batches=True, concurrency=8, seed=9, balances=listened)
     batched = [post for post, _, _ in courier.posts if len(post.calls) > 1]
     assert sum(len(post.calls) for post in batched) > 20
     assert {(post.attempt, post.manner, post.extra) for post in batched} == {(1, None, None)}
@@ -860,7 +860,7 @@ def test_a_withdraw_that_was_doubled_and_cancelled_in_between(code: str, order: 
     """One delivery debits, a rollback refunds, the other is refused: whichever is heard first, nobody is blamed."""
     listened = Listened()
     plan = faults(nth={Fault.EARLY_ROLLBACK: 1, Fault.DUPLICATE: 1})
-    dealer = Dealer([CANCELLED], faults=plan, listener=listened)
+    dealer = Dealer([CANCELLED], faults=plan, balances=listened)
     done, refused = Answer(success(balance_cents=1), 200), Answer(error(code, balance_cents=1), 200)
     lost = Answer(None, None, "reply lost")
     heard = iter([[[lost]], [[done], [refused]][::order], [[done]]])
@@ -917,7 +917,7 @@ def blameless(seed: int, bets: int, profile: Profile, retries: str) -> None:
         concurrency=8,
         seed=seed,
         batches=profile.deposit_batch,
-        listener=listened,
+        balances=listened,
     )
     assert not problems(dealer)
     assert sorted(key for key, _ in listened.begun) == sorted(key for key, _ in listened.ended)
@@ -935,7 +935,7 @@ def blameless(seed: int, bets: int, profile: Profile, retries: str) -> None:
     for player_id, before in courier.opening.items():
         theirs = [dealt for dealt in dealer.dealt if dealt.player_id == player_id]
         certain = sum(dealt.effect_cents for dealt in theirs if not dealt.lost)
-        ranges = [dealt.possible_cents for dealt in theirs if dealt.lost]
+        ranges = [{fate.cents for fate in dealt.fates()} for dealt in theirs if dealt.lost]
         moved = courier.ledger.balance(player_id) - before - certain
         assert sum(map(min, ranges)) <= moved <= sum(map(max, ranges))
 
@@ -960,42 +960,42 @@ def test_states_on_the_way(name: str, opening_cents: int, states: list[str]) -> 
     assert told == states
 
 
-def test_the_listener_hears_what_may_move_and_what_moved() -> None:
+def test_the_board_gets_what_may_move_and_what_moved() -> None:
     """Each call begins and ends once, however often it is delivered."""
     listened = Listened()
     plan = faults(Fault.REPLY_LOST, Fault.DUPLICATE, Fault.OTHER_CONTENT)
-    deal(InProcess(), CLOSED, claim(), plan=plan, listener=listened)
+    deal(InProcess(), CLOSED, claim(), plan=plan, balances=listened)
     assert sorted(listened.begun) == [("b1", -500), ("b1", 1_250), ("f1", 375)]
     assert sorted(listened.ended) == [("b1", -500), ("b1", 1_250), ("f1", 375)]
 
 
-def test_the_listener_hears_which_balances_are_of_a_repeat() -> None:
-    """The first definite answer is news; what is heard of a duplicate may be old, and of an extra nothing is."""
+def test_the_board_gets_which_balances_are_of_a_repeat() -> None:
+    """The first definite answer is new. The balance of a duplicate may be old, and that of an extra is left out."""
     listened = Listened()
     plan = faults(Fault.DUPLICATE, Fault.FORGED, Fault.OTHER_CONTENT)
-    deal(InProcess(replace=answering("SYSTEM_ERROR", "withdraw", 1)), OPEN, plan=plan, listener=listened)
+    deal(InProcess(replace=answering("SYSTEM_ERROR", "withdraw", 1)), OPEN, plan=plan, balances=listened)
     # Indefinite at first; then the duplicate, which is answered.
-    assert listened.heard == [("b1", 100, False), ("b1", OPENING_CENTS - 500, False)]
+    assert listened.heard == [("p1", 100, False), ("p1", OPENING_CENTS - 500, False)]
     listened = Listened()
-    deal(InProcess(), OPEN, plan=plan, listener=listened)
-    assert listened.heard == [("b1", OPENING_CENTS - 500, False), ("b1", OPENING_CENTS - 500, True)]
+    deal(InProcess(), OPEN, plan=plan, balances=listened)
+    assert listened.heard == [("p1", OPENING_CENTS - 500, False), ("p1", OPENING_CENTS - 500, True)]
 
 
-def test_the_listener_hears_of_what_moved_nothing() -> None:
+def test_the_board_gets_what_moved_nothing() -> None:
     """A refused withdraw moved nothing; of a rollback that came first nobody can say what it moved."""
     refused, early, lost = Listened(), Listened(), Listened()
-    deal(InProcess(opening={"p1": 499}), CLOSED, listener=refused)
+    deal(InProcess(opening={"p1": 499}), CLOSED, balances=refused)
     assert refused.ended == [("b1", 0)]
-    deal(InProcess(), CANCELLED, listener=early, plan=faults(nth={Fault.EARLY_ROLLBACK: 1}))
+    deal(InProcess(), CANCELLED, balances=early, plan=faults(nth={Fault.EARLY_ROLLBACK: 1}))
     assert early.ended == [("b1", 0), ("b1", 0)]
-    deal(InProcess(), CLOSED, listener=lost, retries="none", plan=faults(nth={Fault.REPLY_LOST: 1}))
+    deal(InProcess(), CLOSED, balances=lost, retries="none", plan=faults(nth={Fault.REPLY_LOST: 1}))
     assert lost.ended == [("b1", None), ("b1", None)], "the cancelled withdraw was never accepted"
 
 
 def test_what_nobody_can_carry_any_more_is_abandoned() -> None:
-    """The call under way is lost, and the listener is told once."""
+    """The call under way is lost, and ends once."""
     listened = Listened()
-    dealer = Dealer([CLOSED], listener=listened)
+    dealer = Dealer([CLOSED], balances=listened)
     dealer.abandon()
     assert listened.ended == []
     assert dealer.next() is not None
@@ -1026,7 +1026,7 @@ def test_other_content_can_be_made_of_any_amount(amount: int) -> None:
         dealt.calls.deposit(amount),
         DealtClaim(planned=claim(won=(amount,))).deposit(),
     ):
-        other = changed(call)
+        other = PendingCall(dealt, call, "1").changed().call
         assert isinstance(other, WithdrawCall | DepositCall)
         assert abs(other.amount_cents - amount) == 1
         assert (other.tx_id, other.bet_id, other.player_id, other.action) == (

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.service.app import MAX_BODY_BYTES
+from game_operator.sandbox.serving import MAX_BODY_BYTES
 from tests.sandbox.support import NOW_MILLIS, outcome, terms
 from tests.support.signed_http import BET, GAMES, GRANT, ROUND, RawCall, SignedHttp
 

@@ -106,7 +106,7 @@ def test_only_what_is_open_is_played() -> None:
     [
         pytest.param({"currency": "VND"}, "No game can be played in VND", id="only an inactive instance"),
         pytest.param({"currency": "eur"}, "No game can be played in eur", id="a currency that nobody has"),
-        pytest.param({"games": GAMES[4:]}, "none that is ACTIVE", id="no game is active"),
+        pytest.param({"games": GAMES[4:]}, "no game with status ACTIVE", id="no game is active"),
         pytest.param({"players": ()}, "needs players", id="no players"),
         pytest.param({"bets": -1}, "cannot have -1 bets", id="fewer bets than none"),
         pytest.param(

@@ -185,7 +185,7 @@ def test_a_refused_bet_is_not_found_and_its_round_is_empty(table: Table) -> None
 def test_a_bet_at_each_stage(table: Table) -> None:
     """Unknown while it is being placed, OPEN until it ends, and then as it ended (spec §3)."""
     service = table.sandbox.service
-    planned = service.planner.round(player_id="p1", wager_cents=500, won_cents=1_250, cancel=False, instance_id=None)
+    planned = service.requested.round(player_id="p1", wager_cents=500, won_cents=1_250, cancel=False, instance_id=None)
     (planned_bet,) = planned.bets
     dealer = service.dealer(planned)
     said = json.dumps({"type": "SUCCESS", "balance": 1, "timestamp": 7}).encode()
@@ -260,8 +260,8 @@ def config(table: Table) -> BetConfig:
 @pytest.mark.parametrize(
     ("changes", "raised", "told"),
     [
-        pytest.param({"instance_id": "0" * 24}, ConfigurationError, "no instance", id="an unknown instance"),
-        pytest.param({"instance_id": "x"}, ConfigurationError, "no instance", id="no instance id"),
+        pytest.param({"instance_id": "0" * 24}, ConfigurationError, "is unknown", id="an unknown instance"),
+        pytest.param({"instance_id": "x"}, ConfigurationError, "is unknown", id="no instance id"),
         pytest.param({"player_id": ""}, ConfigurationError, "cannot be placed: player_id", id="no player"),
         pytest.param({"player_id": " "}, ConfigurationError, "cannot be placed: player_id", id="a blank player"),
         pytest.param({"player_id": "p" * 257}, ConfigurationError, "at most 256", id="a player's id too long"),
@@ -473,7 +473,7 @@ def test_free_bets_expire(table: Table, later: int, sound: bool) -> None:
 
 def test_free_bets_that_nobody_granted(table: Table) -> None:
     """There are none."""
-    with pytest.raises(ConfigurationError, match="no free bets 'x'"):
+    with pytest.raises(ConfigurationError, match="'x' are unknown"):
         table.sandbox.claim_free_bets("x")
 
 
@@ -576,8 +576,8 @@ def test_a_wallet_that_answers_nonsense_at_first(table: Table) -> None:
     ("status", "problems"),
     [
         pytest.param(200, [], id="200"),
-        pytest.param(201, ["a call was replied to with HTTP 201, which must be 200 always (spec §4.1)"], id="201"),
-        pytest.param(500, ["a call was replied to with HTTP 500, which must be 200 always (spec §4.1)"], id="500"),
+        pytest.param(201, ["a call was answered with HTTP 201, which must be 200 always (spec §4.1)"], id="201"),
+        pytest.param(500, ["a call was answered with HTTP 500, which must be 200 always (spec §4.1)"], id="500"),
     ],
 )
 def test_a_wallet_that_replies_with_another_status(table: Table, status: int, problems: list[str]) -> None:

@@ -5,7 +5,7 @@ from itertools import accumulate, takewhile
 import pytest
 
 from game_operator import ConfigurationError
-from game_operator.sandbox.dealing.timing import DEFAULT_RETRIES, RETRY_PRESETS, retry_preset
+from game_operator.sandbox.dealing.deliveries import DEFAULT_RETRIES, RETRY_PRESETS, retry_preset
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 
@@ -51,5 +51,7 @@ def test_names() -> None:
     """Each preset is found by its name, and an unknown name is told those there are."""
     assert {name: retry_preset(name).name for name in RETRY_PRESETS} == {name: name for name in RETRY_PRESETS}
     assert DEFAULT_RETRIES in RETRY_PRESETS
-    with pytest.raises(ConfigurationError, match=r"no retries 'four'\. Pass one of none, three, ten, exponential"):
+    with pytest.raises(
+        ConfigurationError, match=r"retries 'four' are unknown\. Pass one of none, three, ten, exponential"
+    ):
         retry_preset("four")

@@ -1,4 +1,4 @@
-"""What no sound wallet answers, as far as its answers alone tell it (docs/decisions/0012, 0013, 0014)."""
+"""Answers that no correct wallet gives, as far as the answers alone show it (docs/decisions/0012, 0013, 0014)."""
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -8,11 +8,10 @@ from game_operator.money import Cents
 from game_operator.provider.delivery import Answer
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.accepted_mistakes import check_covered, check_overdrawn
-from game_operator.sandbox.dealing.dealt import DealtBet, Step
+from game_operator.sandbox.dealing.dealt import DealtBet, PendingCall
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedBet, PlannedRound
 from game_operator.sandbox.storm.players import PlayersBooks
-from game_operator.sandbox.storm.report import StormReport
-from game_operator.sandbox.storm.storm import Storm
+from game_operator.sandbox.storm.storm import Storm, StormReport
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.sandbox.storming import head_of
 from tests.sandbox.wrong_wallets import ChecksNoFunds, ForgetsUnderLoad, RefusesWithMoney
@@ -38,10 +37,12 @@ def test_a_bet_without_money(private_key: RSAPrivateKey) -> None:
 
 @pytest.mark.outside
 def test_a_bet_refused_with_money(private_key: RSAPrivateKey) -> None:
-    """INSUFFICIENT_BALANCE is told with a balance that covers the wager."""
+    """INSUFFICIENT_BALANCE comes with a balance that covers the wager."""
     report = stormed(RefusesWithMoney, private_key)
     assert not report.passed
-    assert all("refused with INSUFFICIENT_BALANCE, and the balance told is" in one.wallet for one in report.differences)
+    assert all(
+        "refused with INSUFFICIENT_BALANCE, and the balance reported is" in one.wallet for one in report.differences
+    )
 
 
 @pytest.mark.outside
@@ -52,13 +53,13 @@ def test_a_right_wallet_refuses_the_poor(private_key: RSAPrivateKey) -> None:
     assert report.refusals["INSUFFICIENT_BALANCE"] > 0
 
 
-def step_of(call: MovingCall) -> Step:
+def step_of(call: MovingCall) -> PendingCall:
     """Return *call* as a step of a bet."""
     bet = PlannedBet(
         bet_id="b1", player_id="p1", wager_cents=500, end=BetEnd.CLOSED, won_cents=0, at_millis=0, ends_at_millis=1
     )
     planned = PlannedRound(round_id="r1", round_no=1, instance_id="i1", game="g", at_millis=0, bets=(bet,))
-    return Step(DealtBet(planned=bet, round=planned), call, "1")
+    return PendingCall(DealtBet(planned=bet, round=planned), call, "1")
 
 
 WITHDRAW = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)

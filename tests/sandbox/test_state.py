@@ -42,7 +42,7 @@ def service(sandbox: Sandbox) -> SandboxService:
 def planned(
     service: SandboxService, wager_cents: int = 500, won_cents: int | None = None, cancel: bool = False
 ) -> PlannedRound:
-    return service.planner.round(
+    return service.requested.round(
         player_id="p1", wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=None
     )
 
@@ -66,7 +66,7 @@ def test_a_cancelled_bet_wins_nothing(service: SandboxService) -> None:
 def test_a_way_to_repeat_has_a_name(service: SandboxService) -> None:
     """One that is none is refused where it is set."""
     service.retries = "ten"
-    with pytest.raises(ConfigurationError, match="no retries 'four'"):
+    with pytest.raises(ConfigurationError, match="The retries 'four' are unknown"):
         service.retries = "four"
     assert service.retries == "ten"
 
@@ -103,7 +103,7 @@ def granted(sandbox: Sandbox, **changes: object) -> str:
 def test_free_bets_are_played_the_same_each_time(service: SandboxService, sandbox: Sandbox, count: int) -> None:
     """A claim that failed is made again with the same winnings, in the same round."""
     free_bet_id = granted(sandbox, count=count)
-    first, second = service.planner.claim(free_bet_id), service.planner.claim(free_bet_id)
+    first, second = service.requested.claim(free_bet_id), service.requested.claim(free_bet_id)
     assert first == second
     assert len(first.bets) == len({bet.id for bet in first.bets}) == count
     assert {bet.wager_cents for bet in first.bets} == {100}
@@ -123,14 +123,14 @@ def test_free_bets_of_a_game_with_boundless_wins(service: SandboxService, sandbo
         instances=(instance,),
     )  # fmt: skip
     sandbox.world.add_game(game)
-    claim = service.planner.claim(granted(sandbox, instance_id=INSTANCE, count=50, wager_amount_cents=1_000_000))
+    claim = service.requested.claim(granted(sandbox, instance_id=INSTANCE, count=50, wager_amount_cents=1_000_000))
     assert 0 < claim.won_cents <= MAX_AMOUNT_CENTS
 
 
 def test_a_claim_under_way_keeps_others_out(service: SandboxService, sandbox: Sandbox) -> None:
     """Until it is over; one that was planned before another was paid comes too late."""
     free_bet_id = granted(sandbox)
-    claim, late = service.planner.claim(free_bet_id), service.planner.claim(free_bet_id)
+    claim, late = service.requested.claim(free_bet_id), service.requested.claim(free_bet_id)
     dealer = service.dealer(claim)
     with pytest.raises(ConfigurationError, match="being claimed just now"):
         service.dealer(late)

@@ -29,8 +29,7 @@ from game_operator.sandbox.service.seed import catalogue
 from game_operator.sandbox.storm import trace
 from game_operator.sandbox.storm.audit import Closing
 from game_operator.sandbox.storm.players import PlayersBooks
-from game_operator.sandbox.storm.report import StormProgress, StormReport
-from game_operator.sandbox.storm.storm import Storm, openings
+from game_operator.sandbox.storm.storm import Storm, StormProgress, StormReport, openings
 from game_operator.sandbox.storm.trace import TraceHead, head_line, read_trace
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.authenticators import WebhookRequest
@@ -342,11 +341,12 @@ def test_a_trace_is_sent_again_in_its_order(tmp_path: Path, batches: bool) -> No
     kept = read_trace(written(first, tmp_path))
     assert kept.head == head
     again, replayed = storm(PaysRepeatsTwice, trace=kept)
-    assert [body.decode() for _, body, _ in replayed.posts] == [body for order in kept.orders for body in order.bodies]
+    bodies = [post.body for order in kept.orders for post in order.posts]
+    assert [body.decode() for _, body, _ in replayed.posts] == bodies
     assert sorted(body for _, body, _ in replayed.posts) == sorted(body for _, body, _ in courier.posts)
     assert subjects(again) == subjects(first)
     assert storm(trace=kept)[0].passed
-    assert any(len(order.names) > 1 for order in kept.orders) is batches
+    assert any(len(order.calls) > 1 for order in kept.orders) is batches
 
 
 def test_a_passing_storm_keeps_no_trace() -> None:
@@ -566,7 +566,7 @@ def test_a_hostile_head_of_a_trace(tmp_path: Path, change: dict[str, Any]) -> No
     """One sentence, and not an error of its own kind or hours of dealing."""
     path = tmp_path / "storm.trace"
     path.write_text(json.dumps(json.loads(head_line(head_of())) | change) + "\n")
-    with pytest.raises(ConfigurationError, match="line 1 is none of a storm's trace"):
+    with pytest.raises(ConfigurationError, match="line 1 is not of a storm's trace"):
         read_trace(path)
 
 
@@ -576,7 +576,7 @@ def test_a_hostile_line_of_a_trace(tmp_path: Path, at_millis: int) -> None:
     path = tmp_path / "storm.trace"
     line = json.dumps({"calls": ["bet withdraw BET"], "at_millis": at_millis, "posts": []})
     path.write_text(f"{head_line(head_of())}\n{line}\n")
-    with pytest.raises(ConfigurationError, match="line 2 is none of a storm's trace"):
+    with pytest.raises(ConfigurationError, match="line 2 is not of a storm's trace"):
         read_trace(path)
 
 

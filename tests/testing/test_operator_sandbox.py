@@ -269,7 +269,7 @@ def test_a_claim_is_paid(playing: InProcessSandbox, ledger: MemoryLedger) -> Non
     assert claim.reply.balance_cents == ledger.balance("p1")
     with pytest.raises(ConfigurationError, match="claimed already"):
         playing.claim_free_bets(granted.free_bet_id)
-    with pytest.raises(ConfigurationError, match="no free bets"):
+    with pytest.raises(ConfigurationError, match="are unknown"):
         playing.claim_free_bets("others")
 
 
@@ -461,7 +461,7 @@ def test_the_profile_names_the_header(game_operator_keys: ThrowAwayKeys) -> None
     [
         pytest.param({"wager_cents": 9}, "out of the limits", id="a cent below the least wager"),
         pytest.param({"wager_cents": 10_001}, "out of the limits", id="a cent above the most"),
-        pytest.param({"wager_cents": 500, "instance_id": "0" * 24}, "no instance", id="no such instance"),
+        pytest.param({"wager_cents": 500, "instance_id": "0" * 24}, "is unknown", id="no such instance"),
     ],
 )
 def test_rounds_that_cannot_be_played(playing: InProcessSandbox, arguments: dict[str, Any], told: str) -> None:

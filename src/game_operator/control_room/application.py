@@ -1,17 +1,24 @@
-"""The control room as one application: the Operator API as it is, and the pages beside it."""
+"""
+The control room as one application: the Operator API as it is, and the pages beside it.
 
+Only the person at this machine may see and use it, and no page of another site in their browser. A name that somebody
+points at 127.0.0.1 is refused by its Host header. A form of another site is refused by ``Sec-Fetch-Site``, ``Origin``
+and the token of our forms (``page_context.py``). No page can be framed.
+"""
+
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Router
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from game_operator.control_room.guard import check_host, check_origin, locked_down
 from game_operator.control_room.page_context import PageContext
 from game_operator.control_room.pages import PAGES
 
@@ -19,6 +26,19 @@ if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox
 
 _STATIC: Final = Path(__file__).with_name("static")
+#: What every answer of the control room carries, unless it says otherwise itself.
+_HEADERS: Final[Mapping[str, str]] = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+_HTTP_PORT: Final = 80
 
 
 class ControlRoom:
@@ -43,10 +63,10 @@ class ControlRoom:
         try:
             # The Host first: a request for another name learns nothing. The API too: a page of another site, whose name
             # leads here, could else use up the faults that wait for the next call.
-            check_host(Request(scope), self._host)
+            _check_host(Request(scope), self._host)
         except HTTPException as refusal:
             plain = PlainTextResponse(f"{refusal.detail}\n", refusal.status_code, {"connection": "close"})
-            await plain(scope, receive, locked_down(send))
+            await plain(scope, receive, _locked_down(send))
             return
         path: str = scope.get("path", "")
         is_for_the_api = path.startswith("/api/") or path == "/openapi.json"
@@ -59,9 +79,9 @@ class ControlRoom:
 
     async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         # With an application in its scope, Starlette raises what it refuses.
-        request, send = Request({**scope, "app": self}, receive), locked_down(send)
+        request, send = Request({**scope, "app": self}, receive), _locked_down(send)
         try:
-            check_origin(request)
+            _check_origin(request)
             await self._router(request.scope, receive, send)
         except HTTPException as refusal:
             await self._refused(request, refusal)(scope, receive, send)
@@ -87,3 +107,63 @@ class _StaticFiles(StaticFiles):
             # Windows may know the suffix as plain text, which no browser runs.
             response.headers["content-type"] = "text/javascript; charset=utf-8"
         return response
+
+
+def _check_host(request: Request, bound: str) -> None:
+    """
+    Raise unless the request asks for this machine by an address, or by *bound*, the host that the sandbox was given.
+
+    Raises:
+        HTTPException: With 421.
+    """
+    # Where the connection came in, as the socket says it: with a listener on all addresses, the one that was called.
+    host, port = request.scope["server"]
+    address = _in_url(host)
+    names = {address, _in_url(bound.lower()), *_LOCAL_NAMES}
+    admitted = {f"{name}:{port}" for name in names} | (names if port == _HTTP_PORT else set())
+    if request.headers.get("host", "").lower() in admitted:
+        return
+    here = f"http://localhost:{port}/"
+    advice = f"Ask for {here} ."
+    if address not in _LOCAL_NAMES:
+        # Any name can be pointed at this machine, so no name is believed.
+        advice = f"Ask for it by its address, http://{address}:{port}/ ; at the machine itself, {here} will do too."
+    raise HTTPException(421, f"This is a control room for the person at this machine. {advice}")
+
+
+def _check_origin(request: Request) -> None:
+    """
+    Raise if the request changes something and another site has sent it. Call ``_check_host`` first.
+
+    Raises:
+        HTTPException: With 403.
+    """
+    if request.method in {"GET", "HEAD"}:
+        return
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    own = f"http://{request.headers['host'].lower()}"
+    # Browsers send "null" with the forms of a page whose referrer policy is no-referrer, as ours are. A foreign page
+    # could have it sent as well, but not together with "same-origin".
+    admitted = {None, own, "null"} if site == "same-origin" else {None, own}
+    if site not in {None, "same-origin", "none"} or origin not in admitted:
+        raise HTTPException(
+            403, "This form was sent by a page of another site, and nothing was done. Use the one in here."
+        )
+
+
+def _locked_down(send: Send) -> Send:
+    """Return *send* such that every answer forbids what no page of ours needs."""
+
+    async def sends(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sends
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

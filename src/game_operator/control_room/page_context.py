@@ -1,24 +1,30 @@
-"""What every page works with: the sandbox, the templates, the token of our forms, and how values are written."""
+"""What every page works with: the sandbox, the templates, forms, and how values are written."""
 
 import asyncio
+import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
+from hmac import compare_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
+from urllib.parse import parse_qsl
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
 from game_operator.codes import GameStatus
-from game_operator.control_room.forms import TOKEN_FIELD, read_form
-from game_operator.models import BetNotFound, GameInfo, GameInstance
-from game_operator.protocol.operations import AnyBet
+from game_operator.control_room.outcomes import BetOutcome
+from game_operator.models import BetNotFound, GameInfo
+from game_operator.money import cents_from_amount
 from game_operator.provider.latency import coordinate
 from game_operator.provider.text import day_and_time, duration, iso_time, money
 from game_operator.sandbox.service.exchange_log import Exchange
@@ -27,11 +33,24 @@ if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 #: How many wait for the wallet at once. All pages share a few dozen threads, and a wallet that hangs takes only these.
 _MOST_CALLING: Final = 8
 #: Exchanges of the live log that are looked through.
 LOOKED_THROUGH: Final = 1_000
+
+#: More than any of our forms can hold.
+MAX_FORM_BYTES: Final = 64 * 1024
+#: The field that shows that a form is ours.
+TOKEN_FIELD: Final = "form_token"  # noqa: S105 - the name, not the token
+
+_FORM_TYPE: Final = "application/x-www-form-urlencoded"
+_MAX_FIELDS: Final = 500
+# Numbers below zero are read too, because the rules of the protocol refuse them with a code.
+_WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+#: Currency units, never through a float.
+_AMOUNT: Final = re.compile(r"-?[0-9]{1,16}(?:\.[0-9]{1,2})?", re.ASCII)
 
 
 class PageContext:
@@ -64,15 +83,21 @@ class PageContext:
 
     def instance_names(self) -> dict[str, str]:
         """Return the name of each instance by its id, in the order of the catalogue, those that are off included."""
-        return {each.id: each.name + _off(game, each) for game in self.games() for each in game.instances}
+        names = {}
+        for game in self.games():
+            why = "" if game.status == GameStatus.ACTIVE else f" ({game.status.replace('_', ' ').lower()})"
+            for each in game.instances:
+                names[each.id] = each.name + (why if each.active else " (off)")
+        return names
 
-    def bet(self, bet_id: str) -> tuple[AnyBet, list[Exchange], str]:
-        """Return a bet, the calls about it in the live log, oldest first, and the currency of its instance or ""."""
+    def bet(self, bet_id: str) -> BetOutcome:
+        """Return a bet with the calls about it in the live log, oldest first."""
         bet = self.sandbox.world.bet(self.sandbox.operator_id, bet_id, now_millis=self.now_millis())
         instance_id = None if isinstance(bet, BetNotFound) else bet.instance_id
         instances = (each for game in self.games() for each in game.instances)
         currency = next((each.bet_config.currency for each in instances if each.id == instance_id), "")
-        return bet, self.calls_about(bet_id), currency
+        early_code = self.sandbox.service.profile.early_deposit_code
+        return BetOutcome(bet, self.calls_about(bet_id), currency, early_code)
 
     def calls_about(self, bet_id: str) -> list[Exchange]:
         """Return the calls about a bet or grant in the live log, oldest first."""
@@ -89,12 +114,28 @@ class PageContext:
 
     async def form(self, request: Request) -> dict[str, str]:
         """
-        Return what the form has sent; see ``read_form``.
+        Return the fields of a form; where a name repeats, the last one counts.
 
         Raises:
-            HTTPException: It is too long, or not ours.
+            HTTPException: 413 for a body over the limit, 415 for a body that is not a form, 400 for one that cannot be
+                read, 403 for a form without our token.
         """
-        return await read_form(request, self._token)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
+            raise HTTPException(415, f"Forms are read as {_FORM_TYPE}, and this was something else.")
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_FORM_BYTES:
+                raise HTTPException(413, f"The form is longer than {MAX_FORM_BYTES // 1024} KiB, and nothing was done.")
+        try:
+            fields = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
+        except ValueError as bad:
+            raise HTTPException(400, "The form could not be read: it is not UTF-8, or has too many fields.") from bad
+        if not compare_digest(fields.pop(TOKEN_FIELD, "").encode(), self._token.encode()):
+            raise HTTPException(
+                403, "This form is from an earlier run of the sandbox. Go back, reload the page and send it again."
+            )
+        return fields
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """
@@ -162,8 +203,36 @@ def clock_time(at_millis: int) -> str:
     return iso_time(at_millis)[11:23]
 
 
-def _off(game: GameInfo, instance: GameInstance) -> str:
-    """Return what is to be added to the name of an instance that cannot be played now."""
-    if not instance.active:
-        return " (off)"
-    return "" if game.status == GameStatus.ACTIVE else f" ({game.status.replace('_', ' ').lower()})"
+def checked(model: type[M], typed: Mapping[str, object], context: Any = None) -> tuple[M | None, dict[str, str]]:
+    """
+    Return what was *typed* as *model*, or None and a sentence for each field that is wrong, by the field's name.
+
+    Any: what validators take as *context* depends on the model.
+    """
+    try:
+        return model.model_validate(typed, context=context), {}
+    except ValidationError as invalid:
+        return None, {"-".join(map(str, error["loc"])): error["msg"] for error in invalid.errors()}
+
+
+def problem(sentence: str) -> PydanticCustomError:
+    """Return an error whose message is *sentence*, to be raised by a validator."""
+    return PydanticCustomError("form", "{sentence}", {"sentence": sentence})
+
+
+def whole(text: str) -> int:
+    """Return a whole number; raise a problem for any other text."""
+    if not _WHOLE.fullmatch(text):
+        raise problem("Write a whole number, such as 5.")
+    return int(text)
+
+
+def cents(text: str) -> int:
+    """Return an amount in currency units as cents; raise a problem for any other text."""
+    if not _AMOUNT.fullmatch(text):
+        raise problem("Write an amount in currency units with at most two decimals, such as 5 or 2.50.")
+    return cents_from_amount(Decimal(text))
+
+
+Whole = Annotated[int, BeforeValidator(whole)]
+CentsTyped = Annotated[int, BeforeValidator(cents)]

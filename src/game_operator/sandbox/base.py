@@ -3,8 +3,9 @@
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -15,9 +16,13 @@ from game_operator.provider.faults import FaultSwitches
 from game_operator.provider.keys import KeyKeeper, ServiceKeys, private_pem
 from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.service.exchange_log import LiveLog
-from game_operator.sandbox.service.seed import Landmarks, populate
+from game_operator.sandbox.service.seed import populate
 from game_operator.sandbox.service.state import PlayedRound, SandboxService
 from game_operator.sandbox.service.world import SandboxWorld
+
+if TYPE_CHECKING:
+    from game_operator.client.async_ import AsyncOperatorClient
+    from game_operator.client.sync import OperatorClient
 
 
 def unix_millis() -> int:
@@ -56,55 +61,34 @@ class SandboxBase(ABC):
         self._clock = clock or unix_millis
         self._private_key = operator_key if isinstance(operator_key, RSAPrivateKey) else None
         public_key = operator_key.public_key() if isinstance(operator_key, RSAPrivateKey) else operator_key
+        #: The operator that is registered.
+        self.operator_id: Final = operator_id
         #: What the service knows; change it at any time.
         self.world = SandboxWorld(operator_id, public_key)
-        self._landmarks = populate(self.world, public_key, seed, self._clock())
-        self._profile = profile or Profile()
+        #: The instance, bets and rounds that the seed put there to be asked about.
+        self.landmarks: Final = populate(self.world, public_key, seed, self._clock())
+        #: A known, active game instance.
+        self.instance_id: Final = self.landmarks.instance_id
+        #: Bet ids by state: OPEN, CLOSED, ROLLED_BACK; LOST is closed with nothing won, EXPIRED is not found.
+        self.bet_ids: Final = self.landmarks.bet_ids
+        #: A round of ``instance_id`` with many bets, and its number.
+        self.round_id: Final = self.landmarks.round_id
+        self.round_no: Final = self.landmarks.round_no
         #: The service: its faults, retries and keys, what it dealt, and what it saw on the wire.
         self.service = SandboxService(
             self.world,
             service_keys,
             self._clock,
             seed=seed or 0,
-            default_instance_id=self._landmarks.instance_id,
-            profile=self._profile,
+            default_instance_id=self.instance_id,
+            profile=profile or Profile(),
         )
-
-    @property
-    def operator_id(self) -> str:
-        """The operator that is registered."""
-        return self.world.operator_id
 
     @property
     def house(self) -> SandboxService:
         """The former name of ``service``."""
         warnings.warn("Sandbox.house is deprecated. Use Sandbox.service.", DeprecationWarning, stacklevel=2)
         return self.service
-
-    @property
-    def landmarks(self) -> Landmarks:
-        """The instance, bets and rounds that the seed put there to be asked about."""
-        return self._landmarks
-
-    @property
-    def instance_id(self) -> str:
-        """A known, active game instance."""
-        return self._landmarks.instance_id
-
-    @property
-    def bet_ids(self) -> Mapping[str, str]:
-        """Bet ids by state: OPEN, CLOSED, ROLLED_BACK; LOST is closed with nothing won, EXPIRED is not found."""
-        return self._landmarks.bet_ids
-
-    @property
-    def round_id(self) -> str:
-        """A round of ``instance_id`` with many bets."""
-        return self._landmarks.round_id
-
-    @property
-    def round_no(self) -> int:
-        """The number of the round ``round_id``."""
-        return self._landmarks.round_no
 
     @property
     def private_key_pem(self) -> bytes:
@@ -130,6 +114,35 @@ class SandboxBase(ABC):
     def live(self) -> LiveLog:
         """The newest exchanges, of both directions."""
         return self.service.live
+
+    @property
+    @abstractmethod
+    def base_url(self) -> str:
+        """Where the Operator API is, without ``/api/v0.2``."""
+
+    def client(self, **options: Any) -> "OperatorClient":
+        """
+        Return a client of this sandbox; *options* are those of ``OperatorClient``. Proxy variables do not count.
+
+        Raises:
+            ConfigurationError: The sandbox is not running, or the operator's key is yours.
+        """
+        from game_operator.client.sync import OperatorClient
+
+        options = self._client_options() | options
+        return OperatorClient(self.base_url, self.operator_id, self._own_key(), **options)
+
+    def async_client(self, **options: Any) -> "AsyncOperatorClient":
+        """
+        Return an async client of this sandbox; see ``client``.
+
+        Raises:
+            ConfigurationError: The sandbox is not running, or the operator's key is yours.
+        """
+        from game_operator.client.async_ import AsyncOperatorClient
+
+        options = self._client_options(is_async=True) | options
+        return AsyncOperatorClient(self.base_url, self.operator_id, self._own_key(), **options)
 
     def play_round(
         self,
@@ -158,7 +171,7 @@ class SandboxBase(ABC):
             TransportError: Over HTTP: the wallet cannot be reached, or has answered nothing definite for a minute.
         """
         self._check_ready()
-        planned = self.service.planner.round(
+        planned = self.service.requested.round(
             player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
         )
         return self._play(planned)
@@ -172,7 +185,11 @@ class SandboxBase(ABC):
             TransportError: As for ``play_round``.
         """
         self._check_ready()
-        return self._play(self.service.planner.claim(free_bet_id))
+        return self._play(self.service.requested.claim(free_bet_id))
+
+    def _client_options(self, *, is_async: bool = False) -> dict[str, Any]:  # noqa: ARG002 - of use in process
+        """Return options of ``OperatorClient``, whose types differ."""
+        return {"trust_env": False}
 
     @abstractmethod
     def _check_ready(self) -> object:

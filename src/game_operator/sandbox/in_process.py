@@ -32,14 +32,11 @@ from game_operator.provider.keys import ServiceKeys, ThrowAwayKeys
 from game_operator.sandbox.base import SandboxBase
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.plan import PlannedItem
-from game_operator.sandbox.service.api_faults import answered
 from game_operator.sandbox.service.state import PlayedRound, SandboxService
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
 
 if TYPE_CHECKING:
-    from game_operator.client.async_ import AsyncOperatorClient
-    from game_operator.client.sync import OperatorClient
     from game_operator.provider.delivery import Delivery
 
 # Pydantic makes a model ready when it is first used, which takes longer than all the rest of a sandbox. Here it is part
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
 for _model in (BetConfig, GameInstance, GameInfo, OpenBet, ClosedBet, RolledBackBet):
     _model.model_rebuild()
 
-#: Why no reply is heard.
+#: Why there is no reply.
 _UNHEARD: Final = {
     Fault.REQUEST_LOST: "request lost",
     Fault.REPLY_LOST: "reply lost",
@@ -68,9 +65,6 @@ class InProcessSandbox(SandboxBase):
         profile: What is assumed of the wallet: the signature's header, and how a wallet that is a handler reads calls.
         keys: Keys to share with other sandboxes; None makes others, which takes a good part of a second.
     """
-
-    #: What clients take for the service's address; no name is ever looked up.
-    base_url: Final = "http://sandbox.localhost"
 
     def __init__(
         self,
@@ -96,23 +90,6 @@ class InProcessSandbox(SandboxBase):
         self._deliver: Deliver | None = None
         self._trusted: tuple[ServiceKeys, WebhookReceiver] | None = None
         self._loop = OwnLoop()
-
-    def client(self, **options: Any) -> "OperatorClient":
-        """Return a client of this sandbox; *options* are those of ``OperatorClient``."""
-        from game_operator.client.sync import OperatorClient
-
-        # Proxy variables do not count: whatever they name, nothing leaves this process.
-        http_client = httpx.Client(transport=self.transport, trust_env=False)
-        options = {"http_client": http_client} | options
-        return OperatorClient(self.base_url, self.operator_id, self._own_key(), **options)
-
-    def async_client(self, **options: Any) -> "AsyncOperatorClient":
-        """Return an async client of this sandbox; see ``client``."""
-        from game_operator.client.async_ import AsyncOperatorClient
-
-        http_client = httpx.AsyncClient(transport=self.transport, trust_env=False)
-        options = {"http_client": http_client} | options
-        return AsyncOperatorClient(self.base_url, self.operator_id, self._own_key(), **options)
 
     @property
     def wallet(self) -> WalletInProcess | None:
@@ -142,7 +119,7 @@ class InProcessSandbox(SandboxBase):
     ) -> PlayedRound:
         """Play a round as ``play_round`` does, on the caller's event loop; the wallet may be sync or async."""
         self._check_ready()
-        planned = self.service.planner.round(
+        planned = self.service.requested.round(
             player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
         )
         return await self._play_async(planned)
@@ -150,7 +127,7 @@ class InProcessSandbox(SandboxBase):
     async def claim_free_bets_async(self, free_bet_id: str) -> PlayedRound:
         """Claim as ``claim_free_bets`` does, on the caller's event loop."""
         self._check_ready()
-        return await self._play_async(self.service.planner.claim(free_bet_id))
+        return await self._play_async(self.service.requested.claim(free_bet_id))
 
     def close(self) -> None:
         """Close the event loop, if an async wallet needed one."""
@@ -167,17 +144,26 @@ class InProcessSandbox(SandboxBase):
     def __repr__(self) -> str:
         return f"InProcessSandbox({self.operator_id!r})"
 
+    @property
+    def base_url(self) -> str:
+        """What clients take for the service's address; the name is never looked up."""
+        return "http://sandbox.localhost"
+
+    def _client_options(self, *, is_async: bool = False) -> dict[str, Any]:
+        client = httpx.AsyncClient if is_async else httpx.Client
+        return {"http_client": client(transport=self.transport, trust_env=False)}
+
     def _check_ready(self) -> Deliver:
         if self._deliver is None:
             raise ConfigurationError("The sandbox knows no wallet. Set its attribute wallet to play rounds.")
         return self._deliver
 
     def _receiver(self) -> WebhookReceiver:
-        """Return a receiver that trusts the service's key of now, as if every rotation had been told."""
+        """Return a receiver that trusts the service's present key, as if it knew of every rotation."""
         keys = self.service.keys
         if self._trusted is None or self._trusted[0] is not keys:
             signature = RsaSignature(keys.current.public_key_pem())
-            self._trusted = keys, WebhookReceiver(authenticator=signature, profile=self._profile)
+            self._trusted = keys, WebhookReceiver(authenticator=signature, profile=self.service.profile)
         return self._trusted[1]
 
     def _play(self, item: PlannedItem) -> PlayedRound:
@@ -209,7 +195,7 @@ class InProcessSandbox(SandboxBase):
             answers = []
             for post in order.posts:
                 request = post.request
-                parcel = _Parcel(request, self.service.keys.headers(request, self._profile.signature_header))
+                parcel = _Parcel(request, self.service.keys.headers(request, self.service.profile.signature_header))
                 if post.manner is not Fault.REQUEST_LOST:
                     yield parcel
                 carried = parcel.carried(parcel.answer, _UNHEARD.get(post.manner, "") if post.manner else "")
@@ -264,6 +250,6 @@ class InProcessTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         # Servers hand over header names in lower case.
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
         path = request.url.raw_path.decode("ascii")
-        response = answered(self._service, HttpRequest(request.method, path, headers, body), now_millis)
+        response = self._service.answered(HttpRequest(request.method, path, headers, body), now_millis)
         date = (b"date", formatdate(now_millis // 1_000, usegmt=True).encode())
         return httpx.Response(response.status, headers=[*response.headers, date], content=response.body)

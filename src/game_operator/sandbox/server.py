@@ -4,10 +4,9 @@ import asyncio
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,20 +16,16 @@ from game_operator.profile import Profile
 from game_operator.provider.keys import KeyKeeper, ServiceKeys, new_key
 from game_operator.sandbox.base import SandboxBase
 from game_operator.sandbox.dealing.plan import PlannedItem
-from game_operator.sandbox.service.api_faults import answered
-from game_operator.sandbox.service.app import Clock, application
 from game_operator.sandbox.service.exchange_log import Exchange
 from game_operator.sandbox.service.state import PlayedRound
-from game_operator.sandbox.serving import ServingThread, listening_socket, loopback, tcp_port
+from game_operator.sandbox.serving import ServingThread, application, listening_socket, loopback, tcp_port
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
-    from game_operator.client.async_ import AsyncOperatorClient
-    from game_operator.client.sync import OperatorClient
     from game_operator.provider.delivery import Carried, Delivery, Post
     from game_operator.provider.keys import SigningKey
 
-#: Whoever plays a round does not wait longer for a wallet that answers nothing definite.
+#: Nobody waits longer for a wallet that answers nothing definite.
 _PLAY_SECONDS: Final = 60.0
 
 
@@ -62,8 +57,8 @@ class Sandbox(SandboxBase):
         clock: The service's clock, in Unix milliseconds; bets and rounds age by it. None is the machine's.
         service_private_key: What webhooks are signed with: a path, a PEM or a key object. None makes one.
         old_service_key: The key before a rotation, which the fault ``old-key`` signs with. None makes one.
-        next_service_key: The key after a rotation, for a wallet that is told of it in advance. None makes one.
-        key_keeper: Told of each rotation before it, to keep the keys over a restart. None forgets them.
+        next_service_key: The key after a rotation, for a wallet that learns of it in advance. None makes one.
+        key_keeper: Keeps the keys of each rotation, so that they survive a restart. None forgets them.
         allow_remote: Whether other machines may reach it: its control room has no password.
         profile: What is assumed of the wallet: the signature's header, and whether deposits may go in batches.
         control_room: Makes the pages that are served beside the Operator API, from this sandbox and the API. Pass
@@ -82,7 +77,7 @@ class Sandbox(SandboxBase):
         host: str = "127.0.0.1",
         port: int = 0,
         seed: int | None = None,
-        clock: Clock | None = None,
+        clock: Callable[[], int] | None = None,
         service_private_key: "SigningKey | None" = None,
         old_service_key: "SigningKey | None" = None,
         next_service_key: RSAPrivateKey | None = None,
@@ -124,28 +119,6 @@ class Sandbox(SandboxBase):
             raise ConfigurationError("The sandbox has an address only while it runs. Use it in `with Sandbox() as …:`.")
         return self._running.base_url
 
-    def client(self, **options: Any) -> "OperatorClient":
-        """
-        Return a client of this sandbox; *options* are those of ``OperatorClient``. Proxy variables do not count.
-
-        Raises:
-            ConfigurationError: The sandbox is not running, or the operator's key is yours.
-        """
-        from game_operator.client.sync import OperatorClient
-
-        return OperatorClient(self.base_url, self.operator_id, self._own_key(), **({"trust_env": False} | options))
-
-    def async_client(self, **options: Any) -> "AsyncOperatorClient":
-        """
-        Return an async client of this sandbox; see ``client``.
-
-        Raises:
-            ConfigurationError: The sandbox is not running, or the operator's key is yours.
-        """
-        from game_operator.client.async_ import AsyncOperatorClient
-
-        return AsyncOperatorClient(self.base_url, self.operator_id, self._own_key(), **({"trust_env": False} | options))
-
     def redeliver(self, number: int) -> Exchange:
         """
         Send a webhook of the live log again, byte for byte, signature included, and return the new exchange.
@@ -163,9 +136,12 @@ class Sandbox(SandboxBase):
     def __enter__(self) -> Self:
         if self._running is not None:
             raise ConfigurationError(f"This sandbox already runs at {self.base_url}. Make a second one instead.")
-        app, stop = self._application()
+        app: ASGIApp = application(self.service.answered, self._clock)
+        pages = None if self._make_pages is None else self._make_pages(self, app)
         self._running = ServingThread(
-            listening_socket(self._host, self._port, allow_remote=self._allow_remote), app, stop
+            listening_socket(self._host, self._port, allow_remote=self._allow_remote),
+            app if pages is None else pages,
+            lambda: None if pages is None else pages.stop(),
         )
         return self
 
@@ -182,14 +158,6 @@ class Sandbox(SandboxBase):
             return "Sandbox(…)"
         where = "not running" if self._running is None else self._running.base_url
         return f"Sandbox({self.operator_id!r}, {where})"
-
-    def _application(self) -> tuple[ASGIApp, Callable[[], None]]:
-        """Return what is served, and what ends its streams."""
-        api = application(partial(answered, self.service), self._clock)
-        if self._make_pages is None:
-            return api, lambda: None
-        pages = self._make_pages(self, api)
-        return pages, pages.stop
 
     def _check_ready(self) -> "tuple[ServingThread, str]":
         """Return where webhooks are sent from, and the wallet that they go to."""
@@ -214,7 +182,7 @@ class Sandbox(SandboxBase):
             if (delivery := carried.delivery) is not None:
                 deliveries.append(delivery)
 
-        courier = HttpCarrier(wallet_url, self.service.keys, profile=self._profile, pooled=True, on_post=keep)
+        courier = HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile, pooled=True, on_post=keep)
         dealer, began = self.service.dealer(item), time.monotonic()
         try:
             async with asyncio.timeout(_PLAY_SECONDS):
@@ -231,7 +199,7 @@ class Sandbox(SandboxBase):
         from game_operator.provider.caller import not_delivered
         from game_operator.provider.http import HttpCarrier
 
-        carrier = HttpCarrier(wallet_url, self.service.keys, profile=self._profile)
+        carrier = HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile, pooled=True)
         try:
             carried = await carrier.carry_again(before.path, before.request_body, before.request_headers)
         finally:

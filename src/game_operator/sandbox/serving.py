@@ -1,4 +1,4 @@
-"""The port that a sandbox listens on, and the thread that serves it and does what other threads ask for."""
+"""The web application of the Operator API, the port that it listens on, and the thread that serves it."""
 
 import asyncio
 import errno
@@ -6,16 +6,27 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from email.utils import formatdate
+from functools import cache
+from importlib.resources import files
 from typing import Any, Final, TypeVar
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from game_operator.errors import ConfigurationError, shown
-from game_operator.protocol.http import is_loopback
+from game_operator.protocol.http import HttpRequest, HttpResponse, is_loopback
 
 T = TypeVar("T")
 
+#: Where the OpenAPI document is; it needs no signature.
+DOCUMENT_PATH: Final = "/openapi.json"
+
+#: A longer request body is refused with 413; the specification names no limit (docs/decisions/0009).
+MAX_BODY_BYTES: Final = 1024 * 1024
 _START_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 10.0
 _LAST_WORDS_SECONDS: Final = 0.5
@@ -27,12 +38,65 @@ _LARGEST_PORT: Final = 65_535
 _LOOPBACK_OF: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked for, and bound only if it is asked for
 
 
+def application(respond: Callable[[HttpRequest, int], HttpResponse], clock: Callable[[], int]) -> ASGIApp:
+    """Return the Operator API as an ASGI application; *respond* makes the response to a request at a time."""
+
+    async def everything(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            request = await _read(Request(scope, receive))
+        except ClientDisconnect:
+            return
+        now_millis = clock()
+        response = request if isinstance(request, HttpResponse) else respond(request, now_millis)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
+        # The service's clock, not the machine's: a client may measure its skew by it.
+        headers["date"] = formatdate(now_millis / 1000, usegmt=True)
+        await Response(response.body, response.status, headers)(scope, receive, send)
+
+    async def document(_request: Request) -> Response:
+        return Response(document_json(), media_type="application/json")
+
+    # As the default it meets every path. A pattern would not: "." in one does not match the line break that an
+    # escaped bet id may hold, and the router matches unescaped paths, where a%2Fb is two segments.
+    return Router([Route(DOCUMENT_PATH, document)], default=everything, redirect_slashes=False)
+
+
+@cache
+def document_json() -> bytes:
+    """
+    Return the OpenAPI 3.1 document of the four calls (spec §2, §4.2, §5, §7).
+
+    It describes exactly what the sandbox sends: every field of an answer is required, and no other is allowed. A real
+    service may add fields; the clients accept them.
+    """
+    return files(__package__).joinpath("service/openapi.json").read_bytes()
+
+
+async def _read(request: Request) -> HttpRequest | HttpResponse:
+    if int(request.headers.get("content-length", 0)) > MAX_BODY_BYTES:
+        return _too_large()
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            return _too_large()
+    query = request.scope["query_string"]
+    target = request.scope["raw_path"] + (b"?" + query if query else b"")
+    return HttpRequest(request.method, target.decode("latin-1"), tuple(request.headers.raw), bytes(body))
+
+
+def _too_large() -> HttpResponse:
+    # Without "close" the server would go on reading what is refused.
+    headers = ((b"content-type", b"application/json"), (b"connection", b"close"))
+    return HttpResponse(413, headers, b'{"error":"Request body too large"}')
+
+
 class ServingThread:
     """The thread that serves, from its first moment to its last."""
 
     def __init__(self, listener: socket.socket, app: ASGIApp, end_streams: Callable[[], None]) -> None:
         self.base_url = url_of(listener)
-        self._server = _Server(_config(app), end_streams)
+        self._server = _Server(app, end_streams)
         self._doing: set[Future[Any]] = set()
         self._thread = threading.Thread(
             target=self._serve, args=(listener,), name=f"game-operator sandbox {self.base_url}", daemon=True
@@ -98,7 +162,7 @@ class ServingThread:
             try:
                 self._server.run([listener])
             except BaseException as failed:
-                # Who waits for the start shall see it, whatever it is.
+                # The thread that waits for the start raises it.
                 if self._server.ready.done():
                     raise
                 self._server.ready.set_exception(failed)
@@ -107,7 +171,20 @@ class ServingThread:
 class _Server(uvicorn.Server):
     """uvicorn that says when it is ready, and does not wait for ever for clients that stopped talking."""
 
-    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, end_streams: Callable[[], None]) -> None:
+        # uvicorn would set up logging for the whole process, and choose another parser or loop where one is installed.
+        config = uvicorn.Config(
+            app,
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        )
         super().__init__(config)
         self._end_streams = end_streams
         self.ready: Future[None] = Future()
@@ -126,22 +203,6 @@ class _Server(uvicorn.Server):
     def _hang_up(self) -> None:
         for connection in list(self.server_state.connections):
             connection.transport.abort()
-
-
-def _config(app: Any) -> uvicorn.Config:
-    # uvicorn would set up logging for the whole process, and pick another parser or loop where one is installed.
-    return uvicorn.Config(
-        app,
-        loop="asyncio",
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-    )
 
 
 def loopback(host: str) -> str:

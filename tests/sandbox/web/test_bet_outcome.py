@@ -2,7 +2,7 @@
 
 import pytest
 
-from game_operator.control_room.bet_outcome import BetOutcome
+from game_operator.control_room.outcomes import BetOutcome
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator.protocol.operations import AnyBet
 from game_operator.sandbox.service.exchange_log import Exchange

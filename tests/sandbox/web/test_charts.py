@@ -8,14 +8,14 @@ import pytest
 
 from game_operator.control_room.pages.wallet import balance_chart, latencies_chart
 from game_operator.provider.latency import percentile
-from game_operator.sandbox.dealing.balances import ToldBalance
+from game_operator.sandbox.dealing.balances import ReportedBalance
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
 
 
-def told(*balances: int | tuple[int, int], step_millis: int = 1_000) -> list[ToldBalance]:
+def told(*balances: int | tuple[int, int], step_millis: int = 1_000) -> list[ReportedBalance]:
     """Return balances that are right, or pairs of what was told and what it should be."""
     return [
-        ToldBalance(NOW_MILLIS + number * step_millis, *(pair if isinstance(pair, tuple) else (pair, pair)))
+        ReportedBalance(NOW_MILLIS + number * step_millis, *(pair if isinstance(pair, tuple) else (pair, pair)))
         for number, pair in enumerate(balances)
     ]
 
@@ -59,7 +59,7 @@ def drawn(chart: str, kind: str) -> list[ElementTree.Element]:
         ),
     ],
 )
-def test_a_balance_chart_tells_its_story_in_words(points: Sequence[ToldBalance], story: str) -> None:
+def test_a_balance_chart_tells_its_story_in_words(points: Sequence[ReportedBalance], story: str) -> None:
     """Whoever hears the page is told what others see."""
     chart = parsed(balance_chart(points, player_id="p1"))
     assert (chart.findtext("title"), chart.findtext("desc")) == ("Balance of p1", story)
@@ -92,7 +92,7 @@ def test_a_player_is_escaped() -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_axis_of_money_has_round_amounts(points: Sequence[ToldBalance], labels: list[str]) -> None:
+def test_the_axis_of_money_has_round_amounts(points: Sequence[ReportedBalance], labels: list[str]) -> None:
     """From below the least to above the most, exactly to the cent."""
     assert [
         text for text in words(balance_chart(points, player_id="p")) if re.fullmatch(r"-?[\d,]+\.\d\d", text)
@@ -113,7 +113,7 @@ def test_the_axis_of_money_has_round_amounts(points: Sequence[ToldBalance], labe
         ),
     ],
 )
-def test_the_axis_of_time_says_from_when_to_when(points: Sequence[ToldBalance], labels: list[str]) -> None:
+def test_the_axis_of_time_says_from_when_to_when(points: Sequence[ReportedBalance], labels: list[str]) -> None:
     """In UTC, with the date where the time of the day would not be enough."""
     chart = balance_chart(points, player_id="p")
     assert [text for text in words(chart) if ":" in text] == labels
@@ -136,7 +136,7 @@ def test_what_disagrees_is_red_crossed_and_written_out() -> None:
 
 def test_what_agrees_is_not_red() -> None:
     """Nor is what cannot be compared."""
-    points = [*told(1000, 900), ToldBalance(NOW_MILLIS + 5_000, 800, None)]
+    points = [*told(1000, 900), ReportedBalance(NOW_MILLIS + 5_000, 800, None)]
     chart = balance_chart(points, player_id="p")
     for kind in ("chart-cross", "chart-wrong", "chart-gap", "chart-difference"):
         assert not drawn(chart, kind)
@@ -146,7 +146,7 @@ def test_what_agrees_is_not_red() -> None:
 
 def test_the_line_of_what_should_be_leaves_out_what_is_not_known() -> None:
     """It has a step for each balance that could be compared."""
-    points = [ToldBalance(NOW_MILLIS, 5, None), *told(10, (30, 20))]
+    points = [ReportedBalance(NOW_MILLIS, 5, None), *told(10, (30, 20))]
     (line,) = drawn(balance_chart(points, player_id="p"), "chart-expected")
     assert line.get("d", "").count("V") == 1
 

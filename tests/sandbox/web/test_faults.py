@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from game_operator.control_room.pages.faults import percent, read_fault_form, typed_form
 from game_operator.provider.faults import FAULTS, Fault, FaultPlan
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.dealing.timing import RETRY_PRESETS
+from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
 from tests.sandbox.web.support import EVIL, page, post
 from tests.support.browser import visiting
 

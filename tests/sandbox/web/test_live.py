@@ -258,7 +258,9 @@ def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, http: httpx.C
         other.stream("GET", "/live/events") as response,
     ):
         recorded(sandbox)
-        Events(response).next()
+        # Kept until the assertion, because the end of its iterator would end the stream.
+        events = Events(response)
+        events.next()
         assert len(sandbox.live._watchers) == before + 1
     _until(lambda: len(sandbox.live._watchers) == before)
 

@@ -33,6 +33,13 @@ def test_a_game_looks_the_same_each_time_and_unlike_another(genre: str) -> None:
     assert thumbnail(game("other", genre=genre)) != thumbnail(game("comet", genre=genre))
 
 
+def test_games_of_one_genre_differ_in_more_than_colours() -> None:
+    """Dice fall otherwise, cards have other suits, wheels are turned; for each of these genres among a few games."""
+    for genre in ("Dice", "Craps", "SicBo", "Slots", "Mine", "Wheel", "Roulette", "Poker", "Blackjack", "HiLo"):
+        drawn = {re.sub("#[0-9a-f]{6}", "", thumbnail(game(f"game-{number}", genre=genre))) for number in range(5)}
+        assert len(drawn) > 2, genre
+
+
 @pytest.mark.parametrize("genre", Genre)
 def test_a_picture_reaches_for_nothing(genre: str) -> None:
     """No script, style, link or event; the one thing it refers to is its gradient."""

@@ -125,7 +125,7 @@ def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
             for number in (1, 2):
                 sandbox.redeliver(number)
                 seen.append(sandbox.service.balances.player("p"))
-    assert [each and each.first_wrong and each.first_wrong.told_cents for each in seen] == [None, 14_000]
+    assert [each and each.first_wrong and each.first_wrong.reported_cents for each in seen] == [None, 14_000]
     assert [each and each.expected_cents for each in seen] == [11_500, 11_500]
 
 
@@ -189,15 +189,15 @@ def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
 def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> None:
     """Those that disagree stay on the page."""
     with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as busy,
+        Sandbox(operator_public_key=public_key, control_room=ControlRoom, clock=lambda: 10**12) as busy,
         httpx.Client(base_url=busy.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         for number in range(300):
-            busy.service.balances.told(f"player-{number}", at_millis=1, balance_cents=number)
-        busy.service.balances.told("player-0", at_millis=2, balance_cents=99)
+            busy.service.balances.reported(f"player-{number}", number)
+        busy.service.balances.reported("player-0", 99)
         text = page(http, "/wallet").text
     assert "These are 200 of 300" in text
-    assert "player-0: at 1970-01-01 00:00:00 UTC the wallet told 0.99 instead of 0.00." in text
+    assert "player-0: at 2001-09-09 01:46:40 UTC the wallet told 0.99 instead of 0.00." in text
     assert "player-299 agrees" in text
     assert "player-50 agrees" not in text
 

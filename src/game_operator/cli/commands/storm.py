@@ -28,8 +28,7 @@ from game_operator.errors import ConfigurationError, LedgerError, TransportError
 if TYPE_CHECKING:
     from game_operator.ledger import TableAccounts
     from game_operator.sandbox.storm.players import Books
-    from game_operator.sandbox.storm.report import StormProgress, StormReport
-    from game_operator.sandbox.storm.storm import Storm
+    from game_operator.sandbox.storm.storm import Storm, StormProgress, StormReport
     from game_operator.sandbox.storm.trace import TraceHead
 
 _players = partial(typer.Option, rich_help_panel="Who plays, and how it is audited")
@@ -114,7 +113,7 @@ class PlanOptions:
             ConfigurationError: There are no such faults or retries.
         """
         from game_operator.provider.faults import API_FAULTS, FaultPlan
-        from game_operator.sandbox.dealing.timing import retry_preset
+        from game_operator.sandbox.dealing.deliveries import retry_preset
         from game_operator.sandbox.storm.storm import openings
         from game_operator.sandbox.storm.trace import TraceHead
 
@@ -195,7 +194,7 @@ def storm(
             "--players-file names other players than the trace has. Pass the file it was made with."
         )
     head = traced.head if traced else plan.head(ids, players.players, batches=rules.deposit_batch)
-    played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout, trace=traced)
+    played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout, replay=traced)
     place = trace or Path(f"storm-{head.seed}{'.replay' if replay else ''}.trace")
     report = _run(played, head.bets, place)
     from game_operator.cli.reports.storm import show_report

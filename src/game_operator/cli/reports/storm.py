@@ -9,8 +9,8 @@ from game_operator.errors import GameOperatorError, TransportError, one_line
 
 if TYPE_CHECKING:
     from game_operator.sandbox.storm.audit import Difference
-    from game_operator.sandbox.storm.report import StormReport
-    from game_operator.sandbox.storm.timeline import Timeline, TimelineEntry
+    from game_operator.sandbox.storm.storm import StormReport
+    from game_operator.sandbox.storm.trace import Timeline, TimelineEntry
 
 _PERCENTILES: Final = (50, 90, 95, 99, 100)
 #: Upper ends of the histogram's bars, in ms; the last bar has no end.
@@ -206,4 +206,4 @@ def _facts(entry: "TimelineEntry | None") -> dict[str, object] | None:
     if entry is None:
         return None
     named = {name: getattr(entry.call, name) for name in ("operation", "bet_id", "tx_id", "player_id")}
-    return {"serial": entry.post.serial, **named, "heard": entry.heard}
+    return {"serial": entry.post.serial, **named, "heard": entry.answer}

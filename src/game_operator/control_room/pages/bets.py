@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from game_operator.control_room.bet_outcome import BetOutcome
-from game_operator.control_room.exchange_rows import row
+from game_operator.control_room.outcomes import row
 from game_operator.control_room.page_context import Page
 from game_operator.models import RoundFound
 from game_operator.protocol.operations import INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
@@ -56,15 +55,15 @@ class BetsPage(Page):
         )
 
     def _bet(self, request: Request, bet_id: str) -> Response:
-        bet, about, currency = self._context.bet(bet_id)
+        outcome = self._context.bet(bet_id)
         return self._context.page(
             request,
             "bet.html",
-            bet=bet,
+            bet=outcome.bet,
             bet_id=bet_id,
-            answer=_laid_out(bet),
-            outcome=BetOutcome(bet, about, currency),
-            rows=[row(each) for each in about],
+            answer=_laid_out(outcome.bet),
+            outcome=outcome,
+            rows=[row(each) for each in outcome.exchanges],
             instances=self._context.instance_names(),
         )
 

@@ -9,10 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from game_operator.control_room.forms import checked, problem
-from game_operator.control_room.page_context import Page, see_other
+from game_operator.control_room.page_context import Page, checked, problem, see_other
 from game_operator.provider.faults import FAULTS, Fault, FaultPlan
-from game_operator.sandbox.dealing.timing import RETRY_PRESETS
+from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
 
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -133,7 +132,8 @@ class FaultsPage(Page):
     def _page(self, request: Request, form: Mapping[str, str], problems: Mapping[str, str]) -> Response:
         plan = self._sandbox.service.faults.plan
         on = [(info.title, f"{percent(plan.rates[info.name])} %") for info in FAULTS if info.name in plan.rates]
-        on += [(info.title, _which(plan.nth[info.name])) for info in FAULTS if info.name in plan.nth]
+        waiting = [(info.title, plan.nth[info.name]) for info in FAULTS if info.name in plan.nth]
+        on += [(title, "the next call" if nth == 1 else f"call {nth} from now") for title, nth in waiting]
         return self._context.page(
             request,
             "faults.html",
@@ -146,7 +146,3 @@ class FaultsPage(Page):
             active={*plan.rates, *plan.nth},
             saved="saved" in request.query_params,
         )
-
-
-def _which(number: int) -> str:
-    return "the next call" if number == 1 else f"call {number} from now"

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ValidationInfo
 from starlette.requests import Request
@@ -10,13 +10,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
-from game_operator.control_room.exchange_rows import folded
-from game_operator.control_room.forms import CentsTyped, Whole, checked, problem, whole
-from game_operator.control_room.page_context import Page, PageContext, see_other
+from game_operator.control_room.outcomes import folded
+from game_operator.control_room.page_context import (
+    CentsTyped,
+    Page,
+    PageContext,
+    Whole,
+    checked,
+    problem,
+    see_other,
+    whole,
+)
 from game_operator.errors import GameOperatorError
 from game_operator.models import GrantRequest
 from game_operator.models.operator_api import refusal_of
-from game_operator.sandbox.service.world import Grant, GrantStatus
 
 _SHOWN: Final = 200
 #: Claims whose mistakes can be looked at again.
@@ -75,11 +82,6 @@ def refused(code: GrantErrorCode) -> dict[str, str]:
     # Codes are called after their fields: COUNT_TOO_HIGH, INVALID_EXPIRE_DURATION, INSTANCE_NOT_FOUND.
     field = next(field for field in fields if field.removesuffix("_id").upper() in code)
     return {field: f"{GRANT_MESSAGES[code]} ({code})"}
-
-
-class _Granted(NamedTuple):
-    grant: Grant
-    status: GrantStatus
 
 
 class FreeBetsPage(Page):
@@ -147,7 +149,7 @@ class FreeBetsPage(Page):
         said: str = "",
     ) -> Response:
         world, now_millis = self._sandbox.world, self._context.now_millis()
-        grants = [_Granted(grant, world.grant_status(grant, now_millis=now_millis)) for grant in world.grants()]
+        grants = [(grant, world.grant_status(grant, now_millis=now_millis)) for grant in world.grants()]
         changed = request.query_params.get("granted") or request.query_params.get("claimed") or ""
         return self._context.page(
             request,
@@ -157,7 +159,7 @@ class FreeBetsPage(Page):
             problems=problems or {},
             grants=grants[: -_SHOWN - 1 : -1],
             total=len(grants),
-            changed=next((each for each in grants if each.grant.free_bet_id == changed), None),
+            changed=next((each for each in grants if each[0].free_bet_id == changed), None),
             rows=folded(self._context.calls_about(changed)) if changed else [],
             instances=self._context.instance_names(),
             refused=_REFUSED,

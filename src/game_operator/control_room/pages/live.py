@@ -1,8 +1,8 @@
 """
 Live: every call as it happens, as server-sent events, and each of them byte for byte.
 
-A stream is woken by the live log and then reads what is new in it, by number. So nothing waits in a queue: a slow
-reader gets more at once, and what has left the log in the meantime is left out.
+The live log wakes a stream, which then reads the new exchanges by their numbers. So nothing waits in a queue: a slow
+reader gets more at once, without those that have left the log in the meantime.
 
 The id of an event is a mark: a number, and the run that counted it. A page that is left open while the sandbox starts
 again comes back with a mark of the earlier run, and begins anew.
@@ -11,17 +11,17 @@ again comes back with a mark of the earlier run, and begins anew.
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Send
 
-from game_operator.control_room.exchange_rows import raw_request, raw_response, row, unreachable_wallet
+from game_operator.control_room.outcomes import raw_request, raw_response, row, unreachable_wallet
 from game_operator.control_room.page_context import Page, PageContext, see_other
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.provider.text import curl_line
@@ -155,7 +155,7 @@ class _Streams:
             self._open.discard(wake)
 
 
-class _EventStream(Response):
+class _EventStream(StreamingResponse):
     """
     Exchanges as events, from those after *seen* on, until the reader goes or the server stops.
 
@@ -168,65 +168,44 @@ class _EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(self, streams: _Streams, seen: str, show: Callable[[Sequence[Exchange]], str]) -> None:
-        super().__init__()
-        del self.headers["content-length"]
-        self._streams = streams
-        self._live = streams.live
-        self._seen = seen
-        self._after = 0
-        self._show = show
-        self._gone = False
+        super().__init__(())
+        self._streams, self._live = streams, streams.live
+        self._seen, self._show = seen, show
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as every response
-        """Send events for as long as there is a reader."""
-        with self._streams.woken() as wake:
-            leaving = asyncio.create_task(self._watch_reader(receive, wake))
-            try:
-                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-                await self._send(self._greeting(), send)
-                while not (self._gone or self._streams.stopped):
-                    await self._send(await self._next(wake), send)
-                if not self._gone:
-                    await send({"type": "http.response.body", "body": b""})
-            except TimeoutError:
-                return
-            finally:
-                leaving.cancel()
+    async def stream_response(self, send: Send) -> None:
+        """Send events for as long as there is a reader that takes them."""
 
-    def _greeting(self) -> bytes:
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(_MOST_SEND_SECONDS):
+                await send(message)
+
+        with self._streams.woken() as wake, contextlib.suppress(TimeoutError):
+            self.body_iterator = self._events(wake)
+            await super().stream_response(send_in_time)
+
+    async def _events(self, wake: asyncio.Event) -> AsyncIterator[bytes]:
         found = _MARK.fullmatch(self._seen)
-        if found is None or found[1] != self._live.run or int(found[2]) > self._live.count:
-            return f"event: anew\nid: {_mark(self._live, 0)}\ndata: {self._live.run}\n\n".encode()
-        self._after = int(found[2])
-        return b": connected\n\n"
-
-    async def _next(self, wake: asyncio.Event) -> bytes:
-        new = [exchange for exchange in self._live.recent(_MOST_AT_ONCE) if exchange.number > self._after]
-        if not new:
+        if found is not None and found[1] == self._live.run and int(found[2]) <= self._live.count:
+            after = int(found[2])
+            yield b": connected\n\n"
+        else:
+            after = 0
+            yield f"event: anew\nid: {_mark(self._live, 0)}\ndata: {self._live.run}\n\n".encode()
+        while not self._streams.stopped:
+            new = [exchange for exchange in self._live.recent(_MOST_AT_ONCE) if exchange.number > after]
+            if new:
+                after = new[0].number
+                lines = "".join(f"data: {line}\n" for line in self._show(new).splitlines() if line.strip())
+                yield f"id: {_mark(self._live, after)}\n{lines}\n".encode(errors="backslashreplace")
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
             # Nothing can come between this look at the log and the wait, because each exchange sets the event.
             try:
                 async with asyncio.timeout(_HEARTBEAT_SECONDS):
                     await wake.wait()
             except TimeoutError:
-                return b": still here\n\n"
+                yield b": still here\n\n"
             wake.clear()
-            return b""
-        self._after = new[0].number
-        lines = "".join(f"data: {line}\n" for line in self._show(new).splitlines() if line.strip())
-        return f"id: {_mark(self._live, self._after)}\n{lines}\n".encode(errors="backslashreplace")
-
-    async def _send(self, data: bytes, send: Send) -> None:
-        if not data:
-            return
-        async with asyncio.timeout(_MOST_SEND_SECONDS):
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-        await asyncio.sleep(0 if data.startswith(b":") else _PAUSE_SECONDS)
-
-    async def _watch_reader(self, receive: Receive, wake: asyncio.Event) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._gone = True
-        wake.set()
 
 
 def _mark(live: LiveLog, number: int) -> str:

@@ -1,13 +1,10 @@
 """Lobby: the catalogue as the operator sees it, and a round to play."""
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from colorsys import hls_to_rgb
 from enum import StrEnum
-from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -18,10 +15,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from game_operator.codes import GameStatus, Genre
-from game_operator.control_room.bet_outcome import BetOutcome
-from game_operator.control_room.exchange_rows import ExchangeRow, folded, unreachable_wallet
-from game_operator.control_room.forms import CentsTyped, cents, checked, problem
-from game_operator.control_room.page_context import LOOKED_THROUGH, Page, PageContext, see_other
+from game_operator.control_room.outcomes import ExchangeRow, folded, unreachable_wallet
+from game_operator.control_room.page_context import (
+    LOOKED_THROUGH,
+    CentsTyped,
+    Page,
+    PageContext,
+    cents,
+    checked,
+    environment,
+    problem,
+    see_other,
+)
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.models import GameInfo, GameInstance
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
@@ -35,10 +40,6 @@ _OFFERED: Final = 50
 #: Fields of the form that stand in the address when a round was played.
 _KEPT: Final = ("player_id", "wager", "outcome", "won")
 
-#: A drawing for each genre (spec §2.5), and the colours in these files: ground, its darker end, a softer one, accent.
-_DRAWINGS: Final = Path(__file__).parents[1] / "static" / "genres"
-_DRAWN_IN: Final = ("#2e688a", "#13273f", "#7bb1cb", "#e6a857")
-
 
 class Outcome(StrEnum):
     """How a round may end."""
@@ -47,14 +48,6 @@ class Outcome(StrEnum):
     WIN = "win"
     LOSS = "loss"
     CANCELLED = "cancelled"
-
-
-_OUTCOMES: Final = {
-    Outcome.RULES: "By the game’s rules",
-    Outcome.WIN: "Win",
-    Outcome.LOSS: "Loss",
-    Outcome.CANCELLED: "Cancelled",
-}
 
 
 def _instance_of(info: ValidationInfo) -> GameInstance | None:
@@ -116,15 +109,7 @@ class PlayForm(BaseModel):
 
 
 class _BetPlayed(NamedTuple):
-    """
-    A bet of a round that was played.
-
-    Attributes:
-        bet_id: The bet.
-        headline: What became of it.
-        mistakes: What the wallet did in its round that no correct wallet does.
-        rows: The calls about it, equal ones as one.
-    """
+    """A bet that was played: its id, what became of it, what the wallet did wrong, and its calls, equal ones as one."""
 
     bet_id: str
     headline: str
@@ -254,7 +239,6 @@ class LobbyPage(Page):
             chosen=chosen,
             form=form,
             problems=problems or {},
-            outcomes=_OUTCOMES,
             played=played,
             unreachable=unreachable,
             players=sorted(players[:_OFFERED]),
@@ -274,27 +258,30 @@ class LobbyPage(Page):
         return [self._bet(bet_id, ()) for bet_id in bet_ids] if len(bet_ids) == 1 else []
 
     def _bet(self, bet_id: str, mistakes: tuple[str, ...]) -> _BetPlayed:
-        bet, about, currency = self._context.bet(bet_id)
-        return _BetPlayed(bet_id, BetOutcome(bet, about, currency).headline, mistakes, folded(about))
+        outcome = self._context.bet(bet_id)
+        return _BetPlayed(bet_id, outcome.headline, mistakes, folded(outcome.exchanges))
 
 
 def thumbnail(game: GameInfo) -> str:
-    """Return the picture of *game* as SVG: the drawing of its genre, in colours that follow from its id."""
+    """Return the picture of *game* as SVG: the drawing of its genre, with colours and details that its id decides."""
     digest = sha256(game.id.encode("utf-8", "surrogatepass")).digest()
     # Neither brown nor olive: of the circle of hues, what lies between is left out.
     hue = 0.25 + digest[29] / 256 * 0.8
     # The accent lies across the circle, give or take an eighth.
     accent = hue + 0.5 + (digest[1] - 128) / 1024
-    own = (_hex(hue, 0.36, 0.5), _hex(hue + 0.07, 0.16, 0.55), _hex(hue, 0.62, 0.45), _hex(accent, 0.62, 0.75))
-    colours = dict(zip(_DRAWN_IN, own, strict=True))
     # A genre of a later version is any text, and must not become a path.
-    drawing = _drawing(Genre(game.genre) if game.genre in set(Genre) else Genre.OTHER)
-    return re.sub("|".join(_DRAWN_IN), lambda found: colours[found[0]], drawing)
-
-
-@cache
-def _drawing(genre: Genre) -> str:
-    return (_DRAWINGS / f"{genre}.svg").read_text(encoding="utf-8")
+    genre = Genre(game.genre) if game.genre in set(Genre) else Genre.OTHER
+    return (
+        environment()
+        .get_template(f"genres/{genre}.svg")
+        .render(
+            digest=digest,
+            ground=_hex(hue, 0.36, 0.5),
+            depth=_hex(hue + 0.07, 0.16, 0.55),
+            soft=_hex(hue, 0.62, 0.45),
+            accent=_hex(accent, 0.62, 0.75),
+        )
+    )
 
 
 def _hex(hue: float, lightness: float, saturation: float) -> str:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from game_operator.control_room.page_context import LOOKED_THROUGH, Page, clock_time, environment, see_other
 from game_operator.provider.latency import coordinate, latency_chart, percentile
 from game_operator.provider.text import day_and_time, duration, money
-from game_operator.sandbox.dealing.balances import ToldBalance
+from game_operator.sandbox.dealing.balances import ReportedBalance
 
 _SHOWN: Final = 200
 _PERCENTS: Final = (50, 95, 99)
@@ -78,7 +78,7 @@ def latencies_chart(samples_ms: Sequence[float]) -> str:
     return latency_chart(ordered, [(value, f"p{percent} {duration(value)}") for percent, value in percentiles], story)
 
 
-def balance_chart(points: Sequence[ToldBalance], *, player_id: str) -> str:
+def balance_chart(points: Sequence[ReportedBalance], *, player_id: str) -> str:
     """
     Return the balances told of a player beside what they should be, oldest first, as an SVG element.
 
@@ -124,26 +124,26 @@ def _scale(least: int, most: int, start: float, stop: float) -> _Scale:
     return lambda value: start + span * ((value - least) / (most - least) if most > least else 0.5)
 
 
-def _story(points: Sequence[ToldBalance], wrong: Sequence[ToldBalance]) -> str:
+def _story(points: Sequence[ReportedBalance], wrong: Sequence[ReportedBalance]) -> str:
     if not points:
         return "No balance has been told yet."
-    ends = money(points[0].told_cents)
+    ends = money(points[0].reported_cents)
     told = f"1 balance told, {ends}"
     if len(points) > 1:
-        told = f"{len(points)} balances told, from {ends} to {money(points[-1].told_cents)}"
+        told = f"{len(points)} balances told, from {ends} to {money(points[-1].reported_cents)}"
     if not wrong:
         return f"{told}. None disagrees with what it should be."
     they = "1 disagrees with what it" if len(wrong) == 1 else f"{len(wrong)} disagree with what they"
     first = wrong[0]
     return (
         f"{told}. {they} should be, first at {day_and_time(first.at_millis)} UTC: "
-        f"{money(first.told_cents)} instead of {money(first.expected_cents or 0)}."
+        f"{money(first.reported_cents)} instead of {money(first.expected_cents or 0)}."
     )
 
 
-def _money_ticks(points: Sequence[ToldBalance]) -> list[int]:
+def _money_ticks(points: Sequence[ReportedBalance]) -> list[int]:
     """Return round amounts of cents that reach from the least to the most there is to show."""
-    values = [point.told_cents for point in points]
+    values = [point.reported_cents for point in points]
     values += [point.expected_cents for point in points if point.expected_cents is not None]
     least, most = min(values), max(values)
     step = _round_step(most - least) if most > least else _FLAT_STEP_CENTS
@@ -166,7 +166,7 @@ def _times(first: int, last: int, x: _Scale) -> list[tuple[float, str, str]]:
     return [(x(first), written(first), "start"), (x(last), written(last), "end")]
 
 
-def _lines(points: Sequence[ToldBalance], x: _Scale, y: _Scale) -> list[tuple[str, str]]:
+def _lines(points: Sequence[ReportedBalance], x: _Scale, y: _Scale) -> list[tuple[str, str]]:
     """Return the paths with their classes: what should be, then each stretch of what was told."""
     expected = [(x(point.at_millis), y(point.expected_cents)) for point in points if point.expected_cents is not None]
     lines = [("chart-expected", expected)] if expected else []
@@ -174,9 +174,9 @@ def _lines(points: Sequence[ToldBalance], x: _Scale, y: _Scale) -> list[tuple[st
     for one, other in pairwise(points):
         if before != other.agrees:
             kind = "chart-told" if other.agrees else "chart-wrong"
-            lines.append((kind, [(x(one.at_millis), y(one.told_cents))]))
+            lines.append((kind, [(x(one.at_millis), y(one.reported_cents))]))
             before = other.agrees
-        lines[-1][1].append((x(other.at_millis), y(other.told_cents)))
+        lines[-1][1].append((x(other.at_millis), y(other.reported_cents)))
     return [(kind, _steps(places)) for kind, places in lines]
 
 

@@ -1,7 +1,7 @@
 """
-What no sound wallet answers; each is noted as a problem of the bet or claim that it is about.
+Answers that no correct wallet gives; each is noted as a problem of its bet or claim.
 
-What a sound wallet answers is assumed (docs/decisions/0013, 0014).
+What a correct wallet answers is assumed (docs/decisions/0013, 0014).
 """
 
 from typing import Final
@@ -11,31 +11,35 @@ from game_operator.models.webhooks import RollbackCall, WithdrawCall
 from game_operator.money import amount_from_cents
 from game_operator.provider.delivery import UNSEEN, Answer, Post
 from game_operator.provider.faults import Fault
-from game_operator.sandbox.dealing.dealt import DealtBet, ServiceState, Step
+from game_operator.sandbox.dealing.dealt import DealtBet, PendingCall, ServiceState
 
 #: Extras that a wallet must refuse.
-MUST_BE_REFUSED: Final = frozenset({Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT})
+FAULTS_TO_REFUSE: Final = frozenset({Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT})
 #: What a withdraw is answered once its bet is cancelled; the second where codes are few (docs/decisions/0013).
 _CANCELLED: Final = frozenset({WebhookErrorCode.BET_ROLLED_BACK, WebhookErrorCode.BET_ALREADY_CLOSED})
-#: What no withdraw of a bet that nobody cancelled is answered: there is no other call of its identity.
+#: Never the answer to the withdraw of a bet that nobody cancelled: no other call has its identity.
 _NEVER_OF_A_NEW_BET: Final = _CANCELLED | {WebhookErrorCode.DUPLICATE_TRANSACTION}
 
 
-def check_intruder(step: Step, post: Post, answer: Answer) -> None:
+def check_intruder(pending: PendingCall, post: Post, answer: Answer) -> None:
     """A post that must be refused was accepted."""
     if answer.succeeded:
-        step.dealt.problems.append(f"{step.call.operation} with the fault {post.extra} was accepted")
+        pending.dealt.problems.append(f"{pending.call.operation} with the fault {post.extra} was accepted")
 
 
-def check_repeat(step: Step, answer: Answer) -> None:
+def check_repeat(pending: PendingCall, answer: Answer) -> None:
     """A call was sent again, and answered otherwise."""
-    if not _agree(step, answer):
-        step.dealt.problems.append(f"one {step.call.operation}, sent again, was answered {step.first} and {answer}")
+    first = pending.first
+    assert first is not None
+    cancelled = pending.dealt.state is ServiceState.ROLLED_BACK and not _CANCELLED.isdisjoint({first.code, answer.code})
+    # A correct wallet answers otherwise only after a cancellation in between.
+    if first.succeeded != answer.succeeded and not cancelled:
+        pending.dealt.problems.append(f"one {pending.call.operation}, sent again, was answered {first} and {answer}")
 
 
-def check_early(bet: DealtBet, step: Step, definite: list[Answer]) -> None:
+def check_early(bet: DealtBet, pending: PendingCall, definite: list[Answer]) -> None:
     """A deposit was accepted whose withdraw had not been sent."""
-    if not isinstance(step.call, RollbackCall) and any(answer.succeeded for answer in definite):
+    if not isinstance(pending.call, RollbackCall) and any(answer.succeeded for answer in definite):
         bet.problems.append("its deposit was accepted before its withdraw was sent")
 
 
@@ -51,30 +55,30 @@ def check_refused(bet: DealtBet, answer: Answer) -> None:
         bet.problems.append(f"its withdraw was refused with {answer.code}, and it is the only one of this bet")
 
 
-def check_overdrawn(step: Step, answer: Answer) -> None:
+def check_overdrawn(pending: PendingCall, answer: Answer) -> None:
     """A bet was accepted, and the player did not have the wager."""
-    if not isinstance(step.call, WithdrawCall) or not answer.succeeded:
+    if not isinstance(pending.call, WithdrawCall) or not answer.succeeded:
         return
     balance_cents = None if answer.reply is None else answer.reply.balance_cents
     if balance_cents is not None and balance_cents < 0:
-        step.dealt.problems.append(
+        pending.dealt.problems.append(
             f"its withdraw was accepted, and left {amount_from_cents(balance_cents)}, below zero"
         )
 
 
-def check_covered(step: Step, answer: Answer) -> None:
+def check_covered(pending: PendingCall, answer: Answer) -> None:
     """
-    A bet was refused for want of money, and the money was there.
+    A bet was refused because of missing money, and the money was there.
 
-    Only of a call whose player had nothing else under way: else the balance told may be another moment's.
+    Call it only if the player had nothing else under way: else the balance may be another moment's.
     """
-    if not isinstance(step.call, WithdrawCall) or answer.code != WebhookErrorCode.INSUFFICIENT_BALANCE:
+    if not isinstance(pending.call, WithdrawCall) or answer.code != WebhookErrorCode.INSUFFICIENT_BALANCE:
         return
     balance_cents = None if answer.reply is None else answer.reply.balance_cents
-    if balance_cents is not None and balance_cents >= step.call.amount_cents:
-        step.dealt.problems.append(
-            f"its withdraw of {amount_from_cents(step.call.amount_cents)} was refused with {answer.code}, and the "
-            f"balance told is {amount_from_cents(balance_cents)}"
+    if balance_cents is not None and balance_cents >= pending.call.amount_cents:
+        pending.dealt.problems.append(
+            f"its withdraw of {amount_from_cents(pending.call.amount_cents)} was refused with {answer.code}, and the "
+            f"balance reported is {amount_from_cents(balance_cents)}"
         )
 
 
@@ -92,15 +96,7 @@ def check_cancelled(bet: DealtBet, answer: Answer) -> None:
         bet.problems.append(f"its rollback was answered {answer.code}, and its withdraw SUCCESS")
 
 
-def check_paid(step: Step, answer: Answer) -> None:
+def check_paid(pending: PendingCall, answer: Answer) -> None:
     """A payment was refused."""
     if not answer.succeeded:
-        step.dealt.problems.append(f"its {step.call.action} deposit was refused with {answer.code}")
-
-
-def _agree(step: Step, answer: Answer) -> bool:
-    """Return whether a right wallet may answer so to a call it answered otherwise: it was cancelled in between."""
-    assert step.first is not None
-    if step.first.succeeded == answer.succeeded:
-        return True
-    return step.dealt.state is ServiceState.ROLLED_BACK and not _CANCELLED.isdisjoint({step.first.code, answer.code})
+        pending.dealt.problems.append(f"its {pending.call.action} deposit was refused with {answer.code}")

@@ -1,4 +1,4 @@
-"""Brings a dealer and a courier together: one post at a time, or many at once."""
+"""Plays a dealer's plan by a courier: one post at a time, or many at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from game_operator.provider.http import Courier
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Order
 
-#: Told of an order that is carried from now on.
+#: Called with each order before it is carried.
 OnOrder: TypeAlias = Callable[[Order], object]
-#: Told of an order and its answers: for each post an answer for each of its calls.
+#: Called with each order and its answers: for each post an answer for each of its calls.
 OnAnswer: TypeAlias = Callable[[Order, list[tuple[Answer, ...]]], object]
 
 
@@ -36,7 +36,7 @@ async def play(
         on_answer: Called with each order and its answers.
 
     Raises:
-        TransportError: Nobody can reach the wallet; what was under way is given up.
+        TransportError: The wallet cannot be reached; what was under way is given up.
     """
     changed = asyncio.Condition()
     under_way = 0
@@ -72,20 +72,15 @@ async def play(
 
 async def carried(order: Order, courier: Courier, *, at_once: bool) -> list[tuple[Answer, ...]]:
     """Carry the posts of *order* in order, duplicates beside their posts if *at_once*, and return the answers."""
+    groups: list[tuple[Post, ...]] = []
+    for post in order.posts:
+        if at_once and groups and post.extra is Fault.DUPLICATE:
+            groups[-1] += (post,)
+        else:
+            groups.append((post,))
     answers: list[tuple[Answer, ...]] = []
-    for group in _groups(order.posts) if at_once else ((post,) for post in order.posts):
+    for group in groups:
         answers += (
             [await courier.post(group[0])] if len(group) == 1 else await asyncio.gather(*map(courier.post, group))
         )
     return answers
-
-
-def _groups(posts: tuple[Post, ...]) -> list[tuple[Post, ...]]:
-    """Return *posts* in order, a duplicate together with the post it doubles."""
-    groups: list[tuple[Post, ...]] = []
-    for post in posts:
-        if post.extra is Fault.DUPLICATE and groups:
-            groups[-1] += (post,)
-        else:
-            groups.append((post,))
-    return groups

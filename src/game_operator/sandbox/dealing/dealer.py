@@ -1,50 +1,34 @@
 """
-The provider's mind: what is sent next, and what follows from the answer.
+Decides what the service sends next, and what follows from each answer.
 
-It plays the rounds of a plan against a wallet that it never sees: whoever carries the posts asks for ``next`` and tells
-what was ``answered``. Time is simulated: it is wherever the next thing is due, so that hours pass at once. Asked for
-one post at a time, the same plan and faults make the same posts in the same order; asked for several, the interleaving
-is the network's, and rounds, outcomes and faults are still the same.
+It plays the rounds of a plan. Its caller carries the posts: it asks for ``next`` and reports what was ``answered``.
+Time is simulated: it is wherever the next thing is due, so that hours pass at once. Asked for one post at a time, the
+same plan and faults make the same posts in the same order. Asked for several, the network decides their order, and
+rounds, outcomes and faults are still the same.
 
 How a service repeats, and what it makes of an answer, is assumed (docs/decisions/0013, 0014, 0017).
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
-from game_operator.models.webhooks import DepositCall, Reply, RollbackCall, WithdrawCall
+from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import UNSEEN, Answer, Post, Sent
 from game_operator.provider.faults import NO_FAULTS, Fault, FaultPlan
-from game_operator.sandbox.dealing.accepted_mistakes import (
-    check_cancelled,
-    check_covered,
-    check_early,
-    check_intruder,
-    check_overdrawn,
-    check_paid,
-    check_placed,
-    check_refused,
-    check_repeat,
-    check_unpaid,
+from game_operator.sandbox.dealing import accepted_mistakes
+from game_operator.sandbox.dealing.balances import BalanceBoard
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, PendingCall, ServiceState
+from game_operator.sandbox.dealing.deliveries import (
+    DEFAULT_RETRIES,
+    OF_ANY_CALL,
+    Agenda,
+    FaultDraws,
+    RetryPreset,
+    retry_preset,
 )
-from game_operator.sandbox.dealing.dealt import (
-    Dealt,
-    DealtBet,
-    DealtClaim,
-    Order,
-    ServiceState,
-    Step,
-    changed,
-    may_move_cents,
-    moved_cents,
-    name_of,
-)
-from game_operator.sandbox.dealing.fault_draws import OF_ANY_CALL, FaultDraws
-from game_operator.sandbox.dealing.plan import BetEnd, PlannedClaim, PlannedItem, PlannedRound
-from game_operator.sandbox.dealing.timing import DEFAULT_RETRIES, Agenda, RetryPreset, retry_preset
+from game_operator.sandbox.dealing.plan import BetEnd, PlannedClaim, PlannedItem
 
 #: A wallet that never answers definitely is given up after as many deliveries of one call.
 _MOST_ATTEMPTS: Final = 100
@@ -52,19 +36,6 @@ _MOST_ATTEMPTS: Final = 100
 _MOST_IN_A_BATCH: Final = 1_000
 _LATE_MILLIS: Final = 9 * 60 * 60 * 1_000
 _JACKPOT_AFTER_MILLIS: Final = 1_000
-
-
-class Listener(Protocol):
-    """Whoever wants to know what is asked of a player's balance, and what is told of it."""
-
-    def begin(self, dealt: Dealt, may_move_cents: int) -> None:
-        """A call is sent for the first time; it may move so much, less than 0 from the player."""
-
-    def told(self, dealt: Dealt, reply: Reply, *, repeated: bool) -> None:
-        """A reply was heard; *repeated* if the call had been answered definitely before."""
-
-    def end(self, dealt: Dealt, moved_cents: int | None) -> None:
-        """A call was answered definitely, and moved so much; None if it was given up and nobody knows."""
 
 
 class Dealer:
@@ -78,8 +49,8 @@ class Dealer:
         seed: What the faults are drawn by, together with a call's number.
         profile: Names the fields of the bodies; claims that it has no words for are not played.
         batches: Whether deposits that are due together go in a batch.
-        on_change: Told of a bet or claim whenever its state changed.
-        listener: Told of what moves balances.
+        on_change: Called with a bet or claim whenever its state changed.
+        balances: Records what calls move, and the balances that wallets report.
         most_attempts: After as many deliveries a call that is never answered definitely is given up as a problem.
     """
 
@@ -93,56 +64,43 @@ class Dealer:
         profile: Profile | None = None,
         batches: bool = False,
         on_change: Callable[[Dealt], object] | None = None,
-        listener: Listener | None = None,
+        balances: BalanceBoard | None = None,
         most_attempts: int = _MOST_ATTEMPTS,
     ) -> None:
         self._items: Iterator[PlannedItem] = iter(items)
         self._coming: PlannedItem | None = next(self._items, None)
         self._retries = retries or retry_preset(DEFAULT_RETRIES)
-        #: What is laid over the deliveries.
-        self.faults = faults
         self._writer = BodyWriter(profile or Profile())
-        self._fault_draws = FaultDraws(faults, seed, self._writer)
+        #: What is laid over the deliveries, and how many calls were planned.
+        self.faults = FaultDraws(faults, seed, self._writer)
         self._batches = batches
         self._on_change = on_change or (lambda _dealt: None)
-        self._listener = listener
+        # A board that nobody reads costs little.
+        self._balances = balances or BalanceBoard()
         self._most_attempts = most_attempts
-        self._due: Agenda[Step] = Agenda(name_of)
+        self._due: Agenda[PendingCall] = Agenda(lambda pending: pending.name)
         #: Calls that were sent and not answered definitely, in the order of their first sending.
-        self._unanswered: dict[Step, None] = {}
-        #: By player, how many of these there are, and how many calls have begun or ended so far.
-        self._under_way: Counter[str] = Counter()
-        self._turns: Counter[str] = Counter()
+        self._unanswered: dict[PendingCall, None] = {}
         #: The simulated time, Unix milliseconds.
         self.now_millis = self._coming.at_millis if self._coming else 0
         #: Bets and claims, in the order they were dealt.
         self.dealt: list[Dealt] = []
-
-    @property
-    def calls(self) -> int:
-        """How many calls were planned so far; faults that wait for the Nth call count these."""
-        return self._fault_draws.calls
-
-    @property
-    def struck(self) -> Counter[Fault]:
-        """How often each fault struck."""
-        return self._fault_draws.struck
-
-    @property
-    def struck_nth(self) -> list[Fault]:
-        """The faults that waited for the Nth call and have struck."""
-        return self._fault_draws.struck_nth
+        #: How many bets these are.
+        self.bets = 0
 
     def next(self) -> Order | None:
         """Return what is to be sent now, or None while nothing is due: at the end, or until something is answered."""
         while True:
-            self._deal_up_to_now()
+            while self._coming is not None and (
+                (first := self._due.first()) is None or self._coming.at_millis <= first[0]
+            ):
+                self._deal()
             if self._due.first() is None:
                 return None
-            at_millis, step = self._due.pop()
+            at_millis, pending = self._due.pop()
             self.now_millis = max(self.now_millis, at_millis)
-            if not self._is_moot(step):
-                return self._order(step, at_millis)
+            if not self._is_moot(pending):
+                return self._order(pending, at_millis)
 
     def take(self, names: Sequence[str], at_millis: int) -> Order | None:
         """
@@ -152,113 +110,109 @@ class Dealer:
         """
         while self._coming is not None and self._coming.at_millis <= at_millis:
             self._deal()
-        steps = [step for step in map(self._due.take, names) if step is not None and not self._is_moot(step)]
-        if not steps:
+        together = [
+            pending for pending in map(self._due.take, names) if pending is not None and not self._is_moot(pending)
+        ]
+        if not together:
             return None
         self.now_millis = max(self.now_millis, at_millis)
-        return self._order(steps[0], at_millis, steps[1:])
+        return self._order(together[0], at_millis, together[1:])
 
     def answered(self, order: Order, answers: Sequence[Sequence[Answer]]) -> None:
-        """Take in what was heard: for each post of *order* an answer for each of its calls."""
-        for number, step in enumerate(order.steps):
-            heard = [(post, each[number]) for post, each in zip(order.posts, answers, strict=True)]
-            step.dealt.history.extend(Sent(post, answer, post.calls[number]) for post, answer in heard)
-            self._hear(step, heard)
-            if step.extra is None:
-                self._follow(step, heard)
+        """Take in *answers*: for each post of *order* an answer for each of its calls."""
+        for number, pending in enumerate(order.pending):
+            answered = [(post, each[number]) for post, each in zip(order.posts, answers, strict=True)]
+            pending.dealt.history.extend(Sent(post, answer, post.calls[number]) for post, answer in answered)
+            self._check(pending, answered)
+            if pending.extra is None:
+                self._follow(pending, answered)
 
     def abandon(self) -> None:
         """Give up what was sent and not answered definitely, because nobody can carry it any more."""
-        for step in tuple(self._unanswered):
-            step.dealt.lost = True
-            self._ended(step, None)
+        for pending in tuple(self._unanswered):
+            pending.dealt.lost = True
+            self._ended(pending, None)
 
     # --- dealing -----------------------------------------------------------------------------------------------------
-
-    def _deal_up_to_now(self) -> None:
-        while self._coming is not None and ((first := self._due.first()) is None or self._coming.at_millis <= first[0]):
-            self._deal()
 
     def _deal(self) -> None:
         item, self._coming = self._coming, next(self._items, None)
         assert item is not None
-        self._deal_claim(item) if isinstance(item, PlannedClaim) else self._deal_round(item)
-
-    def _deal_claim(self, planned: PlannedClaim) -> None:
-        if "FREE_BET_CLAIM" not in self._writer.claim_types:
+        if isinstance(item, PlannedClaim):
+            if "FREE_BET_CLAIM" in self._writer.claim_types:
+                claim = DealtClaim(planned=item)
+                self.dealt.append(claim)
+                possible = (*OF_ANY_CALL, Fault.OTHER_CONTENT)
+                self._due.add(item.at_millis, self.faults.planned(claim, claim.deposit(), possible))
             return
-        claim = DealtClaim(planned=planned)
-        self.dealt.append(claim)
-        self._push(
-            planned.at_millis, self._fault_draws.planned(claim, claim.deposit(), (*OF_ANY_CALL, Fault.OTHER_CONTENT))
-        )
-
-    def _deal_round(self, planned: PlannedRound) -> None:
-        for planned_bet in planned.bets:
-            bet = DealtBet(planned=planned_bet, round=planned, rollback_tx_id=self._writer.profile.rollback_tx_id)
+        for planned in item.bets:
+            bet = DealtBet(planned=planned, round=item, rollback_tx_id=self._writer.profile.rollback_tx_id)
             self.dealt.append(bet)
+            self.bets += 1
             self._deal_bet(bet)
 
     def _deal_bet(self, bet: DealtBet) -> None:
         # All its calls are numbered here, in the order of the plan, whatever happens first on the wire.
         overtaken = {BetEnd.ROLLED_BACK: (Fault.EARLY_ROLLBACK,), BetEnd.CLOSED: (Fault.EARLY_DEPOSIT,)}
         possible = (*OF_ANY_CALL, Fault.OTHER_CONTENT, *overtaken.get(bet.planned.end, ()))
-        withdraw = self._fault_draws.planned(bet, bet.calls.withdraw(), possible)
+        withdraw = self.faults.planned(bet, bet.calls.withdraw(), possible)
         end = withdraw.then = self._end_of(bet)
         if end is not None and not {Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT}.isdisjoint(withdraw.faults):
             bet.hurried = True
             end.releases = withdraw
-            self._push(bet.planned.at_millis, end)
+            self._due.add(bet.planned.at_millis, end)
         else:
-            self._push(bet.planned.at_millis, withdraw)
+            self._due.add(bet.planned.at_millis, withdraw)
 
-    def _end_of(self, bet: DealtBet) -> Step | None:
+    def _end_of(self, bet: DealtBet) -> PendingCall | None:
         if bet.planned.end is BetEnd.OPEN:
             return None
         if bet.planned.end is BetEnd.ROLLED_BACK:
-            return self._fault_draws.planned(bet, bet.calls.rollback(), OF_ANY_CALL)
-        deposit = self._fault_draws.planned(
+            return self.faults.planned(bet, bet.calls.rollback(), OF_ANY_CALL)
+        deposit = self.faults.planned(
             bet, bet.calls.deposit(bet.planned.won_cents), (*OF_ANY_CALL, Fault.OTHER_CONTENT, Fault.LATE_DEPOSIT)
         )
         if bet.planned.jackpot_cents and "JACKPOT" in self._writer.claim_types:
-            deposit.then = self._fault_draws.planned(
+            deposit.then = self.faults.planned(
                 bet, bet.calls.jackpot(bet.planned.jackpot_cents), (*OF_ANY_CALL, Fault.OTHER_CONTENT)
             )
         return deposit
 
-    def _push(self, at_millis: int, step: Step) -> None:
-        self._due.add(at_millis, step)
-
-    def _is_moot(self, step: Step) -> bool:
-        """Return whether *step* has lost its reason, and is let go: what was to be paid was never placed."""
-        if (
-            step.extra is not None
-            or not isinstance(step.call, DepositCall)
-            or step.dealt.state is not ServiceState.REFUSED
-        ):
+    def _is_moot(self, pending: PendingCall) -> bool:
+        """Return whether *pending* is not sent, because the bet that it pays was never placed."""
+        is_payment = pending.extra is None and isinstance(pending.call, DepositCall)
+        if not is_payment or pending.dealt.state is not ServiceState.REFUSED:
             return False
-        self._ended(step, 0)
+        self._ended(pending, 0)
         return True
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
-    def _order(self, step: Step, at_millis: int, beside: Sequence[Step] | None = None) -> Order:
-        if step.extra is not None:
-            return Order((step,), (self._fault_draws.extra_post(step, step.extra),), at_millis)
+    def _order(self, pending: PendingCall, at_millis: int, beside: Sequence[PendingCall] | None = None) -> Order:
+        if pending.extra is not None:
+            return Order((pending,), (self.faults.extra_post(pending, pending.extra),), at_millis)
         if beside is None:
-            beside = tuple(self._beside(at_millis)) if self._may_go_in_a_batch(step) else ()
-        steps = (step, *beside)
-        for each in steps:
+            beside = tuple(self._beside(at_millis)) if self._may_go_in_a_batch(pending) else ()
+        together = (pending, *beside)
+        for each in together:
             each.attempts += 1
             self._begun(each)
-        return Order(steps, self._fault_draws.posts(tuple(each.call for each in steps), step), at_millis)
+        return Order(together, self.faults.posts(tuple(each.call for each in together), pending), at_millis)
 
-    def _may_go_in_a_batch(self, step: Step) -> bool:
-        if not self._batches or step.attempts or step.faults or step.extra is not None or step.releases is not None:
+    def _may_go_in_a_batch(self, pending: PendingCall) -> bool:
+        if (
+            not self._batches
+            or pending.attempts
+            or pending.faults
+            or pending.extra is not None
+            or pending.releases is not None
+        ):
             return False
-        return isinstance(step.dealt, DealtBet) and isinstance(step.call, DepositCall) and not step.call.is_claim
+        return (
+            isinstance(pending.dealt, DealtBet) and isinstance(pending.call, DepositCall) and not pending.call.is_claim
+        )
 
-    def _beside(self, at_millis: int) -> Iterator[Step]:
+    def _beside(self, at_millis: int) -> Iterator[PendingCall]:
         """Yield the deposits that are due at the same moment, to go in a batch."""
         for _ in range(_MOST_IN_A_BATCH - 1):
             first = self._due.first()
@@ -268,122 +222,114 @@ class Dealer:
             if not self._is_moot(other):
                 yield other
 
-    def _begun(self, step: Step) -> None:
-        """Settle or cancel the bet, for the service, as soon as the call that tells so is first sent."""
-        bet = step.dealt
-        if step.attempts > 1:
+    def _begun(self, pending: PendingCall) -> None:
+        """Settle or cancel the bet, for the service, as soon as the call that says so is first sent."""
+        bet = pending.dealt
+        if pending.attempts > 1:
             return
-        self._unanswered[step] = None
-        self._turns[bet.player_id] += 1
-        step.alone_since = None if self._under_way[bet.player_id] else self._turns[bet.player_id]
-        self._under_way[bet.player_id] += 1
-        if self._listener is not None:
-            self._listener.begin(bet, may_move_cents(step.call))
+        self._unanswered[pending] = None
+        self._balances.begin(bet.player_id, pending.may_move_cents, bet)
         if not isinstance(bet, DealtBet):
             return
-        if isinstance(step.call, RollbackCall):
+        if isinstance(pending.call, RollbackCall):
             self._change(bet, ServiceState.ROLLED_BACK)
-        elif isinstance(step.call, DepositCall) and bet.state is ServiceState.OPEN:
+        elif isinstance(pending.call, DepositCall) and bet.state is ServiceState.OPEN:
             self._change(bet, ServiceState.CLOSED)
 
-    # --- hearing -----------------------------------------------------------------------------------------------------
+    # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _hear(self, step: Step, heard: list[tuple[Post, Answer]]) -> None:
-        for post, answer in heard:
+    def _check(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
+        for post, answer in answered:
             if not post.is_genuine:
-                check_intruder(step, post, answer)
+                accepted_mistakes.check_intruder(pending, post, answer)
                 continue
-            if self._listener is not None and answer.reply is not None:
-                self._listener.told(step.dealt, answer.reply, repeated=step.first is not None)
-            if answer.settles(step.call):
-                step.first = step.first or answer
-                check_repeat(step, answer)
-                check_overdrawn(step, answer)
-        if self._was_alone(step) and len(heard) == 1:
-            check_covered(step, heard[0][1])
+            if answer.reply is not None and answer.reply.balance_cents is not None:
+                self._balances.reported(
+                    pending.dealt.player_id, answer.reply.balance_cents, repeated=pending.first is not None
+                )
+            if answer.settles(pending.call):
+                pending.first = pending.first or answer
+                accepted_mistakes.check_repeat(pending, answer)
+                accepted_mistakes.check_overdrawn(pending, answer)
+        # Of the call's only delivery, with nothing else of its player under way: else the balance may be older.
+        if pending.attempts == len(answered) == 1 and self._balances.is_alone(pending.dealt.player_id):
+            accepted_mistakes.check_covered(pending, answered[0][1])
 
-    def _was_alone(self, step: Step) -> bool:
-        """Return whether this was the call's only delivery, and no other of its player overlapped with it."""
-        return step.attempts == 1 and step.alone_since == self._turns[step.dealt.player_id]
-
-    def _follow(self, step: Step, heard: list[tuple[Post, Answer]]) -> None:
-        definite = [answer for post, answer in heard if post.is_genuine and answer.settles(step.call)]
-        if step.releases is not None:
-            self._overtook(step, definite)
-            self._push(self.now_millis + 1, step.releases)
-            step.releases = None
+    def _follow(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
+        definite = [answer for post, answer in answered if post.is_genuine and answer.settles(pending.call)]
+        if pending.releases is not None:
+            # The withdraw was not sent yet.
+            if definite and isinstance(pending.dealt, DealtBet):
+                accepted_mistakes.check_early(pending.dealt, pending, definite)
+                pending.dealt.cancelled_unseen |= isinstance(pending.call, RollbackCall)
+            self._due.add(self.now_millis + 1, pending.releases)
+            pending.releases = None
         if definite:
-            # Of a withdraw that was doubled and cancelled in between, the SUCCESS tells more.
-            self._settled(step, next((answer for answer in definite if answer.succeeded), definite[0]))
+            # Of a withdraw that was doubled and cancelled in between, the SUCCESS says more.
+            self._settled(pending, next((answer for answer in definite if answer.succeeded), definite[0]))
         else:
-            self._send_again(step, heard)
+            self._send_again(pending, answered)
 
-    def _ended(self, step: Step, moved_cents: int | None) -> None:
-        """Tell the listener, if it was ever told that the call began."""
-        if step in self._unanswered:
-            del self._unanswered[step]
-            self._turns[step.dealt.player_id] += 1
-            self._under_way[step.dealt.player_id] -= 1
-            if self._listener is not None:
-                self._listener.end(step.dealt, moved_cents)
+    def _ended(self, pending: PendingCall, moved_cents: int | None) -> None:
+        """Note that a call is over, if it ever began."""
+        if pending in self._unanswered:
+            del self._unanswered[pending]
+            self._balances.end(pending.dealt.player_id, moved_cents, pending.dealt)
 
-    def _overtook(self, step: Step, definite: list[Answer]) -> None:
-        """Note what was answered to a call whose withdraw was not sent yet."""
-        if not definite or not isinstance(step.dealt, DealtBet):
-            return
-        check_early(step.dealt, step, definite)
-        if isinstance(step.call, RollbackCall):
-            step.dealt.cancelled_unseen = True
-
-    def _send_again(self, step: Step, heard: list[tuple[Post, Answer]]) -> None:
-        wait_millis = self._retries.wait_millis(step.attempts)
+    def _send_again(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
+        wait_millis = self._retries.wait_millis(pending.attempts)
         if wait_millis is None:
-            self._given_up(step)
-        elif step.attempts >= self._most_attempts:
-            last = next((answer for _, answer in reversed(heard) if answer.reply is not None), heard[-1][1])
-            step.dealt.problems.append(f"{step.call.operation} had no definite answer in {step.attempts} tries: {last}")
-            self._given_up(step)
+            self._given_up(pending)
+        elif pending.attempts >= self._most_attempts:
+            last = next((answer for _, answer in reversed(answered) if answer.reply is not None), answered[-1][1])
+            pending.dealt.problems.append(
+                f"{pending.call.operation} had no definite answer in {pending.attempts} tries: {last}"
+            )
+            self._given_up(pending)
         else:
-            self._push(self.now_millis + wait_millis, step)
+            self._due.add(self.now_millis + wait_millis, pending)
 
-    def _given_up(self, step: Step) -> None:
-        step.dealt.lost = True
-        self._ended(step, None)
-        bet = step.dealt
-        if isinstance(step.call, WithdrawCall) and isinstance(bet, DealtBet) and not bet.hurried:
+    def _given_up(self, pending: PendingCall) -> None:
+        pending.dealt.lost = True
+        self._ended(pending, None)
+        bet = pending.dealt
+        if isinstance(pending.call, WithdrawCall) and isinstance(bet, DealtBet) and not bet.hurried:
             # Nobody knows whether it was placed, so it does not take part: it is cancelled.
-            self._push(self.now_millis, Step(bet, bet.calls.rollback(), f"{step.draw}:cancelled"))
+            self._due.add(self.now_millis, PendingCall(bet, bet.calls.rollback(), f"{pending.draw}:cancelled"))
 
-    def _settled(self, step: Step, answer: Answer) -> None:
-        self._ended(step, moved_cents(step, answer))
-        if Fault.OTHER_CONTENT in step.faults:
-            self._push(self.now_millis + 1, Step(step.dealt, changed(step.call), step.draw, extra=Fault.OTHER_CONTENT))
-        if isinstance(step.dealt, DealtClaim):
-            self._change(step.dealt, ServiceState.PAID if answer.succeeded else ServiceState.REFUSED)
-            check_paid(step, answer)
-        elif isinstance(step.dealt, DealtBet):
-            self._bet_settled(step.dealt, step, answer)
-
-    def _bet_settled(self, bet: DealtBet, step: Step, answer: Answer) -> None:
-        match step.call:
+    def _settled(self, pending: PendingCall, answer: Answer) -> None:
+        self._ended(pending, pending.moved_cents(answer))
+        if Fault.OTHER_CONTENT in pending.faults:
+            self._due.add(self.now_millis + 1, pending.changed())
+        bet = pending.dealt
+        if isinstance(bet, DealtClaim):
+            self._change(bet, ServiceState.PAID if answer.succeeded else ServiceState.REFUSED)
+            accepted_mistakes.check_paid(pending, answer)
+            return
+        match pending.call:
+            case WithdrawCall() if answer.succeeded:
+                self._placed(bet, pending.then)
             case WithdrawCall():
-                self._placed(bet, step.then) if answer.succeeded else self._refused(bet, answer)
+                if bet.state is ServiceState.PLACING:
+                    self._change(bet, ServiceState.REFUSED)
+                    accepted_mistakes.check_refused(bet, answer)
+                    accepted_mistakes.check_unpaid(bet)
             case RollbackCall():
-                check_cancelled(bet, answer)
+                accepted_mistakes.check_cancelled(bet, answer)
                 bet.cancelled_unseen |= answer.code in UNSEEN and not bet.accepted
             case DepositCall(is_claim=True):
                 bet.jackpot_paid = answer.succeeded
-                check_paid(step, answer)
+                accepted_mistakes.check_paid(pending, answer)
             case DepositCall():
-                check_paid(step, answer)
+                accepted_mistakes.check_paid(pending, answer)
                 bet.paid = answer.succeeded
-                check_unpaid(bet)
-                if answer.succeeded and step.then is not None:
-                    self._push(self.now_millis + _JACKPOT_AFTER_MILLIS, step.then)
+                accepted_mistakes.check_unpaid(bet)
+                if answer.succeeded and pending.then is not None:
+                    self._due.add(self.now_millis + _JACKPOT_AFTER_MILLIS, pending.then)
 
-    def _placed(self, bet: DealtBet, end: Step | None) -> None:
+    def _placed(self, bet: DealtBet, end: PendingCall | None) -> None:
         bet.accepted = True
-        check_placed(bet)
+        accepted_mistakes.check_placed(bet)
         if bet.state is ServiceState.ROLLED_BACK:
             return
         self._change(bet, ServiceState.OPEN)
@@ -391,14 +337,7 @@ class Dealer:
             self._change(bet, ServiceState.CLOSED)
         elif end is not None:
             late_millis = _LATE_MILLIS if Fault.LATE_DEPOSIT in end.faults else 0
-            self._push(max(self.now_millis, bet.planned.ends_at_millis) + late_millis, end)
-
-    def _refused(self, bet: DealtBet, answer: Answer) -> None:
-        if bet.state is not ServiceState.PLACING:
-            return
-        self._change(bet, ServiceState.REFUSED)
-        check_refused(bet, answer)
-        check_unpaid(bet)
+            self._due.add(max(self.now_millis, bet.planned.ends_at_millis) + late_millis, end)
 
     def _change(self, dealt: Dealt, state: ServiceState) -> None:
         dealt.state = state

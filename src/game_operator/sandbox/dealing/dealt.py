@@ -1,10 +1,13 @@
 """What the service knows of a bet or claim that it dealt, its calls on their way, and the orders to post them."""
 
-from dataclasses import dataclass, field, fields
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet, MovingCall, RollbackCall, WithdrawCall
+from game_operator.money import amount_from_cents
 from game_operator.provider.delivery import Answer, Post, Sent
 from game_operator.provider.faults import Fault
 from game_operator.provider.requests import BetCalls
@@ -28,22 +31,105 @@ class ServiceState(StrEnum):
     PAID = "PAID"
 
 
+_HTTP_OK: Final = 200
+_STATE_IN_WORDS: Final = {
+    ServiceState.OPEN: "was placed and not settled",
+    ServiceState.CLOSED: "was settled",
+    ServiceState.ROLLED_BACK: "was cancelled or never placed",
+    ServiceState.REFUSED: "was never placed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """
+    What may have become of a bet or claim.
+
+    Attributes:
+        cents: What it did to the balance.
+        state: Where the bet is then; of a claim, PAID or CLAIMING.
+        in_words: The same in words; "" if it is what the service believes.
+    """
+
+    cents: int
+    state: ServiceState
+    in_words: str = ""
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
-class _Record:
+class _Record(ABC):
     """
     What a bet and a claim have in common.
 
     Attributes:
         state: Where it stands for the service.
         lost: Whether the service gave a call up without knowing what became of it.
-        problems: What no sound wallet would have answered.
-        history: What was sent and heard, in the order of hearing.
+        problems: What no correct wallet would have answered.
+        history: What was sent and what came back, in the order of the answers.
     """
 
+    KIND: ClassVar[str]
+
+    planned: PlannedBet | PlannedClaim
     state: ServiceState
     lost: bool = False
     problems: list[str] = field(default_factory=list)
     history: list[Sent] = field(default_factory=list)
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """The id of the bet or of the grant."""
+
+    @property
+    def player_id(self) -> str:
+        """Whose it is."""
+        return self.planned.player_id
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Its subject, player and plan, in words."""
+
+    @abstractmethod
+    def fates(self) -> list[Fate]:
+        """Return what may have become of it, what the service believes first; one fate if no call was given up."""
+
+    @property
+    def subject(self) -> str:
+        """What reports call it: bet or claim, and its id."""
+        return f"{self.KIND} {self.key}"
+
+    @property
+    def effect_cents(self) -> int:
+        """What it did to the balance, as the service believes."""
+        return self.fates()[0].cents
+
+    def given_up(self) -> frozenset[str]:
+        """Return which calls were sent and never answered definitely: their operations, or ``jackpot``."""
+        genuine = [each for each in self.history if each.post.is_genuine]
+        answered = (each.call for each in genuine if each.answer.settles(each.call))
+        return frozenset(_name(each.call) for each in genuine) - frozenset(map(_name, answered))
+
+    def wrong_statuses(self, *, of_replies: bool = False) -> Iterator[str]:
+        """
+        Yield, in words, each HTTP status but 200 that a genuine call was answered with (spec §4.1).
+
+        With *of_replies* only answers that are a reply count: an error page may come from a proxy.
+        """
+        answers = [sent.answer for sent in self.history if sent.post.is_genuine]
+        statuses = {answer.status for answer in answers if answer.reply is not None or not of_replies}
+        for status in sorted(statuses - {None, _HTTP_OK}, key=str):
+            yield f"a call was answered with HTTP {status}, which must be 200 always (spec §4.1)"
+
+    def history_in_words(self) -> Iterator[str]:
+        """Yield what was sent and what came back, line by line."""
+        yield self.title
+        for sent in sorted(self.history, key=lambda sent: sent.post.serial):
+            post = sent.post
+            faults = f", {post.faults}" if post.faults else ""
+            yield f"  #{post.serial} {sent.call.operation}, delivery {post.attempt}{faults}: {sent.answer}"
+            yield f"      POST {post.path} {post.sent_for(post.signed).decode()}"
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -54,13 +140,15 @@ class DealtBet(_Record):
     Attributes:
         planned: The bet of the plan.
         round: The round it is part of.
-        accepted: Whether a SUCCESS to its withdraw was heard.
+        accepted: Whether its withdraw was answered SUCCESS.
         hurried: Whether what ends it was sent before its withdraw.
         cancelled_unseen: Whether its rollback was answered, and the wallet had not seen the bet.
-        paid: Whether a SUCCESS to its deposit was heard.
-        jackpot_paid: Whether a SUCCESS to its jackpot was heard.
+        paid: Whether its deposit was answered SUCCESS.
+        jackpot_paid: Whether its jackpot was answered SUCCESS.
         rollback_tx_id: As in the profile.
     """
+
+    KIND = "bet"
 
     planned: PlannedBet
     round: PlannedRound
@@ -78,33 +166,16 @@ class DealtBet(_Record):
         return self.planned.bet_id
 
     @property
-    def player_id(self) -> str:
-        """Who placed it."""
-        return self.planned.player_id
+    def title(self) -> str:
+        """Its subject, player and plan, in words."""
+        wager = amount_from_cents(self.planned.wager_cents)
+        return f"{self.subject} of {self.player_id}, wager {wager}, planned to end {self.planned.end}"
 
     @property
-    def effect_cents(self) -> int:
-        """What it did to the balance, as the service believes."""
-        return self.settled_cents(self.state) + (self.planned.jackpot_cents if self.jackpot_paid else 0)
-
-    @property
-    def possible_cents(self) -> frozenset[int]:
-        """What it may have done to the balance: one amount, unless it is lost."""
-        if not self.lost:
-            return frozenset({self.effect_cents})
-        wager, won = self.planned.wager_cents, self.planned.won_cents
-        ends = {self.settled_cents(self.state), 0, -wager, won - wager}
-        return frozenset(end + jackpot for end in ends for jackpot in (0, self.planned.jackpot_cents))
-
-    def settled_cents(self, state: ServiceState) -> int:
-        """Return what it did to the balance if it is in *state*, its jackpot aside."""
-        match state:
-            case ServiceState.OPEN:
-                return -self.planned.wager_cents
-            case ServiceState.CLOSED:
-                return self.planned.won_cents - self.planned.wager_cents
-            case _:
-                return 0
+    def belief(self) -> str:
+        """Where the service has it, in words."""
+        won = f" with {amount_from_cents(self.planned.won_cents)} won" if self.state is ServiceState.CLOSED else ""
+        return f"the service has it {self.state}{won}"
 
     @property
     def calls(self) -> BetCalls:
@@ -119,10 +190,40 @@ class DealtBet(_Record):
             rollback_tx_id=self.rollback_tx_id,
         )
 
+    def fates(self) -> list[Fate]:
+        """Return what may have become of it, what the service believes first; one fate if no call was given up."""
+        lost, states = self.given_up(), [self.state]
+        if self.accepted or "withdraw" in lost:
+            if self.state is ServiceState.PLACING or not lost.isdisjoint({"rollback", "deposit"}):
+                states.append(ServiceState.OPEN)
+            if "deposit" in lost:
+                states.append(ServiceState.CLOSED)
+        found = []
+        for state in dict.fromkeys(states):
+            words = "" if state is self.state else _STATE_IN_WORDS.get(state, "")
+            cents = self._settled_cents(state)
+            found.append(Fate(cents + (self.planned.jackpot_cents if self.jackpot_paid else 0), state, words))
+            if "jackpot" in lost:
+                paid = " and ".join(filter(None, (words, "was paid its jackpot")))
+                found.append(Fate(cents + self.planned.jackpot_cents, state, paid))
+        return found
+
+    def _settled_cents(self, state: ServiceState) -> int:
+        """Return what it did to the balance if it is in *state*, without its jackpot."""
+        match state:
+            case ServiceState.OPEN:
+                return -self.planned.wager_cents
+            case ServiceState.CLOSED:
+                return self.planned.won_cents - self.planned.wager_cents
+            case _:
+                return 0
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class DealtClaim(_Record):
     """Free bets that were played, and their winnings claimed."""
+
+    KIND = "claim"
 
     planned: PlannedClaim
     state: ServiceState = ServiceState.CLAIMING
@@ -133,19 +234,20 @@ class DealtClaim(_Record):
         return self.planned.free_bet_id
 
     @property
-    def player_id(self) -> str:
-        """Whose they are."""
-        return self.planned.player_id
+    def title(self) -> str:
+        """Its subject, player and plan, in words."""
+        return f"{self.subject} of {self.player_id}, {amount_from_cents(self.planned.won_cents)}"
 
     @property
-    def effect_cents(self) -> int:
-        """What the claim did to the balance, as the service believes."""
-        return self.planned.won_cents if self.state is ServiceState.PAID else 0
+    def belief(self) -> str:
+        """Where the service has it, in words."""
+        return f"the service has it {self.state}, {amount_from_cents(self.planned.won_cents)}"
 
-    @property
-    def possible_cents(self) -> frozenset[int]:
-        """What it may have done to the balance: one amount, unless it is lost."""
-        return frozenset({0, self.planned.won_cents}) if self.lost else frozenset({self.effect_cents})
+    def fates(self) -> list[Fate]:
+        """Return what may have become of it, what the service believes first; one fate if no call was given up."""
+        won_cents = self.planned.won_cents
+        believed = Fate(won_cents if self.state is ServiceState.PAID else 0, self.state)
+        return [believed, Fate(won_cents, ServiceState.PAID, "was paid")] if self.given_up() else [believed]
 
     def deposit(self) -> DepositCall:
         """Return the call that claims the winnings."""
@@ -169,16 +271,8 @@ class DealtClaim(_Record):
 Dealt: TypeAlias = DealtBet | DealtClaim
 
 
-def changed(call: MovingCall) -> MovingCall:
-    """Return a call of the same identity and other content: one that moves a cent more, or less at the very most."""
-    assert isinstance(call, WithdrawCall | DepositCall)
-    kept = {each.name: getattr(call, each.name) for each in fields(call) if each.name not in {"raw", "body"}}
-    step = 1 if call.amount_cents < MAX_AMOUNT_CENTS else -1
-    return type(call)(**(kept | {"amount_cents": call.amount_cents + step}))
-
-
 @dataclass(slots=True, eq=False)
-class Step:
+class PendingCall:
     """
     One call on its way to a definite answer.
 
@@ -190,8 +284,6 @@ class Step:
         then: What follows once it succeeded, or None.
         attempts: How many deliveries there were.
         first: The first definite answer, or None before it.
-        alone_since: How many calls of its player had begun or ended when this one began with no other of them under
-            way; None if another was.
         releases: What may be sent only after the first delivery of this: it was overtaken.
         extra: Set for a post that is sent besides a call: nothing follows from it.
     """
@@ -200,12 +292,37 @@ class Step:
     call: MovingCall
     draw: str
     faults: tuple[Fault, ...] = ()
-    then: "Step | None" = None
+    then: "PendingCall | None" = None
     attempts: int = 0
     first: Answer | None = None
-    alone_since: int | None = None
-    releases: "Step | None" = None
+    releases: "PendingCall | None" = None
     extra: Fault | None = None
+
+    @property
+    def name(self) -> str:
+        """What a trace calls it: bet, operation, action and why it is sent. No two that wait have the same name."""
+        return " ".join(filter(None, (self.dealt.key, self.call.operation, self.call.action, self.extra)))
+
+    @property
+    def may_move_cents(self) -> int:
+        """What the call may move, less than 0 from the player."""
+        return -self.call.amount_cents if isinstance(self.call, WithdrawCall) else self.call.amount_cents or 0
+
+    def moved_cents(self, answer: Answer) -> int | None:
+        """Return what the call moved, as far as its answer shows."""
+        if not answer.succeeded:
+            return 0
+        if isinstance(self.call, RollbackCall) and not (isinstance(self.dealt, DealtBet) and self.dealt.accepted):
+            # A wallet may answer so for a bet that it never saw (docs/decisions/0014).
+            return None
+        return self.may_move_cents
+
+    def changed(self) -> "PendingCall":
+        """Return a post of the same identity and other content: it moves a cent more, or less at the very most."""
+        assert isinstance(self.call, WithdrawCall | DepositCall)
+        cent = 1 if self.call.amount_cents < MAX_AMOUNT_CENTS else -1
+        call = replace(self.call, amount_cents=self.call.amount_cents + cent)
+        return PendingCall(self.dealt, call, self.draw, extra=Fault.OTHER_CONTENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,37 +331,20 @@ class Order:
     Posts to be carried now: one after the other, but a duplicate beside the post before it where that is possible.
 
     Attributes:
-        steps: Whose calls they are; several in a batch.
+        pending: Whose calls they are; several in a batch.
         posts: The posts, in order.
         at_millis: The simulated time.
     """
 
-    steps: tuple[Step, ...] = field(repr=False)
+    pending: tuple[PendingCall, ...] = field(repr=False)
     posts: tuple[Post, ...]
     at_millis: int
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a trace calls its calls: bet, operation, action and why it is sent."""
-        return tuple(map(name_of, self.steps))
+        """What a trace calls its calls."""
+        return tuple(pending.name for pending in self.pending)
 
 
-def name_of(step: Step) -> str:
-    """Return what a trace calls *step*; no two that wait have the same."""
-    told = (step.dealt.key, step.call.operation, step.call.action, step.extra)
-    return " ".join(filter(None, told))
-
-
-def may_move_cents(call: MovingCall) -> int:
-    """Return what *call* may move, less than 0 from the player."""
-    return -call.amount_cents if isinstance(call, WithdrawCall) else call.amount_cents or 0
-
-
-def moved_cents(step: Step, answer: Answer) -> int | None:
-    """Return what the call moved, as far as its answer tells."""
-    if not answer.succeeded:
-        return 0
-    if isinstance(step.call, RollbackCall) and not (isinstance(step.dealt, DealtBet) and step.dealt.accepted):
-        # A wallet may say so of a bet that it never saw (docs/decisions/0014).
-        return None
-    return may_move_cents(step.call)
+def _name(call: MovingCall) -> str:
+    return "jackpot" if call.action == "JACKPOT" else call.operation

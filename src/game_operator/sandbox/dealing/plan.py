@@ -1,5 +1,5 @@
 """
-What will be played, told by a seed: rounds with their bets and outcomes, and claims of free bets between them.
+What will be played, as a seed decides it: rounds with their bets and outcomes, and claims of free bets between them.
 
 A plan knows nothing of wallets, faults or replies, and so stays the same whatever becomes of its calls. It is read
 lazily and as often as one likes; each time it yields the same. Times are simulated Unix milliseconds.
@@ -7,7 +7,7 @@ lazily and as often as one likes; each time it yields the same. Times are simula
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from random import Random
@@ -103,6 +103,7 @@ class PlannedClaim:
         round_id: The round they were played in, which has no other bets.
         at_millis: When they are claimed.
         bets: The free bets.
+        round_no: The round's number, where it can be looked up.
     """
 
     free_bet_id: str
@@ -112,6 +113,7 @@ class PlannedClaim:
     round_id: str
     at_millis: int
     bets: tuple[PlannedFreeBet, ...]
+    round_no: int = field(default=0, repr=False)
 
     @property
     def won_cents(self) -> int:
@@ -224,36 +226,58 @@ class Plan:
             placed += len(planned.bets)
 
     def _round(self, place: _Place, number: int, round_no: int, most_bets: int, random: Random) -> PlannedRound:
+        game, limits = place.game, place.limits
         at_millis = self.start_millis + number * _PACE + _between(0, _JITTER, random)
-        wagers = [
-            pick_wager(place.limits, random) for _ in range(min(bets_in_round(place.game.genre, random), most_bets))
-        ]
-        bets = _Bets(
-            ids=f"bet-{self.run_id}-{number}",
-            players=self._players,
-            shares=self._shares,
-            max_win_cents=place.limits.max_win_cents,
-            starts_at_millis=at_millis,
-            ends_at_millis=at_millis + _between(5_000, 15_000, random) if is_shared(place.game.genre) else None,
-        )
+        wagers = [pick_wager(limits, random) for _ in range(min(bets_in_round(game.genre, random), most_bets))]
+        # None where each bet ends by itself.
+        all_end_at = at_millis + _between(5_000, 15_000, random) if is_shared(game.genre) else None
+        bets: list[PlannedBet] = []
+        player_id = ""
+        for wager_cents, won_cents in zip(wagers, play(game, limits, wagers, random), strict=True):
+            if not player_id or random.random() >= _SAME_PLAYER:
+                player_id = self._players[_between(0, len(self._players), random)]
+            # The outcome was drawn before, so that whether a bet ends says nothing about what it would have won.
+            end = self._end(random)
+            placed_at = at_millis + _between(20, 250, random)
+            bet = PlannedBet(
+                bet_id=f"bet-{self.run_id}-{number}-{len(bets)}",
+                player_id=player_id,
+                wager_cents=wager_cents,
+                end=end,
+                won_cents=won_cents if end is BetEnd.CLOSED else 0,
+                at_millis=placed_at,
+                ends_at_millis=_ends_at(end, placed_at, all_end_at, random),
+                jackpot_cents=self._jackpot(wager_cents, limits, random) if end is BetEnd.CLOSED else 0,
+            )
+            bets.append(bet)
         return PlannedRound(
             round_id=f"round-{self.run_id}-{number}",
             round_no=round_no,
             instance_id=place.instance_id,
-            game=place.game.id,
+            game=game.id,
             at_millis=at_millis,
-            bets=bets.planned(wagers, play(place.game, place.limits, wagers, random), random),
+            bets=tuple(bets),
         )
 
+    def _end(self, random: Random) -> BetEnd:
+        chance = random.random()
+        if chance < self._shares.rolled_back:
+            return BetEnd.ROLLED_BACK
+        return BetEnd.OPEN if chance < self._shares.rolled_back + self._shares.left_open else BetEnd.CLOSED
+
+    def _jackpot(self, wager_cents: int, limits: Limits, random: Random) -> int:
+        if random.random() >= self._shares.jackpots:
+            return 0
+        return min(wager_cents * random.randint(50, 500), limits.max_win_cents)
+
     def _claims_within(self, bets: int) -> int:
-        """Return how many claims belong to the first *bets*: counted, not drawn, for a short run shall have some."""
+        """Return how many claims belong to the first *bets*. Counted, not drawn: a short run has some."""
         return int(bets * self._shares.claims + 0.5)
 
     def _claim(self, place: _Place, number: int, claim: int, random: Random) -> PlannedClaim:
-        wagers = [place.limits.default_cents] * random.randint(1, _MOST_FREE_BETS)
-        # One deposit pays for all of them, and may not move more than any call.
-        most_cents = min(place.limits.max_win_cents, MAX_AMOUNT_CENTS // len(wagers))
-        won = play(place.game, replace(place.limits, max_win_cents=most_cents), wagers, random)
+        count = random.randint(1, _MOST_FREE_BETS)
+        limits = limits_of_claim(place.limits, count)
+        won = play(place.game, limits, [limits.default_cents] * count, random)
         return PlannedClaim(
             free_bet_id=f"free-bet-{self.run_id}-{claim}",
             player_id=random.choice(self._players),
@@ -262,11 +286,21 @@ class Plan:
             round_id=f"round-{self.run_id}-free-{claim}",
             # After its round's start, and before the next one's.
             at_millis=self.start_millis + number * _PACE + _between(_JITTER, _PACE, random),
-            bets=tuple(
-                PlannedFreeBet(id=f"free-{self.run_id}-{claim}-{index}", wager_cents=wager, won_cents=won_cents)
-                for index, (wager, won_cents) in enumerate(zip(wagers, won, strict=True))
-            ),
+            bets=free_bets(f"free-{self.run_id}-{claim}", limits.default_cents, won),
         )
+
+
+def limits_of_claim(limits: Limits, count: int) -> Limits:
+    """Return *limits* for each of *count* free bets: one deposit pays for all, and may not move more than any call."""
+    return replace(limits, max_win_cents=min(limits.max_win_cents, MAX_AMOUNT_CENTS // count))
+
+
+def free_bets(prefix: str, wager_cents: int, won: Sequence[int]) -> tuple[PlannedFreeBet, ...]:
+    """Return free bets of *wager_cents* each that have *won* so much; their ids begin with *prefix*."""
+    return tuple(
+        PlannedFreeBet(id=f"{prefix}-{number}", wager_cents=wager_cents, won_cents=won_cents)
+        for number, won_cents in enumerate(won)
+    )
 
 
 def run_id_of(seed: int, start_millis: int) -> str:
@@ -274,57 +308,11 @@ def run_id_of(seed: int, start_millis: int) -> str:
     return sha256(f"{seed}:{start_millis}".encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True, slots=True)
-class _Bets:
-    """What the bets of one round have in common; *ends_at_millis* is None where each ends by itself."""
-
-    ids: str
-    players: Sequence[str]
-    shares: Shares
-    max_win_cents: int
-    starts_at_millis: int
-    ends_at_millis: int | None
-
-    def planned(self, wagers: Sequence[int], won: Sequence[int], random: Random) -> tuple[PlannedBet, ...]:
-        bets: list[PlannedBet] = []
-        player_id = ""
-        for wager_cents, won_cents in zip(wagers, won, strict=True):
-            if not player_id or random.random() >= _SAME_PLAYER:
-                player_id = self.players[_between(0, len(self.players), random)]
-            bets.append(self._bet(len(bets), player_id, wager_cents, won_cents, random))
-        return tuple(bets)
-
-    def _bet(self, index: int, player_id: str, wager_cents: int, won_cents: int, random: Random) -> PlannedBet:
-        # The outcome was drawn before, so that whether a bet ends says nothing about what it would have won.
-        end = self._end(random)
-        at_millis = self.starts_at_millis + _between(20, 250, random)
-        return PlannedBet(
-            bet_id=f"{self.ids}-{index}",
-            player_id=player_id,
-            wager_cents=wager_cents,
-            end=end,
-            won_cents=won_cents if end is BetEnd.CLOSED else 0,
-            at_millis=at_millis,
-            ends_at_millis=self._ends_at(end, at_millis, random),
-            jackpot_cents=self._jackpot(wager_cents, random) if end is BetEnd.CLOSED else 0,
-        )
-
-    def _end(self, random: Random) -> BetEnd:
-        chance = random.random()
-        if chance < self.shares.rolled_back:
-            return BetEnd.ROLLED_BACK
-        return BetEnd.OPEN if chance < self.shares.rolled_back + self.shares.left_open else BetEnd.CLOSED
-
-    def _ends_at(self, end: BetEnd, at_millis: int, random: Random) -> int:
-        # A bet is cancelled before its game starts (spec §3), and so soon.
-        if end is BetEnd.ROLLED_BACK:
-            return at_millis + _between(100, 1_000, random)
-        return at_millis + _between(1_500, 6_000, random) if self.ends_at_millis is None else self.ends_at_millis
-
-    def _jackpot(self, wager_cents: int, random: Random) -> int:
-        if random.random() >= self.shares.jackpots:
-            return 0
-        return min(wager_cents * random.randint(50, 500), self.max_win_cents)
+def _ends_at(end: BetEnd, placed_at: int, all_end_at: int | None, random: Random) -> int:
+    # A bet is cancelled before its game starts (spec §3), and so soon.
+    if end is BetEnd.ROLLED_BACK:
+        return placed_at + _between(100, 1_000, random)
+    return placed_at + _between(1_500, 6_000, random) if all_end_at is None else all_end_at
 
 
 def _between(least: int, above: int, random: Random) -> int:
@@ -342,7 +330,7 @@ def _places(games: Sequence[GameInfo], currency: str) -> tuple[_Place, ...]:
     )
     if not places:
         raise ConfigurationError(
-            f"No game can be played in {currency}: none that is ACTIVE has an active instance in that currency. "
+            f"No game can be played in {currency}: no game with status ACTIVE has an active instance in that currency. "
             "Add one, or name another currency."
         )
     return places

@@ -1,8 +1,8 @@
 """
 What went over the wire, as it happens: each webhook sent to the wallet, and each call of the Operator API received.
 
-The newest are kept, and whoever watches is told at once. Bodies and signatures are kept as they were: this is for the
-eyes of the person at this machine, and goes into no log.
+The newest are kept, and watchers are called at once. Bodies and signatures are kept as they were: only the person at
+this machine sees them, and no log has them.
 """
 
 import secrets
@@ -37,7 +37,7 @@ class Exchange:
         response_headers, response_body: The answer.
         elapsed_ms: From the first byte out to the last one in.
         fault: The name of the fault that was laid over it, or "".
-        note: What else is to say: why there is no answer, or which part of a retry this is.
+        note: Anything else: why there is no answer, or which delivery of a call this is.
         player_id, bet_id: What it was about, as far as known.
         url: Where it went to, for a webhook.
         defect: Why *response_body* is not the whole body in plain bytes; "" if it is.
@@ -68,14 +68,14 @@ class Exchange:
         Return what a wallet replied to a webhook.
 
         Raises:
-            MalformedCallError: It is no reply of spec §2.1; the message says why.
+            MalformedCallError: It is not a reply of spec §2.1; the message says why.
         """
         if self.defect:
             raise MalformedCallError(self.defect)
         return read_reply(self.response_body)
 
 
-#: Told of each exchange in the thread that recorded it: it must neither wait nor raise.
+#: Called with each exchange, in the thread that recorded it: it must neither wait nor raise.
 Watcher = Callable[[Exchange], object]
 
 
@@ -97,7 +97,7 @@ class LiveLog:
         self._bytes = 0
         self._watchers: list[Watcher] = []
         self._count = 0
-        #: Told from the run of another log, whose numbers are of other exchanges.
+        #: Distinguishes this run from another, whose numbers are of other exchanges.
         self.run: Final = secrets.token_hex(8)
 
     @property
@@ -111,17 +111,14 @@ class LiveLog:
         with self._lock:
             self._count += 1
             numbered = replace(exchange, number=self._count)
-            self._keep(numbered)
+            self._exchanges.append(numbered)
+            self._bytes += _length(numbered)
+            while len(self._exchanges) > self._kept or (self._bytes > self._kept_bytes and len(self._exchanges) > 1):
+                self._bytes -= _length(self._exchanges.popleft())
             watchers = tuple(self._watchers)
         for watcher in watchers:
             watcher(numbered)
         return numbered
-
-    def _keep(self, exchange: Exchange) -> None:
-        self._exchanges.append(exchange)
-        self._bytes += _length(exchange)
-        while len(self._exchanges) > self._kept or (self._bytes > self._kept_bytes and len(self._exchanges) > 1):
-            self._bytes -= _length(self._exchanges.popleft())
 
     def recent(self, limit: int = 100) -> list[Exchange]:
         """Return up to *limit* exchanges, the newest first."""
@@ -129,13 +126,13 @@ class LiveLog:
             return [exchange for exchange, _ in zip(reversed(self._exchanges), range(limit), strict=False)]
 
     def exchange(self, number: int) -> Exchange | None:
-        """Return the exchange with *number*, or None if there is none, or none any more."""
+        """Return the exchange with *number*, or None if the log does not have it, or no longer."""
         with self._lock:
             return next((exchange for exchange in self._exchanges if exchange.number == number), None)
 
     @contextmanager
     def watched_by(self, watcher: Watcher) -> Iterator[None]:
-        """Tell *watcher* of each exchange until the end of the block."""
+        """Call *watcher* with each exchange until the end of the block."""
         with self._lock:
             self._watchers.append(watcher)
         try:

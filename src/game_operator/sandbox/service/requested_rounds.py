@@ -1,7 +1,6 @@
-"""What a sandbox plays when it is asked to: a round of one bet, or the claim of a grant."""
+"""The rounds that somebody asks a sandbox to play: a round of one bet, or the claim of a grant."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from threading import Lock
 from typing import Final
@@ -9,19 +8,26 @@ from typing import Final
 from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models import GameInfo, GameInstance, RoundFound
-from game_operator.models.webhooks import MAX_AMOUNT_CENTS
 from game_operator.money import amount_from_cents
 from game_operator.sandbox.dealing.dealt import DealtBet, DealtClaim
-from game_operator.sandbox.dealing.plan import BetEnd, PlannedBet, PlannedClaim, PlannedFreeBet, PlannedRound, run_id_of
+from game_operator.sandbox.dealing.plan import (
+    BetEnd,
+    PlannedBet,
+    PlannedClaim,
+    PlannedRound,
+    free_bets,
+    limits_of_claim,
+    run_id_of,
+)
 from game_operator.sandbox.games import limits_of, play
 from game_operator.sandbox.service.world import SandboxWorld
 
 _END_AFTER_MILLIS: Final = 2_000
 
 
-class Planner:
+class RequestedRounds:
     """
-    Plans what is asked for, within the limits of an instance, and opens its round in *world*.
+    Plans a round or claim within the limits of an instance, and opens its round in *world*.
 
     Args:
         world: The catalogue, the grants, and where rounds are looked up.
@@ -55,7 +61,7 @@ class Planner:
         _check_amount("wager", wager_cents, limits.min_cents, limits.max_cents, instance)
         number, now_millis = self._number(), self._clock()
         if won_cents is None and not cancel:
-            random = Random(f"{self._seed}:played:{number}")  # noqa: S311 - a game of a toy, and it shall repeat
+            random = Random(f"{self._seed}:played:{number}")  # noqa: S311 - outcomes of a toy, which must repeat
             (won_cents,) = play(game, limits, (wager_cents,), random)
         won_cents = 0 if won_cents is None or cancel else won_cents
         _check_amount("win", won_cents, 0, limits.max_win_cents, instance)
@@ -76,7 +82,7 @@ class Planner:
             at_millis=now_millis,
             bets=(bet,),
         )
-        # Built once here, so that what cannot be sent is said before anything is.
+        # Built once here, so that a call that cannot be sent is refused before anything is sent.
         try:
             DealtBet(planned=bet, round=planned).calls.withdraw()
         except ValueError as wrong:
@@ -95,50 +101,32 @@ class Planner:
         grant = self._world.begin_claim(free_bet_id, now_millis=now_millis)
         request = grant.request
         game, instance = self._place(request.instance_id, active=False)
-        limits = limits_of(instance.bet_config)
-        random = Random(f"{self._seed}:free:{free_bet_id}")  # noqa: S311 - a game of a toy, and it shall repeat
-        wagers = [request.wager_amount_cents] * request.count
-        # One deposit pays for all of them, and may not move more than any call.
-        limits = replace(limits, max_win_cents=min(limits.max_win_cents, MAX_AMOUNT_CENTS // len(wagers)))
-        won = [cents for wager in wagers for cents in play(game, limits, [wager], random)]
+        limits = limits_of_claim(limits_of(instance.bet_config), request.count)
+        random = Random(f"{self._seed}:free:{free_bet_id}")  # noqa: S311 - outcomes of a toy, which must repeat
+        won = [play(game, limits, [request.wager_amount_cents], random)[0] for _ in range(request.count)]
+        # A claim that was not paid is played again, in the same round.
+        round_id = f"round-{free_bet_id}"
+        found = self._world.round(self._world.operator_id, instance.id, round_id, None, now_millis=now_millis)
         planned = PlannedClaim(
             free_bet_id=free_bet_id,
             player_id=request.player_id,
             instance_id=instance.id,
             game=game.id,
-            round_id=f"round-{free_bet_id}",
+            round_id=round_id,
+            round_no=found.round_no if isinstance(found, RoundFound) else self._world.next_round_no(instance.id),
             at_millis=now_millis,
-            bets=tuple(
-                PlannedFreeBet(id=f"{free_bet_id}-{number}", wager_cents=wager, won_cents=cents)
-                for number, (wager, cents) in enumerate(zip(wagers, won, strict=True), 1)
-            ),
+            bets=free_bets(free_bet_id, request.wager_amount_cents, won),
         )
         try:
             DealtClaim(planned=planned).deposit()
         except ValueError as wrong:
             raise ConfigurationError(f"These free bets cannot be claimed: {wrong}. Grant others.") from None
-        self._open_round_of_claim(planned)
+        if not isinstance(found, RoundFound):
+            # Its deposit names the round, so that it can be looked up (spec §6). Free bets are not bets of it.
+            self._open_round(planned)
         return planned
 
-    def round_no(self, planned: PlannedClaim) -> int:
-        """Return the number of the round of free bets, 0 if there is none."""
-        found = self._world.round(
-            self._world.operator_id, planned.instance_id, planned.round_id, None, now_millis=planned.at_millis
-        )
-        return found.round_no if isinstance(found, RoundFound) else 0
-
-    def _open_round_of_claim(self, planned: PlannedClaim) -> None:
-        # Its deposit names it, and what a deposit names can be looked up (spec §6). Free bets are no bets of it.
-        if self.round_no(planned) == 0:
-            self._world.add_round(
-                round_id=planned.round_id,
-                round_no=self._world.next_round_no(planned.instance_id),
-                instance_id=planned.instance_id,
-                game=planned.game,
-                started_at_millis=planned.at_millis,
-            )
-
-    def _open_round(self, planned: PlannedRound) -> None:
+    def _open_round(self, planned: PlannedRound | PlannedClaim) -> None:
         self._world.add_round(
             round_id=planned.round_id,
             round_no=planned.round_no,
@@ -159,7 +147,7 @@ class Planner:
                     if active and not (instance.active and game.status == GameStatus.ACTIVE):
                         raise ConfigurationError(f"{instance.name} cannot be played now. Choose an active instance.")
                     return game, instance
-        raise ConfigurationError(f"There is no instance {shown(instance_id)}. `fetch_games` lists those there are.")
+        raise ConfigurationError(f"The instance {shown(instance_id)} is unknown. `fetch_games` lists all instances.")
 
 
 def _check_amount(name: str, cents: int, least: int, most: int, instance: GameInstance) -> None:

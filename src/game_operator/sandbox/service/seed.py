@@ -91,7 +91,7 @@ def _games(random: Random) -> list[GameInfo]:
     return [_game(title, data["limits"], random) for title in data["games"]]
 
 
-def _game(title: Mapping[str, Any], limits: Mapping[str, list[str]], random: Random) -> GameInfo:
+def _game(title: Mapping[str, Any], limits: Mapping[str, Mapping[str, str]], random: Random) -> GameInfo:
     status = title.get("status", GameStatus.ACTIVE)
     has_thumbnail, rtp, currencies = title.get("thumbnail", True), title.get("rtp"), title["currencies"]
     return GameInfo(
@@ -108,16 +108,14 @@ def _game(title: Mapping[str, Any], limits: Mapping[str, list[str]], random: Ran
                 name=f"{title['name']} {currency}",
                 # Of several instances the last is switched off; of a game that cannot be played, all are.
                 active=status == GameStatus.ACTIVE and (number == 0 or number < len(currencies) - 1),
-                bet_config=_bet_config(currency, limits[currency]),
+                bet_config=BetConfig(
+                    currency=currency,
+                    **{name: Decimal(units) for name, units in limits[currency].items()},
+                ),
             )
             for number, currency in enumerate(currencies)
         ),
     )
-
-
-def _bet_config(currency: str, limits: list[str]) -> BetConfig:
-    least, most, default, win = map(Decimal, limits)
-    return BetConfig(min_wager=least, max_wager=most, default_wager=default, currency=currency, max_win=win)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,22 @@
 """
-The service behind the sandbox: what it knows, how it deals a round, and what it saw on the wire.
+The service behind the sandbox: what it knows, how it deals a round, what it answers, and what went over the wire.
 
-It hands out the dealer who plays what its planner planned; whoever carries the posts tells it what happened. Any thread
-may use it.
+It gives out the dealer that plays a plan, and keeps what the carrier of the posts reports. Its answers to the Operator
+API show the faults that are switched on (docs/decisions/0017). Any thread may use it.
 """
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from game_operator.errors import ConfigurationError, MalformedCallError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.models.webhooks import Reply
 from game_operator.profile import Profile
+from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.service import OperatorAccount, World, answer, signature_verdict
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Post
 from game_operator.provider.faults import Fault, FaultSwitches
@@ -21,24 +24,27 @@ from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.balances import BalanceBoard
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
+from game_operator.sandbox.dealing.deliveries import DEFAULT_RETRIES, retry_preset
 from game_operator.sandbox.dealing.plan import PlannedClaim, PlannedItem
-from game_operator.sandbox.dealing.timing import DEFAULT_RETRIES, retry_preset
 from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
-from game_operator.sandbox.service.requested_rounds import Planner
+from game_operator.sandbox.service.requested_rounds import RequestedRounds
 from game_operator.sandbox.service.world import SandboxWorld
 
 if TYPE_CHECKING:
-    # Whoever only serves pays for no client.
+    # A process that only serves pays for no client.
     from game_operator.provider.caller import Delivery
     from game_operator.provider.delivery import Carried
 
-#: Whoever waits for a round shall not wait for a wallet that never answers.
+#: Nobody waits longer for a round than for so many deliveries of a call.
 _MOST_ATTEMPTS: Final = 12
 #: All that the live log keeps.
 _LOOKED_THROUGH: Final = 1_000
-_HTTP_OK: Final = 200
-#: What the log notes on a post that no sound wallet accepts.
-_MUST_BE_REFUSED: Final = "must be refused"
+#: What the log notes on a post that no correct wallet accepts.
+MUST_BE_REFUSED: Final = "must be refused"
+
+_JSON: Final = (b"content-type", b"application/json")
+_TOO_MANY: Final = HttpResponse(429, (_JSON, (b"retry-after", b"1")), b'{"error":"Too many requests"}')
+_BROKEN: Final = HttpResponse(500, (_JSON,), b'{"error":"Internal server error"}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ class PlayedRound:
         round_no: Its number.
         bet_ids: Its bets, as fetch-bet knows them; empty for a claim.
         deliveries: What the wallet answered, in order; repeats, and what a fault added, among them.
-        problems: What no sound wallet would have answered; empty if all is well.
+        problems: What no correct wallet would have answered; empty if all is well.
         lost: Whether a call was given up without a definite answer, so that nobody knows what became of it.
     """
 
@@ -86,18 +92,19 @@ class SandboxService:
         default_instance_id: str,
         profile: Profile,
     ) -> None:
-        self._profile = profile
+        #: What is assumed of the wallet.
+        self.profile: Final = profile
         self.world = world
         self.faults = FaultSwitches()
         self.live = LiveLog()
-        self.balances = BalanceBoard()
+        self.balances = BalanceBoard(clock)
         self._retries = DEFAULT_RETRIES
         self._make_keys = keys
         self._keys: ServiceKeys | None = None
         self._clock = clock
         self._seed = seed
-        #: Plans the rounds and claims that are asked for.
-        self.planner = Planner(world, clock, seed=seed, default_instance_id=default_instance_id)
+        #: Plans the rounds and claims that somebody asks for.
+        self.requested = RequestedRounds(world, clock, seed=seed, default_instance_id=default_instance_id)
         self._lock = Lock()
         self._api_calls = 0
         #: The free bets that are being claimed now.
@@ -133,7 +140,7 @@ class SandboxService:
         """
         retries = retry_preset(self.retries)
         if isinstance(item, PlannedClaim):
-            if "FREE_BET_CLAIM" not in BodyWriter(self._profile).claim_types:
+            if "FREE_BET_CLAIM" not in BodyWriter(self.profile).claim_types:
                 raise ConfigurationError(
                     "The profile has no claims of free bets. Add FREE_BET_CLAIM to claim_types, and a name for "
                     "action.deposit."
@@ -145,10 +152,10 @@ class SandboxService:
             retries=retries,
             # Each has a plan of its own, which begins with the call number 1.
             seed=f"{self._seed}:{item.round_id}",
-            profile=self._profile,
-            batches=self._profile.deposit_batch,
+            profile=self.profile,
+            batches=self.profile.deposit_batch,
             on_change=self._record,
-            listener=_Ear(self.balances, self._clock),
+            balances=self.balances,
             most_attempts=_MOST_ATTEMPTS,
         )
 
@@ -156,87 +163,98 @@ class SandboxService:
         """Return what became of *item*, and count its calls for faults that wait for the Nth."""
         # Of a wallet that cannot be reached any more, calls may be unanswered.
         dealer.abandon()
-        self.faults.release(dealer.faults, dealer.calls, dealer.struck_nth)
-        problems = tuple(problem for dealt in dealer.dealt for problem in (*dealt.problems, *_wrong_statuses(dealt)))
+        self.faults.release(dealer.faults.plan, dealer.faults.calls, dealer.faults.struck_nth)
+        problems = tuple(
+            problem for dealt in dealer.dealt for problem in (*dealt.problems, *dealt.wrong_statuses(of_replies=True))
+        )
         lost = any(dealt.lost for dealt in dealer.dealt)
         if isinstance(item, PlannedClaim):
             with self._lock:
                 self._claiming.discard(item.free_bet_id)
-            return PlayedRound(item.round_id, self.planner.round_no(item), (), tuple(deliveries), problems, lost)
-        bet_ids = tuple(bet.bet_id for bet in item.bets)
+            bet_ids: tuple[str, ...] = ()
+        else:
+            bet_ids = tuple(bet.bet_id for bet in item.bets)
         return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems, lost)
 
-    def api_fault(self) -> Fault | None:
+    # --- the Operator API --------------------------------------------------------------------------------------------
+
+    def answered(self, request: HttpRequest, now_millis: int) -> HttpResponse:
+        """
+        Return the response to *request*, with the faults that are switched on, and keep both in the live log.
+
+        Faults strike and count only calls with a valid signature: a fault that waits for the Nth waits for the
+        operator's.
+        """
+        began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
+        signature = signature_verdict(request, self.world)
+        fault = self._api_fault() if signature == "valid" else None
+        response = _response(self.world, request, now_millis, fault)
+        self.live.record(
+            Exchange(
+                at_millis=began_millis,
+                direction="api",
+                method=request.method,
+                path=request.path,
+                request_headers=request.headers,
+                request_body=request.body,
+                signature=signature,
+                status=response.status,
+                response_headers=response.headers,
+                response_body=response.body,
+                elapsed_ms=(time.perf_counter() - began) * 1_000,
+                fault=fault or "",
+            )
+        )
+        return response
+
+    def _api_fault(self) -> Fault | None:
         """Return what strikes this call of the Operator API, and count the call."""
         with self._lock:
             self._api_calls += 1
             number = self._api_calls
         return self.faults.strike_api(f"{self._seed}:api:{number}")
 
-    # --- what was seen -----------------------------------------------------------------------------------------------
+    # --- what went over the wire -------------------------------------------------------------------------------------
 
     def saw(self, post: Post, carried: "Carried") -> Exchange:
         """Keep a post that is over in the live log."""
-        answer = carried.answer
         call = post.calls[0]
+        notes = [f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else MUST_BE_REFUSED]
         return self.live.record(
             Exchange(
-                at_millis=carried.began_millis,
                 direction="webhook",
                 method="POST",
                 path=post.path,
-                url=carried.url,
                 request_headers=carried.headers,
                 request_body=carried.request.body,
                 signature=post.signed_with,
-                status=None if answer is None else answer.status,
-                response_headers=() if answer is None else answer.headers,
-                response_body=b"" if answer is None else answer.body,
-                defect="" if answer is None else answer.defect,
-                elapsed_ms=carried.elapsed_seconds * 1_000,
                 fault=post.faults,
-                note=_note(post, carried.problem),
+                note="; ".join(filter(None, (*notes, carried.problem))),
                 player_id=call.player_id,
                 bet_id=call.bet_id or "",
+                **_outcome_of(carried),
             )
         )
 
     def saw_again(self, before: Exchange, carried: "Carried") -> Exchange:
         """Keep a webhook that was sent again by hand: the wallet may have moved in between."""
-        answer = carried.answer
         # Asked before this one is in the log too.
-        acted = any(
-            each.request_body == before.request_body and _succeeded(each) for each in self.live.recent(_LOOKED_THROUGH)
-        )
-        still = [_MUST_BE_REFUSED] if _MUST_BE_REFUSED in before.note.split("; ") else []
-        again = self.live.record(
-            replace(
-                before,
-                url=carried.url,
-                at_millis=carried.began_millis,
-                status=None if answer is None else answer.status,
-                response_headers=() if answer is None else answer.headers,
-                response_body=b"" if answer is None else answer.body,
-                defect="" if answer is None else answer.defect,
-                elapsed_ms=carried.elapsed_seconds * 1_000,
-                fault="",
-                note="; ".join([f"number {before.number}, delivered again", *still, *filter(None, (carried.problem,))]),
-            )
-        )
-        self._hear_again(again, acted=acted)
-        return again
-
-    def _hear_again(self, again: Exchange, *, acted: bool) -> None:
-        """Let the board know what was told to a webhook sent by hand; a wallet that *acted* before moves nothing."""
+        same = (each for each in self.live.recent(_LOOKED_THROUGH) if each.request_body == before.request_body)
+        acted = any(reply is not None and reply.code is None for reply in map(_reply_of, same))
+        notes = [f"number {before.number}, delivered again"]
+        if MUST_BE_REFUSED in before.note.split("; "):
+            notes.append(MUST_BE_REFUSED)
+        note = "; ".join([*notes, *filter(None, (carried.problem,))])
+        again = self.live.record(replace(before, fault="", note=note, **_outcome_of(carried)))
         reply = _reply_of(again)
         if not acted and (reply is None or reply.code is None):
-            # It may have moved money just now, for the first time: whatever is told next is believed.
+            # It may have moved money just now, for the first time: the next balance is believed.
             self.balances.begin(again.player_id)
             self.balances.end(again.player_id, None)
         if reply is not None and reply.balance_cents is not None:
-            self.balances.told(
-                again.player_id, at_millis=self._clock(), balance_cents=reply.balance_cents, repeated=acted
-            )
+            # A wallet that acted before moves nothing now, and may repeat an old balance.
+            self.balances.reported(again.player_id, reply.balance_cents, repeated=acted)
+        return again
 
     def _record(self, dealt: Dealt) -> None:
         """Let the Operator API answer with where a bet stands now."""
@@ -277,25 +295,6 @@ class SandboxService:
             self._claiming.add(planned.free_bet_id)
 
 
-class _Ear:
-    """Writes down what wallets tell of balances."""
-
-    def __init__(self, board: BalanceBoard, clock: Callable[[], int]) -> None:
-        self._board, self._clock = board, clock
-
-    def begin(self, dealt: Dealt, may_move_cents: int) -> None:
-        self._board.begin(dealt.player_id, may_move_cents)
-
-    def told(self, dealt: Dealt, reply: Reply, *, repeated: bool) -> None:
-        if reply.balance_cents is not None:
-            self._board.told(
-                dealt.player_id, at_millis=self._clock(), balance_cents=reply.balance_cents, repeated=repeated
-            )
-
-    def end(self, dealt: Dealt, moved_cents: int | None) -> None:
-        self._board.end(dealt.player_id, moved_cents)
-
-
 def _reply_of(exchange: Exchange) -> Reply | None:
     try:
         return exchange.reply()
@@ -303,20 +302,42 @@ def _reply_of(exchange: Exchange) -> Reply | None:
         return None
 
 
-def _succeeded(exchange: Exchange) -> bool:
-    reply = _reply_of(exchange)
-    return reply is not None and reply.code is None
+def _outcome_of(carried: "Carried") -> dict[str, Any]:  # Any: fields of Exchange.
+    """Return when and where a webhook went, and what came back, as fields of an exchange."""
+    answer = carried.answer
+    return {
+        "at_millis": carried.began_millis,
+        "url": carried.url,
+        "status": None if answer is None else answer.status,
+        "response_headers": () if answer is None else answer.headers,
+        "response_body": b"" if answer is None else answer.body,
+        "defect": "" if answer is None else answer.defect,
+        "elapsed_ms": carried.elapsed_seconds * 1_000,
+    }
 
 
-def _wrong_statuses(dealt: Dealt) -> Iterator[str]:
-    # With a reply only: an error page may come from a proxy, and the call was sent again.
-    statuses = {sent.answer.status for sent in dealt.history if sent.answer.reply is not None and sent.post.is_genuine}
-    for status in sorted(statuses - {None, _HTTP_OK}, key=str):
-        yield f"a call was replied to with HTTP {status}, which must be 200 always (spec §4.1)"
+def _response(world: World, request: HttpRequest, now_millis: int, fault: Fault | None) -> HttpResponse:
+    match fault:
+        case Fault.API_429:
+            # The call is not carried out.
+            return _TOO_MANY
+        case Fault.API_500:
+            # The worst case: the call is carried out all the same.
+            answer(request, world, now_millis=now_millis)
+            return _BROKEN
+        case Fault.API_INACTIVE:
+            return answer(request, _Inactive(world), now_millis=now_millis)
+        case _:
+            return answer(request, world, now_millis=now_millis)
 
 
-def _note(post: Post, problem: str) -> str:
-    told = [f"delivery {post.attempt}"] if post.attempt > 1 else []
-    if not post.is_genuine:
-        told.append(_MUST_BE_REFUSED)
-    return "; ".join([*told, *filter(None, (problem,))])
+class _Inactive:
+    """A world whose operators are all inactive: no call gets beyond that."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.games, self.bet, self.round, self.grant = world.games, world.bet, world.round, world.grant
+
+    def account(self, operator_id: str) -> OperatorAccount | None:
+        account = self._world.account(operator_id)
+        return None if account is None else replace(account, active=False)

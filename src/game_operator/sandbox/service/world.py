@@ -101,7 +101,8 @@ class SandboxWorld:
             ConfigurationError: The id could not travel in a header, or holds a colon, which would make the signed
                 string ``<operator_id>:<bet_id>`` ambiguous.
         """
-        if not _fits_a_header(operator_id) or ":" in operator_id:
+        fits_a_header = operator_id.isascii() and operator_id.isprintable() and operator_id == operator_id.strip() != ""
+        if not fits_a_header or ":" in operator_id:
             raise ConfigurationError(
                 f"The operator id {shown(operator_id)} cannot be used.",
                 setting="operator_id",
@@ -130,8 +131,8 @@ class SandboxWorld:
         for instance in game.instances:
             if not _INSTANCE_ID.fullmatch(instance.id) or self._instances.get(instance.id, owner) != owner:
                 raise ConfigurationError(
-                    f"instance id {shown(instance.id)} cannot be used. Pass 24 lower-case hex digits that are no other "
-                    "operator's."
+                    f"instance id {shown(instance.id)} cannot be used. Pass 24 lower-case hex digits that no other "
+                    "operator has."
                 )
         with self._lock:
             replaced = self._games[owner].get(game.id)
@@ -206,7 +207,7 @@ class SandboxWorld:
         with self._lock:
             grant = next((grant for grant in self._grants.values() if grant.free_bet_id == free_bet_id), None)
         if grant is None:
-            raise ConfigurationError(f"There are no free bets {shown(free_bet_id)}. Grant them first.")
+            raise ConfigurationError(f"The free bets {shown(free_bet_id)} are unknown. Grant them first.")
         status = self.grant_status(grant, now_millis=now_millis)
         if status != "granted":
             raise ConfigurationError(f"The free bets {shown(free_bet_id)} are {status} already. Grant others.")
@@ -245,12 +246,13 @@ class SandboxWorld:
             bets = [self._bets[operator_id, bet_id] for bet_id in ids]
         if found is None or found.instance_id != instance_id or _is_gone(found.started_at_millis, now_millis):
             return RoundNotFound()
+        in_round = (bet for bet in bets if bet.round_id == found.round_id and bet.instance_id == instance_id)
         return RoundFound(
             round_id=found.round_id,
             round_no=found.round_no,
             instance_id=instance_id,
             game=found.game,
-            bets=tuple(bet for bet in bets if _belongs(bet, found) and not _is_gone(bet.timestamp, now_millis)),
+            bets=tuple(bet for bet in in_round if not _is_gone(bet.timestamp, now_millis)),
         )
 
     def grant(self, operator_id: str, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
@@ -258,7 +260,9 @@ class SandboxWorld:
         if not _INSTANCE_ID.fullmatch(request.instance_id):
             return GrantErrorCode.INVALID_INSTANCE_ID
         key = (request.instance_id, request.reference_id)
-        grant = Grant(_free_bet_id(*key), operator_id, request, now_millis)
+        # The id is made from the key, so that the same grant has the same id in every run.
+        free_bet_id = sha256(":".join(key).encode()).hexdigest()[:24]
+        grant = Grant(free_bet_id, operator_id, request, now_millis)
         with self._lock:
             if self._instances.get(request.instance_id) != operator_id:
                 return GrantErrorCode.INSTANCE_NOT_FOUND
@@ -280,18 +284,5 @@ class SandboxWorld:
             self._accounts[owner] = replace(self._accounts[owner], active=active)
 
 
-def _fits_a_header(text: str) -> bool:
-    return text.isascii() and text.isprintable() and text != "" and text == text.strip()
-
-
 def _is_gone(at_millis: int, now_millis: int) -> bool:
     return now_millis - at_millis > RETENTION_MILLIS
-
-
-def _belongs(bet: PlacedBet, to: _Round) -> bool:
-    return bet.round_id == to.round_id and bet.instance_id == to.instance_id
-
-
-def _free_bet_id(instance_id: str, reference_id: str) -> str:
-    # Told from its key, so that the same grant has the same id in every run.
-    return sha256(f"{instance_id}:{reference_id}".encode()).hexdigest()[:24]

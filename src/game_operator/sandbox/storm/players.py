@@ -1,4 +1,4 @@
-"""Where a storm's players come from, and who tells at the end what they have."""
+"""Where a storm's players come from, and the books that show at the end what they have."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -17,14 +17,13 @@ from game_operator.errors import (
 )
 from game_operator.ledger.api import BetRecord, TableAccounts
 from game_operator.ledger.sql import SqlLedger
-from game_operator.models.webhooks import BalanceCall, problem_of_id
+from game_operator.models.webhooks import LONGEST_ID, BalanceCall, problem_of_id
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from game_operator.provider.caller import WebhookCaller
 from game_operator.provider.keys import SigningKey
 from game_operator.sandbox.storm.audit import Closing
 
-_LONGEST_ID: Final = 256
 _LARGEST_FILE: Final = 64 * 1024 * 1024
 
 
@@ -35,7 +34,7 @@ class Books(Protocol):
         """Make the players of *opening* ready, and return what they have, in cents."""
 
     def close(self, player_ids: Iterable[str]) -> Closing:
-        """Return what these players have now, and their bets where those can be known."""
+        """Return what these players have now, and their bets if the books have them."""
 
 
 class LedgerBooks:
@@ -71,8 +70,8 @@ class LedgerBooks:
                     ledger.open_account(player_id, Decimal(amount_from_cents(cents)))
                 except AccountExistsError:
                     raise ConfigurationError(
-                        f"The ledger has a player {shown(player_id)} already, and a storm's are fresh: a trace is "
-                        "replayed against an empty database."
+                        f"The ledger has a player {shown(player_id)} already, and a storm needs new players. Replay a "
+                        "trace against an empty database."
                     ) from None
         return opening
 
@@ -96,8 +95,8 @@ class LedgerBooks:
             balance = _balance_in(ledger, player_id)
             if balance is None:
                 raise ConfigurationError(
-                    f"There is no player {shown(player_id)} in the table of balances. Insert the row, or take the "
-                    "player out of the file."
+                    f"The table of balances has no player {shown(player_id)}. Insert the row, or take the player out "
+                    "of the file."
                 )
             balances[player_id] = balance
         # They may have played before.
@@ -121,46 +120,52 @@ def _balance_in(ledger: SqlLedger, player_id: str) -> int | None:
 
 
 class PlayersBooks:
-    """Players who hold money at any wallet: their balances are asked for by player-balance."""
+    """Players who hold money at any wallet: player-balance returns their balances."""
 
     def __init__(self, url: str, key: SigningKey, *, profile: Profile | None = None, timeout: float = 10.0) -> None:
         self._caller = partial(WebhookCaller, url, key, profile=profile, timeout=timeout)
 
     def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
         """Return the balances that the players of *opening* have, whatever it says."""
-        found = self._told(opening)
-        unknown = {player_id: told for player_id, told in found.items() if isinstance(told, str)}
-        for player_id, told in unknown.items():
+        balances: dict[str, int] = {}
+        unknown: dict[str, str] = {}
+        for player_id, answer in self._answers(opening):
+            if isinstance(answer, int):
+                balances[player_id] = answer
+            else:
+                unknown[player_id] = answer
+        for player_id, answer in unknown.items():
             advice = "Open their accounts, or take them out of the file."
-            if told != WebhookErrorCode.PLAYER_NOT_FOUND:
+            if answer != WebhookErrorCode.PLAYER_NOT_FOUND:
                 advice = "Is this the address that /player-balance is below?"
             raise ConfigurationError(
-                f"The wallet tells no balance of {len(unknown)} players: asked for {shown(player_id)} it answers "
-                f"{told}. {advice}"
+                f"The wallet returns no balance of {len(unknown)} players: for {shown(player_id)} it answers "
+                f"{answer}. {advice}"
             )
-        return {player_id: cents for player_id, cents in found.items() if not isinstance(cents, str)}
+        return balances
 
     def close(self, player_ids: Iterable[str]) -> Closing:
-        """Return the balances; of bets the wallet does not tell."""
-        told = self._told(player_ids)
-        return Closing({player_id: None if isinstance(cents, str) else cents for player_id, cents in told.items()})
+        """Return the balances; the wallet returns no bets."""
+        answers = self._answers(player_ids)
+        return Closing({player_id: answer if isinstance(answer, int) else None for player_id, answer in answers})
 
-    def _told(self, player_ids: Iterable[str]) -> dict[str, int | str]:
+    def _answers(self, player_ids: Iterable[str]) -> list[tuple[str, int | str]]:
         with self._caller() as caller:
-            return {player_id: _told_by(caller, player_id) for player_id in player_ids}
+            return [(player_id, _balance_at(caller, player_id)) for player_id in player_ids]
 
 
-def _told_by(caller: WebhookCaller, player_id: str) -> int | str:
-    """Return the balance of a player in cents, or what is answered in its place."""
+def _balance_at(caller: WebhookCaller, player_id: str) -> int | str:
+    """Return the balance of a player in cents, or what the wallet answers in its place."""
     try:
-        told = caller.send(BalanceCall(player_id=player_id))
+        delivery = caller.send(BalanceCall(player_id=player_id))
     except DeliveryInDoubtError:
         return "nothing"
-    if told.reply is None:
-        return f"HTTP {told.status}, and no reply"
-    if told.reply.code is not None or told.reply.balance_cents is None:
-        return told.reply.code or "no balance"
-    return int(told.reply.balance_cents)
+    reply = delivery.reply
+    if reply is None:
+        return f"HTTP {delivery.status}, and no reply"
+    if reply.code is not None or reply.balance_cents is None:
+        return reply.code or "no balance"
+    return int(reply.balance_cents)
 
 
 def read_players(path: Path) -> Sequence[str]:
@@ -168,45 +173,44 @@ def read_players(path: Path) -> Sequence[str]:
     Return the player ids in the file *path*, one on each line; empty lines and those that begin with # do not count.
 
     Raises:
-        ConfigurationError: It cannot be read, names nobody, or somebody twice, or holds what is no id.
+        ConfigurationError: It cannot be read, has no players, has a player twice, or has an invalid id.
     """
+    file = f"The players' file {shown(str(path))}"
     try:
         # With or without a byte order mark. Ids are never trimmed: a line ends where the file says, and nowhere else.
-        with path.open(encoding="utf-8-sig") as file:
-            text = file.read(_LARGEST_FILE + 1)
+        with path.open(encoding="utf-8-sig") as opened:
+            text = opened.read(_LARGEST_FILE + 1)
     except (OSError, UnicodeError, ValueError) as failed:
-        problem = getattr(failed, "strerror", None) or "it is no UTF-8 text"
-        raise ConfigurationError(f"The players' file {shown(str(path))} cannot be read: {problem}.") from None
+        problem = getattr(failed, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigurationError(f"{file} cannot be read: {problem}.") from None
     if len(text) > _LARGEST_FILE:
-        raise ConfigurationError(f"The players' file {shown(str(path))} has more than {_LARGEST_FILE} characters.")
+        raise ConfigurationError(f"{file} has more than {_LARGEST_FILE} characters.")
     players = [line for line in text.split("\n") if line.strip() and not line.startswith("#")]
     if not players:
-        raise ConfigurationError(
-            f"The players' file {shown(str(path))} names nobody. Write one player id on each line."
-        )
+        raise ConfigurationError(f"{file} has no players. Write one player id on each line.")
     if len(set(players)) < len(players):
-        raise ConfigurationError(f"The players' file {shown(str(path))} names a player twice. Name each once.")
+        raise ConfigurationError(f"{file} has a player twice. Name each once.")
     for player_id in players:
-        if problem := problem_of_id(player_id, _LONGEST_ID):
+        if problem := problem_of_id(player_id, LONGEST_ID):
             raise ConfigurationError(f"A player id {problem}; the file has {shown(player_id)}.")
     return players
 
 
 def check_wallet(caller: WebhookCaller, url: str, nobody: str) -> None:
-    """Ask for the balance of *nobody*, before any account is opened."""
-    told = caller.send(BalanceCall(player_id=nobody))
-    if told.reply is None:
+    """Raise ConfigurationError if the wallet cannot answer player-balance; *nobody* is an unknown player."""
+    delivery = caller.send(BalanceCall(player_id=nobody))
+    if delivery.reply is None:
         raise ConfigurationError(
-            f"{shown(url)} is no wallet: player-balance was answered with HTTP {told.status}, and no reply "
-            f"({told.problem}). Pass the address that /withdraw and the others are below."
+            f"{shown(url)} is not a wallet: player-balance was answered with HTTP {delivery.status}, and no reply "
+            f"({delivery.problem}). Pass the address that /withdraw and the others are below."
         )
-    if told.code == WebhookErrorCode.INVALID_SIGNATURE:
+    if delivery.code == WebhookErrorCode.INVALID_SIGNATURE:
         raise ConfigurationError(
-            "The wallet takes our calls for forged. Give it the public half of the service's key, or pass the "
-            "private half of the one it has."
+            "The wallet rejects our signatures. Give it the public half of the service's key, or pass the private "
+            "half of the key that it has."
         )
-    if told.code == WebhookErrorCode.INVALID_REQUEST:
-        # Some wallets say so of any path that they do not know.
+    if delivery.code == WebhookErrorCode.INVALID_REQUEST:
+        # Some wallets answer so at any path that they do not know.
         raise ConfigurationError(
             f"The wallet answers INVALID_REQUEST to a player-balance that is well-formed. Is {shown(url)} the address "
             "that /player-balance is below? Mind the prefix, such as /wallet."
@@ -214,7 +218,7 @@ def check_wallet(caller: WebhookCaller, url: str, nobody: str) -> None:
 
 
 def check_replay(begins_with: Mapping[str, int], opening: Mapping[str, int]) -> None:
-    """A trace is sent again to players with the balances that it began with, in cents."""
+    """Raise ConfigurationError unless the players have the balances that a trace begins with, in cents."""
     for player_id, cents in opening.items():
         due = begins_with[player_id]
         if cents != due:
@@ -226,18 +230,18 @@ def check_replay(begins_with: Mapping[str, int], opening: Mapping[str, int]) -> 
 
 
 def check_players(caller: WebhookCaller, opening: Mapping[str, int]) -> None:
-    """The wallet tells of a player what the books have, in cents."""
+    """Raise ConfigurationError unless the wallet returns the balance that a player has in the books, in cents."""
     player_id, cents = next(iter(opening.items()))
-    told = caller.send(BalanceCall(player_id=player_id)).reply
-    if told is not None and told.code == WebhookErrorCode.SYSTEM_ERROR:
+    reply = caller.send(BalanceCall(player_id=player_id)).reply
+    if reply is not None and reply.code == WebhookErrorCode.SYSTEM_ERROR:
         raise ConfigurationError(
-            f"The wallet answers SYSTEM_ERROR when it is asked for the balance of {shown(player_id)}. Look into "
-            "its log; where codes are few, that is said of a wrong key too."
+            f"The wallet answers SYSTEM_ERROR to a player-balance of {shown(player_id)}. Look into its log. A wallet "
+            "with few codes answers so to a wrong key too."
         )
-    balance_cents = None if told is None or told.code is not None else told.balance_cents
+    balance_cents = None if reply is None or reply.code is not None else reply.balance_cents
     if balance_cents != cents:
         has = "no balance" if balance_cents is None else amount_from_cents(int(balance_cents))
         raise ConfigurationError(
-            f"The wallet tells {has} of the player {shown(player_id)}, who has {amount_from_cents(cents)}. "
+            f"The wallet returns {has} for the player {shown(player_id)}, who has {amount_from_cents(cents)}. "
             "Pass the ledger that this wallet serves from."
         )

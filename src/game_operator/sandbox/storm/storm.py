@@ -1,36 +1,35 @@
 """
 A storm: many bets of many players at once, with faults, and at the end an audit of every bet.
 
-The plan, the faults and the audit are other modules'; this one lets them work together, and measures.
+The plan, the faults and the audit are in other modules. This one connects them, and measures.
 """
 
 import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final
 
+from game_operator.codes import WebhookErrorCode
 from game_operator.errors import GameOperatorError, LedgerError, TransportError
 from game_operator.models import GameInfo
 from game_operator.profile import Profile
 from game_operator.provider.caller import WebhookCaller
 from game_operator.provider.delivery import Carried, Post
-from game_operator.provider.faults import FaultPlan
+from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.provider.http import Courier, HttpCarrier
 from game_operator.provider.keys import ServiceKeys
+from game_operator.sandbox.dealing.balances import BalanceBoard, PlayerBalance
 from game_operator.sandbox.dealing.carrying import play
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import DealtBet, Order, ServiceState
+from game_operator.sandbox.dealing.deliveries import retry_preset
 from game_operator.sandbox.dealing.plan import Plan, run_id_of
-from game_operator.sandbox.dealing.timing import retry_preset
 from game_operator.sandbox.service.seed import catalogue
-from game_operator.sandbox.storm.audit import Difference, Watch, audit, audit_unfinished
-from game_operator.sandbox.storm.bet_fate import given_up
+from game_operator.sandbox.storm.audit import Difference, audit, audit_unfinished
 from game_operator.sandbox.storm.players import Books, check_players, check_replay, check_wallet
-from game_operator.sandbox.storm.report import StormProgress, StormReport
-from game_operator.sandbox.storm.timeline import PatientCourier, Timeline
-from game_operator.sandbox.storm.trace import Trace, TraceHead, replay
+from game_operator.sandbox.storm.trace import NotingCourier, Timeline, Trace, TraceHead, replay
 
 #: A storm's own players: most have this, in cents, and every tenth soon runs out of money.
 _RICH_CENTS: Final = 100_000
@@ -42,6 +41,90 @@ _PATIENCE_SECONDS: Final = 30.0
 _MOST_ATTEMPTS: Final = 30
 #: What was given up may still be under way at the wallet, and the audit reads the books more than once.
 _SETTLING_SECONDS: Final = 0.25
+#: How many balances of each player are kept.
+_KEPT_POINTS: Final = 16
+#: A few refusals prove nothing.
+_FEWEST_INVALID: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StormProgress:
+    """How far a storm is."""
+
+    bets: int
+    posts: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StormReport:
+    """
+    What came of a storm.
+
+    Attributes:
+        head: How the plan was made.
+        bets, claims: How many were dealt.
+        posts: How many calls were posted, repeats and extras included.
+        seconds: From the first call to the last answer.
+        latencies_ms: Of each post that was answered without a fault on the wire.
+        faults: How often each fault struck.
+        states: How many bets and claims ended where, for the service.
+        accepted: How many bets the wallet accepted, as far as is known.
+        refusals: With which codes bets were refused, and how often.
+        differences: What service and wallet do not agree on, and the service is not to blame.
+        expected: The same where the service itself gave a call up.
+        none_kept: Whether the ledger has none of these players' bets, though the wallet accepted some.
+        not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
+        broken_off: Why it ended before the plan did; "" if it did not.
+        trace: The lines of the trace, if it has not passed.
+    """
+
+    head: TraceHead
+    bets: int
+    claims: int
+    posts: int
+    seconds: float
+    latencies_ms: tuple[float, ...] = field(repr=False)
+    faults: Mapping[Fault, int]
+    states: Mapping[str, int]
+    accepted: int
+    refusals: Mapping[str, int]
+    differences: tuple[Difference, ...]
+    expected: tuple[Difference, ...]
+    not_200: int
+    none_kept: bool = False
+    broken_off: str = ""
+    trace: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def never_struck(self) -> tuple[Fault, ...]:
+        """The faults that were asked for by name, and not with all the others, and did not strike once."""
+        asked = FaultPlan.parse(self.head.faults)
+        if asked == FaultPlan.parse("all"):
+            return ()
+        by_rate = (fault for fault, rate in asked.rates.items() if rate)
+        return tuple(fault for fault in dict.fromkeys((*by_rate, *asked.nth)) if not self.faults.get(fault))
+
+    @property
+    def mostly_invalid(self) -> bool:
+        """Whether nearly all refusals say that the calls were none: the wallet has then another setting than ours."""
+        invalid = self.refusals.get(WebhookErrorCode.INVALID_REQUEST, 0)
+        return invalid >= _FEWEST_INVALID and invalid * 10 >= sum(self.refusals.values()) * 9
+
+    @property
+    def passed(self) -> bool:
+        """Whether all agrees but expected differences, each answer was HTTP 200, and not every bet was refused."""
+        return not (self.differences or self.not_200 or self.all_refused)
+
+    @property
+    def all_refused(self) -> bool:
+        """Whether the wallet accepted nothing and refused something: then nothing was tried."""
+        return bool(self.refusals) and not self.accepted
+
+    def percentile_ms(self, percent: float) -> float:
+        """Return the latency that *percent* of the answers did not exceed, in ms; 0 if there are none."""
+        ordered = sorted(self.latencies_ms)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
 
 
 def openings(players: int, seed: int, start_millis: int) -> dict[str, int]:
@@ -53,52 +136,44 @@ def openings(players: int, seed: int, start_millis: int) -> dict[str, int]:
     }
 
 
+@dataclass(eq=False)
 class Storm:
     """
     Plays a plan against a wallet, and audits.
 
-    Args:
+    Attributes:
         wallet_url: The wallet.
         keys: What webhooks are signed with.
-        books: Where the players come from, and who tells what they have at the end.
+        books: Where the players come from, and what they have at the end.
         head: How the plan is made.
         concurrency: How many calls are under way at once.
         profile: What is assumed of the wallet.
         timeout: Seconds for one call.
         games: The catalogue; the sandbox's own if None.
-        trace: A trace to send again in its order, one call at a time; *head* is its head then.
-        courier: Who carries the calls, in place of HTTP.
+        replay: A trace to send again in its order, one call at a time; *head* is its head then.
+        courier: Carries the calls, in place of HTTP.
         patience: Seconds for which a wallet is waited for that was there and cannot be reached any more, or answers
             nothing definite.
         allow_insecure_http: Whether plain http may go to another machine.
+        timeline: What was sent and what came back so far.
     """
 
-    def __init__(
-        self,
-        wallet_url: str,
-        keys: ServiceKeys,
-        books: Books,
-        head: TraceHead,
-        *,
-        concurrency: int = 16,
-        profile: Profile | None = None,
-        timeout: float = 10.0,
-        games: Sequence[GameInfo] | None = None,
-        trace: Trace | None = None,
-        courier: Courier | None = None,
-        patience: float = _PATIENCE_SECONDS,
-        allow_insecure_http: bool = False,
-    ) -> None:
-        self._url, self._keys, self._books, self._head = wallet_url, keys, books, head
-        self._concurrency, self._profile, self._timeout = concurrency, profile, timeout
-        self._games = catalogue(head.seed) if games is None else games
-        self._trace = trace
-        self._courier = courier
-        self._patience = patience
-        self._insecure = allow_insecure_http
-        self._seen = _Seen()
-        #: What was sent and heard so far.
-        self.timeline = Timeline()
+    wallet_url: str
+    keys: ServiceKeys = field(repr=False)
+    books: Books
+    head: TraceHead
+    _: KW_ONLY
+    concurrency: int = 16
+    profile: Profile | None = None
+    timeout: float = 10.0
+    games: Sequence[GameInfo] | None = None
+    replay: Trace | None = None
+    courier: Courier | None = None
+    patience: float = _PATIENCE_SECONDS
+    allow_insecure_http: bool = False
+    timeline: Timeline = field(default_factory=Timeline, init=False)
+    _not_200: int = field(default=0, init=False)
+    _latencies_ms: list[float] = field(default_factory=list, init=False, repr=False)
 
     def run(self, on_progress: Callable[[StormProgress], object] | None = None) -> StormReport:
         """
@@ -107,33 +182,33 @@ class Storm:
         A wallet that goes away, or its ledger, is audited as far as it came, and reported if anything is wrong already.
 
         Raises:
-            TransportError: Nobody can reach the wallet, or it gives no definite answer any more, and nothing else is
+            TransportError: The wallet cannot be reached, or gives no definite answer any more, and nothing else is
                 wrong.
             LedgerError: The books cannot be read at the end, and nothing else is wrong.
-            ConfigurationError: The plan cannot be made, the players cannot be had, or the wallet is none of theirs.
+            ConfigurationError: The plan cannot be made, the players are missing, or the wallet does not know them.
         """
         plan = self._plan()
         opening = self._opening()
-        watch = Watch(opening)
-        dealer = self._dealer(plan, watch)
+        balances = _balances(opening)
+        dealer = self._dealer(plan, balances)
         began = time.perf_counter()
         try:
             asyncio.run(self._play(dealer, on_progress))
             seconds = time.perf_counter() - began
-            if any(map(given_up, dealer.dealt)):
+            if any(each.given_up() for each in dealer.dealt):
                 time.sleep(_SETTLING_SECONDS)
-            closing = self._books.close(opening)
+            closing = self.books.close(opening)
         except (TransportError, LedgerError) as gone:
-            return self._broken_off(dealer, time.perf_counter() - began, watch, gone)
-        report = self._report(dealer, seconds, audit(dealer.dealt, opening, closing, watch.wrong))
+            return self._broken_off(dealer, time.perf_counter() - began, balances, gone)
+        report = self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
         return replace(report, none_kept=closing.bets == {} and bool(report.accepted))
 
     def _plan(self) -> Plan:
-        head = self._head
+        head = self.head
         return Plan(
             seed=head.seed,
             start_millis=head.start_millis,
-            games=self._games,
+            games=catalogue(head.seed) if self.games is None else self.games,
             players=tuple(head.opening),
             bets=head.bets,
             currency=head.currency,
@@ -141,43 +216,45 @@ class Storm:
 
     def _opening(self) -> Mapping[str, int]:
         """Open the players' accounts, with the wallet asked before and after, and return what they hold."""
-        if self._courier is None:
-            nobody = f"storm-{run_id_of(self._head.seed, self._head.start_millis)}-nobody"
+        if self.courier is None:
+            nobody = f"storm-{run_id_of(self.head.seed, self.head.start_millis)}-nobody"
             with self._caller() as caller:
-                check_wallet(caller, self._url, nobody)
-        opening = self._books.open(self._head.opening)
-        if self._trace is not None:
-            check_replay(self._trace.head.opening, opening)
+                check_wallet(caller, self.wallet_url, nobody)
+        opening = self.books.open(self.head.opening)
+        if self.replay is not None:
+            check_replay(self.replay.head.opening, opening)
         # For a replay: the balances that it begins with.
-        self._head = replace(self._head, opening=dict(opening))
-        if self._courier is None:
+        self.head = replace(self.head, opening=dict(opening))
+        if self.courier is None:
             with self._caller() as caller:
                 check_players(caller, opening)
         return opening
 
-    def _dealer(self, plan: Plan, watch: Watch) -> Dealer:
-        head = self._head
+    def _dealer(self, plan: Plan, balances: BalanceBoard) -> Dealer:
+        head = self.head
         return Dealer(
             plan,
             faults=FaultPlan.parse(head.faults),
             retries=retry_preset(head.retries),
             seed=head.seed,
-            profile=self._profile,
+            profile=self.profile,
             batches=head.batches,
-            listener=watch,
+            balances=balances,
             most_attempts=_MOST_ATTEMPTS,
         )
 
     def trace(self) -> tuple[str, ...]:
         """Return the lines of the trace of what was sent so far; none if nothing was."""
-        return self.timeline.trace(self._head)
+        return self.timeline.trace(self.head)
 
-    def _broken_off(self, dealer: Dealer, seconds: float, watch: Watch, gone: GameOperatorError) -> StormReport:
-        """Return the report of a storm whose wallet has gone, if something is wrong besides; else raise *gone*."""
-        # A call that the service gave up leaves open what is due; those that end now were told of before.
-        open_players = {each.player_id for each in dealer.dealt if given_up(each)}
+    def _broken_off(
+        self, dealer: Dealer, seconds: float, balances: BalanceBoard, gone: GameOperatorError
+    ) -> StormReport:
+        """Return the report of a storm whose wallet has gone, if something else is wrong; else raise *gone*."""
+        # A call that the service gave up leaves open what is due.
+        open_players = {each.player_id for each in dealer.dealt if each.given_up()}
         dealer.abandon()
-        wrong = {player_id: told for player_id, told in watch.wrong.items() if player_id not in open_players}
+        wrong = {player_id: each for player_id, each in _wrong(balances).items() if player_id not in open_players}
         report = self._report(dealer, seconds, audit_unfinished(dealer.dealt, wrong))
         if report.passed or report.all_refused:
             raise gone
@@ -185,58 +262,72 @@ class Storm:
 
     def _caller(self) -> WebhookCaller:
         return WebhookCaller(
-            self._url,
-            self._keys.current,
-            profile=self._profile,
-            timeout=self._timeout,
-            allow_insecure_http=self._insecure,
+            self.wallet_url,
+            self.keys.current,
+            profile=self.profile,
+            timeout=self.timeout,
+            allow_insecure_http=self.allow_insecure_http,
         )
 
     async def _play(self, dealer: Dealer, on_progress: Callable[[StormProgress], object] | None) -> None:
-        meter = None if on_progress is None else _Meter(dealer, on_progress)
-        if self._courier is not None:
-            await self._carry(dealer, self.timeline.of(self._courier), meter)
+        began = time.perf_counter()
+
+        def report_progress(_order: Order, _answers: object) -> None:
+            if on_progress is not None:
+                on_progress(StormProgress(dealer.bets, self.timeline.posts, time.perf_counter() - began))
+
+        async def carry(courier: Courier) -> None:
+            sent = self.timeline.order
+            if self.replay is not None:
+                await replay(dealer, courier, self.replay, on_order=sent, on_answer=report_progress)
+            else:
+                concurrency = self.concurrency
+                await play(dealer, courier, concurrency=concurrency, on_order=sent, on_answer=report_progress)
+
+        if self.courier is not None:
+            await carry(NotingCourier(self.courier, self.timeline))
             return
         courier = HttpCarrier(
-            self._url,
-            self._keys,
-            profile=self._profile,
-            on_post=self._seen,
-            timeout=self._timeout,
-            patience=self._patience,
-            allow_insecure_http=self._insecure,
+            self.wallet_url,
+            self.keys,
+            profile=self.profile,
+            on_post=self._measure,
+            timeout=self.timeout,
+            patience=self.patience,
+            allow_insecure_http=self.allow_insecure_http,
             pooled=True,
         )
         try:
-            await self._carry(dealer, PatientCourier(self.timeline.of(courier), self._patience), meter)
+            await carry(NotingCourier(courier, self.timeline, self.patience))
         finally:
             await courier.aclose()
 
-    async def _carry(self, dealer: Dealer, courier: Courier, meter: "_Meter | None") -> None:
-        sent, answered = self.timeline.order, None if meter is None else meter.count
-        if self._trace is not None:
-            await replay(dealer, courier, self._trace, on_order=sent, on_answer=answered)
-        else:
-            await play(dealer, courier, concurrency=self._concurrency, on_order=sent, on_answer=answered)
+    def _measure(self, post: Post, carried: Carried) -> None:
+        if carried.answer is None:
+            return
+        if post.manner is None:
+            self._latencies_ms.append(carried.elapsed_seconds * 1_000)
+        if carried.answer.status != 200 and post.is_genuine:
+            self._not_200 += 1
 
     def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
         bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]
         refusals = Counter(filter(None, map(_refusal, bets)))
         differences = tuple(difference for difference in found if not difference.expected)
         report = StormReport(
-            head=self._head,
+            head=self.head,
             bets=len(bets),
             claims=len(dealer.dealt) - len(bets),
             posts=self.timeline.posts,
             seconds=seconds,
-            latencies_ms=tuple(self._seen.latencies_ms),
-            faults=dealer.struck,
+            latencies_ms=tuple(self._latencies_ms),
+            faults=dealer.faults.struck,
             states=Counter(str(each.state) for each in dealer.dealt),
             accepted=sum(bet.accepted for bet in bets),
             refusals=refusals,
             differences=differences,
             expected=tuple(difference for difference in found if difference.expected),
-            not_200=self._seen.not_200,
+            not_200=self._not_200,
         )
         return report if report.passed else replace(report, trace=self.trace())
 
@@ -252,34 +343,13 @@ def _refusal(bet: DealtBet) -> str | None:
     return next((code for code in codes if code is not None), None)
 
 
-class _Seen:
-    """What is measured of posts, as they are over."""
-
-    def __init__(self) -> None:
-        self.not_200 = 0
-        self.latencies_ms: list[float] = []
-
-    def __call__(self, post: Post, carried: Carried) -> None:
-        if carried.answer is None:
-            return
-        if post.manner is None:
-            self.latencies_ms.append(carried.elapsed_seconds * 1_000)
-        if carried.answer.status != 200 and post.is_genuine:
-            self.not_200 += 1
+def _balances(opening: Mapping[str, int]) -> BalanceBoard:
+    """Return a board that has the balances of *opening*: it would believe any first balance."""
+    board = BalanceBoard(kept_points=_KEPT_POINTS, kept_players=max(1, len(opening)))
+    for player_id, cents in opening.items():
+        board.reported(player_id, cents)
+    return board
 
 
-class _Meter:
-    """Tells how far a storm is, and looks at each bet once."""
-
-    def __init__(self, dealer: Dealer, tell: Callable[[StormProgress], object]) -> None:
-        self._dealer, self._tell = dealer, tell
-        self._began = time.perf_counter()
-        self._looked_at = self._bets = self._posts = 0
-
-    def count(self, order: Order, _: object) -> None:
-        """Note that *order* was answered."""
-        fresh = self._dealer.dealt[self._looked_at :]
-        self._looked_at += len(fresh)
-        self._bets += sum(isinstance(each, DealtBet) for each in fresh)
-        self._posts += len(order.posts)
-        self._tell(StormProgress(self._bets, self._posts, time.perf_counter() - self._began))
+def _wrong(balances: BalanceBoard) -> dict[str, PlayerBalance]:
+    return {player.player_id: player for player in balances.players() if not player.agrees}

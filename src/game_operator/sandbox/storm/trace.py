@@ -1,18 +1,23 @@
 """
-The trace of a storm: what was sent, in which order, and what was heard, a JSON document on each line.
+What a storm sent and what came back: kept while it runs, written as a trace, read and sent again.
 
-The first line says how the plan was made; with it the storm can be played again, in the order of the trace.
+A trace has a JSON document on each line. The first line says how the plan was made; with it the storm can be played
+again, in the order of the trace.
 """
 
+import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Annotated, Final, Literal, TextIO, TypeAlias
 
-from game_operator.errors import ConfigurationError, shown
-from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, problem_of_id
-from game_operator.provider.delivery import Answer
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+
+from game_operator.errors import ConfigurationError, DeliveryInDoubtError, RequestNotSentError, TransportError, shown
+from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, MovingCall, problem_of_id
+from game_operator.provider.delivery import NO_HELP, Answer, Post
 from game_operator.provider.http import Courier
 from game_operator.sandbox.dealing.carrying import OnAnswer, OnOrder, carried, play
 from game_operator.sandbox.dealing.dealer import Dealer
@@ -23,35 +28,66 @@ LONGEST_LINE: Final = 64 * 1024 * 1024
 #: In characters: more than a million bets with all faults.
 LARGEST_TRACE: Final = 2 * 1024 * 1024 * 1024
 
-#: What a person waits for; a trace that asks for more is none of ours.
+#: The most that a person waits for; a trace that asks for more was not written by a storm.
 _MOST_BETS: Final = 10_000_000
 #: The end of the year 9999.
 _LAST_MILLIS: Final = 253_402_300_799_999
-_FORMAT: Final = 1
 _WHAT_TO_DO: Final = "Pass a file that a storm wrote; for a smaller one let it play fewer --bets"
+
+#: Calls in a row without a useful answer after which it slows down: a restart breaks off as many as were under way.
+_FEW: Final = 16
+_LONGER_SECONDS: Final = 0.01
+_LONGEST_SECONDS: Final = 1.0
+
+
+def _checked_player(player_id: str) -> str:
+    if problem := problem_of_id(player_id, LONGEST_ID):
+        raise ValueError(problem)
+    return player_id
+
+
+_Millis: TypeAlias = Annotated[int, Field(ge=0, le=_LAST_MILLIS)]
+_PlayerId: TypeAlias = Annotated[str, AfterValidator(_checked_player)]
+_BalanceCents: TypeAlias = Annotated[int, Field(ge=0, le=MAX_AMOUNT_CENTS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceHead:
-    """How the plan was made: seed, start, players with what they had in cents, and the rest of the settings."""
+    """
+    How the plan was made: seed, start, players with what they had in cents, and the other settings.
 
+    The bounds hold for a head that is read from a file.
+    """
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
+
+    game_operator_storm: Literal[1] = 1
     seed: int
-    start_millis: int
-    bets: int
+    start_millis: _Millis
+    bets: Annotated[int, Field(ge=1, le=_MOST_BETS)]
     currency: str
     faults: str
     retries: str
     batches: bool
-    opening: Mapping[str, int]
+    opening: Annotated[Mapping[_PlayerId, _BalanceCents], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class TracedPost:
+    """What is read of a post: its body."""
+
+    body: str
 
 
 @dataclass(frozen=True, slots=True)
 class TracedOrder:
-    """One line: which calls were sent, at which simulated time, and the bodies of the posts."""
+    """One line: the names of the calls that were sent, at which simulated time, and their posts."""
 
-    names: tuple[str, ...]
-    at_millis: int
-    bodies: tuple[str, ...]
+    __pydantic_config__ = ConfigDict(strict=True)
+
+    calls: Annotated[tuple[str, ...], Field(min_length=1)]
+    at_millis: _Millis
+    posts: tuple[TracedPost, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +98,16 @@ class Trace:
     orders: tuple[TracedOrder, ...]
 
 
-def traced(order: Order, answers: list[tuple[Answer, ...]]) -> str:
+_HEAD: Final = TypeAdapter(TraceHead)
+_ORDER: Final = TypeAdapter(TracedOrder)
+
+
+def head_line(head: TraceHead) -> str:
+    """Return the first line."""
+    return json.dumps(asdict(head))
+
+
+def _order_line(order: Order, answers: list[tuple[Answer, ...]]) -> str:
     """Return the line for an *order* and its *answers*; it holds no signature."""
     posts = [
         {
@@ -71,16 +116,11 @@ def traced(order: Order, answers: list[tuple[Answer, ...]]) -> str:
             "faults": post.faults,
             "path": post.path,
             "body": post.sent_for(post.signed).decode(),
-            "heard": [str(answer) for answer in heard],
+            "heard": [str(answer) for answer in answered],
         }
-        for post, heard in zip(order.posts, answers, strict=True)
+        for post, answered in zip(order.posts, answers, strict=True)
     ]
     return json.dumps({"calls": order.names, "at_millis": order.at_millis, "posts": posts})
-
-
-def head_line(head: TraceHead) -> str:
-    """Return the first line."""
-    return json.dumps({"game_operator_storm": _FORMAT} | asdict(head))
 
 
 def read_trace(path: Path) -> Trace:
@@ -88,37 +128,40 @@ def read_trace(path: Path) -> Trace:
     Return the trace in the file *path*.
 
     Raises:
-        ConfigurationError: It cannot be read, or is no trace of this version.
+        ConfigurationError: It cannot be read, or is not a trace of this version.
     """
+    head: TraceHead | None = None
+    orders: list[TracedOrder] = []
     number = 0
     try:
         with path.open(encoding="utf-8") as file:
-            told: list[Any] = []  # Any: what the JSON parser makes.
-            for number, line in enumerate(_lines(file), 1):
-                told.append(_head(json.loads(line)) if number == 1 else _order(json.loads(line)))
+            for line in _lines(file):
+                number += 1
+                if head is None:
+                    head = _HEAD.validate_json(line)
+                else:
+                    orders.append(_ORDER.validate_json(line))
     except _TooLargeError as large:
         problem = str(large)
     except OSError as failed:
         problem = failed.strerror or type(failed).__name__
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        problem = f"line {number} is none of a storm's trace of this version"
-        if number == 0:
-            problem = "it is no UTF-8 text"
+    except ValueError:
+        problem = f"line {number} is not of a storm's trace of this version" if number else "it is not UTF-8 text"
     else:
-        if told:
-            return Trace(told[0], tuple(told[1:]))
+        if head is not None:
+            return Trace(head, tuple(orders))
         problem = "it is empty"
     raise ConfigurationError(f"The trace {shown(str(path))} cannot be read: {problem}.")
 
 
 class _TooLargeError(Exception):
-    """What is no trace of ours, by its size."""
+    """The file is larger than any trace that a storm writes."""
 
 
 def _lines(file: TextIO) -> Iterator[str]:
     """Yield the lines of *file*; a device such as /dev/zero has one without an end."""
     total = 0
-    # One more than may be, to see that there is more.
+    # One character more than the limit, to see that there is more.
     while line := file.readline(LONGEST_LINE + 1):
         total += len(line)
         if len(line) > LONGEST_LINE:
@@ -128,72 +171,173 @@ def _lines(file: TextIO) -> Iterator[str]:
         yield line
 
 
-def _head(told: dict[str, Any]) -> TraceHead:
-    if told.pop("game_operator_storm") != _FORMAT:
-        raise ValueError("its format is another")
-    head = TraceHead(**told)
-    texts = (head.currency, head.faults, head.retries, *head.opening)
-    numbers = (head.seed, head.start_millis, head.bets, *head.opening.values())
-    if not (_all(str, texts) and _all(int, numbers) and _all(bool, (head.batches,)) and head.opening):
-        raise ValueError("a setting is of another kind")
-    if not (1 <= head.bets <= _MOST_BETS and 0 <= head.start_millis <= _LAST_MILLIS):
-        raise ValueError("a number is out of bounds")
-    if not all(0 <= cents <= MAX_AMOUNT_CENTS for cents in head.opening.values()):
-        raise ValueError("a balance is out of bounds")
-    if any(problem_of_id(player_id, LONGEST_ID) for player_id in head.opening):
-        raise ValueError("a player's id is none")
-    return head
-
-
-def _order(told: dict[str, Any]) -> TracedOrder:
-    order = TracedOrder(tuple(told["calls"]), told["at_millis"], tuple(post["body"] for post in told["posts"]))
-    if not (order.names and _all(str, (*order.names, *order.bodies)) and _all(int, (order.at_millis,))):
-        raise ValueError("a value is of another kind")
-    if not 0 <= order.at_millis <= _LAST_MILLIS:
-        raise ValueError("a time is out of bounds")
-    return order
-
-
-def _all(kind: type, values: Iterable[object]) -> bool:
-    # For isinstance, true would be a number.
-    return all(type(value) is kind for value in values)
-
-
 async def replay(
     dealer: Dealer,
     courier: Courier,
     trace: Trace,
     *,
-    on_order: OnOrder | None = None,
-    on_answer: OnAnswer | None = None,
+    on_order: OnOrder,
+    on_answer: OnAnswer,
 ) -> None:
     """
     Play *dealer*'s plan in the order of *trace*, one post at a time; what is left then, in the order of the plan.
 
     Raises:
-        TransportError: Nobody can reach the wallet.
+        TransportError: The wallet cannot be reached.
         ConfigurationError: The plan makes other calls than the trace has.
     """
     for line in trace.orders:
-        # A wallet that was mended answers otherwise, and some calls of the trace have no reason any more.
-        order = dealer.take(line.names, line.at_millis)
+        # A wallet that was fixed answers otherwise, and some calls of the trace have no reason any more.
+        order = dealer.take(line.calls, line.at_millis)
         if order is None:
             continue
         _check_bodies(order, line)
-        if on_order is not None:
-            on_order(order)
+        on_order(order)
         answers = await carried(order, courier, at_once=False)
         dealer.answered(order, answers)
-        if on_answer is not None:
-            on_answer(order, answers)
+        on_answer(order, answers)
     await play(dealer, courier, on_order=on_order, on_answer=on_answer)
 
 
 def _check_bodies(order: Order, line: TracedOrder) -> None:
     bodies = {post.sent_for(post.signed).decode() for post in order.posts}
     # Of a batch, some deposits may have no reason any more.
-    if order.names == line.names and not bodies <= set(line.bodies):
+    if order.names == line.calls and not bodies <= {post.body for post in line.posts}:
         raise ConfigurationError(
-            f"The trace was changed, or made by another version of this package: {shown(line.names[0])} has another "
+            f"The trace was changed, or made by another version of this package: {shown(line.calls[0])} has another "
             "body there. Make a new one."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """A post and its answer in words; "" if it was under way at the end."""
+
+    post: Post
+    answer: str
+
+    @property
+    def call(self) -> MovingCall:
+        """Its call; the first one of a batch."""
+        return self.post.calls[0]
+
+    def __str__(self) -> str:
+        what = f"bet {self.call.bet_id}" if self.call.bet_id else f"tx_id {self.call.tx_id}"
+        more = f" and {len(self.post.calls) - 1} more" if len(self.post.calls) > 1 else ""
+        return f"#{self.post.serial} {self.call.operation} of {what}{more} ({self.answer or 'no answer yet'})"
+
+
+class Timeline:
+    """
+    Keeps what is sent and what comes back, and says where a wallet went away.
+
+    Attributes:
+        posts: How many posts left, whatever became of them.
+        last_answered: The last one that was answered definitely, or None.
+    """
+
+    def __init__(self) -> None:
+        self.posts = 0
+        self.last_answered: TimelineEntry | None = None
+        self._orders: list[Order] = []
+        self._answers: dict[int, tuple[Answer, ...]] = {}
+        self._open: dict[tuple[MovingCall, ...], TimelineEntry] = {}
+
+    @property
+    def unanswered(self) -> tuple[TimelineEntry, ...]:
+        """The first post of each call that was never answered definitely, in the order in which that was noticed."""
+        return tuple(self._open.values())
+
+    def order(self, order: Order) -> None:
+        """Note an *order* that is carried from now on."""
+        self._orders.append(order)
+
+    async def carry(self, post: Post, courier: Courier) -> tuple[Answer, ...]:
+        """Carry *post* by *courier*, and note the answers."""
+        try:
+            answers = await courier.post(post)
+        except TransportError as gone:
+            self._broke_off(post, gone.reason, left=not isinstance(gone, RequestNotSentError))
+            raise
+        except BaseException:
+            # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.
+            self._broke_off(post, "", left=True)
+            raise
+        self._note(post, answers)
+        return answers
+
+    def trace(self, head: TraceHead) -> tuple[str, ...]:
+        """Return the lines of the trace of all orders so far; empty if nothing was sent."""
+        # In the order of sending, which is that of causes too: whatever follows from an answer is sent after it.
+        orders = sorted(self._orders, key=lambda order: order.posts[0].serial)
+        lines = (_order_line(each, [self._answers.get(post.serial, ()) for post in each.posts]) for each in orders)
+        return (head_line(head), *lines) if orders else ()
+
+    def _note(self, post: Post, answers: tuple[Answer, ...]) -> None:
+        self.posts += 1
+        self._answers[post.serial] = answers
+        if not post.is_genuine:
+            return
+        by_call = zip(post.calls, answers, strict=True)
+        definite = next((answer for call, answer in by_call if answer.settles(call)), None)
+        if definite is not None:
+            self._open.pop(post.calls, None)
+            self.last_answered = TimelineEntry(post, str(definite))
+        elif post.manner is None:
+            last = str(answers[-1]).removesuffix(f" {DeliveryInDoubtError('').remedy}").rstrip(".")
+            self._open.setdefault(post.calls, TimelineEntry(post, last))
+
+    def _broke_off(self, post: Post, problem: str, *, left: bool) -> None:
+        """Note that *post* stays without an answer; *left* says whether the wallet may have it."""
+        self.posts += left
+        if post.is_genuine:
+            self._open.setdefault(post.calls, TimelineEntry(post, problem))
+
+
+class NotingCourier:
+    """
+    Carries posts by *courier*, and notes them in *timeline*.
+
+    With *patience* it carries more and more slowly as long as the wallet gives no useful answer, for so many seconds.
+    """
+
+    def __init__(self, courier: Courier, timeline: Timeline, patience: float | None = None) -> None:
+        self._courier, self._timeline, self._patience = courier, timeline, patience
+        self._in_vain, self._since = 0, 0.0
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        """
+        Carry *post*; see ``Courier``.
+
+        Raises:
+            TransportError: The wallet has given no useful answer for too long; its time is that of the whole wait.
+        """
+        if self._patience is None:
+            return await self._timeline.carry(post, self._courier)
+        began = time.monotonic()
+        try:
+            answers = await self._timeline.carry(post, self._courier)
+        except TransportError as gone:
+            since = self._since if self._in_vain else began
+            raise _wallet_gone(
+                f"The wallet cannot be reached any more: {gone.reason}", self._in_vain + 1, since
+            ) from gone
+        if post.manner is None and post.is_genuine:
+            await self._wait_after(answers)
+        return answers
+
+    async def _wait_after(self, answers: tuple[Answer, ...]) -> None:
+        if any(answer.reply is not None and answer.code not in NO_HELP for answer in answers):
+            self._in_vain = 0
+            return
+        if not self._in_vain:
+            self._since = time.monotonic()
+        self._in_vain += 1
+        if time.monotonic() - self._since > (self._patience or 0.0):
+            reason = f"The wallet gives no definite answer any more; the last was: {answers[-1]}"
+            raise _wallet_gone(reason, self._in_vain, self._since)
+        await asyncio.sleep(min(_LONGEST_SECONDS, _LONGER_SECONDS * max(0, self._in_vain - _FEW)))
+
+
+def _wallet_gone(reason: str, attempts: int, since: float) -> TransportError:
+    return TransportError(reason, attempts=attempts, elapsed_seconds=time.monotonic() - since)

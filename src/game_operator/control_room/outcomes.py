@@ -1,0 +1,353 @@
+"""
+What came of exchanges and bets, as the pages show it: what the wallet really answered, and what to do about it.
+
+A row shows one exchange. The outcome of a bet follows from all its calls in the live log, and not from what was asked.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+from urllib.parse import urlsplit
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import MalformedCallError, TransportError
+from game_operator.protocol.http import HeaderPairs
+from game_operator.protocol.operations import AnyBet
+from game_operator.provider import text
+from game_operator.provider.delivery import UNSEEN, is_definite
+from game_operator.provider.faults import Fault
+from game_operator.provider.text import visible
+from game_operator.sandbox.dealing.accepted_mistakes import FAULTS_TO_REFUSE
+from game_operator.sandbox.service.exchange_log import Exchange
+from game_operator.sandbox.service.state import MUST_BE_REFUSED
+
+#: Of a body on a page; a longer one would make the page useless.
+_SHOWN_BYTES: Final = 64 * 1024
+#: Signatures that a correct wallet refuses.
+_WRONGLY_SIGNED: Final = frozenset({"forged", "old key", "other bytes"})
+#: Verdicts on a signature, by how they are coloured; all others are a warning.
+_SIGNATURE_TONES: Final = {"valid": "good", "not needed": ""}
+#: HTTP statuses of a server that has nothing at this address.
+_NOT_THERE: Final = frozenset({404, 405})
+#: A wallet of one casino rightly refuses the sandbox's made-up games.
+_OTHER_INSTANCES: Final = (
+    "A receiver that was given instances= refuses all game instances but its own: leave that out in a wallet under "
+    "test, or give it the sandbox’s ids."
+)
+
+_SUCCESS: Final = "SUCCESS"
+_UNKNOWN: Final = "What the wallet has is not known."
+_NOT_IN_THE_LOG: Final = (
+    "The live log has no call about it, so whether the wallet has confirmed that cannot be said here."
+)
+_REASONS: Final[dict[str, str]] = {
+    WebhookErrorCode.INSUFFICIENT_BALANCE: "{player} has less than the wager",
+    WebhookErrorCode.PLAYER_NOT_FOUND: "it knows no player {player}",
+    WebhookErrorCode.PLAYER_BLOCKED: "{player} may not play",
+    WebhookErrorCode.LIMIT_EXCEEDED: "the wager is above a limit of {player}’s",
+    WebhookErrorCode.BET_ROLLED_BACK: "the bet was cancelled before",
+    WebhookErrorCode.INVALID_REQUEST: "it cannot make sense of the call",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRow:
+    """
+    A line of the list.
+
+    Attributes:
+        exchange: What is shown.
+        answer: The code of a webhook's reply, the status of another answer, or that there was none. ``accepted`` is a
+            SUCCESS to what had to be refused.
+        tone: How it is coloured: ``good``, ``bad``, ``warn`` (refused by the rules, which is an answer too).
+        signature_tone: The same for the verdict on the signature.
+        hint: What the answer may mean, and what to do about it; "" if it speaks for itself.
+    """
+
+    exchange: Exchange
+    answer: str
+    tone: str
+    signature_tone: str
+    hint: str
+
+
+def row(exchange: Exchange) -> ExchangeRow:
+    """Return *exchange* as a line of the list."""
+    answer, tone = _answer(exchange)
+    return ExchangeRow(exchange, answer, tone, _SIGNATURE_TONES.get(exchange.signature, "warn"), hint(exchange))
+
+
+def folded(exchanges: Iterable[Exchange]) -> list[tuple[ExchangeRow, int]]:
+    """Return *exchanges* as rows, of equal ones in a row only the first, each with their number."""
+    alike = groupby(map(row, exchanges), lambda row: (row.exchange.path, row.answer, row.exchange.fault))
+    groups = [list(group) for _, group in alike]
+    return [(group[0], len(group)) for group in groups]
+
+
+def must_be_refused(exchange: Exchange) -> bool:
+    """Return whether *exchange* was sent beside a call, and no correct wallet accepts it."""
+    # Sent again by hand, it has the same signature, and no fault any more.
+    if MUST_BE_REFUSED in exchange.note.split("; ") or exchange.signature in _WRONGLY_SIGNED:
+        return True
+    return not FAULTS_TO_REFUSE.isdisjoint(exchange.fault.split(", "))
+
+
+def hint(exchange: Exchange) -> str:
+    """Return what *exchange*'s answer may mean, in a sentence or two; "" if it speaks for itself."""
+    if exchange.direction != "webhook" or exchange.status is None:
+        return ""
+    try:
+        code = exchange.reply().code
+    except MalformedCallError:
+        return why_no_reply(exchange)
+    if code != WebhookErrorCode.INVALID_REQUEST:
+        return ""
+    # Our receiver replies to calls at unknown addresses, too.
+    return _by_status(exchange, "") if exchange.status in _NOT_THERE else _OTHER_INSTANCES
+
+
+def why_no_reply(exchange: Exchange) -> str:
+    """Return why an answer is not a reply, and what to do; "" if it is one (spec §2.1)."""
+    try:
+        exchange.reply()
+    except MalformedCallError as malformed:
+        return _by_status(exchange, str(malformed))
+    return ""
+
+
+def unreachable_wallet(url: str, error: TransportError) -> str:
+    """Return what to say of the wallet at *url*, which gave no answer but *error*."""
+    if "connection refused" in str(error).lower():
+        return f"Nobody answers at {urlsplit(url).netloc} (connection refused). Is the wallet running?"
+    return f"The wallet cannot be reached. {error}"
+
+
+def raw_request(exchange: Exchange) -> str:
+    """Return the request as it went over the wire, as text in which nothing hides."""
+    return _message(f"{exchange.method} {exchange.path} HTTP/1.1", exchange.request_headers, exchange.request_body)
+
+
+def raw_response(exchange: Exchange) -> str:
+    """Return the answer likewise, or "" if there was none."""
+    if exchange.status is None:
+        return ""
+    return _message(f"HTTP/1.1 {exchange.status}", exchange.response_headers, exchange.response_body)
+
+
+def _by_status(exchange: Exchange, reason: str) -> str:
+    status = exchange.status or 0
+    if status in _NOT_THERE:
+        return (
+            f"The wallet’s address must be the one that {exchange.path} is below; is a prefix such as /wallet missing?"
+        )
+    if status >= 500:
+        return "Your wallet failed: look into its log."
+    if 300 <= status < 400:
+        return "The service follows no redirect: give it the address that the wallet itself answers at."
+    return f"The body cannot be read as a reply: {reason}."
+
+
+def _answer(exchange: Exchange) -> tuple[str, str]:
+    if exchange.status is None:
+        return "no answer", "bad"
+    if exchange.status >= 400:
+        return str(exchange.status), "bad"
+    if exchange.direction == "api":
+        return str(exchange.status), "good"
+    try:
+        code = exchange.reply().code
+    except MalformedCallError:
+        return f"{exchange.status}, unreadable", "bad"
+    if code is not None:
+        return code, "bad" if code == WebhookErrorCode.SYSTEM_ERROR else "warn"
+    return ("accepted", "bad") if must_be_refused(exchange) else ("SUCCESS", "good")
+
+
+def _message(first: str, headers: HeaderPairs, body: bytes) -> str:
+    lines = [text.clean(first), *(visible(name + b": " + value) for name, value in headers)]
+    return "\n".join([*lines, "", text.body(body, longest=_SHOWN_BYTES)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """The calls of one operation, and the code that settled it, or None."""
+
+    calls: Sequence[Exchange]
+    code: str | None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.code == _SUCCESS
+
+    @property
+    def unread(self) -> str:
+        """Why an answer was not a reply, as one more sentence; "" if all were."""
+        unread = [each for each in self.calls if each.status is not None and _code(each) is None]
+        return f" {_no_reply(unread)}" if unread else ""
+
+
+class BetOutcome:
+    """
+    What became of a bet, and where it stands on both sides.
+
+    Args:
+        bet: As the Operator API answers it.
+        exchanges: All webhooks about it, in any order; without any, the service's word counts.
+        currency: Of its instance, or "".
+        early_code: The profile's ``early_deposit_code``.
+
+    Attributes:
+        bet, exchanges: As passed.
+    """
+
+    def __init__(
+        self,
+        bet: AnyBet,
+        exchanges: Sequence[Exchange],
+        currency: str,
+        early_code: str = WebhookErrorCode.BET_NOT_FOUND,
+    ) -> None:
+        self.bet, self.exchanges = bet, exchanges
+        self._currency, self._early_code = currency, early_code
+        self._calls = [each for each in exchanges if not must_be_refused(each)]
+        self._withdraw, self._deposit, self._rollback = map(self._operation, ("/withdraw", "/deposit", "/rollback"))
+
+    def _operation(self, path: str) -> _Operation:
+        calls = [each for each in self._calls if each.path == path]
+        # The service did not receive what was lost on its way back.
+        codes = [_code(each) for each in calls if Fault.REPLY_LOST not in each.fault.split(", ")]
+        operation = path.strip("/")
+        definite = [
+            code for code in codes if code is not None and is_definite(operation, code, early_code=self._early_code)
+        ]
+        return _Operation(calls, _SUCCESS if _SUCCESS in definite else next(iter(definite), None))
+
+    @property
+    def headline(self) -> str:
+        """What became of it, in a sentence or two."""
+        if not self._calls:
+            not_found = self.bet.status == "NOT_FOUND"
+            return "The wallet took no wager, so there is no bet." if not_found else self._ended()
+        return self._not_played() or self._by_answers()
+
+    @property
+    def service(self) -> str:
+        """What the service holds, in a sentence; "" if it knows no such bet."""
+        match self.bet.status:
+            case "CLOSED":
+                return f"For the service, this bet is settled: {self._ended()}"
+            case "ROLLED_BACK":
+                return f"For the service, {self.bet.player_id}’s bet of {self._sum(self.bet.wager)} is cancelled."
+            case "OPEN":
+                return f"For the service, {self._ended()}"
+            case _:
+                return ""
+
+    @property
+    def wallet(self) -> str:
+        """Whether the wallet has confirmed that, as far as its answers are known; "" if there is nothing to say."""
+        if not self._calls:
+            return _NOT_IN_THE_LOG if self.service else ""
+        if not self.service:
+            return self.headline
+        if not self.confirmed:
+            return f"The wallet has not confirmed that, as far as the live log shows. {self.headline}"
+        more = "" if self.headline == self._ended() else f" {self.headline}"
+        return f"The wallet has confirmed that.{more}"
+
+    @property
+    def confirmed(self) -> bool | None:
+        """The same; None if it is not known."""
+        if not self._calls or not self.service:
+            return None
+        match self.bet.status:
+            case "OPEN":
+                return self._withdraw.succeeded
+            case "CLOSED":
+                # Of an old bet the log may have lost the withdraw, and no deposit follows one that failed.
+                return self._deposit.succeeded and (self._withdraw.succeeded or not self._withdraw.calls)
+            case _:
+                return self._rollback.succeeded or (self._rollback.code in UNSEEN and not self._withdraw.succeeded)
+
+    def _not_played(self) -> str:
+        """Return why the wallet did not look at any call, or "" if it did."""
+        answered = [each for each in self._calls if each.status is not None]
+        codes = {_code(each) for each in answered}
+        if codes == {WebhookErrorCode.INVALID_SIGNATURE}:
+            calls = "the call" if len(answered) == 1 else f"all {len(answered)} calls"
+            return (
+                f"Not played. The wallet answered INVALID_SIGNATURE to {calls}: it does not know the service’s key. "
+                "Give it the key under Keys."
+            )
+        # A server may move the money and then fail with an error above.
+        if codes == {None} and all(300 <= (each.status or 0) < 500 for each in answered):
+            return f"Not played. {_no_reply(answered)}"
+        return ""
+
+    def _by_answers(self) -> str:
+        withdraw, deposit, rollback = self._withdraw, self._deposit, self._rollback
+        if withdraw.succeeded or (deposit.calls and not withdraw.calls):
+            end = rollback if rollback.calls else deposit
+            is_over = end.calls or self.bet.status in {"CLOSED", "ROLLED_BACK"}
+            return self._ended() if end.succeeded or not is_over else self._placed(end)
+        if withdraw.code is not None:
+            reason = _REASONS.get(withdraw.code, "").format(player=self._calls[0].player_id)
+            more = next(hint(each) for each in withdraw.calls if _code(each) == withdraw.code)
+            why = f", {reason}" if reason else ""
+            return f"The wallet refused: {withdraw.code}{why}. No wager was taken. {more}".rstrip()
+        before = f"The withdraw {'was not answered definitely' if withdraw.calls else 'is not in the live log'}"
+        if rollback.succeeded:
+            return f"Cancelled. {before}; its rollback was answered SUCCESS, so no wager is taken."
+        if rollback.code in UNSEEN:
+            return f"Cancelled. {before}, and to its rollback the answer is {rollback.code}."
+        if rollback.code is not None:
+            return f"{before}, and its rollback was refused: {rollback.code}. {_UNKNOWN}"
+        if not withdraw.calls:
+            return f"{before}, and its rollback was not answered definitely. {_UNKNOWN}"
+        gave_up = "The service gave up: neither the withdraw nor its rollback was answered definitely."
+        return f"{gave_up} {_UNKNOWN}{withdraw.unread or rollback.unread}"
+
+    def _placed(self, end: _Operation) -> str:
+        """Return what is known of a bet that was placed, and whose *end* the wallet has not confirmed."""
+        bet, name = self.bet, "rollback" if self.bet.status == "ROLLED_BACK" else "deposit"
+        wager = "The wager" if bet.status == "NOT_FOUND" else f"{bet.player_id}’s wager of {self._sum(bet.wager)}"
+        if not end.calls:
+            return f"{wager} was taken, and no answer to its {name} is in the live log. {_UNKNOWN}"
+        if end.code is None:
+            unread = (self._rollback if name == "rollback" else self._deposit).unread
+            gave_up = f"the service gave up: the {name} was not answered definitely"
+            return f"{wager} was taken, and {gave_up}. {_UNKNOWN}{unread}"
+        return f"{wager} was taken, and the wallet refused the {name}: {end.code}."
+
+    def _ended(self) -> str:
+        bet = self.bet
+        match bet.status:
+            case "CLOSED" if bet.won:
+                return f"{bet.player_id} wagered {text.money(bet.wager)} and won {self._sum(bet.won)}."
+            case "CLOSED":
+                return f"{bet.player_id} wagered {self._sum(bet.wager)} and lost."
+            case "ROLLED_BACK":
+                return f"{bet.player_id}’s wager of {self._sum(bet.wager)} was taken and given back."
+            case "OPEN":
+                return f"{bet.player_id}’s bet of {self._sum(bet.wager)} is still open."
+            case _:
+                return "The service does not know this bet any more."
+
+    def _sum(self, cents: int) -> str:
+        return f"{text.money(cents)} {self._currency}".rstrip()
+
+
+def _no_reply(answered: Sequence[Exchange]) -> str:
+    first = min(answered, key=lambda each: each.number)
+    return f"{text.clean(first.url or first.path)} answered HTTP {first.status}, and no reply. {why_no_reply(first)}"
+
+
+def _code(exchange: Exchange) -> str | None:
+    """Return the code of the reply, or None if there was none."""
+    if exchange.status is None:
+        return None
+    try:
+        return exchange.reply().code or _SUCCESS
+    except MalformedCallError:
+        return None

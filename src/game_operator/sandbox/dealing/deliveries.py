@@ -1,0 +1,205 @@
+"""
+When a call is delivered, and with which faults: retries, the agenda of what is due, and the faults drawn for each call.
+
+The specification shows no retries (spec §6). The presets are the habits of existing services, from none at all to
+endless (assumed, docs/decisions/0017).
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar
+
+from game_operator.errors import ConfigurationError, shown
+from game_operator.models.webhooks import MovingCall
+from game_operator.protocol.webhook import BodyWriter
+from game_operator.provider.delivery import Post
+from game_operator.provider.faults import Fault, FaultPlan
+from game_operator.sandbox.dealing.dealt import Dealt, PendingCall
+
+_ON_THE_WIRE: Final = (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW)
+#: What may strike any call.
+OF_ANY_CALL: Final = (*_ON_THE_WIRE, Fault.DUPLICATE, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
+#: Faults of the order and the time in which calls are sent.
+_IN_TIME: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT})
+#: From this delivery of a call on the network is calm, at any rate of faults: a fault never replaces a call.
+_CALM_FROM: Final = 6
+
+_SECOND: Final = 1_000
+_MINUTE: Final = 60 * _SECOND
+_DAY: Final = 24 * 60 * _MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPreset:
+    """
+    The waits between one delivery of a call and the next.
+
+    Attributes:
+        name: What it is chosen by.
+        title: What it does, for people.
+        waits_millis: The first waits.
+        then_millis: The wait after those, for ever; None gives up.
+    """
+
+    name: str
+    title: str
+    waits_millis: tuple[int, ...]
+    then_millis: int | None
+
+    def wait_millis(self, attempts: int) -> int | None:
+        """Return how long to wait after *attempts* deliveries; None if there is no further one."""
+        return self.waits_millis[attempts - 1] if attempts <= len(self.waits_millis) else self.then_millis
+
+
+#: By name.
+RETRY_PRESETS: Final = MappingProxyType(
+    {
+        preset.name: preset
+        for preset in (
+            RetryPreset("none", "never again", (), None),
+            RetryPreset(
+                "three", "3 times after 1, 2 and 4 s, then every 10 minutes", (_SECOND, 2 * _SECOND, 4 * _SECOND),
+                10 * _MINUTE,
+            ),
+            RetryPreset("ten", "10 times, 1 s apart, then every 60 s", (_SECOND,) * 10, _MINUTE),
+            RetryPreset(
+                "exponential", "after 1, 2, 4 s and so on, up to every 24 h",
+                tuple(_SECOND << doubled for doubled in range(17)), _DAY,
+            ),
+        )
+    }
+)  # fmt: skip
+DEFAULT_RETRIES: Final = "three"
+
+
+def retry_preset(name: str) -> RetryPreset:
+    """Return the preset called *name*; raise ConfigurationError if it is unknown."""
+    try:
+        return RETRY_PRESETS[name]
+    except KeyError:
+        known = ", ".join(RETRY_PRESETS)
+        raise ConfigurationError(f"The retries {shown(name)} are unknown. Pass one of {known}.") from None
+
+
+T = TypeVar("T")
+
+
+class Agenda(Generic[T]):
+    """
+    Things that are due at some time, the earliest first, and of one time in the order in which they were added.
+
+    Args:
+        name_of: Returns the name of a thing; no two that wait have the same name.
+    """
+
+    def __init__(self, name_of: Callable[[T], str]) -> None:
+        self._name_of = name_of
+        self._added = 0
+        #: When each is due, its number and its name; those that were taken by name are still in here.
+        self._heap: list[tuple[int, int, str]] = []
+        #: By name, the number and the thing.
+        self._waiting: dict[str, tuple[int, T]] = {}
+
+    def add(self, at_millis: int, thing: T) -> None:
+        """Let *thing* be due."""
+        self._added += 1
+        name = self._name_of(thing)
+        heapq.heappush(self._heap, (at_millis, self._added, name))
+        self._waiting[name] = self._added, thing
+
+    def first(self) -> tuple[int, T] | None:
+        """Return when the earliest thing is due, and the thing; None if nothing is due."""
+        while self._heap:
+            at_millis, number, name = self._heap[0]
+            if name in self._waiting and self._waiting[name][0] == number:
+                return at_millis, self._waiting[name][1]
+            heapq.heappop(self._heap)
+        return None
+
+    def pop(self) -> tuple[int, T]:
+        """Take and return what ``first`` returned."""
+        at_millis, _, name = heapq.heappop(self._heap)
+        return at_millis, self._waiting.pop(name)[1]
+
+    def take(self, name: str) -> T | None:
+        """Take and return the thing called *name*, whenever it is due, or None if it does not wait."""
+        number_and_thing = self._waiting.pop(name, None)
+        return None if number_and_thing is None else number_and_thing[1]
+
+
+class FaultDraws:
+    """
+    Draws faults, and writes the posts that show them.
+
+    Args:
+        faults: What may strike, and how often.
+        seed: What is drawn by, together with a call's number.
+        writer: Writes the bodies.
+    """
+
+    def __init__(self, faults: FaultPlan, seed: int | str, writer: BodyWriter) -> None:
+        self._writer = writer
+        #: What may strike, and how often.
+        self.plan = faults
+        self._seed = seed
+        self._waiting_nth = dict(faults.nth)
+        self._serial = 0
+        #: How many calls were planned so far; faults that wait for the Nth call count these.
+        self.calls = 0
+        #: How often each fault struck.
+        self.struck: Counter[Fault] = Counter()
+        #: The faults that waited for the Nth call and have struck.
+        self.struck_nth: list[Fault] = []
+
+    def planned(self, dealt: Dealt, call: MovingCall, possible: Iterable[Fault]) -> PendingCall:
+        """Return the next call of the plan, with what is laid over its first delivery."""
+        self.calls += 1
+        # By its number in the plan and not by its id, so that another run of the same seed meets the same faults.
+        draw = f"{self._seed}:{self.calls}"
+        possible = tuple(possible)
+        struck_nth = [fault for fault, nth in self._waiting_nth.items() if self.calls >= nth and fault in possible]
+        for fault in struck_nth:
+            del self._waiting_nth[fault]
+        self.struck_nth += struck_nth
+        faults = (*self.plan.struck(draw, possible), *struck_nth)
+        return PendingCall(dealt, call, draw, tuple(dict.fromkeys(faults)))
+
+    def posts(self, calls: tuple[MovingCall, ...], pending: PendingCall) -> tuple[Post, ...]:
+        """Return what is posted to deliver *calls*, in order; the faults are those of *pending*, the first of them."""
+        faults = pending.faults
+        if pending.attempts > 1:
+            calm = pending.attempts >= _CALM_FROM
+            faults = () if calm else self.plan.struck_again(f"{pending.draw}:{pending.attempts}")
+        posts = tuple(self._posts(calls, pending, faults))
+        self.struck.update(fault for fault in faults if fault in _IN_TIME)
+        self.struck.update(fault for post in posts for fault in (post.manner, post.extra) if fault is not None)
+        return posts
+
+    def extra_post(self, pending: PendingCall, extra: Fault) -> Post:
+        """Return the post of *pending*, which is sent besides a call."""
+        self.struck[extra] += 1
+        return self._post((pending.call,), pending, extra=extra)
+
+    def _posts(self, calls: tuple[MovingCall, ...], pending: PendingCall, faults: tuple[Fault, ...]) -> Iterator[Post]:
+        for extra in (Fault.FORGED, Fault.OLD_KEY):
+            if extra in faults:
+                yield self._post(calls, pending, extra=extra)
+        manner = next((fault for fault in _ON_THE_WIRE if fault in faults), None)
+        yield self._post(calls, pending, manner=manner)
+        for extra in (Fault.DUPLICATE, Fault.RESERIALISED):
+            if extra in faults:
+                yield self._post(calls, pending, extra=extra)
+
+    def _post(
+        self,
+        calls: tuple[MovingCall, ...],
+        pending: PendingCall,
+        *,
+        manner: Fault | None = None,
+        extra: Fault | None = None,
+    ) -> Post:
+        self._serial += 1
+        return Post(calls, self._serial, max(1, pending.attempts), manner, extra, self._writer)
