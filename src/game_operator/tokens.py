@@ -15,7 +15,6 @@ from typing import Any, Final, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 import jwt
-from anyio import to_thread
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.errors import ConfigurationError, SessionTokenError, without_frames
@@ -33,9 +32,7 @@ from game_operator.protocol.session_token import (
 )
 from game_operator.signers.environment import checked_operator_id, environment_settings
 from game_operator.signers.keys import (
-    AsyncSigner,
     KeySource,
-    LocalSigner,
     PublicKeySource,
     Signer,
     checked_signature,
@@ -43,6 +40,7 @@ from game_operator.signers.keys import (
     load_public_key,
     load_signer,
     public_key_of,
+    signed_async,
 )
 
 __all__ = ["SessionClaims", "SessionTokenBuilder", "launch_url"]
@@ -50,6 +48,7 @@ __all__ = ["SessionClaims", "SessionTokenBuilder", "launch_url"]
 _T = TypeVar("_T")
 
 _DEFAULT_LIFETIME: Final = timedelta(minutes=15)
+_SHORTEST: Final = timedelta(seconds=1)
 _LONGEST_TOKEN: Final = 16_384
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 #: It knows no other algorithm, so that none can be asked for.
@@ -92,7 +91,12 @@ class SessionTokenBuilder:
         finally:
             # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
             del private_key, passphrase, public_key, operator_id
-        self._lifetime = _checked_lifetime(lifetime)
+        if not isinstance(lifetime, timedelta):
+            raise TypeError(f"lifetime must be a timedelta, not {type(lifetime).__name__}")
+        if not _SHORTEST <= lifetime <= timedelta(seconds=LONGEST_LIFETIME_SECONDS) or lifetime.microseconds:
+            problem = f"A session token lives from 1 second to 3 hours, in whole seconds, not {lifetime}."
+            raise ConfigurationError(problem, setting="lifetime")
+        self._lifetime = lifetime
         self._key_id = None if key_id is None else _text(key_id, "key_id")
         self._clock = clock
 
@@ -159,16 +163,8 @@ class SessionTokenBuilder:
     ) -> str:
         """Return what ``build`` returns, with a signer that is awaited; any other signer works too."""
         signed = self._signing_input(player_id, instance_id, balance, name, timestamp, {} if claims is None else claims)
-        if is_async(self._signer):
-            return _assembled(signed, checked_signature(await cast("AsyncSigner", self._signer).sign(signed)))
-        signer = cast("Signer", self._signer)
-        if isinstance(signer, LocalSigner):
-            # Under a millisecond, and OpenSSL lets go of the interpreter meanwhile: a thread would cost more.
-            return _assembled(signed, checked_signature(signer.sign(signed)))
         # Message and signature are the token: they never stand in one frame by name.
-        return _assembled(
-            signed, checked_signature(await to_thread.run_sync(signer.sign, signed, abandon_on_cancel=True))
-        )
+        return _assembled(signed, checked_signature(await signed_async(self._signer, signed)))
 
     def decode(self, token: str, *, instance_id: str) -> SessionClaims:
         """
@@ -183,7 +179,15 @@ class SessionTokenBuilder:
             TypeError: *token* or *instance_id* is no str.
         """
         try:
-            payload = _verified(token, self._verification_key())
+            if self._public_key is None:
+                self._public_key = public_key_of(self._signer)
+            if self._public_key is None:
+                raise ConfigurationError(
+                    "The signer does not give its public key.",
+                    setting="public_key",
+                    remedy="Pass public_key= to verify tokens.",
+                )
+            payload = _verified(token, self._public_key)
         finally:
             del token
         return read_claims(
@@ -192,13 +196,6 @@ class SessionTokenBuilder:
             instance_id=_text(instance_id, "instance_id"),
             now_seconds=self._clock(),
         )
-
-    def _verification_key(self) -> RSAPublicKey:
-        if self._public_key is None:
-            self._public_key = public_key_of(self._signer)
-        if self._public_key is None:
-            raise ConfigurationError("The signer does not tell its public key. Pass public_key= to verify tokens.")
-        return self._public_key
 
     def _signing_input(
         self,
@@ -212,7 +209,8 @@ class SessionTokenBuilder:
         if not isinstance(extra, Mapping):
             raise TypeError(f"claims must be a mapping, not {type(extra).__name__}")
         if reserved := sorted(RESERVED_CLAIMS & extra.keys()):
-            raise ConfigurationError(f"claims= may not name {', '.join(reserved)}: the builder sets them itself.")
+            problem = f"claims= may not name {', '.join(reserved)}: the builder sets them itself."
+            raise ConfigurationError(problem, setting="claims", remedy="Leave them out.")
         issued_at = datetime.fromtimestamp(int(self._clock()), UTC)
         claims = SessionClaims(
             operator_id=self._operator_id,
@@ -232,8 +230,8 @@ class SessionTokenBuilder:
         except (ValueError, RecursionError) as unwritable:
             problem = str(unwritable)
         raise SessionTokenError(
-            f"A session token cannot carry these claims: {problem}. Give it text, whole numbers, finite Decimals, "
-            "lists and dicts."
+            f"A session token cannot carry these claims: {problem}.",
+            remedy="Give it text, whole numbers, finite Decimals, lists and dicts.",
         )
 
     def __repr__(self) -> str:
@@ -305,17 +303,18 @@ def _verified(token: object, key: RSAPublicKey) -> bytes:
     if not isinstance(token, str):
         raise TypeError(f"token must be a str, not {type(token).__name__}")
     if len(token) > _LONGEST_TOKEN:
-        raise SessionTokenError(f"The session token is refused: none of ours has {len(token)} characters.")
+        raise SessionTokenError(f"The session token is refused: it has {len(token)} characters, more than any of ours.")
     try:
         payload: bytes = _VERIFIER.decode(token, key, algorithms=[ALGORITHM])
         return payload
     except jwt.InvalidAlgorithmError:
-        problem = "it is not signed with RS256. Do not trust it"
+        problem, remedy = "it is not signed with RS256", "Do not trust it."
     except jwt.InvalidSignatureError:
-        problem = "its signature is not this operator's. Do not trust it; if it is yours, check which key reads it"
+        problem = "its signature is not this operator's"
+        remedy = "Do not trust it; if it is yours, check which key reads it."
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
-        problem = "it cannot be read as a JWT. Pass the token whole, as it was built"
-    raise SessionTokenError(f"The session token is refused: {problem}.")
+        problem, remedy = "it cannot be read as a JWT", "Pass the token whole, as it was built."
+    raise SessionTokenError(f"The session token is refused: {problem}.", remedy=remedy)
 
 
 def _assembled(signed: bytes, raw_signature: bytes) -> str:
@@ -328,14 +327,6 @@ def _assembled(signed: bytes, raw_signature: bytes) -> str:
         f"The session token would have {size} characters, but it travels in an address: {_LONGEST_TOKEN} is the most.",
         remedy="Put less into claims=.",
     )
-
-
-def _checked_lifetime(lifetime: object) -> timedelta:
-    if not isinstance(lifetime, timedelta):
-        raise TypeError(f"lifetime must be a timedelta, not {type(lifetime).__name__}")
-    if not timedelta(seconds=1) <= lifetime <= timedelta(seconds=LONGEST_LIFETIME_SECONDS) or lifetime.microseconds:
-        raise ConfigurationError(f"A session token lives from 1 second to 3 hours, in whole seconds, not {lifetime}.")
-    return lifetime
 
 
 def _text(value: object, name: str) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Self, TypeVar
 
 import anyio
 
@@ -17,7 +17,6 @@ from game_operator.signers.keys import (
     RememberedAsyncSignatures,
     RememberedSignatures,
     Signer,
-    is_async,
 )
 from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
 
@@ -39,12 +38,9 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
     def _remembered(
         self, signer: Signer | AsyncSigner, forever: bytes
     ) -> RememberedSignatures | RememberedAsyncSignatures:
-        if is_async(signer):
-            return RememberedAsyncSignatures(cast("AsyncSigner", signer), forever)
         if isinstance(signer, LocalSigner):
-            # Under a millisecond, and OpenSSL lets go of the interpreter meanwhile: a thread would cost more.
             return RememberedSignatures(signer, forever)
-        return RememberedAsyncSignatures(_InThread(cast("Signer", signer)), forever)
+        return RememberedAsyncSignatures(signer, forever)
 
     async def fetch_games(self) -> list[GameInfo]:
         """Return all games and instances; see ``OperatorClient.fetch_games`` (spec §4.2)."""
@@ -126,14 +122,3 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
             return Signed(await self._signatures.sign(step.message), time.monotonic())
         late = TransportFailed("The signer did not answer before the deadline", sent=False, timed_out=True)
         return Signed(late, time.monotonic())
-
-
-class _InThread:
-    """An ``AsyncSigner`` from one that blocks, such as a key management service."""
-
-    def __init__(self, signer: Signer) -> None:
-        self._signer = signer
-
-    async def sign(self, message: bytes) -> bytes:
-        """Return the raw signature, made in a worker thread that is left behind when the call is cancelled."""
-        return await anyio.to_thread.run_sync(self._signer.sign, message, abandon_on_cancel=True)

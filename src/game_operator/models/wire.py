@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, TypeVar
 from pydantic import (
     BaseModel,
     GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
+    GetPydanticSchema,
     ValidationError,
     ValidationInfo,
 )
@@ -27,7 +27,6 @@ from game_operator.errors import shown
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-    from pydantic.json_schema import JsonSchemaValue
 
 T = TypeVar("T")
 
@@ -113,9 +112,6 @@ class WholeNumber:
             python_schema=core_schema.no_info_plain_validator_function(self._from_python),
         )
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> "JsonSchemaValue":
-        return {"type": "integer", "minimum": self.least, "maximum": self.most}
-
     def _from_python(self, value: object) -> int:
         if type(value) is int:
             return self._within(value)
@@ -141,28 +137,6 @@ _NO_AMOUNT = "must be a number of ordinary size"
 _PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:E-[0-9]+)?", re.ASCII)
 #: Given to pydantic as context by ``decode``: this is the service's body, and not what a model has written.
 _WIRE = object()
-
-
-class _ExactAmount:
-    """Marks a ``Decimal`` field that is a ``number`` on the wire, in currency units or percent."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        number = core_schema.no_info_after_validator_function(_amount_from_float, core_schema.float_schema(strict=True))
-        text = core_schema.with_info_after_validator_function(_amount_from_text, core_schema.str_schema(strict=True))
-        return core_schema.json_or_python_schema(
-            json_schema=core_schema.custom_error_schema(
-                core_schema.union_schema([number, text], mode="left_to_right"),
-                custom_error_type="amount",
-                custom_error_message=_NO_AMOUNT,
-            ),
-            python_schema=core_schema.no_info_plain_validator_function(_amount_from_python),
-            serialization=core_schema.plain_serializer_function_ser_schema(_amount_to_json, when_used="json"),
-        )
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> "JsonSchemaValue":
-        return {"type": "number"}
 
 
 class _Amounts(dict[float, Decimal]):
@@ -232,6 +206,23 @@ def _plain(amount: Decimal | None) -> Decimal:
     return Decimal(text.rstrip("0").rstrip(".") if "." in text else text)
 
 
+#: Of a ``Decimal`` field that is a ``number`` on the wire, in currency units or percent.
+_AMOUNT_SCHEMA = core_schema.json_or_python_schema(
+    json_schema=core_schema.custom_error_schema(
+        core_schema.union_schema(
+            [
+                core_schema.no_info_after_validator_function(_amount_from_float, core_schema.float_schema(strict=True)),
+                core_schema.with_info_after_validator_function(_amount_from_text, core_schema.str_schema(strict=True)),
+            ],
+            mode="left_to_right",
+        ),
+        custom_error_type="amount",
+        custom_error_message=_NO_AMOUNT,
+    ),
+    python_schema=core_schema.no_info_plain_validator_function(_amount_from_python),
+    serialization=core_schema.plain_serializer_function_ser_schema(_amount_to_json, when_used="json"),
+)
+
 if TYPE_CHECKING:
     Amount = Decimal
     CentsField = int
@@ -241,7 +232,7 @@ if TYPE_CHECKING:
 else:
     from pydantic import Strict
 
-    Amount = Annotated[Decimal, _ExactAmount]
+    Amount = Annotated[Decimal, GetPydanticSchema(lambda _source, _handler: _AMOUNT_SCHEMA)]
     CentsField = Annotated[int, WholeNumber(0, MAX_CENTS)]
     MillisField = Annotated[int, WholeNumber(0, MAX_UNIX_MILLIS)]
     Text = Annotated[str, Strict()]

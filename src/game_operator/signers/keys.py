@@ -11,7 +11,7 @@ import re
 from base64 import b64decode
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -167,6 +167,24 @@ def is_async(signer: Signer | AsyncSigner) -> bool:
         method = method.func
     called = getattr(method, "__call__", None)  # noqa: B004 - an object may be callable by an async __call__
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(called)
+
+
+async def signed_async(signer: Signer | AsyncSigner, message: bytes) -> bytes:
+    """
+    Return the raw signature of *message*, made without blocking the event loop.
+
+    A key of this process signs at once: it takes under a millisecond, OpenSSL lets go of the interpreter meanwhile, and
+    a thread would cost more. Another signer that is not awaited, such as a key management service, signs in a worker
+    thread, which is left behind when the call is cancelled.
+    """
+    if is_async(signer):
+        return await cast("AsyncSigner", signer).sign(message)
+    blocking = cast("Signer", signer)
+    if isinstance(blocking, LocalSigner):
+        return blocking.sign(message)
+    from anyio import to_thread  # Here, because a process of webhooks needs keys and no anyio.
+
+    return await to_thread.run_sync(blocking.sign, message, abandon_on_cancel=True)
 
 
 def public_key_of(signer: Signer | AsyncSigner) -> RSAPublicKey | None:
@@ -378,9 +396,9 @@ class RememberedSignatures:
 
 
 class RememberedAsyncSignatures:
-    """The same as ``RememberedSignatures`` for an ``AsyncSigner``; event loops in several threads may share one."""
+    """The same as ``RememberedSignatures``, awaited; event loops in several threads may share one."""
 
-    def __init__(self, signer: AsyncSigner, forever: bytes) -> None:
+    def __init__(self, signer: Signer | AsyncSigner, forever: bytes) -> None:
         self._signer = signer
         self._forever = forever
         self._first: list[Signature] = []
@@ -396,7 +414,7 @@ class RememberedAsyncSignatures:
         """
         slot = self._first if message == self._forever else self._recent(message)
         if not slot:
-            slot.append(Signature.of(checked_signature(await self._signer.sign(message))))
+            slot.append(Signature.of(checked_signature(await signed_async(self._signer, message))))
         return slot[0]
 
 
