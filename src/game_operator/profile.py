@@ -51,11 +51,12 @@ DEFAULT_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 #: A name as it is looked for: a member of the body, and the members to step through from there.
 Path: TypeAlias = tuple[str, tuple[str, ...]]
 
-_OPERATIONS: Final = ("withdraw", "deposit", "rollback", "player-balance")
+#: What a service calls a wallet for (spec §4.1).
+CALLS: Final = ("withdraw", "deposit", "rollback", "player-balance")
 _CANONICAL: Final = tuple(name for name in DEFAULT_FIELDS if "." not in name)
 #: Fields without which no call of these operations can be read.
 _NEEDED: Final = {
-    "player_id": _OPERATIONS,
+    "player_id": CALLS,
     "bet_id": ("withdraw", "deposit", "rollback"),
     "amount_cents": ("withdraw", "deposit"),
 }
@@ -147,7 +148,7 @@ class Profile:
         problem = _problem_of_actions(self) or _problem_of_names(self)
         if problem:
             raise ConfigurationError(problem)
-        names = {operation: _names(self, operation) for operation in _OPERATIONS}
+        names = {operation: _names(self, operation) for operation in CALLS}
         object.__setattr__(self, "_names", MappingProxyType(names))
 
     def __hash__(self) -> int:
@@ -248,7 +249,7 @@ def _problem_of_fields(value: object) -> str:
     return ""
 
 
-_SPECIFIC: Final = frozenset(f"{canonical}.{operation}" for canonical in _CANONICAL for operation in _OPERATIONS)
+_SPECIFIC: Final = frozenset(f"{canonical}.{operation}" for canonical in _CANONICAL for operation in CALLS)
 #: Printable, so that it stands in TOML and in a log as it is; no step of it empty.
 _NAME: Final = re.compile(r"[^.]+(?:\.[^.]+)*")
 

@@ -71,7 +71,7 @@ def test_fetch_games() -> None:
     operation = fetch_games("acme")
     assert (operation.name, operation.method, operation.path) == ("fetch-games", "GET", "/api/v0.2/fetch-games")
     assert (operation.body, operation.to_sign) == (b"", b"acme")
-    assert operation.repeatable
+    assert operation.grant is None
 
 
 def test_fetch_bet() -> None:
@@ -79,7 +79,7 @@ def test_fetch_bet() -> None:
     operation = fetch_bet("acme", "bet-1")
     assert (operation.name, operation.method, operation.path) == ("fetch-bet", "GET", "/api/v0.2/fetch-bet/bet-1")
     assert (operation.body, operation.to_sign) == (b"", b"acme:bet-1")
-    assert operation.repeatable
+    assert operation.grant is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_fetch_round_bets(keys: dict[str, Any], body: bytes) -> None:
     assert (operation.name, operation.method) == ("fetch-round-bets", "POST")
     assert operation.path == "/api/v0.2/fetch-round-bets"
     assert operation.body == operation.to_sign == body
-    assert operation.repeatable
+    assert operation.grant is None
 
 
 def test_grant_free_bet() -> None:
@@ -117,7 +117,7 @@ def test_grant_free_bet() -> None:
         b'"expire_duration_millis":86400000,"reference_id":"welcome-7"}'
     )
     assert operation.grant == GrantKey("welcome-7", "instance-1")
-    assert not operation.repeatable
+    assert operation.grant is not None
 
 
 def test_the_version_is_in_every_path() -> None:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import EllipsisType
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from game_operator._version import __version__
@@ -82,16 +83,6 @@ class Exchange:
 
 
 OnExchange: TypeAlias = Callable[[Exchange], object]
-
-
-class Unset:
-    """The type of an argument that was not given, where None has another meaning."""
-
-    def __repr__(self) -> str:
-        return "<as before>"
-
-
-UNSET: Final = Unset()
 
 
 class BaseClient(ABC, Generic[HttpClientT, WireT]):
@@ -170,17 +161,21 @@ class BaseClient(ABC, Generic[HttpClientT, WireT]):
     def with_options(
         self,
         *,
-        timeout: float | Unset = UNSET,
-        deadline: float | Unset | None = UNSET,
-        retries: RetryPolicy | int | Unset = UNSET,
+        timeout: float | EllipsisType = ...,
+        deadline: float | EllipsisType | None = ...,
+        retries: RetryPolicy | int | EllipsisType = ...,
     ) -> Self:
-        """Return a client with other bounds over the same connections, which stay this one's to close."""
+        """
+        Return a client with other bounds over the same connections, which stay this one's to close.
+
+        A bound that is not given stays as it is.
+        """
         changes: dict[str, Any] = {}
-        if not isinstance(timeout, Unset):
+        if not isinstance(timeout, EllipsisType):
             changes["timeout_seconds"] = checked_seconds("timeout", timeout)
-        if not isinstance(deadline, Unset):
+        if not isinstance(deadline, EllipsisType):
             changes["deadline_seconds"] = None if deadline is None else checked_seconds("deadline", deadline)
-        if not isinstance(retries, Unset):
+        if not isinstance(retries, EllipsisType):
             changes["policy"] = _policy_of(retries)
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)

@@ -333,7 +333,7 @@ def _worth_repeating(call: _Call[T], answer: Answer, failure: GameOperatorError)
     if isinstance(failure, RateLimitedError | ServiceError):
         return True
     result = answer.result
-    if not call.operation.repeatable:
+    if call.operation.grant is not None:
         # The very same bytes again: the reference id lets the service tell, and us learn, what became of them.
         return isinstance(result, TransportFailed) or (isinstance(failure, ApiError) and _leaves_doubt(failure))
     # A look-up that was sent and not answered in time is not sent again: a slow service needs no second one.

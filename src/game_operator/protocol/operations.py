@@ -94,11 +94,6 @@ class Operation(Generic[T]):
     body: bytes = b""
     grant: GrantKey | None = None
 
-    @property
-    def repeatable(self) -> bool:
-        """Whether repeating the call changes nothing, whatever became of earlier attempts."""
-        return self.grant is None
-
 
 def request_of(operation: Operation[T], operator_id: str, signature: Signature, extra: HeaderPairs = ()) -> HttpRequest:
     """Return the signed request: the headers of spec §5, after *extra*."""

@@ -24,13 +24,11 @@ from game_operator.models.webhooks import (
     WithdrawCall,
     problem_of_id,
 )
-from game_operator.profile import Path, Profile
+from game_operator.profile import CALLS, Path, Profile
 from game_operator.protocol.exact_json import Json, encode_json, items_with_bytes, read_json
 
 #: What each path asks for (spec §4.1).
-OPERATIONS: Final = MappingProxyType(
-    {"/withdraw": "withdraw", "/deposit": "deposit", "/rollback": "rollback", "/player-balance": "player-balance"}
-)
+OPERATIONS: Final = MappingProxyType({f"/{operation}": operation for operation in CALLS})
 #: The two spellings of a batch of deposits; off unless the profile says otherwise (docs/decisions/0010).
 BATCH_PATHS: Final = frozenset({"/deposit-batch", "/deposit/batch"})
 

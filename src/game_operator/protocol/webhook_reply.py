@@ -92,16 +92,19 @@ def read_batch_reply(body: bytes) -> dict[str, Reply]:
 def _read(value: Any) -> Reply:  # Any: what the JSON parser made.
     if not isinstance(value, dict):
         raise MalformedCallError(f"a reply must be a JSON object, not {shown(value)}")
-    kind = value.get("type")
-    if kind == "SUCCESS":
-        return _reply(None, _balance_cents(value.get("balance")), _millis(value.get("timestamp")))
-    if kind != "ERROR":
+    kind, code, balance, timestamp = map(value.get, ("type", "code", "balance", "timestamp"))
+    if kind not in ("SUCCESS", "ERROR"):
         raise MalformedCallError(f"a reply's type must be SUCCESS or ERROR, not {shown(kind)}")
-    code, balance, timestamp = value.get("code"), value.get("balance"), value.get("timestamp")
-    _check_code(code)
+    is_error = kind == "ERROR"
+    if is_error:
+        _check_code(code)
     # Both are optional with an ERROR, and many programs write null for what they do not have.
-    cents = None if balance is None else _balance_cents(balance)
-    return _reply(code, cents, None if timestamp is None else _millis(timestamp))
+    cents = None if is_error and balance is None else _balance_cents(balance)
+    millis = None if is_error and timestamp is None else _millis(timestamp)
+    try:
+        return Reply(code=code if is_error else None, balance_cents=cents, timestamp=millis)
+    except ValueError as wrong:
+        raise MalformedCallError(str(wrong)) from None
 
 
 def _check_code(code: object) -> None:
@@ -114,13 +117,6 @@ def _check_code(code: object) -> None:
     except UnicodeEncodeError:
         # Printing it, or putting it on a page, would fail there.
         raise MalformedCallError(f"a code must be UTF-8, without a lone surrogate, not {shown(code)}") from None
-
-
-def _reply(code: str | None, balance_cents: Cents | None, timestamp: int | None) -> Reply:
-    try:
-        return Reply(code=code, balance_cents=balance_cents, timestamp=timestamp)
-    except ValueError as wrong:
-        raise MalformedCallError(str(wrong)) from None
 
 
 def _balance_cents(value: object) -> Cents:

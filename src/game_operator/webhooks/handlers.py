@@ -1,7 +1,7 @@
 """What answers a call once it is known to be genuine and readable."""
 
 import inspect
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Final, Protocol, TypeGuard, runtime_checkable
 
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
 
@@ -74,12 +74,7 @@ class KeepsAnomalies(Protocol):
         """
 
 
-METHODS = {
-    "withdraw": "withdraw",
-    "deposit": "deposit",
-    "rollback": "rollback",
-    "player-balance": "player_balance",
-}
+METHODS: Final = ("withdraw", "deposit", "rollback", "player_balance")
 
 
 def is_async(handler: WebhookHandler | AsyncWebhookHandler) -> TypeGuard[AsyncWebhookHandler]:
@@ -91,7 +86,7 @@ def is_async(handler: WebhookHandler | AsyncWebhookHandler) -> TypeGuard[AsyncWe
     """
     if isinstance(handler, type):
         raise TypeError(f"the handler is the class {handler.__name__}; pass an object of it")
-    methods = {name: getattr(handler, name, None) for name in METHODS.values()}
+    methods = {name: getattr(handler, name, None) for name in METHODS}
     missing = [name for name, method in methods.items() if not callable(method)]
     if missing:
         raise TypeError(f"the handler {type(handler).__name__} has no method {missing[0]}")

@@ -22,7 +22,7 @@ from game_operator.profile import Profile
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
 from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner, brief, tell
 from game_operator.webhooks.gate import DepositBatch, Gate, HttpReply, Instances, Refusal
-from game_operator.webhooks.handlers import METHODS, AsyncWebhookHandler, WebhookHandler, is_async
+from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 
 _LOG = logging.getLogger("game_operator.webhooks")
 #: A line for each reply by which a handler refused a call, and nothing else.
@@ -335,7 +335,7 @@ async def _run_together(steps: _Steps[T], run: AsyncRunner) -> T:
 
 
 def _method(handler: WebhookHandler | AsyncWebhookHandler, call: WebhookCall) -> Callable[..., Any]:
-    method: Callable[..., Any] = getattr(handler, METHODS[call.operation])
+    method: Callable[..., Any] = getattr(handler, call.operation.replace("-", "_"))
     return method
 
 
