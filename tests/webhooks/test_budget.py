@@ -90,17 +90,17 @@ def test_a_sync_handler_runs_on_in_its_thread(
 ) -> None:
     """H01: SYSTEM_ERROR at the budget; the work goes on, is counted against the threads, and its end is logged."""
     receiver = build(max_threads=1)
-    reply, seconds = _timed(lambda: receiver.handle_in_thread("/withdraw", headers, _BODY, Handler(gate.wait)))
+    reply, seconds = _timed(lambda: receiver.handle("/withdraw", headers, _BODY, Handler(gate.wait), in_thread=True))
     assert code_of(reply) == "SYSTEM_ERROR"
     assert _BUDGET <= seconds < _PATIENCE
     assert "it runs on in its thread" in caplog.text
     waiting = Handler()
-    assert code_of(receiver.handle_in_thread("/withdraw", headers, _BODY, waiting)) == "SYSTEM_ERROR"
+    assert code_of(receiver.handle("/withdraw", headers, _BODY, waiting, in_thread=True)) == "SYSTEM_ERROR"
     assert "it never began: all 1 threads were busy" in caplog.text
     gate.opened.set()
     assert gate.ended.acquire(timeout=_PATIENCE)
     _until(lambda: "after that" in caplog.text)
-    assert code_of(receiver.handle_in_thread("/withdraw", headers, _BODY, Handler())) is None
+    assert code_of(receiver.handle("/withdraw", headers, _BODY, Handler(), in_thread=True)) is None
     assert waiting.calls == []  # What was answered before it began never begins.
 
 
@@ -145,7 +145,7 @@ def test_a_failure_after_the_reply_is_logged(
         gate.wait(call)
         raise RuntimeError("the disk is full")
 
-    assert code_of(build().handle_in_thread("/withdraw", headers, _BODY, Handler(fail))) == "SYSTEM_ERROR"
+    assert code_of(build().handle("/withdraw", headers, _BODY, Handler(fail), in_thread=True)) == "SYSTEM_ERROR"
     gate.opened.set()
     _until(lambda: "the disk is full" in caplog.text)
     assert "failed" in caplog.text
@@ -356,7 +356,7 @@ async def test_threads_see_the_callers_context(build: Callable[..., WebhookRecei
     _WHO.set("request 7")
     receiver = build(budget_seconds=_PATIENCE)
     await receiver.handle_async("/withdraw", headers, _BODY, Handler(look))
-    receiver.handle_in_thread("/withdraw", headers, _BODY, Handler(look))
+    receiver.handle("/withdraw", headers, _BODY, Handler(look), in_thread=True)
     assert seen == [("request 7", "game-operator-webhook")] * 2
     assert _WHO.get() == "request 7"
 
@@ -377,7 +377,9 @@ def test_no_more_threads_than_said(build: Callable[..., WebhookReceiver], header
 
     handler = Handler(count)
     with ThreadPoolExecutor(12) as callers:
-        posts = [callers.submit(receiver.handle_in_thread, "/withdraw", headers, _BODY, handler) for _ in range(24)]
+        posts = [
+            callers.submit(receiver.handle, "/withdraw", headers, _BODY, handler, in_thread=True) for _ in range(24)
+        ]
         assert {code_of(post.result()) for post in posts} == {None}
     assert most == [3]
 
@@ -387,11 +389,11 @@ def test_no_more_threads_than_said(build: Callable[..., WebhookReceiver], header
 def test_a_forked_worker_has_threads_of_its_own(build: Callable[..., WebhookReceiver], headers: dict[str, str]) -> None:
     """Servers fork after the application was loaded, and perhaps used; threads do not come along."""
     receiver = build(budget_seconds=_PATIENCE)
-    assert code_of(receiver.handle_in_thread("/withdraw", headers, _BODY, Handler())) is None
+    assert code_of(receiver.handle("/withdraw", headers, _BODY, Handler(), in_thread=True)) is None
     child = os.fork()
     if child == 0:
         try:
-            answered = code_of(receiver.handle_in_thread("/withdraw", headers, _BODY, Handler())) is None
+            answered = code_of(receiver.handle("/withdraw", headers, _BODY, Handler(), in_thread=True)) is None
             os._exit(0 if answered else 1)
         finally:
             os._exit(2)
@@ -416,7 +418,7 @@ async def test_an_anomaly_that_hangs_delays_its_reply_to_the_budget_and_no_longe
     assert "was not kept within 0.2 s" in caplog.text
 
 
-@pytest.mark.parametrize("way", ["handle", "handle_in_thread", "sync", "async"])
+@pytest.mark.parametrize("way", ["handle", "in a thread", "sync", "async"])
 @pytest.mark.drawn(1)
 def test_a_batch_has_six_budgets(way: str, build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey) -> None:
     """What was not reached within them is left out, and never asked: a missing item is sent again."""
@@ -428,8 +430,8 @@ def test_a_batch_has_six_budgets(way: str, build: Callable[..., WebhookReceiver]
     began = time.perf_counter()
     if way == "handle":
         reply = receiver.handle("/deposit-batch", headers, body, handler)
-    elif way == "handle_in_thread":
-        reply = receiver.handle_in_thread("/deposit-batch", headers, body, handler)
+    elif way == "in a thread":
+        reply = receiver.handle("/deposit-batch", headers, body, handler, in_thread=True)
     else:
         reply = asyncio.run(receiver.handle_async("/deposit-batch", headers, body, handler))
     assert 0.7 < time.perf_counter() - began < _PATIENCE / 2
@@ -462,7 +464,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
 
 
 _LONG = 8.0
-_WAYS = ["handle", "handle_in_thread", "sync", "async"]
+_WAYS = ["handle", "in a thread", "sync", "async"]
 
 
 class _Batches:
@@ -496,7 +498,7 @@ class _Batches:
     def answered(self, way: str, items: list[Any], handler: Any) -> tuple[int, list[str | None]]:
         body = encoded(items)
         headers = signed(self._private_key, body)
-        if way in ("handle", "handle_in_thread"):
+        if way in ("handle", "in a thread"):
             reply = getattr(self._receiver, way)("/deposit-batch", headers, body, handler)
         else:
             reply = asyncio.run(self._receiver.handle_async("/deposit-batch", headers, body, handler))
@@ -510,7 +512,7 @@ def batches(build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey, c
 
 
 @pytest.mark.parametrize(
-    ("way", "together"), [("handle", 1), ("handle_in_thread", 1), ("sync", 8), ("async", 64)], ids=_WAYS
+    ("way", "together"), [("handle", 1), ("in a thread", 1), ("sync", 8), ("async", 64)], ids=_WAYS
 )
 def test_a_batch_is_over_after_six_budgets_and_not_before(way: str, together: int, batches: _Batches) -> None:
     """Twelve rounds of half a budget each: the last begins before the end, and none after."""
@@ -545,7 +547,7 @@ def test_an_anomaly_that_the_end_of_the_batch_cuts_off_is_left_out(
     assert batches.kept == kept
 
 
-@pytest.mark.parametrize("way", ["handle_in_thread", "sync", "async"])
+@pytest.mark.parametrize("way", ["in a thread", "sync", "async"])
 def test_an_anomaly_that_hangs_at_the_end_of_a_batch_does_not_hold_it(
     way: str, batches: _Batches, clock: _Clock, gate: _Gate
 ) -> None:

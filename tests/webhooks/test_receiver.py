@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -289,7 +290,7 @@ _FAILURES = [
 
 
 @pytest.mark.parametrize("failure", _FAILURES, ids=lambda failure: type(failure).__name__)
-@pytest.mark.parametrize("way", ["handle", "handle_in_thread", "sync handler, awaited", "async handler"])
+@pytest.mark.parametrize("way", ["handle", "in a thread", "sync handler, awaited", "async handler"])
 def test_a_handler_may_raise_anything(
     failure: BaseException,
     way: str,
@@ -310,8 +311,8 @@ def _by(
     headers = signed(private_key, body)
     if way == "handle":
         return receiver.handle("/withdraw", headers, body, Handler(does))
-    if way == "handle_in_thread":
-        return receiver.handle_in_thread("/withdraw", headers, body, Handler(does))
+    if way == "in a thread":
+        return receiver.handle("/withdraw", headers, body, Handler(does), in_thread=True)
     handler: Any = AsyncHandler(does) if way == "async handler" else Handler(does)
     return asyncio.run(receiver.handle_async("/withdraw", headers, body, handler))
 
@@ -321,7 +322,7 @@ def test_what_ends_a_program_does_not_end_it_from_a_thread_of_ours(
     failure: BaseException, receiver: WebhookReceiver, private_key: RSAPrivateKey
 ) -> None:
     """``sys.exit()`` in a handler would otherwise end the event loop that waits for it."""
-    for way in ("handle_in_thread", "sync handler, awaited"):
+    for way in ("in a thread", "sync handler, awaited"):
         assert code_of(_by(way, receiver, private_key, _raise(failure))) == "SYSTEM_ERROR"
     with pytest.raises(type(failure)):
         _by("handle", receiver, private_key, _raise(failure))
@@ -501,7 +502,7 @@ class _Without:
 )
 def test_a_handler_that_is_none_is_told_in_words(handler: Any, says: str, receiver: WebhookReceiver) -> None:
     """It is the program's mistake, so it raises: nothing that is sent to us can be at fault."""
-    for call in (receiver.handle, receiver.handle_in_thread):
+    for call in (receiver.handle, partial(receiver.handle, in_thread=True)):
         with pytest.raises(TypeError, match=says):
             call("/withdraw", {}, b"", handler)
     with pytest.raises(TypeError, match=says):
@@ -511,7 +512,7 @@ def test_a_handler_that_is_none_is_told_in_words(handler: Any, says: str, receiv
 def test_an_async_handler_is_not_for_handle(receiver: WebhookReceiver) -> None:
     """Its coroutines would never be awaited."""
     handler: Any = AsyncHandler()
-    for call in (receiver.handle, receiver.handle_in_thread):
+    for call in (receiver.handle, partial(receiver.handle, in_thread=True)):
         with pytest.raises(TypeError, match="handle_async"):
             call("/withdraw", {}, b"", handler)
 
@@ -566,12 +567,12 @@ def _batch_by(
     handler: Any = (AsyncHandler if way == "async handler" else Handler)(does)
     if way == "handle":
         return receiver.handle("/deposit-batch", headers, body, handler), handler
-    if way == "handle_in_thread":
-        return receiver.handle_in_thread("/deposit-batch", headers, body, handler), handler
+    if way == "in a thread":
+        return receiver.handle("/deposit-batch", headers, body, handler, in_thread=True), handler
     return asyncio.run(receiver.handle_async("/deposit/batch", headers, body, handler)), handler
 
 
-_WAYS = ["handle", "handle_in_thread", "sync handler, awaited", "async handler"]
+_WAYS = ["handle", "in a thread", "sync handler, awaited", "async handler"]
 
 
 @pytest.mark.parametrize("way", _WAYS)

@@ -39,7 +39,7 @@ async def _handle(receiver: WebhookReceiver, handler: Handler, path: str, header
 
 
 async def _in_thread(receiver: WebhookReceiver, handler: Handler, path: str, headers: Headers, body: bytes) -> Any:
-    return _of(receiver.handle_in_thread(path, headers, body, handler))
+    return _of(receiver.handle(path, headers, body, handler, in_thread=True))
 
 
 async def _awaited(receiver: WebhookReceiver, handler: Handler, path: str, headers: Headers, body: bytes) -> Any:
@@ -62,7 +62,7 @@ every_way = pytest.mark.parametrize(
     "way",
     [
         pytest.param(_handle, id="handle"),
-        pytest.param(_in_thread, id="handle_in_thread"),
+        pytest.param(_in_thread, id="in a thread"),
         pytest.param(_awaited, id="handle_async"),
         pytest.param(_asgi, id="ASGI"),
         pytest.param(_wsgi, id="WSGI"),

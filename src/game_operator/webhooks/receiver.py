@@ -118,11 +118,13 @@ class WebhookReceiver(Gate):
         *,
         method: str = "POST",
         peer: str | None = None,
+        in_thread: bool = False,
     ) -> HttpReply:
         """
-        Answer one request with *handler*, in this thread and without a framework.
+        Answer one request with *handler*, without a framework.
 
-        A call over its time budget is answered SYSTEM_ERROR, but not interrupted.
+        A call over its time budget is answered SYSTEM_ERROR. In this thread it is not interrupted, so the answer waits
+        for it. With *in_thread* it is answered at once, and runs on in its thread.
 
         Args:
             path: The path below your own prefix, such as ``/withdraw``.
@@ -131,33 +133,20 @@ class WebhookReceiver(Gate):
             handler: A WebhookHandler.
             method: The HTTP method.
             peer: The address that opened the connection, for IpAllowList.
+            in_thread: Whether the handler runs in one of ``max_threads`` threads, instead of in this one.
 
         Raises:
             TypeError: The handler is async, or lacks a method. No path, header or body makes anything raise.
         """
-        self._check_sync(handler)
-        return self._answer(_request(path, headers, body, method, peer), handler, self._budget.here)
-
-    def handle_in_thread(
-        self,
-        path: str,
-        headers: HeadersLike,
-        body: bytes,
-        handler: WebhookHandler,
-        *,
-        method: str = "POST",
-        peer: str | None = None,
-    ) -> HttpReply:
-        """
-        Answer one request as ``handle`` does, the handler in one of ``max_threads`` threads.
-
-        Over its budget the call is answered SYSTEM_ERROR at once, and runs on in its thread.
-
-        Raises:
-            TypeError: As for ``handle``.
-        """
-        self._check_sync(handler)
-        return self._answer(_request(path, headers, body, method, peer), handler, self._budget.in_thread)
+        if self._is_awaited(handler):
+            raise TypeError(f"the handler {type(handler).__name__} is async: await handle_async, or use asgi_app")
+        started, request = time.perf_counter(), _request(path, headers, body, method, peer)
+        run: Runner = self._budget.in_thread if in_thread else self._budget.here
+        opened = self.open(request)
+        if isinstance(opened, Refusal | DepositBatch):
+            return _run_in_turn(self._without_a_call(request, handler, opened, 1, started), run)
+        result = run(self.budget_seconds, _method(handler, opened), opened)
+        return self._closed(request, opened, result, started)
 
     async def handle_async(
         self,
@@ -201,10 +190,6 @@ class WebhookReceiver(Gate):
         refusal = Refusal(WebhookErrorCode.INVALID_REQUEST, reason)
         return self._closed(request, None, refusal, time.perf_counter())
 
-    def _check_sync(self, handler: WebhookHandler) -> None:
-        if self._is_awaited(handler):
-            raise TypeError(f"the handler {type(handler).__name__} is async: await handle_async, or use asgi_app")
-
     def _is_awaited(self, handler: WebhookHandler | AsyncWebhookHandler) -> bool:
         # Remembered for the last handler: looking takes as long as reading a call.
         known, awaited = self._last_handler  # One read, because threads may change it.
@@ -212,14 +197,6 @@ class WebhookReceiver(Gate):
             awaited = is_async(handler)
             self._last_handler = (handler, awaited)
         return awaited
-
-    def _answer(self, request: WebhookRequest, handler: WebhookHandler, run: Runner) -> HttpReply:
-        started = time.perf_counter()
-        opened = self.open(request)
-        if isinstance(opened, Refusal | DepositBatch):
-            return _run_in_turn(self._without_a_call(request, handler, opened, 1, started), run)
-        result = run(self.budget_seconds, _method(handler, opened), opened)
-        return self._closed(request, opened, result, started)
 
     def _without_a_call(
         self,

@@ -45,7 +45,6 @@ def wsgi_app(
     if is_async(handler):
         raise TypeError(f"the handler {type(handler).__name__} is async, and WSGI cannot await it: use asgi_app")
     prefix = normal_prefix(prefix)
-    answer = receiver.handle_in_thread if threads else receiver.handle
 
     def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         mounted_at = environ.get("SCRIPT_NAME", "").rstrip("/")
@@ -58,7 +57,7 @@ def wsgi_app(
         else:
             # A header that is there twice comes as one, joined by a comma, which no signature has.
             headers = [(key[5:].replace("_", "-"), value) for key, value in environ.items() if key.startswith("HTTP_")]
-            reply = answer(path, headers, body, handler, method=method, peer=peer)
+            reply = receiver.handle(path, headers, body, handler, method=method, peer=peer, in_thread=threads)
         start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", list(reply.headers.items()))
         return [] if method == "HEAD" else [reply.body]
 
