@@ -499,7 +499,8 @@ class _Batches:
         body = encoded(items)
         headers = signed(self._private_key, body)
         if way in ("handle", "in a thread"):
-            reply = getattr(self._receiver, way)("/deposit-batch", headers, body, handler)
+            in_thread = way == "in a thread"
+            reply = self._receiver.handle("/deposit-batch", headers, body, handler, in_thread=in_thread)
         else:
             reply = asyncio.run(self._receiver.handle_async("/deposit-batch", headers, body, handler))
         return len(handler.calls), [item.get("code") for item in json.loads(reply.body)]

@@ -155,10 +155,15 @@ def recognise(request: HttpRequest) -> Call | HttpResponse:
         if request.method != "POST":
             return _not_allowed(b"POST")
         return GrantCommand(request.body) if path.endswith("grant") else RoundQuery(request.body)
-    query = GamesQuery() if path == f"{API_PREFIX}/fetch-games" else _bet_query(path)
-    if isinstance(query, HttpResponse) or request.method == "GET":
-        return query
-    return _not_allowed(b"GET")
+    segment = path.removeprefix(_BET_PREFIX)
+    is_listing = path == f"{API_PREFIX}/fetch-games"
+    if not is_listing and (not path.startswith(_BET_PREFIX) or not segment or "/" in segment):
+        return _failure(404, "Not found")
+    try:
+        query = GamesQuery() if is_listing else BetQuery(unquote_to_bytes(segment).decode())
+    except UnicodeError:
+        return _failure(400, INVALID_REQUEST)
+    return query if request.method == "GET" else _not_allowed(b"GET")
 
 
 def signed_bytes(call: Call, operator_id: str) -> bytes:
@@ -170,16 +175,6 @@ def signed_bytes(call: Call, operator_id: str) -> bytes:
             return f"{operator_id}:{bet_id}".encode()
         case RoundQuery(body) | GrantCommand(body):
             return body
-
-
-def _bet_query(path: str) -> BetQuery | HttpResponse:
-    segment = path.removeprefix(_BET_PREFIX)
-    if not path.startswith(_BET_PREFIX) or not segment or "/" in segment:
-        return _failure(404, "Not found")
-    try:
-        return BetQuery(unquote_to_bytes(segment).decode())
-    except UnicodeError:
-        return _failure(400, INVALID_REQUEST)
 
 
 def _only(request: HttpRequest, name: bytes) -> bytes | None:

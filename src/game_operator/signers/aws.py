@@ -109,7 +109,22 @@ class AwsKmsSigner:
         """
         if self._public_key_pem is None:
             answer = self._ask("GetPublicKey", self._client.get_public_key)
-            self._public_key_pem = self._checked(answer)
+            try:
+                key = load_der_public_key(answer["PublicKey"])
+            except (ValueError, UnsupportedAlgorithm):
+                key = None
+            problem = ""
+            if not isinstance(key, RSAPublicKey):
+                spec = answer.get("KeySpec") or answer.get("CustomerMasterKeySpec")
+                problem = f"is of the kind {shown(spec)}, but spec §5 asks for RSA"
+            elif key.key_size < MIN_KEY_BITS:
+                problem = f"has {key.key_size} bits; under {MIN_KEY_BITS} it can be broken"
+            elif answer.get("KeyUsage") != "SIGN_VERIFY" or _ALGORITHM not in answer.get("SigningAlgorithms", ()):
+                problem = f"was made for {shown(answer.get('KeyUsage'))} and does not sign with {_ALGORITHM}"
+            if problem or key is None:
+                what = f"The AWS KMS key {shown(self._key_id)} {problem}."
+                raise SigningKeyError(what, setting="key_id", remedy=_MAKE_ONE)
+            self._public_key_pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         return self._public_key_pem
 
     def __repr__(self) -> str:
@@ -146,22 +161,6 @@ class AwsKmsSigner:
             elapsed = time.monotonic() - began
             raise RequestNotSentError(story, attempts=0, elapsed_seconds=elapsed, timed_out=timed_out, remedy=_REPEAT)
         raise SigningKeyError(f"{story}.", setting=setting, remedy=remedy)
-
-    def _checked(self, answer: Any) -> bytes:
-        try:
-            key = load_der_public_key(answer["PublicKey"])
-        except (ValueError, UnsupportedAlgorithm):
-            key = None
-        if not isinstance(key, RSAPublicKey):
-            spec = answer.get("KeySpec") or answer.get("CustomerMasterKeySpec")
-            problem = f"is of the kind {shown(spec)}, but spec §5 asks for RSA"
-        elif key.key_size < MIN_KEY_BITS:
-            problem = f"has {key.key_size} bits; under {MIN_KEY_BITS} it can be broken"
-        elif answer.get("KeyUsage") != "SIGN_VERIFY" or _ALGORITHM not in answer.get("SigningAlgorithms", ()):
-            problem = f"was made for {shown(answer.get('KeyUsage'))} and does not sign with {_ALGORITHM}"
-        else:
-            return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        raise SigningKeyError(f"The AWS KMS key {shown(self._key_id)} {problem}.", setting="key_id", remedy=_MAKE_ONE)
 
 
 def _new_client() -> Any:

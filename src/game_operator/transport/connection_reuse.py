@@ -284,12 +284,10 @@ class ReuseGuard:
             connection._network_stream = DeadlineStream(stream)
 
     def _connection(self) -> Any:
-        for pool in self._pools:
-            for waiting in list(pool._requests)[::-1]:  # Those that came last are written next.
-                if waiting.request.extensions.get("trace") is self:
-                    connection = _http11(waiting.connection)
-                    return connection if hasattr(connection, "_network_stream") else None
-        return None
+        waiting = [each for pool in self._pools for each in list(pool._requests)[::-1]]
+        ours = (each.connection for each in waiting if each.request.extensions.get("trace") is self)
+        connection = _http11(next(ours, None))
+        return connection if hasattr(connection, "_network_stream") else None
 
 
 class AsyncReuseGuard(ReuseGuard):

@@ -14,6 +14,7 @@ import warnings
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -124,7 +125,8 @@ class RsaSignature:
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         form = PublicFormat.SubjectPublicKeyInfo
-        return _rsa_signature, ([key.public_bytes(Encoding.PEM, form) for key in self._keys], self._header)
+        pems = [key.public_bytes(Encoding.PEM, form) for key in self._keys]
+        return partial(RsaSignature, header=self._header), (pems,)
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if one of the keys signed the body; else raise WebhookSignatureError."""
@@ -169,10 +171,6 @@ def _loaded_keys(public_keys: Any) -> tuple[RSAPublicKey, ...]:  # Anything the 
             "RsaSignature needs the service's public key.", setting="public_keys", remedy="Ask the provider for it."
         )
     return keys
-
-
-def _rsa_signature(pems: list[bytes], header: str | None) -> RsaSignature:
-    return RsaSignature(pems, header=header)
 
 
 @without_frames
@@ -293,23 +291,20 @@ class IpAllowList:
             return address
         fields = [value for name, value in request.headers if name == b"x-forwarded-for"]
         if fields and not self._trust_chunked and any(name == b"transfer-encoding" for name, _ in request.headers):
-            self._log_chunked()
+            if not self._is_logged:
+                self._is_logged = True
+                _LOG.error(
+                    "IpAllowList refused a chunked request of a trusted proxy: its X-Forwarded-For may be a trailer, "
+                    "which anybody can write. If your server or your proxy drops trailers, pass "
+                    "IpAllowList(trust_chunked=True); docs/go-live.md lists servers. Otherwise let the proxy send a "
+                    "Content-Length. This is logged once."
+                )
             return None
         for hop in reversed(b",".join(fields).decode("latin-1").rsplit(",", _MOST_HOPS)):
             address = _parsed_address(hop.strip())
             if address is None or not _within(address, self._proxies):
                 return address
         return None  # Nobody but our own proxies is named.
-
-    def _log_chunked(self) -> None:
-        if self._is_logged:
-            return
-        self._is_logged = True
-        _LOG.error(
-            "IpAllowList refused a chunked request of a trusted proxy: its X-Forwarded-For may be a trailer, which "
-            "anybody can write. If your server or your proxy drops trailers, pass IpAllowList(trust_chunked=True); "
-            "docs/go-live.md lists servers. Else let the proxy send a Content-Length. This is logged once."
-        )
 
 
 def _parsed_networks(networks: Iterable[str]) -> tuple[_Network, ...]:

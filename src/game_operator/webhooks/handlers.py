@@ -90,13 +90,9 @@ def is_async(handler: WebhookHandler | AsyncWebhookHandler) -> TypeGuard[AsyncWe
     missing = [name for name, method in methods.items() if not callable(method)]
     if missing:
         raise TypeError(f"the handler {type(handler).__name__} has no method {missing[0]}")
-    kinds = {_is_awaited(method) for method in methods.values()}
+    # An object may be callable by an async __call__.
+    called = [(method, getattr(method, "__call__", None)) for method in methods.values()]  # noqa: B004
+    kinds = {any(map(inspect.iscoroutinefunction, each)) for each in called}
     if len(kinds) > 1:
         raise TypeError(f"the handler {type(handler).__name__} has sync and async methods: make all four alike")
     return kinds == {True}
-
-
-def _is_awaited(method: object) -> bool:
-    # An object may be callable by an async __call__.
-    called = getattr(method, "__call__", None)  # noqa: B004
-    return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(called)
