@@ -70,5 +70,5 @@ def test_what_may_fail_can_fail() -> None:
 
 
 def test_the_page_lists_them_all() -> None:
-    """The table is that of the register; `python -m tests.support.wrong_wallet_table` writes it."""
+    """The table is that of the register; the module tests.support.wrong_wallet_table writes it."""
     assert [line for line in PAGE.read_text().splitlines() if is_row(line)] == rows()

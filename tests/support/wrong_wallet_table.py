@@ -1,4 +1,8 @@
-"""The table of docs/maintainers/wrong-wallets.md, made from the register; run as a module, it writes the page."""
+"""
+The table of docs/maintainers/wrong-wallets.md, made from the register.
+
+``PYTHONPATH=examples python -m tests.support.wrong_wallet_table`` writes it into the page.
+"""
 
 import importlib
 from pathlib import Path

@@ -7,7 +7,7 @@ from tests.certify.wrong_wallets.registry import wrong
 __all__: list[str] = []
 
 
-@wrong("tells the time in seconds", must="A01")
+@wrong("returns the time in seconds", must="A01")
 class TellsSeconds(PlainWallet):
     """The specification has milliseconds (spec §2.1)."""
 
@@ -26,7 +26,7 @@ class CapsWins(PlainWallet):
         super()._move(case, player_id, cents)
 
 
-@wrong("asks for more money than the wager: > where >= is meant", must="A06", may="B03 G01")
+@wrong("requires more money than the wager: > instead of >=", must="A06", may="B03 G01")
 class KeepsTheLastCent(PlainWallet):
     """Nobody can bet all they have."""
 
@@ -34,7 +34,7 @@ class KeepsTheLastCent(PlainWallet):
         return case.account is not None and case.account.cents > int(case.call.cents or 0)
 
 
-@wrong("opens an account for a player that there is not", must="A07")
+@wrong("opens an account for an unknown player", must="A07")
 class OpensAccounts(PlainWallet):
     """Any id becomes a player, with nothing in its account."""
 

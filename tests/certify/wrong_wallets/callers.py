@@ -43,7 +43,7 @@ class BelievesEverybody(PlainWallet):
         return True
 
 
-@wrong("verifies a signature if there is one, and believes who has none", must="E01", may="E04")
+@wrong("verifies a signature if there is one, and accepts calls without one", must="E01", may="E04")
 class BelievesTheUnsigned(PlainWallet):
     def _is_authentic(self, headers: Headers, body: bytes) -> bool:
         return not self._signature(headers) or super()._is_authentic(headers, body)
@@ -58,13 +58,13 @@ class AsksNobodyAtRollback(PlainWallet):
         return (_PATH, "/rollback") in headers or super()._is_authentic(headers, body)
 
 
-@wrong("lets a library verify, and does not look at what it returns", must="E02", may="E03 E04 E06")
+@wrong("lets a library verify, and ignores its result", must="E02", may="E03 E04 E06")
 class IgnoresWhatVerifySays(PlainWallet):
     def _verifies(self, *call: object) -> bool:
         return True
 
 
-@wrong("verifies each signature once and believes it ever after, whatever body it comes with", must="E02")
+@wrong("verifies each signature once, and then accepts it with any body", must="E02")
 class BelievesKnownSignatures(PlainWallet):
     _known: frozenset[str | None] = frozenset()
 
@@ -75,7 +75,7 @@ class BelievesKnownSignatures(PlainWallet):
         return header in self._known
 
 
-@wrong("parses the body, writes it anew and verifies that", must="E03")
+@wrong("parses the body, writes it again and verifies that", must="E03")
 class WritesAnewBeforeVerifying(PlainWallet):
     def _is_authentic(self, headers: Headers, body: bytes) -> bool:
         try:
@@ -91,7 +91,7 @@ class TrimsBeforeVerifying(PlainWallet):
         return super()._is_authentic(headers, body.strip())
 
 
-@wrong("answers HTTP 500 to a signature that is no Base64", must="E04")
+@wrong("answers HTTP 500 to a signature that is not Base64", must="E04")
 class FallsOverGarbage(PlainWallet):
     def handle(
         self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
@@ -110,7 +110,7 @@ class MindsTheCaseOfHeaders(PlainWallet):
         return dict(headers).get(self.signature_header)
 
 
-@wrong("accepts a key for ever that was taken out of use", must="E06")
+@wrong("accepts a retired key forever", must="E06")
 class AcceptsRetiredKeys(PlainWallet):
     def _is_authentic(self, headers: Headers, body: bytes) -> bool:
         if super()._is_authentic(headers, body):
@@ -137,13 +137,13 @@ class ForgetsAfterADay(PlainWallet):
             self._database.execute("DELETE FROM postings")
 
 
-@wrong("reads every body as whatever path it was posted to", must="E09")
+@wrong("reads every body by its path, without a check of its form", must="E09")
 class ReadsAnyBodyAnywhere(PlainWallet):
     def _check_shape(self, operation: str, document: dict[str, object]) -> None:
         """The path says what it is."""
 
 
-@wrong("takes a withdraw's own body, posted to /rollback, for its rollback", must="E09")
+@wrong("accepts a withdraw's own body, posted to /rollback, as its rollback", must="E09")
 class KeepsNoDigest(PlainWallet):
     def _is_its_withdraw(self, case: Case) -> bool:
         return False
@@ -158,7 +158,7 @@ class KeepsDigestsOfRepeats(PlainWallet):
         return super()._withdraw(case)
 
 
-@wrong("needs so much memory for a long body that its worker is killed, and the next calls find nobody", must="E11")
+@wrong("needs so much memory for a long body that its worker is killed, and the next calls get no answer", must="E11")
 class FallsOverLongBodies(PlainWallet):
     _away = 0
 
@@ -196,7 +196,7 @@ class RemembersTheUnauthentic(PlainWallet):
         return "DUPLICATE_TRANSACTION" if moves and case.call.digest in self._seen else super()._ask_identity(case)
 
 
-@wrong("does not look at the game instance", must="E13")
+@wrong("does not check the game instance", must="E13")
 class MindsNoInstance(PlainWallet):
     def _is_foreign(self, call: Call) -> bool:
         return False

@@ -8,7 +8,7 @@ from wallet_by_hand import Call, Known, PlainWallet, Reply
 from tests.certify.wrong_wallets.registry import wrong
 
 
-@wrong("refuses for good whatever fails", must="H02", may="B07")
+@wrong("answers every failure with a final refusal", must="H02", may="B07")
 class RefusesWhatFails(PlainWallet):
     def _refuse(self, code: str) -> tuple[int, str]:
         return super()._refuse("INVALID_REQUEST" if code == "SYSTEM_ERROR" else code)
@@ -47,7 +47,7 @@ class KeepsWhatIsHalfDone(PlainWallet):
             yield
 
 
-@wrong("knows the last call of each player again, and no other", must="H05", may="B01 B02 B03 B08 B11 B16 E07 G04")
+@wrong("recognises only the last call of each player", must="H05", may="B01 B02 B03 B08 B11 B16 E07 G04")
 class KnowsTheLastCallOnly(PlainWallet):
     def _remember(self, call: Call) -> None:
         super()._remember(call)

@@ -52,7 +52,7 @@ class _CallOfRound(Call):
     round_id: str = ""
 
 
-@wrong("takes the second deposit of a round for the first sent again", must="A05", may="B15 B13")
+@wrong("treats the second deposit of a round as a repeat of the first", must="A05", may="B15 B13")
 class OneDepositPerRound(PlainWallet):
     def _read(self, operation: str, document: object, body: bytes) -> Call:
         call = super()._read(operation, document, body)
@@ -65,7 +65,7 @@ class OneDepositPerRound(PlainWallet):
         return super()._identity(call)
 
 
-@wrong("pays whoever placed the last bet, whom it keeps in a variable between requests", must="A08", may="A11 D05 G04")
+@wrong("pays the player of the last bet, whom it keeps in a variable between requests", must="A08", may="A11 D05 G04")
 class PaysWhoBetLast(PlainWallet):
     _player_id = ""
 
@@ -87,7 +87,7 @@ class BlockedAreNotPaid(PlainWallet):
 
 
 @wrong(
-    "looks for the bet of every deposit, and free bets and jackpots have none",
+    "looks for the bet of every deposit, but free bets and jackpots have none",
     must="A10",
     may="A09 D02 B11 E07 G03 G04 B04 F11",
 )
@@ -96,7 +96,7 @@ class ClaimsNeedABet(PlainWallet):
         return "BET_NOT_FOUND" if self._find_bet(self._bet_key(case.call)) is None else super()._claim(case)
 
 
-@wrong("credits a claim's amount, and what each of its free bets won besides", must="A10", may="F11")
+@wrong("credits a claim's amount, and also the win of each of its free bets", must="A10", may="F11")
 class FreeBetsPaidTwice(PlainWallet):
     def _read(self, operation: str, document: object, body: bytes) -> Call:
         call = super()._read(operation, document, body)

@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 
-@wrong("decodes bodies by leaving out what is no UTF-8", must="F01")
+@wrong("drops the bytes of a body that are not UTF-8", must="F01")
 class DropsWhatIsNoUtf8(PlainWallet):
     def _parse(self, body: bytes) -> object:
         return super()._parse(body.decode(errors="ignore").encode())
 
 
-@wrong("leaves it to its framework to answer what is no JSON: HTTP 400", must="F01")
+@wrong("lets its framework answer invalid JSON with HTTP 400", must="F01")
 class AnswersNoJsonWith400(PlainWallet):
     def handle(
         self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
@@ -47,7 +47,7 @@ class AnswersNoJsonWith400(PlainWallet):
         return super().handle(method, path, headers, body)
 
 
-@wrong("takes an amount that is missing for 0, as a struct's zero value", must="F02")
+@wrong("reads a missing amount as 0, as a struct's zero value", must="F02")
 class MissingAmountsAreZero(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         if self._first(document, "amount", "wager", "won", "action.won") in (..., None):
@@ -55,7 +55,7 @@ class MissingAmountsAreZero(PlainWallet):
         return super()._read_amount(operation, action, document)
 
 
-@wrong("takes an id that is missing for the empty string, and that for an id", must="F02")
+@wrong("reads a missing id as the empty string, and accepts that as an id", must="F02")
 class MissingIdsAreEmpty(PlainWallet):
     def _read_id(self, value: object, longest: int) -> str:
         return super()._read_id(value, longest) if value else ""
@@ -64,7 +64,7 @@ class MissingIdsAreEmpty(PlainWallet):
         return super()._optional_id(document, longest, *names) or ("" if "bet_id" in names else None)
 
 
-@wrong("takes true for 1", must="F03")
+@wrong("reads true as 1", must="F03")
 class TakesTrueForOne(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         if document.get("amount") is True:
@@ -72,7 +72,7 @@ class TakesTrueForOne(PlainWallet):
         return super()._read_amount(operation, action, document)
 
 
-@wrong("cuts off what an amount has behind the point", must="F03")
+@wrong("drops the decimals of an amount", must="F03")
 class CutsFractions(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         amount = document.get("amount")
@@ -81,7 +81,7 @@ class CutsFractions(PlainWallet):
         return super()._read_amount(operation, action, document)
 
 
-@wrong("does not look at the sign of an amount", must="F04")
+@wrong("does not check the sign of an amount", must="F04")
 class MindsNoSign(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         amount = document.get("amount")

@@ -7,9 +7,7 @@ from wallet_by_hand import Call, Case, PlainWallet
 from tests.certify.wrong_wallets.registry import wrong
 
 
-@wrong(
-    "adds and subtracts units in floats, and cuts off what is finer than a cent", must="G01", may="D01 G02 G03 G04 G05"
-)
+@wrong("adds and subtracts units in floats, and drops fractions of a cent", must="G01", may="D01 G02 G03 G04 G05")
 class CountsInFloats(PlainWallet):
     def _move(self, case: Case, player_id: str, cents: int) -> None:
         account = self._find_account(player_id)
@@ -25,7 +23,7 @@ class CutsAmounts(PlainWallet):
         return int(units * 100)
 
 
-@wrong("tells balances through a float of 32 bits", must="G03")
+@wrong("returns balances through a float of 32 bits", must="G03")
 class TellsSevenDigits(PlainWallet):
     def _render_balance(self, cents: int) -> str:
         (units,) = struct.unpack("f", struct.pack("f", cents / 100))
@@ -41,7 +39,7 @@ class KeepsThirtyTwoBits(PlainWallet):
         super()._move(case, player_id, cents)
 
 
-@wrong("knows a call again only if it is one of the last fifty", must="G04", operations=200)
+@wrong("recognises a call only if it is one of the last fifty", must="G04", operations=200)
 class CachesFiftyCalls(PlainWallet):
     def _remember(self, call: Call) -> None:
         super()._remember(call)
@@ -54,7 +52,7 @@ class CachesFiftyCalls(PlainWallet):
         super()._post(call, player_id, cents, at_millis)
 
 
-@wrong("books movements in units by floats, beside the balances that it tells", must="G05")
+@wrong("books movements in units by floats, beside the balances that it returns", must="G05")
 class BooksInFloats(PlainWallet):
     def open_account(self, player_id: str, cents: int) -> None:
         super().open_account(player_id, cents)

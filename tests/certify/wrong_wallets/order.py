@@ -76,7 +76,7 @@ class RefundsTheDeclined(PlainWallet):
         return SUCCESS
 
 
-@wrong("refunds what the rollback says, and not what was taken", must="C07", may="F11")
+@wrong("refunds the amount in the rollback, not the amount that was taken", must="C07", may="F11")
 class RefundsTheRequestedAmount(ReadsTheAmountOfRollbacks):
     def _refund_cents(self, call: Call, bet: Bet) -> int:
         return call.cents
@@ -119,13 +119,13 @@ class PaysWhoeverIsNamed(PlainWallet):
         return call.player_id
 
 
-@wrong("refunds a bet whatever withdraw the rollback names", must="C11")
+@wrong("refunds a bet for a rollback that names any withdraw", must="C11")
 class RefundsForAnyWithdraw(PlainWallet):
     def _agrees(self, call: Call, bet: Bet) -> bool:
         return self._names_its_player(call, bet)
 
 
-@wrong("settles wagers that nothing is ever won for", must="C12")
+@wrong("settles wagers that cannot win", must="C12")
 class SettlesTheSpent(PlainWallet):
     def _keep_bet(self, case: Case, state: str) -> None:
         super()._keep_bet(case, "OPEN")
@@ -147,7 +147,7 @@ class ForgetsRefusalsToTheBlocked(PlainWallet):
             super()._decline(case, code)
 
 
-@wrong("looks for the player before it keeps a tombstone", must="C14")
+@wrong("checks the player before it stores a tombstone", must="C14")
 class KeepsNoTombstoneOfStrangers(PlainWallet):
     def _entomb(self, case: Case) -> None:
         if case.account is not None:

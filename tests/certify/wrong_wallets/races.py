@@ -92,7 +92,7 @@ class _OverwritesRows(PlainWallet):
         self._database.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)
 
 
-@wrong("asks for the funds before it takes the lock", must="D01")
+@wrong("checks the funds before it takes the lock", must="D01")
 class AsksForFundsBeforeTheLock(_LooksAtMoneyEarly):
     def _has_funds(self, case: Case) -> bool:
         return super()._has_funds(self.early(case))
@@ -231,7 +231,7 @@ class LocksInMemory(_OverwritesRows):
         return super()._case(call) if seen is None else seen
 
 
-@wrong("tells the time at which it writes the answer", must="D07")
+@wrong("returns the time at which it writes the answer", must="D07")
 class TellsTheTimeOfTheAnswer(PlainWallet):
     _turns = count()
 

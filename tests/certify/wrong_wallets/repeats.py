@@ -78,7 +78,7 @@ class RefundsEachTime(_MovesAgain):
 
 
 @wrong(
-    "answers a repeat with the balance of the first answer and the time of now",
+    "answers a repeat with the balance of the first answer and the current time",
     must="B03",
     may="B01 B02 B06 B08 B11 B16 C09 E07 G04",
 )
@@ -95,7 +95,7 @@ class OldBalanceAsOfNow(PlainWallet):
         return account.cents
 
 
-@wrong("asks for funds before it looks whether the withdraw is known", must="B03")
+@wrong("checks the funds before it checks whether the withdraw is known", must="B03")
 class FundsBeforeTheRepeat(PlainWallet):
     def _withdraw(self, case: Case) -> str:
         outcome = super()._withdraw(case)
@@ -103,7 +103,7 @@ class FundsBeforeTheRepeat(PlainWallet):
         return outcome if case.bet is None or outcome != SUCCESS or self._has_funds(case) else "INSUFFICIENT_BALANCE"
 
 
-@wrong("takes a known tx_id with another amount for a repeat", must="B04")
+@wrong("treats a known tx_id with another amount as a repeat", must="B04")
 class AmountNotCompared(PlainWallet):
     def _content(self, call: Call) -> str:
         return (
@@ -113,7 +113,7 @@ class AmountNotCompared(PlainWallet):
         )
 
 
-@wrong("takes a known tx_id with another player for a repeat", must="B04")
+@wrong("treats a known tx_id with another player as a repeat", must="B04")
 class PlayerNotCompared(PlainWallet):
     def _content(self, call: Call) -> str:
         return (
@@ -124,7 +124,7 @@ class PlayerNotCompared(PlainWallet):
 
 
 @wrong(
-    "has the tx_id alone for a key, so that a rollback is taken for its withdraw",
+    "uses the tx_id alone as key, so that a rollback looks like its withdraw again",
     must="B05",
     may="D02 A04 A05 A06 A08 A09 B02 C04 C07 C08 C11 C12 D01 D03 D07 D08 D09 E09 E12 F11 G04 H02 H05 B12",
 )
@@ -139,7 +139,7 @@ class RefusalsForgotten(PlainWallet):
         pass
 
 
-@wrong("remembers its own failures, and answers them for ever", must="B07", may="H02")
+@wrong("stores its own failures, and repeats them forever", must="B07", may="H02")
 class FailuresRemembered(PlainWallet):
     def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: those of every wallet.
         super().__init__(*arguments, **settings)
@@ -159,7 +159,7 @@ class _Forgetful(PlainWallet):
                 self._database.execute(f"DELETE FROM {table}")
 
 
-@wrong("keeps what it has carried out in memory, and a restart loses it", must="B08")
+@wrong("keeps processed calls in memory, and a restart loses them", must="B08")
 class ForgetsWhenRestarted(_Forgetful):
     def restarted(self) -> None:
         self._forget()
@@ -207,7 +207,7 @@ class BetIdNotUnique(PlainWallet):
         return SUCCESS
 
 
-@wrong("takes a known tx_id with another bet for a repeat", must="B13")
+@wrong("treats a known tx_id with another bet as a repeat", must="B13")
 class WithdrawOfAnyBetIsARepeat(PlainWallet):
     def _content(self, call: Call) -> str:
         if call.operation != "withdraw":
@@ -218,13 +218,13 @@ class WithdrawOfAnyBetIsARepeat(PlainWallet):
         return SUCCESS if case.is_repeat else super()._place(case)
 
 
-@wrong("has the bet alone for a key, so that one tx_id debits twice", must="B13")
+@wrong("uses the bet alone as key, so that one tx_id debits twice", must="B13")
 class KeyedOnTheBetAlone(PlainWallet):
     def _identity(self, call: Call) -> tuple[str, str | None]:
         return (call.operation, call.bet_id) if call.operation == "withdraw" else super()._identity(call)
 
 
-@wrong("asks whether the player may bet before it looks whether the withdraw is known", must="B14")
+@wrong("checks whether the player may bet before it checks whether the withdraw is known", must="B14")
 class BlockedBeforeTheRepeat(PlainWallet):
     def _withdraw(self, case: Case) -> str:
         outcome = super()._withdraw(case)
@@ -232,13 +232,13 @@ class BlockedBeforeTheRepeat(PlainWallet):
         return outcome if case.bet is None or outcome != SUCCESS or self._may_bet(case) else "PLAYER_BLOCKED"
 
 
-@wrong("takes a call for another when its bytes are others", must="B15")
+@wrong("treats a call with other bytes as another call", must="B15")
 class BytesCompared(PlainWallet):
     def _content(self, call: Call) -> str:
         return super()._content(call) if call.operation == "rollback" else call.digest
 
 
-@wrong("gives deposits in a batch tx_ids of their own, and so knows none that came alone", must="B15")
+@wrong("gives deposits in a batch other tx_ids, and so recognises none that came alone", must="B15")
 class BatchHasItsOwnIds(PlainWallet):
     def _read(self, operation: str, document: object, body: bytes) -> Call:
         call = super()._read(operation, document, body)
@@ -261,7 +261,7 @@ class JackpotClosesTheBet(PlainWallet):
         return super()._claim(case)
 
 
-@wrong("makes the tx_id of a jackpot as it makes its bet's deposit's", must="B16")
+@wrong("gives a jackpot the same generated tx_id as its bet's deposit", must="B16")
 class JackpotTakenForTheDeposit(PlainWallet):
     def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
         return f"deposit:{call.bet_id}" if call.operation == "deposit" else super()._derived_tx_id(call, bet)
