@@ -93,8 +93,9 @@ def test_the_way_back(database_url: str) -> None:
         with closing(_connected(database_url)) as connection:
             assert ledger.apply(withdraw("b4"), connection=connection).applied
             connection.commit()
-    with pytest.raises(SchemaError, match="have version 1, and this program needs version 2"):
+    with pytest.raises(SchemaError, match="have version 1, and this program needs version 2") as old:
         SqlLedger(database_url, migrate=False)
+    assert (old.value.version, old.value.statements.partition(".")[0]) == (1, "-- Version 2")
     old_withdraw(database_url, "b3")
     with SqlLedger(database_url) as ledger:
         assert ledger.sources() == ["", "other"]

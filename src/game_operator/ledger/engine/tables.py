@@ -250,6 +250,10 @@ CALL_COLUMNS = ", ".join(CallRecord._fields)
 #: The columns of ``call_rows``.
 CALL_ROW = f"source, {CALL_COLUMNS}, body"
 
+#: The account of a posting, and what came to it, or went when negative; the braces take "" or an alias with its dot.
+POSTING_ACCOUNT = "COALESCE({0}to_account, {0}from_account)"
+POSTING_DELTA = "CASE WHEN {0}to_account IS NULL THEN -{0}amount_cents ELSE {0}amount_cents END"
+
 _STATES = dict(BetState.__members__)
 
 

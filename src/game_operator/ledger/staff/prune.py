@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerError, shown
 from game_operator.ledger.engine.script import Dialect, Execute, Step
-from game_operator.ledger.engine.tables import check_writer
+from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, check_writer
 from game_operator.ledger.rules.book import Needs, posting
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
@@ -196,8 +196,7 @@ def _check_clock(newest_millis: int, now_millis: int, *, is_given: bool) -> None
         )
 
 
-_ROW = """id, COALESCE(to_account, from_account), CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END,
-    at_millis"""
+_ROW = f"id, {POSTING_ACCOUNT.format('')}, {POSTING_DELTA.format('')}, at_millis"
 
 # A posting without its call stays: folded, the books would seem sound.
 _OLD = """FROM {p}postings WHERE id > ? AND id <= ? AND at_millis < ? AND EXISTS (
@@ -207,10 +206,10 @@ _OLD = """FROM {p}postings WHERE id > ? AND id <= ? AND at_millis < ? AND EXISTS
         AND (b.state IS NULL OR b.state <> 'OPEN')
 )"""
 
-_IS_CORRECTED = """EXISTS (
-    SELECT 1 FROM {p}corrections AS c
-    WHERE c.account = COALESCE({p}postings.to_account, {p}postings.from_account) AND c.last_posting_id >= {p}postings.id
-)"""
+_IS_CORRECTED = f"""EXISTS (
+    SELECT 1 FROM {{p}}corrections AS c
+    WHERE c.account = {POSTING_ACCOUNT.format("{p}postings.")} AND c.last_posting_id >= {{p}}postings.id
+)"""  # noqa: S608
 
 # S608: our own texts and a checked prefix.
 _STATEMENTS = {
@@ -223,7 +222,7 @@ _STATEMENTS = {
     "any_old": f"SELECT 1 {_OLD} LIMIT 1",
     "take_old": f"DELETE {_OLD} RETURNING {_ROW}",
     "take_carried": "DELETE FROM {p}postings WHERE operation = 'carry' AND tx_id IN "  # noqa: S608
-    "(SELECT COALESCE(to_account, from_account) FROM {p}postings WHERE id > ? AND id <= ?) "
+    f"(SELECT {POSTING_ACCOUNT.format('')} FROM {{p}}postings WHERE id > ? AND id <= ?) "
     f"RETURNING {_ROW}",
     "unlock": "UPDATE {p}meta SET value = ? WHERE name = 'pruning'",
     "insert": "INSERT INTO {p}postings (id, from_account, to_account, amount_cents, source, operation, tx_id, "

@@ -21,7 +21,7 @@ from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord, Outcome
 from game_operator.ledger.engine.address import address_of, path_of, without_password
 from game_operator.ledger.engine.dialects import Balances
 from game_operator.ledger.engine.script import Execute, Step, drive
-from game_operator.ledger.engine.tables import BET_COLUMNS, CALL_COLUMNS, bet_of
+from game_operator.ledger.engine.tables import BET_COLUMNS, CALL_COLUMNS, POSTING_ACCOUNT, POSTING_DELTA, bet_of
 from game_operator.ledger.rules.book import body_of
 from game_operator.ledger.staff.anomalies import OF_SOURCE, AnomalyRecord, record_of
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
@@ -232,8 +232,10 @@ def account_history(prefix: str, account: str, most: int) -> Generator[Step, Any
     return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)))
 
 
-_MOVEMENT = """SELECT p.operation, p.tx_id, p.source, c.bet_id, COALESCE(p.to_account, p.from_account),
-    CASE WHEN p.to_account IS NULL THEN -p.amount_cents ELSE p.amount_cents END, p.at_millis"""
+_MOVEMENT = (
+    f"SELECT p.operation, p.tx_id, p.source, c.bet_id, {POSTING_ACCOUNT.format('p.')}, {POSTING_DELTA.format('p.')}, "
+    "p.at_millis"
+)
 _OF_CALL = "c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id"
 
 

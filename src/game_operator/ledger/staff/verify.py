@@ -12,6 +12,7 @@ from game_operator.codes import BetState
 from game_operator.errors import shown
 from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.engine.script import Execute, Rows, Step
+from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA
 from game_operator.money import amount_from_cents
 
 #: Amounts are summed in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
@@ -212,8 +213,7 @@ _FINDINGS_OF = {
     "times": _of_times,
 }
 
-_ACCOUNT = "COALESCE(to_account, from_account)"
-_DELTA = "CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END"
+_ACCOUNT, _DELTA = POSTING_ACCOUNT.format(""), POSTING_DELTA.format("")
 
 
 def _high(cents: str) -> str:
