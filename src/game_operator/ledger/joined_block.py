@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, suppress
 from functools import partial
 from random import uniform
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -18,7 +18,7 @@ from game_operator.errors import ConfigurationError, LedgerError, TransactionReq
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.engine.address import is_postgres
-from game_operator.ledger.engine.script import Step, Work
+from game_operator.ledger.engine.script import Step, Work, at_once, awaited
 from game_operator.ledger.joined.savepoint import asks_to_repeat
 from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
@@ -112,7 +112,7 @@ class JoinedBlock:
     def _repeated(self, work: Callable[[Any], Work[T]]) -> Work[T]:
         for left in reversed(range(_MOST_ATTEMPTS)):
             try:
-                return (yield from self._once(work))
+                return (yield self._once(work))  # type: ignore[no-any-return]  # What the work returned.
             except TransactionRequiredError as failed:
                 raise TransactionRequiredError(
                     f"transaction= opened no transaction, so nothing would be committed. Pass {_CALLABLES}."
@@ -125,40 +125,41 @@ class JoinedBlock:
             yield self._sleep(uniform(0.0, 0.02))  # noqa: S311 - those who disturbed each other go apart
         raise AssertionError("the last attempt returns or raises")
 
-    def _once(self, work: Callable[[Any], Work[T]]) -> Work[T]:
-        """Do *work* in one transaction of the operator's."""
+    def _once(self, work: Callable[[Any], Work[T]]) -> Any:
+        """
+        Do *work* in one transaction of the operator's.
+
+        It is entered by ``with`` and ``async with``: a manager may look at the exception that is being handled.
+        """
         manager: Any = self._transaction()
         _check_manager(manager, awaits=self._awaits)
-        leave = manager.__aexit__ if self._awaits else manager.__exit__
-        with CommitWatch() as watch:
-            opened = yield from self._entered(manager)
+        return self._inside_async(manager, work) if self._awaits else self._inside(manager, work)
+
+    def _inside(self, manager: Any, work: Callable[[Any], Work[T]]) -> T:
+        done: list[T] = []
+        with CommitWatch() as watch, ExitStack() as block:
             try:
-                connection = _of_django(manager) if opened is None else opened
-                result = yield from work(connection)
-                watch.observe(connection)
-            except BaseException as raised:
-                if not (yield leave(type(raised), raised, raised.__traceback__)):
+                connection = block.enter_context(manager)
+            except RuntimeError as failed:
+                if "durable atomic block" not in str(failed):
                     raise
                 raise LedgerError(
-                    "The context manager of transaction= swallowed the exception of a failed call (its __exit__ "
-                    "returned True). The call was not answered, because it may have been rolled back: let exceptions "
-                    "through."
-                ) from None
-            yield leave(None, None, None)
-        return result
+                    "Django has a transaction open already, so this call could be undone after its answer. Under "
+                    "ATOMIC_REQUESTS decorate the view with django.db.transaction.non_atomic_requests; otherwise call "
+                    "the receiver outside of atomic()."
+                ) from failed
+            connection = _of_django(manager) if connection is None else connection
+            done.append(at_once(work(connection)))
+            watch.observe(connection)
+        return _only(done)
 
-    def _entered(self, manager: Any) -> Work[Any]:
-        """Open the operator's transaction; return what its ``with`` yields."""
-        try:
-            return (yield manager.__aenter__() if self._awaits else manager.__enter__())
-        except RuntimeError as failed:
-            if "durable atomic block" not in str(failed):
-                raise
-            raise LedgerError(
-                "Django has a transaction open already, so this call could be undone after its answer. Under "
-                "ATOMIC_REQUESTS decorate the view with django.db.transaction.non_atomic_requests; otherwise call the "
-                "receiver outside of atomic()."
-            ) from failed
+    async def _inside_async(self, manager: Any, work: Callable[[Any], Work[T]]) -> T:
+        done: list[T] = []
+        with CommitWatch() as watch:
+            async with manager as connection:
+                done.append(await awaited(work(connection)))
+                watch.observe(connection)
+        return _only(done)
 
     def _applied(self, call: WebhookCall, connection: Any) -> Work[Outcome]:
         held = yield from self._ledger._joiner.hold(Item(call, self._terms), connection)
@@ -240,6 +241,16 @@ def _of_django(manager: Any) -> Any:
     from django.db import transaction
 
     return transaction.get_connection(manager.using)
+
+
+def _only(done: list[T]) -> T:
+    """Return the one result; raise LedgerError if an exception was swallowed."""
+    if not done:
+        raise LedgerError(
+            "The context manager of transaction= swallowed the exception of a failed call (its __exit__ returned "
+            "True). The call was not answered, because it may have been rolled back: let exceptions through."
+        )
+    return done[0]
 
 
 def _not_committed() -> LedgerError:
