@@ -127,15 +127,12 @@ def _posted(
 def _check_fields(operation: str, kind: type[WebhookCall], given: Mapping[str, object]) -> None:
     """Raise a TypeError that names what is unknown or missing, and what there is."""
     known = [each for each in dataclasses.fields(kind) if each.init and each.name not in _NOT_SENT]
-    names = [each.name for each in known]
+    needed = [each.name for each in known if each.default is each.default_factory is dataclasses.MISSING]
+    names = [*needed, *(each.name for each in known if each.name not in needed)]
     for unknown in (name for name in given if name not in names):
         meant = difflib.get_close_matches(unknown, [*names, *_ARGUMENTS], 1, 0.5)
         hint = f" Did you mean {meant[0]}?" if meant else ""
         raise TypeError(f"A {operation} has no field {shown(unknown)}.{hint} It has {', '.join(names)}.")
-    missing = [
-        each.name
-        for each in known
-        if each.default is each.default_factory is dataclasses.MISSING and each.name not in given
-    ]
+    missing = [name for name in needed if name not in given]
     if missing:
         raise TypeError(f"A {operation} needs {', '.join(missing)} too. It was given {', '.join(given) or 'nothing'}.")
