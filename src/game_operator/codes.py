@@ -2,7 +2,7 @@
 The word lists that errors and models share.
 
 Genres, statuses and grant errors are the specification's (spec §2.5, §7.2); values that a later version of the service
-may add arrive as plain ``str``, see ``models``. The codes of a webhook reply are assumed, for the specification
+may add arrive as plain ``str``, see ``models``. The codes of a webhook reply are assumed, because the specification
 does not show them (spec §7.1; docs/decisions/0013).
 """
 

@@ -208,7 +208,7 @@ class TransactionRequiredError(LedgerError):
 
 
 class LedgerUnavailableError(LedgerError):
-    """The database is down, locked or full. A call that was under way may have been committed: its repeat tells."""
+    """The database is down, locked or full. A call under way may have been committed: repeat it to find out."""
 
 
 class _Call(TypedDict, total=False):
@@ -427,7 +427,7 @@ class RateLimitedError(ApiError):
 
 
 class ServiceError(ApiError):
-    """HTTP 5xx, whatever the body: the service is in trouble."""
+    """HTTP 5xx with any body: the service has a problem."""
 
     _remedy = "The trouble is at the service: repeat the call later."
 

@@ -1,7 +1,7 @@
 """
 Money: integer cents inside, exact ``Decimal`` currency units at the edges, and the only conversions between them.
 
-The specification fixes a cent as a hundredth of the currency unit, whatever the currency (spec §2.4).
+The specification fixes a cent as a hundredth of the currency unit, in every currency (spec §2.4).
 No function here does arithmetic on ``float``, and none depends on the decimal context.
 """
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: Reads a body for a service whose calls look altogether different: (operation, body) to a call. The operation is
 #: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, and the call must be of it; its ``body`` is filled in.
-#: What is no such call raises MalformedCallError, answered INVALID_REQUEST. Anything else that is raised or returned
-#: is a mistake of the parser's, answered SYSTEM_ERROR. Each deposit of a batch is read by it as well, on its own.
+#: A body that is not such a call raises MalformedCallError, answered INVALID_REQUEST. Anything else that is raised or
+#: returned is a mistake of the parser's, answered SYSTEM_ERROR. It also reads each deposit of a batch by itself.
 BodyParser = Callable[[str, bytes], "WebhookCall"]
 
 #: The names under which each canonical field is looked for, in order; the first one present counts, null included
@@ -75,7 +75,7 @@ class Names:
     Attributes:
         paths: The paths of each canonical field, in order.
         marks: A deposit has something under at least one of these, which withdraws and rollbacks do not use. What has
-            one of them and no action of a withdraw is no withdraw or rollback.
+            one of them and no action of a withdraw is not a withdraw or rollback.
         holders: A deposit that has one of these members has an object there, with the deposit's action in it.
         strangers: No withdraw or rollback has one of these members, in which a deposit keeps its action.
     """
@@ -113,7 +113,7 @@ class Profile:
         parse: Reads bodies in place of ``fields``, actions and claim types; see ``BodyParser`` for what it must do.
 
     Raises:
-        ConfigurationError: A value is none of those a field can have; the message lists them.
+        ConfigurationError: A field cannot have such a value; the message lists those that it can have.
     """
 
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: DEFAULT_FIELDS)
@@ -176,12 +176,12 @@ class Profile:
         Return the profile that *text* describes: its keys are the attributes above, ``fields`` is a table.
 
         Raises:
-            ConfigurationError: The text is no TOML, or has a key or value that a profile does not; it is named.
+            ConfigurationError: The text is not TOML, or has a key or value that a profile does not; it is named.
         """
         try:
             document = tomllib.loads(text)
         except (ValueError, RecursionError) as broken:
-            raise ConfigurationError(f"The profile is no TOML: {one_line(str(broken))}. Fix that line.") from None
+            raise ConfigurationError(f"The profile is not TOML: {one_line(str(broken))}. Fix that line.") from None
         known = {each.name for each in _settings(cls)} - {"parse"}
         unknown = sorted(set(document) - known)
         if unknown:

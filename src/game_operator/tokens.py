@@ -63,7 +63,7 @@ class SessionTokenBuilder:
         operator_id: The issuer.
         private_key: What ``OperatorClient`` takes: a path, a PEM, an ``RSAPrivateKey``, a signer.
         lifetime: How long a token is valid; at most 3 hours, whole seconds.
-        public_key: For ``decode``, when the signer cannot tell its own.
+        public_key: For ``decode``, when the signer does not give its own.
         passphrase: For an encrypted PEM.
         key_id: Put into the header as ``kid``; left out when None.
         clock: Returns Unix seconds; for tests.
@@ -143,8 +143,8 @@ class SessionTokenBuilder:
             ConfigurationError: *claims* names a reserved claim, an id is empty, or the signer is async: use
                 ``build_async``.
             SessionTokenError: A value has no exact JSON form, or the token would be longer than 16,384 characters.
-            SigningKeyError: The signer's key is too short, or not RSA; further, whatever the signer raises.
-            TypeError: An argument is of the wrong type; so is a float anywhere, for it is not exact.
+            SigningKeyError: The signer's key is too short, or not RSA. What the signer raises passes through.
+            TypeError: An argument is of the wrong type; a float is, anywhere, because it is not exact.
         """
         if is_async(self._signer):
             raise ConfigurationError("The signer's sign method is async.", remedy="Await build_async instead.")
@@ -176,7 +176,7 @@ class SessionTokenBuilder:
             SessionTokenError: Another algorithm than RS256, a wrong signature, issuer or audience, expired, not yet
                 valid, a lifetime above 3 hours, or unreadable.
             ConfigurationError: There is no public key to verify with.
-            TypeError: *token* or *instance_id* is no str.
+            TypeError: *token* or *instance_id* is not a str.
         """
         try:
             if self._public_key is None:
@@ -253,8 +253,8 @@ def launch_url(template: str, token: str) -> str:
     Raises:
         ConfigurationError: The template has not exactly one ``{token}`` behind the host, is invalid, or would send the
             token over plain http to another machine.
-        SessionTokenError: *token* is no session token.
-        TypeError: One of them is no str.
+        SessionTokenError: *token* is not a session token.
+        TypeError: One of them is not a str.
     """
     try:
         return _launch_url(template, token)

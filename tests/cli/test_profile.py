@@ -224,7 +224,7 @@ def test_a_sample_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch)
     ("content", "problem"),
     [
         pytest.param(None, "cannot be read: No such file or directory", id="no file"),
-        pytest.param(b"codes = ", "The profile is no TOML", id="broken"),
+        pytest.param(b"codes = ", "The profile is not TOML", id="broken"),
         pytest.param(b"codes = 'all'", "codes must be one of 'extended', 'core'", id="a wrong value"),
         pytest.param(b"colour = 1", "A profile has no 'colour'", id="unknown"),
         pytest.param(b"# \xff", "is not valid UTF-8", id="no text"),

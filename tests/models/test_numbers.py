@@ -509,7 +509,7 @@ def _config(min_wager: object) -> JsonObject:
 
 def test_a_float_is_told_what_to_be() -> None:
     """The mistake a Python program makes is named (spec §2.7)."""
-    with pytest.raises(ValidationError, match="must be a Decimal or an int, for a float is not exact"):
+    with pytest.raises(ValidationError, match="must be a Decimal or an int, because a float is not exact"):
         BetConfig(**_config(0.1))
 
 

@@ -201,7 +201,7 @@ def test_claims(arguments: dict[str, Any], is_claim: bool) -> None:
         pytest.param(
             {"bet_id": None, "action": "JACKPOT"}, "a deposit needs a bet_id", id="a claim without any identity"
         ),
-        pytest.param({"is_claim": True}, "it is no claim", id="a BET that would pay without a bet"),
+        pytest.param({"is_claim": True}, "it is not a claim", id="a BET that would pay without a bet"),
     ],
 )
 def test_deposits_that_cannot_be(arguments: dict[str, Any], problem: str) -> None:
@@ -307,13 +307,13 @@ reply_of: Any = Reply
         pytest.param(lambda: error_of("X", balance=1.0), TypeError, "not float", id="an error's float"),
         pytest.param(lambda: error_of("X", balance_cents=1.0), TypeError, "not float", id="an error's float cents"),
         pytest.param(lambda: error_of("X", timestamp=-1), ValueError, "timestamp", id="an error's time"),
-        pytest.param(lambda: error_of(""), ValueError, "is no error code", id="no code"),
-        pytest.param(lambda: error_of("X" * 65), ValueError, "is no error code", id="a code too long"),
-        pytest.param(lambda: error_of("lower"), ValueError, "is no error code", id="lower case"),
-        pytest.param(lambda: error_of("A B"), ValueError, "is no error code", id="a blank"),
-        pytest.param(lambda: error_of("A\n"), ValueError, "is no error code", id="a line's end"),
-        pytest.param(lambda: error_of("É"), ValueError, "is no error code", id="not ASCII"),
-        pytest.param(lambda: error_of('X","balance":9'), ValueError, "is no error code", id="an injection"),
+        pytest.param(lambda: error_of(""), ValueError, "is not an error code", id="no code"),
+        pytest.param(lambda: error_of("X" * 65), ValueError, "is not an error code", id="a code too long"),
+        pytest.param(lambda: error_of("lower"), ValueError, "is not an error code", id="lower case"),
+        pytest.param(lambda: error_of("A B"), ValueError, "is not an error code", id="a blank"),
+        pytest.param(lambda: error_of("A\n"), ValueError, "is not an error code", id="a line's end"),
+        pytest.param(lambda: error_of("É"), ValueError, "is not an error code", id="not ASCII"),
+        pytest.param(lambda: error_of('X","balance":9'), ValueError, "is not an error code", id="an injection"),
         pytest.param(lambda: error_of(None), TypeError, "must be a str, not NoneType", id="None"),
         pytest.param(lambda: error_of(b"X"), TypeError, "must be a str, not bytes", id="bytes"),
         pytest.param(lambda: reply_of(), ValueError, "needs the balance", id="by hand: a SUCCESS without one"),

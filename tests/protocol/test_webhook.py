@@ -445,7 +445,7 @@ def test_nothing_is_a_loss_and_no_bet(text: str) -> None:
     """A deposit of 0 is a loss (spec §3, §4.1); a withdraw of 0 is no bet unless the profile says so."""
     assert read("deposit", wire(DEPOSIT | {"amount": hole()}, text)).amount_cents == 0
     body = wire(WITHDRAW | {"amount": hole()}, text)
-    refused("withdraw", body, r"a withdraw of 0 is no bet; Profile\(allow_zero_withdraw=True\) accepts it")
+    refused("withdraw", body, r"a withdraw of 0 is not a bet; Profile\(allow_zero_withdraw=True\) accepts it")
     assert read("withdraw", body, Profile(allow_zero_withdraw=True)).amount_cents == 0
     refused("withdraw", WITHDRAW | {"amount": -1}, "^amount_cents", Profile(allow_zero_withdraw=True))
 

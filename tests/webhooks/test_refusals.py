@@ -67,7 +67,7 @@ def test_a_foreign_instance() -> None:
     body = encoded({**WITHDRAW, "instance_id": "theirs"})
     assert opened("/withdraw", body, instances={"ours"}) == Refusal(
         "INVALID_REQUEST",
-        "the instance 'theirs' is none of this operator's",
+        "the instance 'theirs' is not one of this operator's",
         200,
         "withdraw",
         "foreign_instance",
@@ -156,7 +156,7 @@ def _coroutine() -> object:
         ),
         pytest.param(
             lambda: Reply(code="no code"),
-            "the handler answered 'no code', which is no error code; build it with error()",
+            "the handler answered 'no code', which is not an error code; build it with error()",
             id="no code",
         ),
     ],
@@ -184,7 +184,7 @@ def test_results_that_are_replies() -> None:
     ("method", "path", "body", "refusal"),
     [
         pytest.param(
-            "POST", "/else", b"{}", Refusal("INVALID_REQUEST", "'/else' is none of our paths", 404), id="another path"
+            "POST", "/else", b"{}", Refusal("INVALID_REQUEST", "'/else' is not one of our paths", 404), id="another path"
         ),
         pytest.param(
             "GET",

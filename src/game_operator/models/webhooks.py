@@ -2,7 +2,7 @@
 The four webhook calls and their reply (spec §2.1, §4.1, §6).
 
 The specification shows the reply and not the calls: their fields are the canonical ones of docs/decisions/0010,
-whatever the body called them. Calls are plain frozen values: nothing here knows JSON, HTTP or a ledger. What moves
+under any name in the body. Calls are plain frozen values: nothing here knows JSON, HTTP or a ledger. What moves
 money is checked however a call is made, from a body, by a parser of the operator's or by hand: wrong types are a
 TypeError, ids and amounts that cannot be are a ValueError.
 """
@@ -48,7 +48,7 @@ def problem_of_id(value: str, longest: int) -> str:
 
 
 def _check_id(name: str, value: object, longest: int = LONGEST_ID) -> None:
-    # The common case in one look, for each call has four: what fails it is looked at more closely.
+    # The common case in one look, because each call has four ids. What fails it is looked at more closely.
     if type(value) is str and value.isascii() and len(value) <= longest and "\0" not in value and value.strip():
         return
     if not isinstance(value, str):
@@ -125,11 +125,11 @@ class WithdrawCall(_BetCall):
 
     Attributes:
         player_id: The player.
-        bet_id: The bet, whatever its round.
+        bet_id: The bet, unique over all rounds.
         amount_cents: The wager.
         tx_id: Identity of the call among withdraws; derived from action and bet when the body has none.
         action: ``BET``, or another that the profile admits, such as ``RAIN``.
-        round_id, instance_id, game: As told, or None.
+        round_id, instance_id, game: As reported, or None.
         raw, body: As for BalanceCall.
     """
 
@@ -160,7 +160,7 @@ class DepositCall(_BetCall):
         tx_id: Identity of the call among deposits; derived from action and bet when the body has none.
         action: ``BET`` settles a bet; ``FREE_BET_CLAIM`` and ``JACKPOT`` are claims.
         is_claim: Whether the deposit is credited without touching any bet: every action but ``BET``, if not said.
-        wager_cents, won_cents: As told beside the amount, or None; they move nothing.
+        wager_cents, won_cents: As reported beside the amount, or None; they move nothing.
         free_bets: The free bets of a claim, as far as they could be read.
         jackpot_id: The pool that paid, or None.
         round_id, instance_id, game, raw, body: As for WithdrawCall.
@@ -183,7 +183,7 @@ class DepositCall(_BetCall):
         if self.is_claim is None:
             object.__setattr__(self, "is_claim", self.action != "BET")
         if self.is_claim and self.action == "BET":
-            raise ValueError("a deposit with the action BET settles its bet: it is no claim")
+            raise ValueError("a deposit with the action BET settles its bet: it is not a claim")
         if self.bet_id is not None:
             _check_id("bet_id", self.bet_id)
         elif not (self.is_claim and self.tx_id):
@@ -204,7 +204,7 @@ class RollbackCall(_BetCall):
         bet_id: The bet.
         tx_id: Its *withdraw's* tx_id; None when the body has none, which agrees with any withdraw of the bet.
         action: As for WithdrawCall.
-        amount_cents: As told, or None. What is refunded is the wager that was taken, whatever this says.
+        amount_cents: As reported, or None. What is refunded is always the wager that was taken.
         round_id, instance_id, game, raw, body: As for WithdrawCall.
     """
 
@@ -276,8 +276,8 @@ def success(*, balance: Decimal | None = None, balance_cents: int | None = None,
     A balance finer than a cent is shown rounded down, never up. *timestamp* is Unix milliseconds, now by default.
 
     Raises:
-        TypeError: Neither or both balances are given, or one of another type: an int is no amount, a float not exact.
-        ValueError: The balance is not finite or does not fit 64 bits of cents, or the time is none.
+        TypeError: Neither or both balances are given, or one of another type; a float is not exact.
+        ValueError: The balance is not finite or does not fit 64 bits of cents, or the time is invalid.
     """
     if (balance is None) == (balance_cents is None):
         raise TypeError("a SUCCESS needs the balance, as balance= (Decimal) or as balance_cents= (int): exactly one")
@@ -298,7 +298,7 @@ def error(
     if not isinstance(code, str):
         raise TypeError(f"the code must be a str, not {type(code).__name__} {shown(code)}")
     if not _CODE.fullmatch(code):
-        raise ValueError(f"{shown(code)} is no error code: use 1 to 64 of A-Z, 0-9 and _")
+        raise ValueError(f"{shown(code)} is not an error code: use 1 to 64 of A-Z, 0-9 and _")
     if balance is not None and balance_cents is not None:
         raise TypeError("give the balance as balance= (Decimal) or as balance_cents= (int), not as both")
     cents = _cents(balance, balance_cents)

@@ -172,7 +172,7 @@ def _amount_from_python(value: object) -> Decimal:
     if type(value) is int:
         return _plain(Decimal(value))
     if type(value) is float:
-        raise PydanticCustomError("amount", "must be a Decimal or an int, for a float is not exact")
+        raise PydanticCustomError("amount", "must be a Decimal or an int, because a float is not exact")
     raise PydanticCustomError("amount", _NO_AMOUNT)
 
 
@@ -248,7 +248,7 @@ _SHAPE = bytes.maketrans(b"123456789.E", b"0000000000e")
 _LEFT_OUT = bytes(set(range(256)) - set(b'0123456789.":eEus/'))
 _LONG_NUMBER = b":" + b"0" * 16
 _LONG_EXPONENT = re.compile(rb":0*+e000")
-# What is not JSON, and which pydantic takes all the same. Two patterns, for each has a literal start, which is fast.
+# Not JSON, but accepted by pydantic. Two patterns, because each has a literal start, which is fast.
 _NOT_A_NUMBER = re.compile(rb"NaN[ \t\r\n]*[,\]}]")
 _INFINITE = re.compile(rb"Infinity[ \t\r\n]*[,\]}]")
 
@@ -299,7 +299,7 @@ def _members(value: object) -> int:
     """Return how many members *value* was read from, each name counted once in its object, or fewer."""
     count = 0
     level: list[Any] = [value] if isinstance(value, WireModel) else []
-    while level:  # By levels, for then most of it is done in C: a catalogue has thousands of models.
+    while level:  # By levels, because most of it is then done in C: a catalogue has thousands of models.
         count += sum(map(len, map(_FIELDS_SET, level)))
         nested = level[0].nested
         below = list(map(attrgetter(nested), level)) if nested else []
@@ -322,5 +322,5 @@ def _first_problem(invalid: ValidationError) -> str:
     return f"{story}, not {shown(problem['input'])}"
 
 
-#: pydantic puts the chosen case of a tagged union into the path; it is no field.
+#: pydantic puts the chosen case of a tagged union into the path; it is not a field.
 _UNION_TAGS = frozenset({"OPEN", "CLOSED", "ROLLED_BACK", "NOT_FOUND", "OK", "BAD_REQUEST"})

@@ -1,5 +1,5 @@
 """
-JSON, exactly: one encoder for all that this package sends, and one reader for what a stranger sent.
+JSON, exactly: one encoder for all that this package sends, and one reader for what strangers sent.
 
 The encoder writes what ``JSON.stringify`` would write: no spaces, members in the given order, text unescaped in UTF-8.
 A service that parses a body and writes it again before it verifies the signature then arrives at the same bytes
@@ -29,7 +29,7 @@ def encode_json(value: Json) -> bytes:
     Raises:
         UnicodeEncodeError: A string holds a lone surrogate, which UTF-8 cannot carry.
         ValueError: A Decimal is not finite.
-        TypeError: Something is none of str, bool, int, Decimal, None, list, tuple, dict; floats are refused.
+        TypeError: Something is not a str, bool, int, Decimal, None, list, tuple or dict; floats are refused.
     """
     return _written(value).encode()
 
@@ -103,7 +103,7 @@ def read_json(body: bytes) -> Any:
     Return the JSON value in *body*; numbers with a point are Decimals, those with an exponent ``Exponential``.
 
     Raises:
-        MalformedCallError: It is none.
+        MalformedCallError: It is not one value of JSON, or breaks a limit.
     """
     if body.count(b"{") + body.count(b"[") > DEEPEST and _is_deep(body):
         raise MalformedCallError(f"the body is more than {DEEPEST} levels deep")

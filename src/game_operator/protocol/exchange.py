@@ -2,8 +2,8 @@
 One call from the first signature to its result, as a generator that does nothing itself.
 
 ``exchange`` yields steps, a driver performs them and sends back what came of it: ``Sign`` is answered with a
-``Signed``, ``Send`` with an ``Answer``, ``Wait`` with a ``Waited``; each tells the driver's clock. Every decision
-about time, repetition and doubt is made here, once, for the sync and the async client alike.
+``Signed``, ``Send`` with an ``Answer``, ``Wait`` with a ``Waited``; each has the time of the driver's clock.
+Every decision about time, repetition and doubt is made here, once, for the sync and the async client alike.
 
 The rule that protects money: after an attempt at a grant whose outcome is unknown, only a 200 or a refusal with a
 code of spec §7.2 ends the call as itself. Everything else ends it as ``OutcomeUnknownError``.
@@ -127,10 +127,10 @@ class TransportFailed:
     sent: bool
     timed_out: bool = False
 
-    def told_without(self, secret: bytes) -> str:
+    def reason_without(self, secret: bytes) -> str:
         """Return the reason as one short line, *secret* cut out: it may quote what the other side sent."""
-        told = without_echoes(self.reason.encode(errors="replace"), secret).decode()
-        return one_line(told if len(told) <= _LONGEST_REASON else told[:_LONGEST_REASON] + "…")
+        reason = without_echoes(self.reason.encode(errors="replace"), secret).decode()
+        return one_line(reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + "…")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
         call.left_us = call.left_us or result.sent
         call.in_doubt = call.in_doubt or result.sent
         call.under_way = False
-        raise call.transport_error(result.told_without(signature), timed_out=result.timed_out)
+        raise call.transport_error(result.reason_without(signature), timed_out=result.timed_out)
     call.left_us = True
     try:
         # A debugging service may echo our headers: no error carries the signature on.
@@ -334,7 +334,7 @@ def _worth_repeating(call: _Call[T], answer: Answer, failure: GameOperatorError)
         return True
     result = answer.result
     if call.operation.grant is not None:
-        # The very same bytes again: the reference id lets the service tell, and us learn, what became of them.
+        # The same bytes again: by the reference id, the service recognises them and reports what became of them.
         return isinstance(result, TransportFailed) or (isinstance(failure, ApiError) and _leaves_doubt(failure))
     # A look-up that was sent and not answered in time is not sent again: a slow service needs no second one.
     return isinstance(result, TransportFailed) and not (result.sent and result.timed_out)

@@ -24,7 +24,7 @@ _MARKS: Final = re.compile(rb"\[signature removed\](?:[\s=]*\[signature removed\
 
 
 def without_echoes(data: bytes, secret: bytes) -> bytes:
-    """Return *data* with every piece of *secret*, in URL-safe Base64, cut out, in whatever form it stands there."""
+    """Return *data* with every piece of *secret*, in URL-safe Base64, cut out, in every form."""
     if not secret:
         return data
     data = data.replace(secret, REMOVED)
@@ -74,7 +74,7 @@ HeaderPairs = tuple[tuple[bytes, bytes], ...]
 class Manner(StrEnum):
     """How a request travels to a wallet under test."""
 
-    #: As any client would send it, whatever the method and the headers.
+    #: As any client would send it, with any method and headers.
     WHOLE = "whole"
     #: The connection is reset once the request is sent: nobody reads the answer.
     CUT = "cut"
@@ -93,7 +93,7 @@ class HttpRequest:
     """
     A request: *path* is raw, as it stands on the request line, with its query if it has one.
 
-    Its ``repr`` leaves the headers out, for they carry the signature.
+    Its ``repr`` leaves the headers out, because they carry the signature.
     """
 
     method: str
@@ -108,7 +108,7 @@ class HttpResponse:
     A response as far as it was read.
 
     *defect* says why *body* is not the whole body in plain bytes (it was encoded, or too long), and is "" when it is.
-    Its ``repr`` leaves headers and body out, for a service may echo a signature in either.
+    Its ``repr`` leaves headers and body out, because a service may echo a signature in either.
     """
 
     status: int

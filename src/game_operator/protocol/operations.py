@@ -1,8 +1,8 @@
 """
 The four calls of the Operator API from the operator's side: what to send, what to sign, how to read the answer.
 
-An ``Operation`` is a pure value (spec §4.2, §5). Whatever the arguments, building one either succeeds or raises what
-the service itself would have answered; whatever the response, reading one ends in a model or an ``ApiError``.
+An ``Operation`` is a pure value (spec §4.2, §5). Building one either succeeds or raises what the
+service itself would have answered. Reading a response ends in a model or an ``ApiError``.
 """
 
 import json
@@ -362,7 +362,7 @@ def _said(response: HttpResponse) -> str | None:
 
 def read_object(body: bytes) -> dict[str, object]:
     """
-    Return the JSON object in *body*, or an empty one if there is none or a member stands twice in it.
+    Return the JSON object in *body*, or an empty one if there is no object or a member stands twice in it.
 
     For error bodies: numbers are not exact here.
     """

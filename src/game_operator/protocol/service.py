@@ -106,7 +106,7 @@ _GRANT = TypeAdapter(GrantRequest)
 
 
 def answer(request: HttpRequest, world: World, *, now_millis: int) -> HttpResponse:
-    """Return the service's response to *request*, whatever it is."""
+    """Return the service's response to any *request*."""
     call = recognise(request)
     if isinstance(call, HttpResponse):
         return call
@@ -149,7 +149,7 @@ def _signer_of(request: HttpRequest, call: Call, world: World) -> tuple[str, Ope
 
 
 def recognise(request: HttpRequest) -> Call | HttpResponse:
-    """Return which call *request* is, or the response for one that is none of the four."""
+    """Return which call *request* is, or the response if it is not one of the four."""
     path = request.path.partition("?")[0]
     if path in _POSTS:
         if request.method != "POST":

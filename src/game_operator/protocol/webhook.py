@@ -84,7 +84,7 @@ class _Body:
             return value
         if value is _MISSING:
             raise MalformedCallError(f"{self._called(canonical)} is missing")
-        # Blank ones here, for a call made by hand may leave out what a body may not leave empty. The call checks more.
+        # Blank ones are refused here: a call made by hand may leave out what a body may not leave empty.
         raise MalformedCallError(f"{self._called(canonical)} must be a string and not empty, not {shown(value)}")
 
     def optional_id(self, canonical: str) -> str | None:
@@ -127,7 +127,7 @@ class _Body:
             return None
         return self._readable_text(canonical, value)
 
-    def told_cents(self, canonical: str) -> int | None:
+    def reported_cents(self, canonical: str) -> int | None:
         """Return an amount that moves nothing, or None when it is absent or unreadable."""
         value = self.find(canonical)
         return None if value is _MISSING else self._readable_cents(canonical, value)
@@ -192,7 +192,7 @@ def read_call(operation: str, body: bytes, profile: Profile) -> WebhookCall:
     Return the call in *body*, posted to the path of *operation* (spec §4.1).
 
     Raises:
-        MalformedCallError: The body is no such call; the message names the field.
+        MalformedCallError: The body is not such a call; the message names the field.
         TypeError: ``profile.parse`` returned something else than a call of *operation*.
     """
     return read_call_and_oddities(operation, body, profile)[0]
@@ -209,7 +209,7 @@ def _parsed(call: object, operation: str, body: bytes) -> WebhookCall:
     # A withdraw from the path of deposits would be taken as one: handlers go by the call, not by the path.
     if not isinstance(call, WebhookCall) or call.operation != operation:
         raise TypeError(f"parse must return a call of {operation}, not {shown(call)}")
-    # The bytes tell a rollback from its withdraw posted again, so they are not left to the parser.
+    # The bytes distinguish a rollback from its withdraw posted again, so they are not left to the parser.
     return call if call.body == body else replace(call, body=body)
 
 
@@ -231,7 +231,7 @@ def _read_withdraw(seen: _Body, body: bytes, profile: Profile) -> WithdrawCall:
     _check_no_deposit(seen)
     amount_cents = seen.amount()
     if amount_cents == 0 and not profile.allow_zero_withdraw:
-        raise MalformedCallError("a withdraw of 0 is no bet; Profile(allow_zero_withdraw=True) accepts it")
+        raise MalformedCallError("a withdraw of 0 is not a bet; Profile(allow_zero_withdraw=True) accepts it")
     return WithdrawCall(
         player_id=seen.id("player_id"),
         bet_id=seen.id("bet_id"),
@@ -258,8 +258,8 @@ def _read_deposit(seen: _Body, body: bytes, profile: Profile) -> DepositCall:
         tx_id=tx_id,
         action=action,
         is_claim=is_claim,
-        wager_cents=seen.told_cents("wager_cents"),
-        won_cents=seen.told_cents("won_cents"),
+        wager_cents=seen.reported_cents("wager_cents"),
+        won_cents=seen.reported_cents("won_cents"),
         free_bets=seen.free_bets(),
         jackpot_id=seen.text("jackpot_id", expected=False),
         # A claim's rounds stand with its free bets.
@@ -278,7 +278,7 @@ def _read_rollback(seen: _Body, body: bytes, profile: Profile) -> RollbackCall:
         bet_id=seen.id("bet_id"),
         tx_id=seen.optional_id("tx_id"),
         action=seen.action(profile.withdraw_actions),
-        amount_cents=seen.told_cents("amount_cents"),
+        amount_cents=seen.reported_cents("amount_cents"),
         round_id=seen.text("round_id"),
         instance_id=seen.text("instance_id"),
         game=seen.text("game"),
@@ -364,7 +364,7 @@ def read_batch(body: bytes, profile: Profile) -> list[BatchItem]:
     Return the deposits of a batch in order (assumed, docs/decisions/0010).
 
     Raises:
-        MalformedCallError: The body is no batch at all, or has too many items.
+        MalformedCallError: The body is not a batch, or has too many items.
         TypeError: ``profile.parse`` returned something else than a deposit.
     """
     value = read_json(body)

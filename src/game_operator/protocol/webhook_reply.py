@@ -75,7 +75,7 @@ def read_batch_reply(body: bytes) -> dict[str, Reply]:
     Return the replies in *body*, the answer to a batch, by tx_id (assumed, docs/decisions/0010).
 
     Raises:
-        MalformedCallError: It is no array of replies that each have a tx_id of their own.
+        MalformedCallError: It is not an array of replies, each with a different tx_id.
     """
     items = read_json(body)
     if not isinstance(items, list):

@@ -229,7 +229,7 @@ def _delivery(request: HttpRequest, result: HttpResponse | TransportFailed, elap
 def _failure(request: HttpRequest, failed: TransportFailed, elapsed_seconds: float) -> TransportError:
     # What came back instead of an answer may quote what we sent.
     signature = next((value for _, value in request.headers if isinstance(value, Signature)), b"\0")
-    reason = f"{request.path}: {failed.told_without(signature)}"
+    reason = f"{request.path}: {failed.reason_without(signature)}"
     if failed.sent:
         return DeliveryInDoubtError(reason, elapsed_seconds=elapsed_seconds, timed_out=failed.timed_out)
     return not_delivered(reason, elapsed_seconds, timed_out=failed.timed_out)

@@ -67,7 +67,7 @@ class AwsKmsSigner:
             3 attempts, 3 seconds to connect and 5 to answer.
 
     Raises:
-        ConfigurationError: boto3 is not installed, or no client can be made without more settings.
+        ConfigurationError: boto3 is not installed, or a client needs more settings.
     """
 
     # boto3's clients have no types of their own.
@@ -175,7 +175,7 @@ def _new_client() -> Any:
     # boto3 would wait 60 seconds, five times over; a call of the service has 30 in all.
     patience = Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 3})
     try:
-        # A session of our own, for boto3's default one is not safe to use from several threads.
+        # Our own session, because boto3's default one is not safe to use from several threads.
         return boto3.session.Session().client("kms", config=patience)
     except BotoCoreError as error:
         problem = type(error).__name__

@@ -114,7 +114,7 @@ def load_signer(source: KeySource, passphrase: str | bytes | None = None) -> Sig
 
     Raises:
         SigningKeyError: The key is unreadable, still encrypted, public, not RSA, or under 2048 bits.
-        TypeError: *source* is none of the kinds above.
+        TypeError: *source* is of another kind.
     """
     try:
         return _signer(source, passphrase)
@@ -189,8 +189,8 @@ async def signed_async(signer: Signer | AsyncSigner, message: bytes) -> bytes:
 
 def public_key_of(signer: Signer | AsyncSigner) -> RSAPublicKey | None:
     """Return the public key of *signer*, or None if it does not give one, or only when it is awaited."""
-    tell = getattr(signer, "public_key_pem", None)
-    return None if tell is None or inspect.iscoroutinefunction(tell) else load_public_key(tell())
+    give = getattr(signer, "public_key_pem", None)
+    return None if give is None or inspect.iscoroutinefunction(give) else load_public_key(give())
 
 
 @without_frames
@@ -247,7 +247,7 @@ def _private_block(name: str, pem: bytes) -> bytes:
 
 
 def _decrypted(name: str, block: bytes, passphrase: str | bytes | None) -> object:
-    """Return the key in *block*, of whatever kind it is."""
+    """Return the key in *block*, of any kind."""
     encrypted = b"ENCRYPTED" in block
     if block.startswith(b"-----BEGIN OPENSSH"):
         remedy = "Convert a copy of it with `ssh-keygen -p -m PKCS8 -f COPY`."
@@ -383,7 +383,7 @@ class RememberedSignatures:
         Return the X-Signature header for *message*.
 
         Raises:
-            SigningKeyError: The signer's key is too short, or not RSA; or whatever the signer raises.
+            SigningKeyError: The signer's key is too short, or not RSA. What the signer raises passes through.
         """
         if message != self._forever:
             return self._recent(message)
@@ -410,7 +410,7 @@ class RememberedAsyncSignatures:
         Return the X-Signature header for *message*.
 
         Raises:
-            SigningKeyError: The signer's key is too short, or not RSA; or whatever the signer raises.
+            SigningKeyError: The signer's key is too short, or not RSA. What the signer raises passes through.
         """
         slot = self._first if message == self._forever else self._recent(message)
         if not slot:

@@ -299,5 +299,5 @@ class AsyncReuseGuard(ReuseGuard):
         """Take note of *event*, as ``ReuseGuard`` does."""
         if event == _BEFORE_WRITING:
             self._check()
-        elif self._inner is not None and inspect.isawaitable(told := self._inner(event, info)):
-            await told
+        elif self._inner is not None and inspect.isawaitable(result := self._inner(event, info)):
+            await result

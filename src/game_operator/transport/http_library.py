@@ -21,7 +21,7 @@ from game_operator.transport.connection_reuse import ReuseGuard, YourTransport
 from game_operator.transport.own_connections import Until
 from game_operator.transport.settings import ReadLimits
 
-#: httpcore's way to be told what it does: the name of an event, and what belongs to it.
+#: What httpcore calls with each event: its name, and what belongs to it.
 Trace: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[None] | None]
 
 _C = TypeVar("_C")
@@ -49,7 +49,7 @@ def _system_context(trust_env: bool) -> ssl.SSLContext:
 
 def from_environment(make: Callable[[], _C]) -> _C:
     """
-    Return what *make* builds; what httpx raises meanwhile is a ConfigurationError, for the environment is to blame.
+    Return what *make* builds; what httpx raises meanwhile is a ConfigurationError, because the environment is wrong.
 
     httpx's own error goes no further: its text and its frames may hold a proxy's password.
 
@@ -72,7 +72,7 @@ def from_environment(make: Callable[[], _C]) -> _C:
 
 class Handshake:
     """
-    A connection on its way to TLS, as httpcore tells of it: a ``Trace``.
+    A connection on its way to TLS, as httpcore reports it: a ``Trace``.
 
     *unfinished* is httpcore's stream from the moment there is a connection until TLS protects it. As long as it is set,
     no request has left. Cut short there, httpcore 1.0.9 leaves things behind: an async connection stays open when the
@@ -114,7 +114,7 @@ def failure(error: Exception) -> TransportFailed:
 
     Raises:
         Exception: *error* itself, if it does not come from the network: a bug in a hook, or what a signal handler
-            raised. Nobody waits on while such an error is taken for a failure of the network.
+            raised. Such an error is never taken for a failure of the network.
     """
     if not isinstance(error, OSError) and not _NETWORK_LIBRARIES & _roots_of(error):
         raise error
@@ -128,7 +128,7 @@ def failure(error: Exception) -> TransportFailed:
         kinds = {kind.__name__ for kind in type(error).__mro__ if _root_of(kind) in _FAMILY}
         sent = kinds.isdisjoint(_NEVER_SENT)
         timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
-    return TransportFailed(_told(error), sent, timed_out)
+    return TransportFailed(_reason_of(error), sent, timed_out)
 
 
 #: Libraries whose errors have the same names, and those that say that a request never left.
@@ -170,11 +170,11 @@ class _Pieces:
 def _text_of(error: BaseException) -> str:
     # On trio, the reason of a failed handshake stands three errors deep, behind three empty texts.
     behind = error.__cause__ or error.__context__
-    # Of a cancellation behind it nobody learns anything: it tells of the library's own scopes.
+    # A cancellation behind it says nothing: it comes from the library's own scopes.
     return str(error) or (_text_of(behind) if isinstance(behind, Exception) else "")
 
 
-def _told(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     name, text = type(error).__name__, _text_of(error)
     refused = error.__cause__
     if refused is not None and type(refused).__name__ in _AIOHTTP_REFUSED:
@@ -238,7 +238,7 @@ def _beside(names: tuple[bytes, ...], yours: HeaderPairs) -> HeaderPairs:
 
 
 def _extensions(seconds: float, trace: Trace | None, give_up_seconds: float | None) -> dict[str, Any]:
-    # Connecting gives up a little before the attempt does, so that a grant that never left is told from one in doubt;
+    # Connecting gives up a little before the attempt does, so that a grant that never left differs from one in doubt;
     # on a busy machine two timers that end together end in any order.
     early = max(seconds - _HEAD_START_SECONDS, seconds / 2)
     if give_up_seconds is not None:

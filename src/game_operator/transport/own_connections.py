@@ -103,7 +103,7 @@ class DeadlineBackend:
         Return a connection to *host*.
 
         Raises:
-            httpcore.ConnectError: There is none to be had.
+            httpcore.ConnectError: None can be made.
             httpcore.ConnectTimeout: The time is over.
         """
         # Here, because httpcore loads trio where that is installed.
@@ -173,7 +173,7 @@ class _Response:
     """
     What this package reads of an ``httpx.Response``; the body is unread.
 
-    It has no ``repr``, for a service may echo a signature, and error trackers show the locals of every frame.
+    It has no ``repr``, because a service may echo a signature and error trackers show the locals of every frame.
     """
 
     status_code: int

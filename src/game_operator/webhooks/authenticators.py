@@ -228,7 +228,7 @@ class HmacSignature:
         header = self._header or profile.signature_header
         text = request.only(header.lower().encode()) or ""
         given = bytes.fromhex(text) if _HEX_DIGEST.fullmatch(text) else _signature_in(request, header)
-        # Each secret is compared, and each in constant time, so the answer's delay tells nothing.
+        # Each secret is compared, and each in constant time, so the delay of the answer reveals nothing.
         matches = [hmac.compare_digest(hmac.digest(secret, request.body, sha256), given) for secret in self._secrets]
         if not any(matches):
             raise WebhookSignatureError("the HMAC was made with none of the secrets, or for another body")
@@ -245,15 +245,15 @@ class IpAllowList:
     Args:
         networks: Addresses and networks, such as ``192.0.2.7`` and ``198.51.100.0/24``.
         trusted_proxies: Networks of your own proxies. Only for a call that comes from one of them is
-            X-Forwarded-For read, from the right, up to the first address that is none of them.
+            X-Forwarded-For read, from the right, up to the first address that is not one of them.
         trust_chunked: Whether X-Forwarded-For is read on a request with ``Transfer-Encoding: chunked`` too. Such a
             request may end in trailers, which strangers write and some servers append to the headers: behind a proxy
             that lets trailers through, everybody could name an address. True is safe where the server, or your proxy,
             drops trailers; docs/go-live.md lists servers. ``game-operator serve`` drops them, and passes True.
 
     Raises:
-        ConfigurationError: A network is none, or there is none at all.
-        TypeError: *networks* is no list, or one of them no text.
+        ConfigurationError: A network is invalid, or there is none.
+        TypeError: *networks* is not a list, or one of them is not a text.
     """
 
     __slots__ = ("_is_logged", "_networks", "_proxies", "_trust_chunked")
@@ -378,7 +378,7 @@ class AcceptUnsigned:
         return "AcceptUnsigned()"
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
-        """Return, whatever the call."""
+        """Return for every call."""
 
 
 #: A longer body is not looked into: a stranger must not make us work.

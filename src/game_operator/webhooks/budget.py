@@ -161,7 +161,7 @@ class Budget:
         def ended(future: "Future[object]") -> None:
             result, later = future.result(), time.perf_counter() - since
             if isinstance(result, BaseException):
-                tell(_LOG, f"a {name} that was answered SYSTEM_ERROR failed {later:.1f} s after that", result)
+                log_failure(_LOG, f"a {name} that was answered SYSTEM_ERROR failed {later:.1f} s after that", result)
             else:
                 _LOG.error("a %s that was answered SYSTEM_ERROR ended %.1f s after that", name, later)
 
@@ -198,7 +198,7 @@ def brief(text: str) -> str:
     return one_line(text if len(text) <= _LONGEST_LINE else text[:_LONGEST_LINE] + "…")
 
 
-def tell(log: logging.Logger, what: str, failed: BaseException) -> None:
+def log_failure(log: logging.Logger, what: str, failed: BaseException) -> None:
     """
     Log that *what* came of *failed*, as an error with its traceback.
 
@@ -220,7 +220,7 @@ def _is_plain(error: BaseException) -> bool:
     try:
         notes = getattr(error, "__notes__", ())
         return all(text.isprintable() for text in (str(error), *notes))
-    except Exception:  # An error whose own text fails is told by the traceback module, which survives it.
+    except Exception:  # The traceback module survives an error whose own text fails.
         return False
 
 

@@ -21,14 +21,14 @@ from game_operator.profile import Profile
 from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS, BatchItem, read_batch, read_call_and_oddities
 from game_operator.protocol.webhook_reply import encode_batch_reply, encode_reply, fold_code
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
-from game_operator.webhooks.budget import OverBudget, tell
+from game_operator.webhooks.budget import OverBudget, log_failure
 
 _LOG = logging.getLogger("game_operator.webhooks")
 _BATCH: Final = "deposit-batch"
 
 _KNOWN_CODES = frozenset(WebhookErrorCode)
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")
-#: Where the account was not read, or must not be told.
+#: Where the account was not read, or must not be revealed.
 _WITHOUT_BALANCE = frozenset(
     {WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE, WebhookErrorCode.PLAYER_NOT_FOUND}
 )
@@ -106,7 +106,7 @@ class Gate:
 
     def open(self, request: WebhookRequest, *, now_millis: int | None = None) -> WebhookCall | DepositBatch | Refusal:
         """
-        Return the call in *request*, or why there is none.
+        Return the call in *request*, or why it is refused.
 
         *now_millis* is for authenticators that look at the time; ours do not. Never raises.
         """
@@ -131,7 +131,7 @@ class Gate:
         except MalformedCallError as malformed:
             return _malformed(operation, str(malformed), request.body)
         except Exception as failed:  # An authenticator or parser of the user's: the caller gets a reply all the same.
-            tell(_LOG, f"a webhook posted to {shown(request.path)} could not be read", failed)
+            log_failure(_LOG, f"a webhook posted to {shown(request.path)} could not be read", failed)
             return Refusal(WebhookErrorCode.SYSTEM_ERROR, f"reading it failed: {type(failed).__name__}", 200, operation)
 
     def _operation_at(self, path: str) -> str:
@@ -145,7 +145,7 @@ class Gate:
 
     def _unrouted(self, request: WebhookRequest, operation: str) -> Refusal | None:
         if not operation:
-            reason = f"{shown(request.path)} is none of our paths"
+            reason = f"{shown(request.path)} is not one of our paths"
             return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 404)
         if request.method != "POST":
             reason = f"the method is {shown(request.method)}, not POST"
@@ -190,7 +190,7 @@ class Gate:
             _check_instances("instances must return a set of instance ids", ours)
         if call.instance_id is not None and call.instance_id in ours:
             return None
-        reason = f"the instance {shown(call.instance_id)} is none of this operator's"
+        reason = f"the instance {shown(call.instance_id)} is not one of this operator's"
         return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 200, call.operation, "foreign_instance", body)
 
     def close(self, result: object, *, now_millis: int, call: WebhookCall | None = None) -> HttpReply:
@@ -211,7 +211,7 @@ class Gate:
             return result, 200, ""
         if isinstance(result, Refusal) and call is None:
             return Reply(code=str(result.code)), result.status, result.reason
-        return _SYSTEM_ERROR, 200, f"the handler {_told(result)}"
+        return _SYSTEM_ERROR, 200, f"the handler {_mistake_of(result)}"
 
     def written(self, reply: Reply, status: int, now_millis: int) -> HttpReply:
         """Return *reply* as HTTP; its code folded as the profile says."""
@@ -255,7 +255,7 @@ def _problem_of(reply: Reply, call: WebhookCall | None) -> str:
     """Return what is wrong with a handler's *reply*, which need not come from ``success`` or ``error``, or ""."""
     code = str(reply.code)
     if not _CODE.fullmatch(code):
-        return f"answered {shown(code)}, which is no error code; build it with error()"
+        return f"answered {shown(code)}, which is not an error code; build it with error()"
     if code == WebhookErrorCode.INSUFFICIENT_BALANCE and reply.balance_cents is None:
         return "answered INSUFFICIENT_BALANCE without the balance; build it with error()"
     if code not in _KNOWN_CODES and call is not None and not isinstance(call, WithdrawCall):
@@ -263,7 +263,7 @@ def _problem_of(reply: Reply, call: WebhookCall | None) -> str:
     return ""
 
 
-def _told(result: object) -> str:
+def _mistake_of(result: object) -> str:
     if isinstance(result, OverBudget):
         return f"took longer than its budget of {result.seconds:g} s: {result.how}"
     if isinstance(result, BaseException):
@@ -285,7 +285,7 @@ def path_below(path: str, mounted_at: str, prefix: str) -> str:
     Return what of *path* lies below *prefix*.
 
     Servers disagree on whether *path* begins with where the application is mounted; both are understood. What does not
-    lie below the prefix comes back as text that is no path of ours.
+    lie below the prefix comes back as text that is not one of our paths.
     """
     if not mounted_at and not prefix:
         return path

@@ -1,5 +1,5 @@
 """
-The receiver: whatever comes in on a webhook, a well-formed reply goes out (spec §2.1, §4.1).
+The receiver: every request to a webhook gets a well-formed reply (spec §2.1, §4.1).
 
 ``open`` and ``close`` are the pure half, in ``gate``. Here a handler is put between them, within a time budget, and
 the outcome is logged and passed to ``on_call``.
@@ -20,7 +20,7 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.profile import Profile
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
-from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner, brief, tell
+from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner, brief, log_failure
 from game_operator.webhooks.gate import DepositBatch, Gate, HttpReply, Instances, Refusal
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 
@@ -68,7 +68,7 @@ class WebhookReceiver(Gate):
     One receiver serves any number of threads, event loops and handlers.
 
     Args:
-        authenticator: Says who may call. There is no default, for a default would accept everybody.
+        authenticator: Says who may call. There is no default, because a default would accept everybody.
         profile: What is assumed about bodies, signatures and replies.
         instances: The game instances that are yours, as a collection or as a callable that returns one at once (under
             asyncio it runs in the event loop). With it a withdraw or claim for another instance, or for none, is
@@ -227,7 +227,7 @@ class WebhookReceiver(Gate):
                 else:
                     continue
                 reply, status, reason = self.judged(result, item.call)
-                self._tell(request, item.call, result, reply, status, reason, started)
+                self._report(request, item.call, result, reply, status, reason, started)
                 # Our own failures are left out: a missing item is sent again.
                 if reply.code != WebhookErrorCode.SYSTEM_ERROR:
                     answers.append((item.tx_id, reply))
@@ -241,10 +241,10 @@ class WebhookReceiver(Gate):
         reply, status, reason = self.judged(result, call)
         is_shown = reason or reply.code is not None or self._on_call is not None
         if is_shown or time.perf_counter() - started >= self._warn_seconds:
-            self._tell(request, call, result, reply, status, reason, started)
+            self._report(request, call, result, reply, status, reason, started)
         return self.written(reply, status, _now_millis())
 
-    def _tell(
+    def _report(
         self,
         request: WebhookRequest,
         call: WebhookCall | None,
@@ -267,7 +267,7 @@ class WebhookReceiver(Gate):
             try:
                 self._on_call(HandledCall(request.path, request.peer, call, reply.code, reason, status, elapsed))
             except Exception as failed:  # on_call must not change what is answered.
-                tell(_LOG, "on_call raised", failed)
+                log_failure(_LOG, "on_call raised", failed)
 
     def _kept(
         self, seconds: float, handler: WebhookHandler | AsyncWebhookHandler, refusal: Refusal
@@ -278,7 +278,7 @@ class WebhookReceiver(Gate):
             return refusal
         (result,) = yield seconds, [(keep, refusal.operation, refusal.anomaly, refusal.body)]
         if isinstance(result, BaseException):
-            tell(_LOG, "an anomaly could not be kept", result)
+            log_failure(_LOG, "an anomaly could not be kept", result)
         elif isinstance(result, OverBudget):
             _LOG.error("an anomaly was not kept within %g s: %s", result.seconds, result.how)
             if result.seconds < self.budget_seconds:  # As any item that is not reached, it is sent again.
@@ -321,7 +321,7 @@ def _log_refusal(request: WebhookRequest, reply: Reply, reason: str, result: obj
     if isinstance(result, Refusal) and reply.code != WebhookErrorCode.SYSTEM_ERROR:
         _LOG.warning("%s refused with %s: %s", what, reply.code, reason)
     elif isinstance(result, BaseException):
-        tell(_LOG, f"{what} answered SYSTEM_ERROR: {reason}", result)
+        log_failure(_LOG, f"{what} answered SYSTEM_ERROR: {reason}", result)
     else:
         _LOG.error("%s answered SYSTEM_ERROR: %s", what, reason)
 

@@ -76,7 +76,7 @@ def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
             raise _UnreadableError("its Content-Length is not a number")
         return _read(stream, limit, int(length))
     if environ.get("HTTP_TRANSFER_ENCODING"):
-        # Where the body ends nobody has told us, and a read too many would wait for ever.
+        # Where the body ends is unknown, and a read too many would wait for ever.
         raise _UnreadableError("it came in chunks, which this server does not hand on; let the proxy give it a length")
     return b""
 
