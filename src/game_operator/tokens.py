@@ -243,6 +243,7 @@ class SessionTokenBuilder:
         raise TypeError("a SessionTokenBuilder holds a private key and is not pickled; build one in each process")
 
 
+@without_frames
 def launch_url(template: str, token: str) -> str:
     """
     Return the address that opens the game: *template* with its one ``{token}`` replaced, and nothing else changed.
@@ -256,15 +257,7 @@ def launch_url(template: str, token: str) -> str:
         SessionTokenError: *token* is not a session token.
         TypeError: One of them is not a str.
     """
-    try:
-        return _launch_url(template, token)
-    finally:
-        del template, token
-
-
-# No message of it shows either: a template that was filled in before carries a token too.
-@without_frames
-def _launch_url(template: object, token: object) -> str:
+    # No message shows either: a template that was filled in before carries a token too.
     if not isinstance(template, str):
         raise TypeError(f"template must be a str, not {type(template).__name__}")
     _check_template(template)

@@ -184,7 +184,11 @@ def test_results_that_are_replies() -> None:
     ("method", "path", "body", "refusal"),
     [
         pytest.param(
-            "POST", "/else", b"{}", Refusal("INVALID_REQUEST", "'/else' is not one of our paths", 404), id="another path"
+            "POST",
+            "/else",
+            b"{}",
+            Refusal("INVALID_REQUEST", "'/else' is not one of our paths", 404),
+            id="another path",
         ),
         pytest.param(
             "GET",

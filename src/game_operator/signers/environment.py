@@ -19,6 +19,7 @@ _VARIABLES = {
 _KEY_FILE = "GAME_OPERATOR_PRIVATE_KEY_FILE"
 
 
+@without_frames
 def environment_settings(
     environ: Mapping[str, str] = os.environ,
     *,
@@ -34,14 +35,7 @@ def environment_settings(
     Raises:
         ConfigurationError: One is missing; the message names all that are.
     """
-    try:
-        return _settings(environ, given or {}, needs_address)
-    finally:
-        del environ, given  # An environment is full of secrets.
-
-
-@without_frames
-def _settings(environ: Mapping[str, str], given: Mapping[str, Any], needs_address: bool) -> dict[str, Any]:
+    given = given or {}
     variables = {name: variable for name, variable in _VARIABLES.items() if needs_address or name != "base_url"}
     settings: dict[str, Any] = {name: environ.get(variable) or None for name, variable in variables.items()}
     file = environ.get(_KEY_FILE) or None

@@ -102,6 +102,7 @@ class LocalSigner:
         raise TypeError("a LocalSigner holds a private key and is not pickled; load the key in each process instead")
 
 
+@without_frames
 def load_signer(source: KeySource, passphrase: str | bytes | None = None) -> Signer | AsyncSigner:
     r"""
     Return the signer for *source*; a key is loaded, checked and kept.
@@ -116,12 +117,36 @@ def load_signer(source: KeySource, passphrase: str | bytes | None = None) -> Sig
         SigningKeyError: The key is unreadable, still encrypted, public, not RSA, or under 2048 bits.
         TypeError: *source* is of another kind.
     """
-    try:
-        return _signer(source, passphrase)
-    finally:
-        del source, passphrase
+    given: object = source
+    if passphrase is not None and not isinstance(passphrase, str | bytes):
+        raise TypeError(f"passphrase must be a str or bytes, not {type(passphrase).__name__}")
+    if isinstance(given, Path | str | bytes):
+        name, pem = _read(given, "private_key")
+        key = _decrypted(name, _private_block(name, pem), passphrase or None)
+        if not isinstance(key, RSAPrivateKey):
+            raise _unfit(name, f"holds a key of another kind ({_kind_of(key)}), but spec §5 asks for RSA", _MAKE_ONE)
+        _check_size(key, name)
+        return LocalSigner(key)
+    if passphrase:
+        raise SigningKeyError(
+            "A passphrase was given with a key that is loaded already.",
+            setting="passphrase",
+            remedy="Leave the passphrase out.",
+        )
+    if isinstance(given, RSAPrivateKey):
+        return LocalSigner(given)
+    if hasattr(given, "public_bytes") or hasattr(given, "private_bytes"):
+        # A key object of another kind has a sign method too, which would sign what no service accepts.
+        raise _unfit("private_key", f"is a key object of another kind ({_kind_of(given)})", _MAKE_ONE)
+    if isinstance(given, Signer) and not isinstance(given, type):
+        return given
+    raise TypeError(
+        "private_key must be a Path, a PEM as str or bytes, an RSAPrivateKey or an object with a sign method, "
+        + (f"not the class {given.__name__}" if isinstance(given, type) else f"not {type(given).__name__}")
+    )
 
 
+@without_frames
 def load_public_key(source: PublicKeySource) -> RSAPublicKey:
     """
     Return the RSA public key in *source*.
@@ -130,10 +155,15 @@ def load_public_key(source: PublicKeySource) -> RSAPublicKey:
         SigningKeyError: It cannot be read, is private, is not RSA, or is under 2048 bits.
         TypeError: *source* is neither a path, nor a PEM, nor an ``RSAPublicKey``.
     """
-    try:
-        return _public_key(source)
-    finally:
-        del source
+    if isinstance(source, RSAPublicKey):
+        name, key = "The public key", source
+    elif isinstance(source, Path | str | bytes):
+        name, pem = _read(source, "public_key")
+        key = _public_key_in(name, pem)
+    else:
+        raise TypeError(f"public_key must be a Path, a PEM or an RSAPublicKey, not {type(source).__name__}")
+    _check_size(key, name)
+    return key
 
 
 def checked_signature(raw: object) -> bytes:
@@ -191,36 +221,6 @@ def public_key_of(signer: Signer | AsyncSigner) -> RSAPublicKey | None:
     """Return the public key of *signer*, or None if it does not give one, or only when it is awaited."""
     give = getattr(signer, "public_key_pem", None)
     return None if give is None or inspect.iscoroutinefunction(give) else load_public_key(give())
-
-
-@without_frames
-def _signer(source: object, passphrase: object) -> Signer | AsyncSigner:
-    if passphrase is not None and not isinstance(passphrase, str | bytes):
-        raise TypeError(f"passphrase must be a str or bytes, not {type(passphrase).__name__}")
-    if isinstance(source, Path | str | bytes):
-        name, pem = _read(source, "private_key")
-        key = _decrypted(name, _private_block(name, pem), passphrase or None)
-        if not isinstance(key, RSAPrivateKey):
-            raise _unfit(name, f"holds a key of another kind ({_kind_of(key)}), but spec §5 asks for RSA", _MAKE_ONE)
-        _check_size(key, name)
-        return LocalSigner(key)
-    if passphrase:
-        raise SigningKeyError(
-            "A passphrase was given with a key that is loaded already.",
-            setting="passphrase",
-            remedy="Leave the passphrase out.",
-        )
-    if isinstance(source, RSAPrivateKey):
-        return LocalSigner(source)
-    if hasattr(source, "public_bytes") or hasattr(source, "private_bytes"):
-        # A key object of another kind has a sign method too, which would sign what no service accepts.
-        raise _unfit("private_key", f"is a key object of another kind ({_kind_of(source)})", _MAKE_ONE)
-    if isinstance(source, Signer) and not isinstance(source, type):
-        return source
-    raise TypeError(
-        "private_key must be a Path, a PEM as str or bytes, an RSAPrivateKey or an object with a sign method, "
-        + (f"not the class {source.__name__}" if isinstance(source, type) else f"not {type(source).__name__}")
-    )
 
 
 def _unfit(name: str, problem: str, remedy: str, argument: str = "private_key") -> SigningKeyError:
@@ -281,19 +281,6 @@ def _is_for_pss(block: bytes) -> bool:
     """Return whether an open PKCS#8 *block* says that its key makes PSS signatures alone, which loading it forgets."""
     parts = _BLOCK.match(block)
     return parts is not None and parts[1] == b"PRIVATE KEY" and _PSS_OID in b64decode(parts[2])[:32]
-
-
-@without_frames
-def _public_key(source: object) -> RSAPublicKey:
-    if isinstance(source, RSAPublicKey):
-        name, key = "The public key", source
-    elif isinstance(source, Path | str | bytes):
-        name, pem = _read(source, "public_key")
-        key = _public_key_in(name, pem)
-    else:
-        raise TypeError(f"public_key must be a Path, a PEM or an RSAPublicKey, not {type(source).__name__}")
-    _check_size(key, name)
-    return key
 
 
 def _public_key_in(name: str, pem: bytes) -> RSAPublicKey:
