@@ -64,9 +64,11 @@ def wallet(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey,
 def test_a_right_wallet_passes(run: Run, wallet: Served, service_pem: Path) -> None:
     """Exit code 0; how many passed, by group, what was not tried and how to try it, and that no money is gone."""
     told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A02,A09,B01")
-    # What it registers for good is said where a pipeline logs it, too.
+    # What it registers permanently is said where a pipeline logs it, too.
     assert (told.code, told.err.count("\n")) == (0, 1)
-    assert told.err.startswith("A wallet over a ledger of this package registers its source with the first call")
+    assert told.err.startswith(
+        "If the wallet uses a ledger of this package that has no source yet, the first call registers"
+    )
     lines = told.out.splitlines()
     assert lines[0].startswith("PASSED: ")
     assert re.fullmatch(rf"{wallet.url}: of 4 scenarios, 3 passed, 1 not tried; \d+ calls in \d+\.\d s\.", lines[1])
@@ -500,7 +502,7 @@ def test_a_run_that_is_stopped_puts_money_back(
     told = Told(process.returncode, out.decode(), err.decode())
     assert told.code == 128 + number
     notice, said = told.err.splitlines()
-    assert notice.startswith("A wallet over a ledger of this package registers its source")
+    assert notice.startswith("If the wallet uses a ledger of this package that has no source yet")
     assert said == "Stopping: money is put back first. Ctrl-C once more leaves at once."
     assert told.out.startswith("STOPPED: nothing is wrong so far, and 2 scenarios were not tried.\n")
     assert "The run was stopped, so A02, B01 were not tried to the end." in told.out
@@ -519,7 +521,7 @@ def test_a_second_ctrl_c_leaves_at_once(service_pem: Path) -> None:
             connection, _ = silent.accept()
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
-            assert process.stderr.readline().startswith(b"A wallet over a ledger")
+            assert process.stderr.readline().startswith(b"If the wallet uses a ledger")
             first = process.stderr.readline()
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)

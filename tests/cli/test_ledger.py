@@ -406,7 +406,7 @@ def test_sources(run: Run, database: str) -> None:
     told = run("ledger", "add-source", "live")
     assert (told.code, told.err) == (0, "")
     assert told.out.startswith("The ledger takes calls of live.\n")
-    assert '"" has 1 open bet. If live is a new name for it, they are stranded' in " ".join(told.out.split())
+    assert '"" has 1 open bet. If live is a new name for it, they cannot be settled' in " ".join(told.out.split())
     assert run("ledger", "add-source", "live").out == "The ledger takes calls of live already. Nothing was changed.\n"
     assert run("ledger", "add-source", "live", "--json").document["others"][0]["open_bets"] == 1
     assert [each["name"] for each in run("ledger", "sources", "--json").document["sources"]] == ["", "live"]

@@ -218,7 +218,7 @@ def test_all_that_match_are_retried_and_no_stranger_is_paid(run: Run, database: 
     """--accept-foreign takes numbers alone."""
     refused = run("ledger", "retry", "--all-matching", "--accept-foreign", "--yes")
     assert refused.code == 2
-    assert "--accept-foreign pays calls of strangers" in " ".join(refused.err.split())
+    assert "--accept-foreign pays calls of other operators" in " ".join(refused.err.split())
     assert waiting(database) == [1, 2, 3, 4, 5, 6]
     told = run("ledger", "retry", "--all-matching", "--yes", "--json")
     assert told.code == 1

@@ -113,7 +113,7 @@ def _agreed(wallet: WalletProcess, key: Path, database: str, *, bets: int, playe
 
 def after_notice(err: str) -> str:
     """Return *err* without the line on the source that the first storm on a ledger registers."""
-    return re.sub(r"\AThe ledger knows no source yet: .*\n", "", err)
+    return re.sub(r"\AThe ledger has no source yet, .*\n", "", err)
 
 
 @pytest.mark.outside
@@ -246,8 +246,10 @@ def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivat
     with served(own_folder, private_key) as (url, app):
         told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
     assert told.code == 0
-    # What it registers for good is said where a pipeline logs it, too.
-    assert told.err.startswith("The ledger knows no source yet: this storm registers the wallet's for good.")
+    # What it registers permanently is said where a pipeline logs it, too.
+    assert told.err.startswith(
+        "The ledger has no source yet, and this storm registers the wallet's source permanently."
+    )
     assert after_notice(told.err) == ""
     for name in ("seed", "bets", "ended", "refused", "calls", "throughput", "latency in ms", "faults", "repeats"):
         assert re.search(rf"^{name} +\S", told.out, re.MULTILINE), name
@@ -340,7 +342,7 @@ def test_expected_differences_are_named(
     count = int(re.findall(r"^(\d+) expected differences: the service gave up a call", told.out, re.MULTILINE)[0])
     named = re.findall(r"^  bet \S+: the service has it \S+.*; the wallet has it OPEN", told.out, re.MULTILINE)
     assert len(named) == min(count, 20) > 3
-    assert told.out.endswith(" claims, the expected differences apart.\n")
+    assert told.out.endswith(" claims, except for the expected differences.\n")
     assert list(own_folder.glob("*.trace")) == []
 
 
@@ -352,7 +354,7 @@ def test_everything_refused_is_no_pass(
     with served(own_folder, private_key, RefusesEverything) as (url, app):
         told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
     assert told.code == 1
-    sentence = r"^The wallet refused every bet, so nothing was tried: PLAYER_BLOCKED \d+\. Play with players whom"
+    sentence = r"^The wallet refused every bet, so nothing was tried: PLAYER_BLOCKED \d+\. Choose players who may bet\."
     assert re.search(sentence, told.out, re.MULTILINE)
     assert re.search(r"^refused +PLAYER_BLOCKED \d+$", told.out, re.MULTILINE)
 
@@ -536,7 +538,7 @@ _TRACE = {
 }  # fmt: skip
 
 USAGE = [
-    pytest.param({}, "Nobody could play: pass the wallet's ledger as --ledger", id="nobody plays"),
+    pytest.param({}, "There are no players: pass the wallet's ledger as --ledger", id="nobody plays"),
     pytest.param({"--ledger": "sqlite:///w.db", "--players-file": "p.txt"}, "exclude each other", id="both"),
     pytest.param({"--ledger": "sqlite:///no/w.db"}, "There is no folder", id="no folder"),
     pytest.param({"--ledger": "sqlite:///none.db"}, "There is no file", id="no database"),
@@ -1097,7 +1099,7 @@ def test_a_replay_needs_the_balances_that_the_trace_begins_with(
 @pytest.mark.parametrize(
     ("known", "warned"),
     [
-        pytest.param([], "registers the wallet's for good", id="none yet"),
+        pytest.param([], "registers the wallet's source permanently", id="none yet"),
         pytest.param(["live"], "does not know the source ''; it knows 'live'", id="another"),
         pytest.param([""], "", id="the wallet's"),
     ],

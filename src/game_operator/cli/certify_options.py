@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from game_operator.profile import Profile
     from game_operator.signers.keys import LocalSigner
 
-_who = partial(typer.Option, rich_help_panel="Who plays, and as whom")
+_who = partial(typer.Option, rich_help_panel="Key and players")
 _route = partial(typer.Option, rich_help_panel="How the wallet is reached")
 _what = partial(typer.Option, rich_help_panel="What is played")
 _more = partial(typer.Option, rich_help_panel="What more scenarios need")
@@ -93,7 +93,7 @@ class WalletOptions:
         Path | None, _who(metavar="FILE", help="The service's private key, whose public half the wallet has.")
     ] = None
     player: Annotated[
-        str | None, _who(metavar="ID", help="A test player with 10.00 or more, whom nobody else plays.")
+        str | None, _who(metavar="ID", help="A test player with 10.00 or more, used by no other test.")
     ] = None
     other_player: Annotated[str | None, _who(metavar="ID", help="Another one.")] = None
     instance: Annotated[
@@ -225,7 +225,7 @@ class ReportOptions:
             # As root, a device could be replaced. Not Path.exists(), which raises for a name that is too long.
             if os.path.lexists(path) and not os.path.isfile(path):  # noqa: PTH113
                 raise ConfigurationError(
-                    f"{option} {shown(str(path))} is not a file. Pass one that may be written anew."
+                    f"{option} {shown(str(path))} is not a file. Pass a file that may be overwritten."
                 )
             if option == "--html" and find_spec("jinja2") is None:
                 raise ConfigurationError(

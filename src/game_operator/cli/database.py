@@ -25,7 +25,7 @@ DatabaseUrl = Annotated[
 ]
 TablePrefix = Annotated[str, typer.Option(metavar="TEXT", help="How the names of the tables begin.")]
 
-_accounts = partial(typer.Option, rich_help_panel="Balances in a table of your own")
+_accounts = partial(typer.Option, rich_help_panel="Balances in your own table")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class BalancesOptions:
         needed = ("table", "key", "balance")
         if missing := [f"--accounts-{name}" for name in needed if not values[name]]:
             raise ConfigurationError(
-                f"There is no {' and no '.join(missing)}. Balances in a table of yours need all three: "
+                f"There is no {' and no '.join(missing)}. Balances in your own table need all three: "
                 f"{', '.join(f'--accounts-{name}' for name in needed)}."
             )
         columns = self.columns

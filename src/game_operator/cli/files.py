@@ -8,7 +8,7 @@ from pathlib import Path
 from game_operator.cli.output import say
 from game_operator.errors import ConfigurationError, shown
 
-#: Its owner may read and write it, and nobody else anything.
+#: Only its owner may read and write it.
 SECRET_MODE = 0o600
 PUBLIC_MODE = 0o644
 

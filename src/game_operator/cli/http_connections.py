@@ -1,5 +1,5 @@
 """
-The server of ``serve``: uvicorn without trailers, and with bounds on what strangers hold open.
+The server of ``serve``: uvicorn without trailers, and with limits on what callers hold open.
 
 uvicorn waits for the rest of a request without end, and opens connections until the process has no files left.
 """

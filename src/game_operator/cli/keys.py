@@ -194,7 +194,7 @@ def _check(private: Path, public: Path) -> None:
     if _public_key_in(private, passphrase) != load_public_key(public):
         raise ConfigurationError(
             f"{private} and {public} are not the halves of one pair. Put the right {private.name} back, or remove "
-            f"{public.name}: it is then written anew from {private.name}."
+            f"{public.name}: it is then written again from {private.name}."
         )
 
 

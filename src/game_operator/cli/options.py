@@ -210,7 +210,7 @@ def read_profile(file: Path | None) -> "Profile":
         return Profile()
     name, content = shown(str(file)), read_file(str(file), _LARGEST_PROFILE + 1)
     if len(content) > _LARGEST_PROFILE:
-        raise ConfigurationError(f"{name} is longer than {_LARGEST_PROFILE} bytes, which no profile is.")
+        raise ConfigurationError(f"{name} is longer than {_LARGEST_PROFILE} bytes, too long for a profile.")
     try:
         return Profile.from_toml(content.decode())
     except UnicodeDecodeError:

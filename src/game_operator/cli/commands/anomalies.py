@@ -145,7 +145,7 @@ class ChosenAnomalies(AnomalyFilters):
         Return their numbers; those that match are counted first, and somebody must agree.
 
         Raises:
-            ConfigurationError: There are not as many as expected, or nobody agrees; nothing was done.
+            ConfigurationError: There are not as many as expected, or it was not confirmed. Nothing was done.
         """
         if not self.all_matching:
             return list(dict.fromkeys(self.anomaly_ids or ()))
@@ -216,7 +216,7 @@ def retry(
     from game_operator.ledger import Terms
 
     if accept_foreign and chosen.all_matching:
-        raise typer.BadParameter("--accept-foreign pays calls of strangers, so it takes IDs, and no --all-matching.")
+        raise typer.BadParameter("--accept-foreign pays calls of other operators, so pass IDs and not --all-matching.")
     terms = Terms(rules=read_profile(profile))
     retried: list[dict[str, Any]] = []
     with place.opened(accounts=balances.accounts()) as ledger:
@@ -243,7 +243,7 @@ def retry(
 
 
 def resolve(chosen: ChosenAnomalies, place: LedgerOptions, as_json: AsJson = False) -> None:
-    """Mark anomalies as looked after, without applying anything."""
+    """Mark anomalies as resolved, without applying anything."""
     from game_operator.ledger.sql import resolve_anomalies
 
     with place.opened() as ledger:

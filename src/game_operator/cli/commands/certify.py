@@ -68,8 +68,8 @@ def certify(
 
     if not as_json:
         say(
-            "A wallet over a ledger of this package registers its source with the first call, for good, if the ledger "
-            "knows none yet: let it be the one that goes live.",
+            "If the wallet uses a ledger of this package that has no source yet, the first call registers the wallet's "
+            "source permanently. Use the source that goes live.",
             error=True,
         )
     stop, number = Stop(run_id), count(1)

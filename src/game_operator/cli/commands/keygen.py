@@ -62,7 +62,7 @@ def keygen(
 
 
 def _file(path: str) -> Path:
-    """Return where the private key goes, which no directory is, and no place for a public key."""
+    """Return where the private key goes; refuse a directory, and the name of a public key."""
     # As a Path it would have lost a slash at its end.
     is_there = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name that is too long
     if is_there or path.endswith("/") or Path(path).name in {"", ".."}:

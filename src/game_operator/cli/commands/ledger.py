@@ -208,7 +208,7 @@ def correct_time(player: Player, place: LedgerOptions, as_json: AsJson = False) 
     """
     Bring back the time of an account that a wrong clock has left in the future.
 
-    Set the clock right and start the wallet's processes anew first, or the next call leaves it there again.
+    First set the clock right and restart the wallet's processes, or the next call leaves it there again.
     """
     with place.opened() as ledger:
         done = ledger.correct_time(player)
@@ -239,7 +239,7 @@ def add_source(
     as_json: AsJson = False,
 ) -> None:
     """
-    Take calls of a further source, for good.
+    Take calls of another source, permanently.
 
     Not for a new name of a service that has open bets: their deposits and rollbacks would not find them.
     """
@@ -260,7 +260,7 @@ def add_source(
         if is_new and source.open_bets and not as_json:
             say(
                 f"{_named(source.name)} has {_open(source.open_bets)}. If {_named(name)} is a new name for it, they "
-                "are stranded: let the wallet keep the old name until they are settled."
+                "cannot be settled: keep the old name in the wallet until they are."
             )
 
 

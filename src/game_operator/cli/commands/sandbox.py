@@ -33,7 +33,7 @@ def sandbox(
     ] = None,
     host: Annotated[str, typer.Option(help="An address of this machine.")] = "127.0.0.1",
     allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Let --host be one that other machines reach; there is no password.")
+        bool, typer.Option("--allow-remote", help="Allow a --host that other machines reach. There is no password.")
     ] = False,
     profile: ProfileFile = None,
     stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
@@ -81,7 +81,7 @@ def sandbox(
                 port = int(running.base_url.rpartition(":")[2])
                 say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{port}/")
             if lost := lost_output():
-                return lost  # Nobody knows where it serves.
+                return lost  # The address could not be printed.
             stopped.wait()
     if not as_json:
         say("The sandbox has stopped.", error=True)

@@ -62,7 +62,7 @@ class CallersOptions:
     ] = None
     trusted_proxy: Annotated[
         list[str] | None,
-        _calls(metavar="NETWORK", help="A proxy of yours, whose X-Forwarded-For names the caller for --allow-ip."),
+        _calls(metavar="NETWORK", help="Your own proxy. Its X-Forwarded-For names the caller for --allow-ip."),
     ] = None
     instances: Annotated[
         str | None,
@@ -95,8 +95,8 @@ class CallersOptions:
             )
         if not self.service_key and not self.accept_unsigned:
             raise ConfigurationError(
-                "Nobody could call: pass the service's public key as --service-key FILE. To try things out on this "
-                "machine, --insecure-accept-unsigned answers anybody."
+                "No caller would be accepted: pass the service's public key as --service-key FILE. For tests on this "
+                "machine, --insecure-accept-unsigned answers every caller."
             )
         signature = _signed(self.service_key) if self.service_key else _unsigned(host)
         if not self.allow_ip:

@@ -17,7 +17,7 @@ tokens = Commands(help="Build and read session tokens. What is in them is assume
 def build(
     *,
     instance_id: InstanceId,
-    player_id: Annotated[str, typer.Option("--player", "--player-id", help="Whom the token is for.")],
+    player_id: Annotated[str, typer.Option("--player", "--player-id", help="The player's id.")],
     balance: Annotated[
         Decimal | None, typer.Option(parser=amount_in, metavar="AMOUNT", help="In currency units, exact.")
     ] = None,

@@ -69,18 +69,18 @@ class PlayersOptions:
         Return the ledger that audits; with --players-file alone there is none.
 
         Raises:
-            ConfigurationError: There is no such ledger, or nobody to play.
+            ConfigurationError: There is no such ledger, or there are no players.
         """
         from game_operator.sandbox.storm.players import LedgerBooks
 
         if accounts is not None and self.players_file is None:
             raise ConfigurationError(
-                f"Nobody could play: a storm opens no accounts in {accounts.table}, which is yours. Pass "
+                f"There are no players: a storm opens no accounts in {accounts.table}, which is yours. Pass "
                 "--players-file FILE with ids of players who hold money there."
             )
         address = address_of(
             self.ledger,
-            f"Nobody could play: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
+            f"There are no players: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
             "--players-file FILE with ids of players who hold money.",
         )
         check_file(address, "Pass the ledger that the wallet serves from.")
@@ -226,11 +226,11 @@ def _rate(now: "StormProgress") -> str:
 
 
 def _warn_of_source(source: str, known: list[str]) -> None:
-    """Say before the first call what it registers for good, or that the audit would look in the wrong place."""
+    """Say before the first call what it registers permanently, or that --source is wrong."""
     if not known:
         say(
-            "The ledger knows no source yet: this storm registers the wallet's for good. Let it be the one that goes "
-            "live, or play on a database of your own.",
+            "The ledger has no source yet, and this storm registers the wallet's source permanently. Use the source "
+            "that goes live, or another database.",
             error=True,
         )
     elif source not in known:

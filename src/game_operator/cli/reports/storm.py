@@ -18,13 +18,13 @@ _BARS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _WIDTH: Final = 40
 #: A wallet of this package refuses the instances of other operators; a storm plays made-up ones.
 _INVALID: Final = (
-    "A wallet that is set to instances= (--instances) refuses all others, and a storm plays instances of its own: "
+    "A wallet that is set to instances= (--instances) refuses all others, and a storm plays made-up instances: "
     "leave that setting out of the wallet under test."
 )
 _REMEDIES: Final = {
     "INSUFFICIENT_BALANCE": "Give the players money: some hundred units each.",
     "PLAYER_NOT_FOUND": "Open the players' accounts in the wallet that is stormed.",
-    "PLAYER_BLOCKED": "Play with players whom the wallet lets bet.",
+    "PLAYER_BLOCKED": "Choose players who may bet.",
     "LIMIT_EXCEEDED": "Raise the limits of the players, or play with more of them.",
 }
 _MOST_TOLD: Final = 20
@@ -49,7 +49,7 @@ def show_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> 
             style="yellow",
         )
     if report.passed:
-        apart = ", the expected differences apart" if report.expected else ""
+        apart = ", except for the expected differences" if report.expected else ""
         say(f"Service and wallet agree on all {report.bets} bets and {report.claims} claims{apart}.", style="green")
         return
     _show_differences(report)
