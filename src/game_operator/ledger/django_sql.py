@@ -10,14 +10,12 @@ from urllib.parse import quote, urlencode
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.engine.address import check_psycopg, path_of
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Step, at_once
-from game_operator.ledger.engine.tables import found_version, statements
-from game_operator.ledger.joined.connections import sqlstates
+from game_operator.ledger.engine.tables import UNDEFINED_TABLE, found_version, statements
+from game_operator.ledger.joined.connections import KINDS, sqlstates
 from game_operator.ledger.sql import SqlLedger
 
 T = TypeVar("T")
 
-_UNDEFINED_TABLE = "42P01"
-_KINDS: dict[str, Kind] = {"sqlite": "sqlite", "postgresql": "postgres"}
 #: The names of libpq's keywords in Django's settings.
 _SETTINGS = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
 
@@ -61,7 +59,7 @@ class DjangoLedger(SqlLedger):
                     self._turn()
                 yield
             except Exception as failed:
-                if _UNDEFINED_TABLE in sqlstates(failed):  # Another database has come under this name.
+                if UNDEFINED_TABLE in sqlstates(failed):  # Another database has come under this name.
                     self._forget()
                 raise
             finally:
@@ -134,7 +132,7 @@ def _is_file(open_file: str, expected: Path | None) -> bool:
 
 def kind_in_django(alias: str) -> Kind:
     """Return the kind of the database *alias*; raise ConfigurationError if no ledger can be there."""
-    kind = _KINDS.get(vendor := _django_connection(alias).vendor)
+    kind = KINDS.get(vendor := _django_connection(alias).vendor)
     if kind is None:
         raise ConfigurationError(
             f"Django's database {shown(alias)} is of the kind {vendor}. A ledger needs PostgreSQL or SQLite."

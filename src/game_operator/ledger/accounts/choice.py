@@ -20,12 +20,11 @@ from game_operator.ledger.api import AccountsSpec, TableAccounts
 from game_operator.ledger.engine.dialects import Balances, PostgresDialect, SqliteDialect
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
 from game_operator.ledger.engine.sources import stands_alone
-from game_operator.ledger.engine.tables import DENIED, has_table
+from game_operator.ledger.engine.tables import BALANCE_TABLES, DENIED, has_table
 
 AnyDialect: TypeAlias = SqliteDialect | PostgresDialect
 
 _LOG = logging.getLogger("game_operator.ledger")
-_CLAIMS = "game_operator_balance_tables"
 _MARK = "balances_elsewhere"
 
 # A view is known by the tables that it selects from, and a table by those that inherit from it or are its partitions.
@@ -93,7 +92,11 @@ def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Gen
     if not isinstance(accounts, TableAccounts):
         return
     yield from table_balances(kind, prefix, accounts)
-    if accounts.shared or not (yield from has_table(kind, _CLAIMS)) or (yield from has_table(kind, f"{prefix}meta")):
+    if (
+        accounts.shared
+        or not (yield from has_table(kind, BALANCE_TABLES))
+        or (yield from has_table(kind, f"{prefix}meta"))
+    ):
         return
     for table in (yield from base_tables(kind, accounts)):
         owner = yield from owner_of(kind, table)
@@ -174,11 +177,11 @@ def base_tables(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, lis
 def owner_of(kind: Kind, table: _Table) -> Generator[Step, Any, str | None]:
     """Return the prefix of the ledger that moves the balances in *table*, or None; read only, tables of version 2."""
     if kind == "sqlite":
-        rows: Rows = yield Execute(f"SELECT prefix FROM {_CLAIMS} WHERE name = ?", (table.name,))  # noqa: S608
+        rows: Rows = yield Execute(f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ?", (table.name,))  # noqa: S608
         return rows[0][0] if rows else None
     # A dump that is restored gives tables other ids: a row of this id counts if its name is not another table's now.
     rows = yield Execute(
-        f"SELECT prefix FROM {_CLAIMS} WHERE name = ? "  # noqa: S608 - our own names
+        f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ? "  # noqa: S608 - our own names
         "OR (id = ? AND coalesce(CAST(CAST(to_regclass(name) AS oid) AS bigint), id) = id) ORDER BY name <> ?",
         (table.name, table.id, table.name),
     )
@@ -205,14 +208,14 @@ def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Generator[
     alone, values = "true", [table.name, table.id, prefix]
     if joined and kind == "postgres":
         alone = "pg_try_advisory_xact_lock(hashtext(?), 1)"
-        values.append(topic := f"{_CLAIMS} {table.id}")
+        values.append(topic := f"{BALANCE_TABLES} {table.id}")
         if not (yield from stands_alone(topic, prefix)):
             raise LedgerError(
                 f"Another ledger is about to move the balances in {table.name}, in a transaction that is open. "
                 "Nothing was moved: repeat the call."
             )
     yield Execute(
-        f"INSERT INTO {_CLAIMS} (name, id, prefix) "
+        f"INSERT INTO {BALANCE_TABLES} (name, id, prefix) "
         f"SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS text) WHERE {alone} ON CONFLICT DO NOTHING",
         values,
     )
@@ -222,7 +225,7 @@ def _may_insert(kind: Kind) -> Generator[Step, Any, bool]:
     """Return whether this user may claim; one who may only read moves nothing."""
     if kind == "sqlite":
         return True
-    rows: Rows = yield Execute("SELECT has_table_privilege(?, 'INSERT')", (_CLAIMS,))
+    rows: Rows = yield Execute("SELECT has_table_privilege(?, 'INSERT')", (BALANCE_TABLES,))
     return bool(rows[0][0])
 
 

@@ -20,8 +20,15 @@ from game_operator.ledger.rules.book import Anomaly, Changes
 #: The version of the tables that this program reads and writes.
 VERSION = 2
 
-#: PostgreSQL's code for a right that this user does not have.
+#: PostgreSQL's codes for a right that this user does not have, and for a table that does not exist.
 DENIED = "42501"
+UNDEFINED_TABLE = "42P01"
+
+#: SQLite's ``synchronous`` from which a commit waits for the disk: FULL and EXTRA.
+FULL = 2
+
+#: What all ledgers of a database share: which of them moves the balances in a table of the operator's.
+BALANCE_TABLES = "game_operator_balance_tables"
 
 #: Raises SchemaError for accounts that cannot be used, before tables are made.
 Check: TypeAlias = Callable[[], Generator[Step, Any, object]]
@@ -90,7 +97,7 @@ def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Generator
 
 _BEFORE_MIGRATION = (
     # One table is for ledgers of all prefixes, which may be opened for the first time at once.
-    "SELECT pg_advisory_xact_lock(hashtext('game_operator_balance_tables'))",
+    f"SELECT pg_advisory_xact_lock(hashtext('{BALANCE_TABLES}'))",
     # Whole tables are read, unlike by calls.
     "SET LOCAL statement_timeout = 0",
     "SET LOCAL enable_seqscan = on",
@@ -123,7 +130,7 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Generator
 
 def _check_grants(prefix: str) -> Generator[Step, Any, None]:
     """Raise SchemaError if who may write the ledger's calls may not write the tables that version 2 added."""
-    names = [f"{prefix}sources", f"{prefix}corrections", "game_operator_balance_tables"]
+    names = [f"{prefix}sources", f"{prefix}corrections", BALANCE_TABLES]
     rows = yield Execute(
         "SELECT name, quote_ident(current_user) FROM unnest(CAST(? AS text[])) AS name "
         "WHERE NOT has_table_privilege(name, 'SELECT') OR (has_table_privilege(?, 'INSERT') "

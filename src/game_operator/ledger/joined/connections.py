@@ -20,6 +20,9 @@ from game_operator.ledger.postgres.hazards import psycopg_of
 #: The rows of a statement, and how many it changed.
 Done: TypeAlias = tuple[Rows, int]
 
+#: The kinds of database by the names that Django and SQLAlchemy have for them.
+KINDS: dict[str, Kind] = {"sqlite": "sqlite", "postgresql": "postgres"}
+
 _PID = "SELECT pg_backend_pid()"
 #: psycopg's connections of callers: whether a pooler is between; None where only one call was seen so far.
 _POOLED: WeakKeyDictionary[Any, bool | None] = WeakKeyDictionary()
@@ -295,11 +298,9 @@ def _required(how: str) -> TransactionRequiredError:
 
 
 def _kind(name: str) -> Kind:
-    if name == "sqlite":
-        return "sqlite"
-    if name == "postgresql":
-        return "postgres"
-    raise TypeError(f"connection= leads to a database of the kind {name}.\n{_TAKEN}")
+    if name not in KINDS:
+        raise TypeError(f"connection= leads to a database of the kind {name}.\n{_TAKEN}")
+    return KINDS[name]
 
 
 def _sqlite_must_begin(connection: Any) -> bool:

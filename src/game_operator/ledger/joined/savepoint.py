@@ -34,7 +34,7 @@ from game_operator.ledger.engine.script import (
     apply_items,
     driven,
 )
-from game_operator.ledger.engine.tables import DURABLE, VERSION, has_newest_table, stored_version
+from game_operator.ledger.engine.tables import DURABLE, FULL, UNDEFINED_TABLE, VERSION, has_newest_table, stored_version
 from game_operator.ledger.joined.connections import Caller, caller_of, failure_of, sqlstates
 from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, Identities
 from game_operator.ledger.rules.book import Item
@@ -48,7 +48,6 @@ Attempt: TypeAlias = Callable[[Kind], Generator[Step, Any, T]]
 _MOST_CONFLICTS = 5
 _ROLLBACK_SECONDS = 5
 
-_UNDEFINED_TABLE = "42P01"
 _NO_TRANSACTION = "25P01"
 _FAILED_TRANSACTION = "25P02"
 #: Django and SQLAlchemy refuse further statements after one that failed.
@@ -57,8 +56,6 @@ _REFUSED_BY_LIBRARY = frozenset({"TransactionManagementError", "PendingRollbackE
 _AGAIN = frozenset({"40001", "40P01"})
 #: For PostgreSQL: the commit waits for the disk, and a commit in doubt is reported.
 _SURE = f"{DURABLE}, {SHOW_WARNINGS}"
-#: What waits for the disk in SQLite: FULL and EXTRA.
-_FULL = 2
 
 
 _MAKE_TABLES = (
@@ -245,7 +242,7 @@ class Joiner:
             ) from failed
         # The driver's own words: SQLAlchemy adds the statement, which names our tables whichever is missing.
         message = str(getattr(failed, "orig", failed))
-        if (_UNDEFINED_TABLE in states or "no such table" in message) and self._prefix in message:
+        if (UNDEFINED_TABLE in states or "no such table" in message) and self._prefix in message:
             is_djangos = type(failed).__module__.startswith("django.")
             raise _TablesNotReadyError(
                 f"The tables {self._prefix}* are not in the database of connection=. "
@@ -293,7 +290,7 @@ def _saved(script: Generator[Step, Any, T], point: str) -> Generator[Step, Any, 
 def _check_synchronous() -> Generator[Step, Any, None]:
     """Raise LedgerError if a commit of this connection would be lost with the machine's power."""
     rows: Rows = yield Execute("PRAGMA main.synchronous", ())
-    if rows[0][0] >= _FULL:
+    if rows[0][0] >= FULL:
         return
     rows = yield Execute("PRAGMA main.journal_mode", ())
     if rows[0][0] == "wal":

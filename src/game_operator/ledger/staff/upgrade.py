@@ -14,7 +14,7 @@ from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
 from game_operator.ledger.engine.sources import sources_found
-from game_operator.ledger.engine.tables import CLOCK, DENIED, VERSION, check_prefix, check_version
+from game_operator.ledger.engine.tables import BALANCE_TABLES, CLOCK, DENIED, FULL, VERSION, check_prefix, check_version
 from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.staff.queries import has_own_snapshot, survey
 
@@ -38,11 +38,8 @@ class Check(NamedTuple):
 
 Script: TypeAlias = Generator[Step, Any, list[Check]]
 
-_CLAIMS = "game_operator_balance_tables"
 _DAY_MILLIS = 86_400_000
 _FOR_OTHERS = 0o077
-#: What waits for the disk in SQLite: FULL and EXTRA.
-_FULL = 2
 _MOST_NAMED = 5
 
 _RIGHTS = """
@@ -263,7 +260,7 @@ def _shared_balances(examined: _Installation, accounts: TableAccounts, elsewhere
     # Ledgers of version 1 that have served from a table go on with a warning in the log.
     is_known = "balances_shared" in examined.meta or (examined.version < VERSION and examined.balances_elsewhere)
     for table in (yield from base_tables(examined.kind, accounts)):
-        owner = (yield from owner_of(examined.kind, table)) if _CLAIMS in examined.tables else None
+        owner = (yield from owner_of(examined.kind, table)) if BALANCE_TABLES in examined.tables else None
         if owner == examined.prefix or accounts.shared:
             continue
         if owner is None:
@@ -358,7 +355,7 @@ def _commits(examined: _Installation) -> Script:
         found = f"the file is in {rows[0][0].upper()} mode"
         if rows[0][0] != "wal":
             found += ", and opening a ledger turns it to WAL"
-        usual = "" if default[0][0] >= _FULL else ", as this SQLite does by itself"
+        usual = "" if default[0][0] >= FULL else ", as this SQLite does by itself"
         found += f". A call that joins a connection with PRAGMA synchronous below FULL{usual} is refused"
         todo = 'Where calls join your connections, set it on each: connection.execute("PRAGMA synchronous = FULL")'
         return [Check(name, "advice", found, todo)]
