@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.accounts.catalogue import look_at_table, table_update_hooks
-from game_operator.ledger.accounts.choice import base_tables, owner_of
+from game_operator.ledger.accounts.choice import base_tables, is_marked, owner_of
 from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
@@ -243,9 +243,10 @@ def _other_ledgers(examined: _Installation) -> Script:
     for prefix in _ledgers_in(examined.tables):
         if prefix == examined.prefix:
             continue
-        rows: Rows = yield Execute(f"SELECT 1 FROM {prefix}meta WHERE name = 'balances_elsewhere'", ())  # noqa: S608
-        elsewhere += [prefix] if rows else []
-        found = f"the tables {prefix}* are another ledger" + (", with balances in a table of yours" if rows else "")
+        found = f"the tables {prefix}* are another ledger"
+        if (yield from is_marked(prefix)):
+            elsewhere.append(prefix)
+            found += ", with balances in a table of yours"
         todo = f"Check that each process has the right table_prefix: a call through {prefix} too moves money again."
         checks.append(Check("other ledgers", "advice", found, todo))
     if not checks:
@@ -269,16 +270,14 @@ def _shared_balances(examined: _Installation, accounts: TableAccounts, elsewhere
                 todo = "If two ledgers really share it, pass TableAccounts(shared=True) to both."
                 checks.append(Check("shared balances", "advice", found, todo))
             continue
-        if is_known and examined.meta.get("balances_shared", 1) == 1:
-            found = f"{table.name} belongs to the ledger {owner}: opening this one is a warning in the log"
-            checks.append(Check("shared balances", "advice", found, _SHARED.format(owner=owner)))
-        else:
-            found = f"{table.name} belongs to the ledger {owner}: opening this one with it is refused"
-            checks.append(Check("shared balances", "problem", found, _SHARED.format(owner=owner)))
+        goes_on = is_known and examined.meta.get("balances_shared", 1) == 1
+        what = "is a warning in the log" if goes_on else "with it is refused"
+        found = f"{table.name} belongs to the ledger {owner}: opening this one {what}"
+        todo = (
+            f"Pass table_prefix={owner!r}; or TableAccounts(shared=True) if two services really share these balances."
+        )
+        checks.append(Check("shared balances", "advice" if goes_on else "problem", found, todo))
     return checks
-
-
-_SHARED = "Pass table_prefix={owner!r}; or TableAccounts(shared=True) if two services really share these balances."
 
 
 def _balances(examined: _Installation) -> Script:
