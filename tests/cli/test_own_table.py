@@ -237,4 +237,4 @@ def test_a_storm_is_audited(
     players.write_text("ann\neve\n")
     stranger = run("storm", *common, "--players-file", players, *_OPTIONS)
     assert stranger.code == 2
-    assert "There is no player 'eve' in the table of balances." in stranger.err
+    assert "The table of balances has no player 'eve'." in stranger.err
