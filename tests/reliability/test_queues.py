@@ -162,19 +162,35 @@ def test_the_thread_that_commits_for_others_is_stopped() -> None:
     assert [type(caller.end) for caller in callers] == [Outcome, _StopError, LedgerUnavailableError, Outcome]
 
 
-def test_one_who_waits_is_stopped() -> None:
-    """A caller who gives up while it waits leaves the line, and whoever is behind it is served."""
+class _StopsAsItWakes:
+    """A lock whose waiter is interrupted as it wakes, because Python can interrupt no other thread in a lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self, timeout: float | None = None) -> bool:
+        if timeout is None:  # Whoever makes the lock takes it at once.
+            return self._lock.acquire()
+        self._lock.acquire(timeout=timeout)
+        raise _StopError
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+def test_one_who_waits_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller that is stopped when the lead is handed to it leaves the line, and the one behind it is served."""
     commits = _Commits()
     queue = CommitQueue(commits, most=1)
     callers = [_Caller(queue, number) for number in range(3)]
     callers[0].start()
     commits.begun.acquire()
-    for number, caller in enumerate(callers[1:]):
-        caller.start()
-        _wait_for_line(queue, number + 1)
-    # It sleeps in a lock, where only a signal to the main thread could wake it: the interruption meets it as it wakes,
-    # which is when the lead is handed to it.
-    _interrupt(callers[1])
+    with monkeypatch.context() as patch:
+        patch.setattr("game_operator.ledger.engine.commit_queue.Lock", _StopsAsItWakes)
+        callers[1].start()
+        _wait_for_line(queue, 1)
+    callers[2].start()
+    _wait_for_line(queue, 2)
     commits.go_on.release(3)
     for caller in callers:
         caller.join(30)
