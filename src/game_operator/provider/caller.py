@@ -16,7 +16,6 @@ from game_operator.errors import (
     ConfigurationError,
     DeliveryInDoubtError,
     RequestNotSentError,
-    TransportError,
     shown,
 )
 from game_operator.models.webhooks import WebhookCall
@@ -221,18 +220,14 @@ class AsyncWebhookCaller(_Caller):
 
 
 def _delivery(request: HttpRequest, result: HttpResponse | TransportFailed, elapsed_seconds: float) -> Delivery:
-    if isinstance(result, TransportFailed):
-        raise _failure(request, result, elapsed_seconds)
-    return delivered(request.path, request.body, result, elapsed_seconds)
-
-
-def _failure(request: HttpRequest, failed: TransportFailed, elapsed_seconds: float) -> TransportError:
+    if isinstance(result, HttpResponse):
+        return delivered(request.path, request.body, result, elapsed_seconds)
     # What came back instead of an answer may quote what we sent.
     signature = next((value for _, value in request.headers if isinstance(value, Signature)), b"\0")
-    reason = f"{request.path}: {failed.reason_without(signature)}"
-    if failed.sent:
-        return DeliveryInDoubtError(reason, elapsed_seconds=elapsed_seconds, timed_out=failed.timed_out)
-    return not_delivered(reason, elapsed_seconds, timed_out=failed.timed_out)
+    reason = f"{request.path}: {result.reason_without(signature)}"
+    if result.sent:
+        raise DeliveryInDoubtError(reason, elapsed_seconds=elapsed_seconds, timed_out=result.timed_out)
+    raise not_delivered(reason, elapsed_seconds, timed_out=result.timed_out)
 
 
 def not_delivered(reason: str, elapsed_seconds: float, *, timed_out: bool) -> RequestNotSentError:

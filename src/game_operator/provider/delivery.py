@@ -310,9 +310,9 @@ class Sent:
     call: MovingCall
 
 
-def unanswered(calls: Iterable[MovingCall], problem: str) -> tuple[Answer, ...]:
+def unanswered(calls: Iterable[MovingCall], problem: str, status: int | None = None) -> tuple[Answer, ...]:
     """Return an answer for each call that says why there is no reply."""
-    answer = Answer(None, None, problem)
+    answer = Answer(None, status, problem if status is None else f"HTTP {status}, and no reply: {problem}")
     return tuple(answer for _ in calls)
 
 
@@ -323,14 +323,14 @@ def answers_in(post: Post, status: int, body: bytes, defect: str = "") -> tuple[
     A body with a *defect* counts as unread.
     """
     if defect:
-        return _no_reply(post, status, defect)
+        return unanswered(post.calls, defect, status)
     early_code = post.writer.profile.early_deposit_code
     try:
         if len(post.calls) == 1:
             return (Answer(read_reply(body), status, early_code=early_code),)
         replies = read_batch_reply(body)
     except MalformedCallError as malformed:
-        return _no_reply(post, status, str(malformed))
+        return unanswered(post.calls, str(malformed), status)
     # What is left out of the answer to a batch is sent again (docs/decisions/0010).
     left_out = Answer(None, None, "left out of the answer to its batch")
     return tuple(
@@ -354,8 +354,3 @@ def answers_to(post: Post, carried: Carried) -> tuple[Answer, ...]:
     if answer is None or problem:
         return unanswered(post.calls, problem)
     return answers_in(post, answer.status, answer.body, answer.defect)
-
-
-def _no_reply(post: Post, status: int, problem: str) -> tuple[Answer, ...]:
-    answer = Answer(None, status, f"HTTP {status}, and no reply: {problem}")
-    return tuple(answer for _ in post.calls)

@@ -7,11 +7,13 @@ else is under way.
 """
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
+from pathlib import Path
 from random import Random
 from threading import Lock
 from types import MappingProxyType
@@ -62,26 +64,10 @@ class FaultInfo:
     side: Literal["webhook", "api"] = "webhook"
 
 
-#: All faults, in the order people read them.
-FAULTS: Final = (
-    FaultInfo(Fault.REQUEST_LOST, "request lost", "The call never reaches the wallet; the service sends it again."),
-    FaultInfo(Fault.REPLY_LOST, "reply lost", "The wallet acts and answers, and the service never gets the answer."),
-    FaultInfo(Fault.TIMEOUT, "timeout", "The service hangs up before the answer; the wallet may still be at work."),
-    FaultInfo(Fault.RESET, "connection reset", "The connection is reset right behind the call's last byte."),
-    FaultInfo(Fault.SLOW, "slow network", "The call arrives in pieces."),
-    FaultInfo(Fault.DUPLICATE, "duplicate delivery", "The same call arrives twice at once."),
-    FaultInfo(
-        Fault.OTHER_CONTENT, "duplicate with other content", "The same identity comes again with another amount."
-    ),
-    FaultInfo(Fault.EARLY_ROLLBACK, "rollback before withdraw", "The cancellation overtakes the bet it cancels."),
-    FaultInfo(Fault.EARLY_DEPOSIT, "deposit before withdraw", "The winnings overtake the bet that won them."),
-    FaultInfo(Fault.LATE_DEPOSIT, "late deposit", "The bet is settled hours later, by the simulated clock."),
-    FaultInfo(Fault.FORGED, "forged signature", "A stranger sends the call as well, signed with a key of his own."),
-    FaultInfo(Fault.RESERIALISED, "re-serialised body", "The call also comes with its JSON rewritten by a proxy."),
-    FaultInfo(Fault.OLD_KEY, "old key", "The call comes as well, signed with the key from before a rotation."),
-    FaultInfo(Fault.API_500, "HTTP 500", "The Operator API answers with an internal error.", "api"),
-    FaultInfo(Fault.API_429, "HTTP 429", "The Operator API asks to slow down, with Retry-After.", "api"),
-    FaultInfo(Fault.API_INACTIVE, "inactive operator", "The Operator API takes the operator for inactive.", "api"),
+#: All faults, in the order people read them; faults.toml has their texts.
+FAULTS: Final = tuple(
+    FaultInfo(Fault(name), **entry)
+    for name, entry in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 )
 #: What strikes calls of the Operator API.
 API_FAULTS: Final = (Fault.API_429, Fault.API_500, Fault.API_INACTIVE)
