@@ -350,8 +350,11 @@ def _check_answer(heard: Carried, player: KnownBalance, url: str) -> None:
             "/withdraw and the others are below; mind a prefix, such as /wallet."
         )
     if heard.reply is None and heard.status in TURNING_AWAY:
+        # The beginning of an answer that is not a reply may say who answered.
+        text = " ".join(heard.body[:_SHOWN_BYTES].decode(errors="backslashreplace").split())
+        body = f"the answer is not a reply: {shown(text)}" if text else "an empty answer"
         raise ConfigurationError(
-            f"A player-balance was turned away with HTTP {heard.status}, and {_shown_body(heard.body)}. If something "
+            f"A player-balance was turned away with HTTP {heard.status}, and {body}. If something "
             "stands before the wallet, let this machine through, or pass what it asks for as a header "
             "(--header 'NAME: VALUE'). If the wallet itself takes our calls for forged, give it the public half of the "
             "key that you certify with."
@@ -378,9 +381,3 @@ def _check_answer(heard: Carried, player: KnownBalance, url: str) -> None:
             f"{amount_from_cents(_MOST_CENTS)}: the scenarios move all of it and more, and an amount has an end."
         )
     player.cents = cents
-
-
-def _shown_body(body: bytes) -> str:
-    """Return the beginning of an answer that is not a reply: it may say who answered."""
-    text = " ".join(body[:_SHOWN_BYTES].decode(errors="backslashreplace").split())
-    return f"the answer is not a reply: {shown(text)}" if text else "an empty answer"

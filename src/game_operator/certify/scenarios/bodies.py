@@ -12,7 +12,7 @@ from game_operator.certify.report.verdicts import NO_ANSWER, UNSERVED, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
-from game_operator.protocol.exact_json import Json, encode_json
+from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.webhook_reply import encode_reply, read_batch_reply
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
@@ -61,12 +61,6 @@ def lacking(at: Stage, call: WebhookCall, canonical: str, how: str) -> Request:
     return replace(request, body=encode_json(LACKS[how](at.writer.body(call), name)))
 
 
-def with_value(at: Stage, call: WebhookCall, name: str, value: Json) -> Request:
-    """Return *call* with *value* under *name*."""
-    title = f"a {call.operation} whose {name} is {encode_json(value).decode()}"
-    return replace(at.request(call, title), body=encode_json(with_field(at.writer.body(call), name, value)))
-
-
 def with_raw(at: Stage, call: WebhookCall, canonical: str, raw: str, title: str) -> Request:
     """Return *call* with the JSON text *raw* in place of a field."""
     body = with_field(at.writer.body(call), at.writer.name(canonical, call.operation), _MARK)
@@ -76,12 +70,6 @@ def with_raw(at: Stage, call: WebhookCall, canonical: str, raw: str, title: str)
 def of_amount(at: Stage, call: WebhookCall, raw: str) -> Request:
     """Return *call* with the JSON text *raw* as its amount."""
     return with_raw(at, call, "amount_cents", raw, f"a {call.operation} whose amount is {raw}")
-
-
-def of_length(at: Stage, call: WebhookCall, length: int) -> Request:
-    """Return *call* for a bet whose id has so many characters."""
-    raw = encode_json(f"{at.fresh('bet')}-".ljust(length, "x")).decode()
-    return with_raw(at, call, "bet_id", raw, f"a {call.operation} whose id has {length:,} characters")
 
 
 def twice(at: Stage, call: WebhookCall, canonical: str, one: str | int, another: str | int) -> Request:
@@ -147,17 +135,13 @@ def pays_nothing(at: Stage, request: Request) -> Judging:
     """Hold that none of a batch is paid or said to be, whether it is refused as a whole or one by one."""
     heard = yield from at.send(request)
     yield from at.check_balances(at.player, after=heard)
-    if _has_success(heard):
+    is_success = heard.succeeded
+    if heard.reply is None:
+        with suppress(MalformedCallError):
+            is_success = any(reply.code is None for reply in read_batch_reply(heard.body).values())
+    if is_success:
         told = "returned SUCCESS instead of a refusal; nothing moved, and the caller believes it did"
         raise Found(told, heard)
-
-
-def _has_success(heard: Carried) -> bool:
-    if heard.reply is not None:
-        return heard.succeeded
-    with suppress(MalformedCallError):
-        return any(reply.code is None for reply in read_batch_reply(heard.body).values())
-    return False
 
 
 def answers(heard: Carried, calls: Sequence[DepositCall]) -> list[Carried | None]:

@@ -16,15 +16,14 @@ from game_operator.certify.scenarios.bodies import (
     lacking,
     of_amount,
     of_bytes,
-    of_length,
     refused_or_meant,
     twice,
+    with_field,
     with_raw,
-    with_value,
 )
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
-from game_operator.protocol.exact_json import Json
+from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
@@ -197,7 +196,9 @@ def f07(at: Stage) -> Judging:
     yield from _round_trip(at, _called(at, f"{at.fresh()}-".ljust(100, "x")), "whose id has 100 characters")
     for length in (LONGEST_ID + 1, 10_000):
         bet = at.bet()
-        yield from better_refused(at, of_length(at, bet.withdraw(), length), moves=-bet.wager_cents)
+        bet_id, title = f"{at.fresh('bet')}-".ljust(length, "x"), f"a withdraw whose id has {length:,} characters"
+        request = with_raw(at, bet.withdraw(), "bet_id", encode_json(bet_id).decode(), title)
+        yield from better_refused(at, request, moves=-bet.wager_cents)
 
 
 def f08(at: Stage) -> Judging:
@@ -288,7 +289,9 @@ def f11(at: Stage) -> Judging:
     for bet, call, canonical, value in odd:
         if name := at.writer.name(canonical, call.operation):
             yield from at.placed(bet)
-            yield from at.accepts(with_value(at, call, name, value), moves=bet.wager_cents)
+            title = f"a {call.operation} whose {name} is {encode_json(value).decode()}"
+            body = encode_json(with_field(at.writer.body(call), name, value))
+            yield from at.accepts(replace(at.request(call, title), body=body), moves=bet.wager_cents)
     if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
         bet = yield from at.placed()
         deposit = replace(bet.deposit(bet.wager_cents), won_cents=2 * bet.wager_cents)

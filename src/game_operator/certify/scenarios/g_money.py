@@ -79,7 +79,15 @@ def g04(at: Stage) -> Judging:
     """Whatever is played, both balances are what the answered calls have moved."""
     count = at.values["random_operations"]
     assert isinstance(count, int)
-    yield from played_at_random(at, count)
+    # The ids of a run begin with its own, so they differ between runs, and a run can be repeated.
+    table = _Table(at, Random(at.fresh("seed")))  # noqa: S311 - nothing is kept secret by it
+    for number in range(1, count + 1):
+        yield from table.operation()
+        if any(note.weight is not Weight.ADVICE for note in at.notes):
+            return
+        at.notes.clear()  # The same advice would be noted a thousand times, and other scenarios give it.
+        if number % _EVERY == 0:
+            yield from at.check_balances()
 
 
 def g05(at: Stage) -> Judging:
@@ -125,19 +133,6 @@ def _judge_large(at: Stage, heard: Carried, moves: int) -> None:
         at.note(reason, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard)
     if _EXPONENT.search(heard.body):
         at.advise("the balance is written with an exponent, which not every reader of money takes", heard)
-
-
-def played_at_random(at: Stage, count: int) -> Judging:
-    """Play *count* operations at random, the same ones for the same run."""
-    # The ids of a run begin with its own, so they differ between runs, and a run can be repeated.
-    table = _Table(at, Random(at.fresh("seed")))  # noqa: S311 - nothing is kept secret by it
-    for number in range(1, count + 1):
-        yield from table.operation()
-        if any(note.weight is not Weight.ADVICE for note in at.notes):
-            return
-        at.notes.clear()  # The same advice would be noted a thousand times, and other scenarios give it.
-        if number % _EVERY == 0:
-            yield from at.check_balances()
 
 
 @dataclass
