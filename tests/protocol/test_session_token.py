@@ -179,7 +179,7 @@ def test_what_fits_is_read(changes: JsonObject, now: float) -> None:
 )
 def test_what_is_no_exact_object_is_refused(payload: bytes) -> None:
     """A payload is one JSON object with exact numbers (spec §5)."""
-    with pytest.raises(SessionTokenError, match="its payload is no JSON object with exact numbers"):
+    with pytest.raises(SessionTokenError, match="its payload is not a JSON object with exact numbers"):
         _read(payload)
 
 

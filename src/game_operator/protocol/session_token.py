@@ -5,17 +5,16 @@ The specification mentions a JWT and shows neither its claims nor its signing (s
 (docs/decisions/0005).
 """
 
-import json
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
-from game_operator.errors import SessionTokenError, shown
+from game_operator.errors import MalformedCallError, SessionTokenError, shown
 from game_operator.money import json_number
-from game_operator.protocol.exact_json import Json, encode_json
+from game_operator.protocol.exact_json import Json, encode_json, read_json
 
 ALGORITHM: Final = "RS256"
 LONGEST_LIFETIME_SECONDS: Final = 3 * 60 * 60
@@ -91,7 +90,12 @@ def read_claims(payload: bytes, *, operator_id: str, instance_id: str, now_secon
         SessionTokenError: It is of another operator or instance, not in time, made to live longer than 3 hours, or
             lacks a claim.
     """
-    claims = _object_in(payload)
+    try:
+        claims = read_json(payload)
+    except MalformedCallError:
+        claims = None
+    if not isinstance(claims, dict):
+        raise _refused("its payload is not a JSON object with exact numbers")
     issuer, audience = _required(claims, "iss", str), _required(claims, "aud", str)
     if issuer != operator_id:
         raise _refused(
@@ -128,20 +132,6 @@ def _checked_times(claims: dict[str, Any], now_seconds: float) -> tuple[int, int
     if expires_at <= now_seconds:
         raise _refused("it has expired", "Build a new one and open the game again.")
     return issued_at, expires_at
-
-
-def _object_in(payload: bytes) -> dict[str, Any]:
-    try:
-        claims = json.loads(payload.decode(), parse_float=Decimal, parse_constant=_no_number)
-    except (ValueError, ArithmeticError, RecursionError):
-        claims = None
-    if not isinstance(claims, dict):
-        raise _refused("its payload is no JSON object with exact numbers")
-    return claims
-
-
-def _no_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a number in JSON")
 
 
 def _balance_in(data: dict[str, Any]) -> Decimal | None:

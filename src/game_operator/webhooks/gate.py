@@ -136,29 +136,27 @@ class Gate:
 
     def _operation_at(self, path: str) -> str:
         operation = OPERATIONS.get(path)
-        if operation is not None:
-            return operation
-        path = path.partition("?")[0]
-        if path in BATCH_PATHS and self.profile.deposit_batch:
-            return _BATCH
-        return OPERATIONS.get(path, "")
+        if operation is None:
+            path = path.partition("?")[0]
+            is_batch = path in BATCH_PATHS and self.profile.deposit_batch
+            operation = _BATCH if is_batch else OPERATIONS.get(path, "")
+        return operation
 
     def _unrouted(self, request: WebhookRequest, operation: str) -> Refusal | None:
+        code, status = WebhookErrorCode.INVALID_REQUEST, 200
         if not operation:
-            reason = f"{shown(request.path)} is not one of our paths"
-            return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 404)
-        if request.method != "POST":
-            reason = f"the method is {shown(request.method)}, not POST"
-            return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 405, operation)
-        if type(request.body) is not bytes:
+            reason, status = f"{shown(request.path)} is not one of our paths", 404
+        elif request.method != "POST":
+            reason, status = f"the method is {shown(request.method)}, not POST", 405
+        elif type(request.body) is not bytes:
             # Decoded text is not what was signed. The caller's own program is at fault, so the call may come again.
+            code = WebhookErrorCode.SYSTEM_ERROR
             reason = f"the body was handed over as {type(request.body).__name__}; hand over the raw bytes as they came"
-            return Refusal(WebhookErrorCode.SYSTEM_ERROR, reason, 200, operation)
-        limit = self._max_bytes_of(operation)
-        if len(request.body) > limit:
+        elif len(request.body) > (limit := self._max_bytes_of(operation)):
             reason = f"the body has more than {limit} bytes"
-            return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 200, operation)
-        return None
+        else:
+            return None
+        return Refusal(code, reason, status, operation)
 
     def max_bytes_at(self, path: str) -> int:
         """Return how long a body posted to *path* may be; adapters keep no more than a little beyond it."""
