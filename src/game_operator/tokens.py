@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import jwt
@@ -30,7 +30,7 @@ from game_operator.protocol.session_token import (
     read_claims,
     signing_input,
 )
-from game_operator.signers.environment import checked_operator_id, environment_settings
+from game_operator.signers.environment import FromEnvironment, checked_operator_id
 from game_operator.signers.keys import (
     KeySource,
     PublicKeySource,
@@ -55,7 +55,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _VERIFIER: Final = jwt.PyJWS(algorithms=[ALGORITHM])
 
 
-class SessionTokenBuilder:
+class SessionTokenBuilder(FromEnvironment):
     """
     Builds and reads session tokens. Threads may share one.
 
@@ -100,23 +100,7 @@ class SessionTokenBuilder:
         self._key_id = None if key_id is None else _text(key_id, "key_id")
         self._clock = clock
 
-    @classmethod
-    def from_env(cls, **options: Any) -> Self:
-        """
-        Return a builder set up by the environment; *options* are those of the constructor.
-
-        Read are the variables that ``OperatorClient.from_env`` reads, but for the address: GAME_OPERATOR_ID,
-        GAME_OPERATOR_PRIVATE_KEY or GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE; with a
-        *private_key* of yours, for example a signer, the last three are left alone.
-
-        Raises:
-            ConfigurationError: One is missing; the message names it.
-        """
-        try:
-            return cls(**environment_settings(given=options, needs_address=False))
-        finally:
-            # Error trackers show the locals of every frame that an error passes.
-            del options
+    _needs_address = False
 
     def build(
         self,

@@ -11,13 +11,7 @@ from game_operator.models import GameInfo, GrantAccepted
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import Reply, Send, Sign, Signed, TransportFailed, Waited
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
-from game_operator.signers.keys import (
-    AsyncSigner,
-    LocalSigner,
-    RememberedAsyncSignatures,
-    RememberedSignatures,
-    Signer,
-)
+from game_operator.signers.keys import AsyncSigner, LocalSigner, RememberedAsyncSignatures, RememberedSignatures, Signer
 from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
 
 T = TypeVar("T")

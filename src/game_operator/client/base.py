@@ -30,7 +30,7 @@ from game_operator.protocol.exchange import (
 )
 from game_operator.protocol.http import HttpResponse
 from game_operator.protocol.operations import Operation
-from game_operator.signers.environment import checked_operator_id, environment_settings
+from game_operator.signers.environment import FromEnvironment, checked_operator_id
 from game_operator.signers.keys import (
     AsyncSigner,
     KeySource,
@@ -85,7 +85,7 @@ class Exchange:
 OnExchange: TypeAlias = Callable[[Exchange], object]
 
 
-class BaseClient(ABC, Generic[HttpClientT, WireT]):
+class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
     """Construction, settings and what a step looks like from outside."""
 
     _make_wire: Callable[..., WireT]
@@ -140,23 +140,6 @@ class BaseClient(ABC, Generic[HttpClientT, WireT]):
         self, signer: Signer | AsyncSigner, forever: bytes
     ) -> RememberedSignatures | RememberedAsyncSignatures:
         """Return what remembers the signatures of *signer*."""
-
-    @classmethod
-    def from_env(cls, **options: Any) -> Self:
-        """
-        Return a client set up by the environment; *options* are those of the constructor.
-
-        Read are GAME_OPERATOR_BASE_URL, GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY or
-        GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE; with a *private_key* of yours, for
-        example a signer, the last three are left alone.
-
-        Raises:
-            ConfigurationError: One is missing; the message names it.
-        """
-        try:
-            return cls(**environment_settings(given=options))
-        finally:
-            del options
 
     def with_options(
         self,

@@ -5,46 +5,25 @@ from typing import TYPE_CHECKING
 from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from game_operator.ledger.api import (
-        Account,
-        Accounts,
-        AsyncAccounts,
-        BetRecord,
-        Ledger,
-        Outcome,
-        TableAccounts,
-        Terms,
-        Unit,
-    )
-    from game_operator.ledger.async_sql import AsyncSqlLedger
-    from game_operator.ledger.memory import MemoryLedger
-    from game_operator.ledger.sql import SqlLedger
-    from game_operator.ledger.staff.anomalies import AnomalyRecord
-    from game_operator.ledger.staff.prune import PruneReport
-    from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Movement
-    from game_operator.ledger.staff.verify import BooksReport, Finding
-
-__all__ = [
-    "Account",
-    "AccountHistory",
-    "Accounts",
-    "AnomalyRecord",
-    "AsyncAccounts",
-    "AsyncSqlLedger",
-    "BetHistory",
-    "BetRecord",
-    "BooksReport",
-    "Finding",
-    "Ledger",
-    "MemoryLedger",
-    "Movement",
-    "Outcome",
-    "PruneReport",
-    "SqlLedger",
-    "TableAccounts",
-    "Terms",
-    "Unit",
-]
+    from game_operator.ledger.api import Account as Account
+    from game_operator.ledger.api import Accounts as Accounts
+    from game_operator.ledger.api import AsyncAccounts as AsyncAccounts
+    from game_operator.ledger.api import BetRecord as BetRecord
+    from game_operator.ledger.api import Ledger as Ledger
+    from game_operator.ledger.api import Outcome as Outcome
+    from game_operator.ledger.api import TableAccounts as TableAccounts
+    from game_operator.ledger.api import Terms as Terms
+    from game_operator.ledger.api import Unit as Unit
+    from game_operator.ledger.async_sql import AsyncSqlLedger as AsyncSqlLedger
+    from game_operator.ledger.memory import MemoryLedger as MemoryLedger
+    from game_operator.ledger.sql import SqlLedger as SqlLedger
+    from game_operator.ledger.staff.anomalies import AnomalyRecord as AnomalyRecord
+    from game_operator.ledger.staff.prune import PruneReport as PruneReport
+    from game_operator.ledger.staff.queries import AccountHistory as AccountHistory
+    from game_operator.ledger.staff.queries import BetHistory as BetHistory
+    from game_operator.ledger.staff.queries import Movement as Movement
+    from game_operator.ledger.staff.verify import BooksReport as BooksReport
+    from game_operator.ledger.staff.verify import Finding as Finding
 
 if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
     __getattr__, __dir__ = lazy_names(

@@ -8,16 +8,7 @@ from pydantic import BeforeValidator, FailFast, Field
 from pydantic_core import PydanticCustomError
 
 from game_operator.codes import GameStatus, Genre, GrantErrorCode
-from game_operator.models.wire import (
-    MAX_WHOLE,
-    Amount,
-    CentsField,
-    Flag,
-    MillisField,
-    Text,
-    WholeNumber,
-    WireModel,
-)
+from game_operator.models.wire import MAX_WHOLE, Amount, CentsField, Flag, MillisField, Text, WholeNumber, WireModel
 from game_operator.money import amount_from_cents
 
 #: The limits of a grant (spec §8).

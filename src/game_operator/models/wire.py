@@ -14,13 +14,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, TypeVar
 
-from pydantic import (
-    BaseModel,
-    GetCoreSchemaHandler,
-    GetPydanticSchema,
-    ValidationError,
-    ValidationInfo,
-)
+from pydantic import BaseModel, GetCoreSchemaHandler, GetPydanticSchema, ValidationError, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema, from_json
 
 from game_operator.errors import shown

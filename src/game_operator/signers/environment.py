@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from game_operator.errors import ConfigurationError, shown, without_frames
 
@@ -52,6 +52,29 @@ def environment_settings(
         names = ", ".join(missing).replace(_VARIABLES["private_key"], f"{_KEY_FILE} (or {_VARIABLES['private_key']})")
         raise ConfigurationError(f"Not set in the environment: {names}.", remedy="Set them, or pass the arguments.")
     return settings
+
+
+class FromEnvironment:
+    """What the environment can set up: a client, or a builder of session tokens."""
+
+    _needs_address = True
+
+    @classmethod
+    def from_env(cls, **options: Any) -> Self:
+        """
+        Return one that is set up by the environment; *options* are those of the constructor.
+
+        Read are GAME_OPERATOR_BASE_URL (by a client alone), GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY or
+        GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE. With a *private_key* of yours, for
+        example a signer, the last three are left alone.
+
+        Raises:
+            ConfigurationError: One is missing; the message names it.
+        """
+        try:
+            return cls(**environment_settings(given=options, needs_address=cls._needs_address))
+        finally:
+            del options  # Error trackers show the locals of every frame that an error passes.
 
 
 @without_frames

@@ -14,14 +14,7 @@ from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpResponse
 from game_operator.transport.connection_reuse import AsyncReuseGuard, LeftOverError, is_reusable, spoil
-from game_operator.transport.http_library import (
-    BaseWire,
-    Handshake,
-    Trace,
-    check_open,
-    failure,
-    gather,
-)
+from game_operator.transport.http_library import BaseWire, Handshake, Trace, check_open, failure, gather
 from game_operator.transport.own_connections import AsyncDirectClient
 
 

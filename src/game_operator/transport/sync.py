@@ -8,14 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpResponse
 from game_operator.transport.connection_reuse import LeftOverError, ReuseGuard, is_reusable, spoil
-from game_operator.transport.http_library import (
-    BaseWire,
-    Handshake,
-    Trace,
-    check_open,
-    failure,
-    gather,
-)
+from game_operator.transport.http_library import BaseWire, Handshake, Trace, check_open, failure, gather
 from game_operator.transport.own_connections import DirectClient, ProxiedClient
 
 
