@@ -483,7 +483,7 @@ def test_a_genuine_token_that_is_no_object_is_refused(
     payload: bytes, tokens: SessionTokenBuilder, private_key: RSAPrivateKey
 ) -> None:
     """Whatever was signed, reading it ends in a SessionTokenError (spec §5)."""
-    with pytest.raises(SessionTokenError, match=r"no JSON object with exact numbers.*SessionTokenBuilder"):
+    with pytest.raises(SessionTokenError, match=r"not a JSON object with exact numbers.*SessionTokenBuilder"):
         tokens.decode(signed(private_key, payload), instance_id="i1")
 
 
