@@ -10,7 +10,7 @@ from typing import Any
 
 from game_operator.codes import BetState
 from game_operator.ledger import MemoryLedger
-from game_operator.models.webhooks import MovingCall
+from game_operator.models.webhooks import FreeBet, MovingCall
 from game_operator.profile import Profile
 from game_operator.protocol.signing import Signature
 from game_operator.provider.delivery import Answer, Post, answers_in, unanswered
@@ -25,7 +25,6 @@ from game_operator.sandbox.dealing.plan import (
     BetEnd,
     PlannedBet,
     PlannedClaim,
-    PlannedFreeBet,
     PlannedItem,
     PlannedRound,
 )
@@ -177,7 +176,8 @@ def claim(number: int = 1, player_id: str = "p1", won: tuple[int, ...] = (300, 0
         round_id=f"free-{number}",
         at_millis=START_MILLIS,
         bets=tuple(
-            PlannedFreeBet(id=f"f{number}-{i}", wager_cents=100, won_cents=cents) for i, cents in enumerate(won)
+            FreeBet(id=f"f{number}-{i}", round_id=f"free-{number}", wager_cents=100, won_cents=cents)
+            for i, cents in enumerate(won)
         ),
     )
 

@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
-from game_operator.provider.faults import FaultSwitches
 from game_operator.provider.keys import KeyKeeper, ServiceKeys, private_pem
 from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.service.exchange_log import LiveLog
@@ -35,12 +34,9 @@ class SandboxBase(ABC):
     What all sandboxes have; how calls travel is up to each.
 
     Args:
-        operator_id: The operator that is registered.
-        operator_key: Its private key, or the public half if the private one is the user's alone.
+        operator_id, seed, clock, profile: As for ``Sandbox``.
+        operator_key: The operator's private key, or the public half if the private one is the user's alone.
         service_keys: Makes what webhooks are signed with, when it is first needed.
-        seed: The same seed makes the same games, bets and rounds; None stands for 0.
-        clock: The service's clock, in Unix milliseconds; None is the machine's.
-        profile: What is assumed of the wallet.
         key_keeper: Keeps the service's keys over a restart; None forgets them.
     """
 
@@ -83,6 +79,8 @@ class SandboxBase(ABC):
             default_instance_id=self.instance_id,
             profile=profile or Profile(),
         )
+        #: The faults, to be switched on and off; see ``game_operator.sandbox.FAULTS``.
+        self.faults: Final = self.service.faults
 
     @property
     def house(self) -> SandboxService:
@@ -104,11 +102,6 @@ class SandboxBase(ABC):
     def service_public_key_pem(self) -> bytes:
         """What the operator verifies webhooks with: the service's public key, in PEM."""
         return self.service.keys.current.public_key_pem()
-
-    @property
-    def faults(self) -> FaultSwitches:
-        """The faults, to be switched on and off; see ``game_operator.sandbox.FAULTS``."""
-        return self.service.faults
 
     @property
     def live(self) -> LiveLog:

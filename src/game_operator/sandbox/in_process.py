@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import httpx
 
 from game_operator.errors import ConfigurationError
-from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.provider.delivery import answers_to
@@ -38,11 +37,6 @@ from game_operator.webhooks.receiver import WebhookReceiver
 
 if TYPE_CHECKING:
     from game_operator.provider.delivery import Delivery
-
-# Pydantic makes a model ready when it is first used, which takes longer than all the rest of a sandbox. Here it is part
-# of the import, and no test pays more than another.
-for _model in (BetConfig, GameInstance, GameInfo, OpenBet, ClosedBet, RolledBackBet):
-    _model.model_rebuild()
 
 #: Why there is no reply.
 _UNHEARD: Final = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Final, TypeAlias
 
-from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet, MovingCall, RollbackCall, WithdrawCall
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, MovingCall, RollbackCall, WithdrawCall
 from game_operator.money import amount_from_cents
 from game_operator.provider.delivery import Answer, Post, Sent
 from game_operator.provider.faults import Fault
@@ -257,10 +257,7 @@ class DealtClaim(_Record):
             bet_id=planned.free_bet_id,
             amount_cents=planned.won_cents,
             action="FREE_BET_CLAIM",
-            free_bets=tuple(
-                FreeBet(id=bet.id, round_id=planned.round_id, wager_cents=bet.wager_cents, won_cents=bet.won_cents)
-                for bet in planned.bets
-            ),
+            free_bets=planned.bets,
             round_id=planned.round_id,
             instance_id=planned.instance_id,
             game=planned.game,

@@ -115,7 +115,7 @@ class RequestedRounds:
             round_id=round_id,
             round_no=found.round_no if isinstance(found, RoundFound) else self._world.next_round_no(instance.id),
             at_millis=now_millis,
-            bets=free_bets(free_bet_id, request.wager_amount_cents, won),
+            bets=free_bets(free_bet_id, round_id, request.wager_amount_cents, won),
         )
         try:
             DealtClaim(planned=planned).deposit()
