@@ -19,12 +19,20 @@ from starlette.routing import Mount, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from game_operator.control_room.bets import BetsPage
+from game_operator.control_room.faults import FaultsPage
+from game_operator.control_room.free_bets import FreeBetsPage
+from game_operator.control_room.keys import KeysPage
+from game_operator.control_room.live import LivePage
+from game_operator.control_room.lobby import LobbyPage
 from game_operator.control_room.page_context import PageContext
-from game_operator.control_room.pages import PAGES
+from game_operator.control_room.wallet import WalletPage
 
 if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox
 
+#: The pages, in the order of the navigation.
+PAGES: Final = (LobbyPage, LivePage, BetsPage, FreeBetsPage, FaultsPage, WalletPage, KeysPage)
 _STATIC: Final = Path(__file__).with_name("static")
 #: What every answer of the control room carries, unless it says otherwise itself.
 _HEADERS: Final[Mapping[str, str]] = {

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import httpx
 
-from game_operator.control_room.pages import PAGES
+from game_operator.control_room.application import PAGES
 
 __all__ = ["EVIL", "EVIL_ESCAPED", "PATHS", "Html", "form_token", "page", "play", "post"]
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from game_operator.control_room.pages.wallet import balance_chart, latencies_chart
+from game_operator.control_room.wallet import balance_chart, latencies_chart
 from game_operator.provider.latency import percentile
 from game_operator.sandbox.dealing.balances import ReportedBalance
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from game_operator.control_room.pages.faults import percent, read_fault_form, typed_form
+from game_operator.control_room.faults import percent, read_fault_form, typed_form
 from game_operator.provider.faults import FAULTS, Fault, FaultPlan
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from game_operator import GrantErrorCode
 from game_operator.codes import GRANT_MESSAGES
 from game_operator.control_room import ControlRoom
-from game_operator.control_room.pages.free_bets import read_grant_form, refused
+from game_operator.control_room.free_bets import read_grant_form, refused
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from tests.sandbox.support import NOW_MILLIS, StoppedClock

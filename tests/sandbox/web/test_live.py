@@ -9,8 +9,7 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator.control_room import ControlRoom
-from game_operator.control_room.pages import live
+from game_operator.control_room import ControlRoom, live
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import Exchange

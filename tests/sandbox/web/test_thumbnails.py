@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from game_operator import GameInfo, GameStatus, Genre
-from game_operator.control_room.pages.lobby import thumbnail
+from game_operator.control_room.lobby import thumbnail
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 

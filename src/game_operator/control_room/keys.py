@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Final, NamedTuple, Self
+from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -50,9 +50,9 @@ class KeysPage(Page):
             status=_CONFLICT if problem else 200,
             problem=problem,
             where="" if keeper is None else keeper.where,
-            service_key=_Shown.of(load_public_key(service_pem)),
-            next_key=None if next_pem is None else _Shown.of(load_public_key(next_pem)),
-            operator_key=None if operator is None else _Shown.of(operator.public_key),
+            service_key=_shown(load_public_key(service_pem)),
+            next_key=None if next_pem is None else _shown(load_public_key(next_pem)),
+            operator_key=None if operator is None else _shown(operator.public_key),
             rotated="rotated" in request.query_params,
         )
 
@@ -88,17 +88,10 @@ def _file(name: str, pem: bytes) -> Response:
     return Response(pem, headers=headers, media_type="application/x-pem-file")
 
 
-class _Shown(NamedTuple):
-    """A public key on the page: its PEM, how many bits it has, and its fingerprint."""
-
-    pem: str
-    bits: int
-    fingerprint: str
-
-    @classmethod
-    def of(cls, key: RSAPublicKey) -> Self:
-        pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-        return cls(pem, key.key_size, fingerprint(key))
+def _shown(key: RSAPublicKey) -> dict[str, str | int]:
+    """Return what the page shows of a public key."""
+    pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    return {"pem": pem, "bits": key.key_size, "fingerprint": fingerprint(key)}
 
 
 def fingerprint(key: RSAPublicKey) -> str:
