@@ -15,7 +15,7 @@ from game_operator.cli.commands.demo import shown_steps
 from game_operator.cli.commands.demo_tour import WrongAnswerError, client_steps
 from game_operator.sandbox import Sandbox
 from tests.cli.support import Run, Told, command, started, stopped
-from tests.sandbox.web.support import play, post
+from tests.control_room.support import play, post
 
 pytestmark = pytest.mark.outside
 

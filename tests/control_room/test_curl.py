@@ -5,7 +5,7 @@ import pytest
 
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
-from tests.sandbox.web.support import Html, play
+from tests.control_room.support import Html, play
 from tests.support.shell import needs_curl, run_in_shell
 
 pytestmark = pytest.mark.outside

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 import game_operator.control_room
-from tests.sandbox.web.support import PATHS, page, play, post
+from tests.control_room.support import PATHS, page, play, post
 
 STATIC = Path(game_operator.control_room.__file__).parent / "static"
 #: Attributes that would run a script, and one that would need inline styles.

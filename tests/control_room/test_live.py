@@ -13,7 +13,7 @@ from game_operator.control_room import ControlRoom, live
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import Exchange
-from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, play, post
+from tests.control_room.support import EVIL, EVIL_ESCAPED, page, play, post
 from tests.support.servers import RawClient
 from tests.support.signed_http import SignedHttp
 

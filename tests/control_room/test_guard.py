@@ -11,7 +11,7 @@ from game_operator import OperatorClient
 from game_operator.control_room import ControlRoom
 from game_operator.control_room.page_context import MAX_FORM_BYTES
 from game_operator.sandbox import Sandbox
-from tests.sandbox.web.support import PATHS, form_token, page, play, post
+from tests.control_room.support import PATHS, form_token, page, play, post
 from tests.support.servers import reply_to
 from tests.support.signed_http import SignedHttp
 

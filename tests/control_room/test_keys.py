@@ -22,7 +22,7 @@ from game_operator.sandbox import Sandbox
 from game_operator.signers.keys import load_public_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.sandbox.web.support import PATHS, form_token, page, post
+from tests.control_room.support import PATHS, form_token, page, post
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 

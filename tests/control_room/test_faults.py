@@ -10,7 +10,7 @@ from game_operator.control_room.faults import percent, read_fault_form, typed_fo
 from game_operator.provider.faults import FAULTS, Fault, FaultPlan
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
-from tests.sandbox.web.support import EVIL, page, post
+from tests.control_room.support import EVIL, page, post
 from tests.support.browser import visiting
 
 pytestmark = pytest.mark.outside

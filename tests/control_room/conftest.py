@@ -13,7 +13,7 @@ from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.sandbox.web.support import EVIL
+from tests.control_room.support import EVIL
 from tests.support.browser import chromium
 from tests.support.servers import asgi_server
 

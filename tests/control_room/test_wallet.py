@@ -15,7 +15,7 @@ from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, Rollb
 from game_operator.provider.faults import FaultPlan
 from game_operator.sandbox import Sandbox
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, success
-from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, post
+from tests.control_room.support import EVIL, EVIL_ESCAPED, page, post
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 

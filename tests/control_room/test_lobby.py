@@ -24,7 +24,7 @@ from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import Exchange
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, Html, form_token, page, play, post
+from tests.control_room.support import EVIL, EVIL_ESCAPED, Html, form_token, page, play, post
 from tests.support.hostile_server import Connection, HostileServer
 from tests.support.servers import asgi_server
 

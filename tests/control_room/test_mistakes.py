@@ -17,7 +17,7 @@ from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import Exchange
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.sandbox.web.support import PATHS, Html, page, play, post
+from tests.control_room.support import PATHS, Html, page, play, post
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 

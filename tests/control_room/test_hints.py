@@ -7,7 +7,7 @@ import pytest
 
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import Exchange
-from tests.sandbox.web.support import page
+from tests.control_room.support import page
 
 pytestmark = pytest.mark.outside
 

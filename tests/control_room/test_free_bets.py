@@ -14,8 +14,8 @@ from game_operator.control_room import ControlRoom
 from game_operator.control_room.free_bets import read_grant_form, refused
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
+from tests.control_room.support import EVIL, EVIL_ESCAPED, page, post
 from tests.sandbox.support import NOW_MILLIS, StoppedClock
-from tests.sandbox.web.support import EVIL, EVIL_ESCAPED, page, post
 from tests.support.browser import visiting
 
 _numbers = count(1)

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from game_operator import OperatorClient
 from game_operator.control_room import ControlRoom
 from game_operator.sandbox import Sandbox
-from tests.sandbox.web.support import EVIL, PATHS
+from tests.control_room.support import EVIL, PATHS
 from tests.support.browser import chromium, visiting
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(6)]
