@@ -32,7 +32,17 @@ class BetsPage(Page):
         """Show a bet, a round, or the newest bets."""
         query = request.query_params
         if query.get("id", "").strip():
-            return self._bet(request, query["id"])
+            outcome = self._context.bet(query["id"])
+            return self._context.page(
+                request,
+                "bet.html",
+                bet=outcome.bet,
+                bet_id=query["id"],
+                answer=_laid_out(outcome.bet),
+                outcome=outcome,
+                rows=[row(each) for each in outcome.exchanges],
+                instances=self._context.instance_names(),
+            )
         keys = {name: query.get(name, "") for name in ("instance_id", "round_id", "round_no")}
         keys["round_no"] = keys["round_no"].strip()
         if "id" in query or keys.keys().isdisjoint(query):
@@ -51,19 +61,6 @@ class BetsPage(Page):
             shown=_SHOWN,
             keys={"round_id": "", "round_no": ""} | dict(keys),
             problems=problems,
-            instances=self._context.instance_names(),
-        )
-
-    def _bet(self, request: Request, bet_id: str) -> Response:
-        outcome = self._context.bet(bet_id)
-        return self._context.page(
-            request,
-            "bet.html",
-            bet=outcome.bet,
-            bet_id=bet_id,
-            answer=_laid_out(outcome.bet),
-            outcome=outcome,
-            rows=[row(each) for each in outcome.exchanges],
             instances=self._context.instance_names(),
         )
 

@@ -4,6 +4,7 @@ Between our values and those of httpx: requests out, responses and failures in.
 The same code serves httpx and httpx2, which have one interface and two families of classes.
 """
 
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
@@ -178,7 +179,11 @@ def _reason_of(error: Exception) -> str:
     name, text = type(error).__name__, _text_of(error)
     refused = error.__cause__
     if refused is not None and type(refused).__name__ in _AIOHTTP_REFUSED:
-        name, text = "ConnectError", str(refused)  # httpx-aiohttp calls it a timeout.
+        # httpx-aiohttp calls it a timeout, and aiohttp names its settings in place of the reason.
+        host, port, number = (getattr(refused, part, None) for part in ("host", "port", "errno"))
+        # A name that is not found has a negative number, and its own text.
+        why = os.strerror(number) if isinstance(number, int) and number > 0 else getattr(refused, "strerror", "")
+        name, text = "ConnectError", f"cannot connect to {host}:{port}: {why}"
     if "header value" in text:
         # h11 quotes the value of a header it refuses, which may be a credential of the user's own client.
         text = "a header has a value that cannot be sent"

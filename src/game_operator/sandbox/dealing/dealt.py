@@ -198,25 +198,17 @@ class DealtBet(_Record):
                 states.append(ServiceState.OPEN)
             if "deposit" in lost:
                 states.append(ServiceState.CLOSED)
+        settled_cents = self.planned.won_cents - self.planned.wager_cents
+        effects = {ServiceState.OPEN: -self.planned.wager_cents, ServiceState.CLOSED: settled_cents}
         found = []
         for state in dict.fromkeys(states):
             words = "" if state is self.state else _STATE_IN_WORDS.get(state, "")
-            cents = self._settled_cents(state)
+            cents = effects.get(state, 0)
             found.append(Fate(cents + (self.planned.jackpot_cents if self.jackpot_paid else 0), state, words))
             if "jackpot" in lost:
                 paid = " and ".join(filter(None, (words, "was paid its jackpot")))
                 found.append(Fate(cents + self.planned.jackpot_cents, state, paid))
         return found
-
-    def _settled_cents(self, state: ServiceState) -> int:
-        """Return what it did to the balance if it is in *state*, without its jackpot."""
-        match state:
-            case ServiceState.OPEN:
-                return -self.planned.wager_cents
-            case ServiceState.CLOSED:
-                return self.planned.won_cents - self.planned.wager_cents
-            case _:
-                return 0
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

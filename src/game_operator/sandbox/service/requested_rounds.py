@@ -59,7 +59,10 @@ class RequestedRounds:
         game, instance = self._place(instance_id or self._default_instance_id)
         limits = limits_of(instance.bet_config)
         _check_amount("wager", wager_cents, limits.min_cents, limits.max_cents, instance)
-        number, now_millis = self._number(), self._clock()
+        now_millis = self._clock()
+        with self._lock:
+            self._played += 1
+            number = self._played
         if won_cents is None and not cancel:
             random = Random(f"{self._seed}:played:{number}")  # noqa: S311 - outcomes of a toy, which must repeat
             (won_cents,) = play(game, limits, (wager_cents,), random)
@@ -134,11 +137,6 @@ class RequestedRounds:
             game=planned.game,
             started_at_millis=planned.at_millis,
         )
-
-    def _number(self) -> int:
-        with self._lock:
-            self._played += 1
-            return self._played
 
     def _place(self, instance_id: str, *, active: bool = True) -> tuple[GameInfo, GameInstance]:
         for game in self._world.games(self._world.operator_id):

@@ -20,7 +20,12 @@ from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, O
 from game_operator.sandbox.service.world import RETENTION_MILLIS, PlacedBet, SandboxWorld
 
 _MINUTE: Final = 60_000
-_DAY: Final = 24 * 60 * _MINUTE
+#: The number of each round, and its age.
+_ROUNDS: Final = {
+    "crowded": (4127, 30 * _MINUTE),
+    "empty": (4128, 10 * _MINUTE),
+    "expired": (17, RETENTION_MILLIS + 2 * _MINUTE),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +69,14 @@ def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, no
         world.add_game(game)
     inactive_operator_id = f"{world.operator_id}-inactive"
     world.add_operator(inactive_operator_id, public_key, active=False)
-    home = _Home(games[0].id, games[0].instances[0].id, random, now_millis)
-    rounds = _add_rounds(world, home)
+    place = {"instance_id": games[0].instances[0].id, "game": games[0].id}
+    rounds = {name: f"round-{_hex(random)}" for name in _ROUNDS}
+    for name, (round_no, age_millis) in _ROUNDS.items():
+        started_at_millis = now_millis - age_millis
+        world.add_round(round_id=rounds[name], round_no=round_no, started_at_millis=started_at_millis, **place)
     return Landmarks(
-        instance_id=home.instance_id,
-        bet_ids=MappingProxyType(_add_bets(world, home, rounds)),
+        instance_id=place["instance_id"],
+        bet_ids=MappingProxyType(_add_bets(world, place, rounds, random, now_millis)),
         round_id=rounds["crowded"],
         round_no=_ROUNDS["crowded"][0],
         empty_round_id=rounds["empty"],
@@ -118,65 +126,35 @@ def _game(title: Mapping[str, Any], limits: Mapping[str, Mapping[str, str]], ran
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Home:
-    """Where the landmarks stand."""
+def _add_bets(
+    world: SandboxWorld, place: Mapping[str, str], rounds: Mapping[str, str], random: Random, now_millis: int
+) -> dict[str, str]:
+    """Add bets of all states at *place*, and return the ids of one for each."""
 
-    game: str
-    instance_id: str
-    random: Random
-    now_millis: int
+    def placed(age_millis: int, round_id: str = rounds["crowded"]) -> dict[str, str | int]:
+        return {
+            "reference_id": f"bet-{_hex(random)}",
+            "player_id": f"player-{random.randrange(1, 10)}",
+            "round_id": round_id,
+            "wager": random.randrange(10, 10_001),
+            "timestamp": now_millis - age_millis,
+            **place,
+        }
 
-
-#: The number of each round, and its age.
-_ROUNDS: Final = {
-    "crowded": (4127, 30 * _MINUTE),
-    "empty": (4128, 10 * _MINUTE),
-    "expired": (17, RETENTION_MILLIS + 2 * _MINUTE),
-}
-
-
-def _add_rounds(world: SandboxWorld, home: _Home) -> dict[str, str]:
-    ids = {name: f"round-{_hex(home.random)}" for name in _ROUNDS}
-    for name, (round_no, age_millis) in _ROUNDS.items():
-        world.add_round(
-            round_id=ids[name],
-            round_no=round_no,
-            instance_id=home.instance_id,
-            game=home.game,
-            started_at_millis=home.now_millis - age_millis,
-        )
-    return ids
-
-
-def _add_bets(world: SandboxWorld, home: _Home, rounds: dict[str, str]) -> dict[str, str]:
-    crowded, expired = rounds["crowded"], rounds["expired"]
-    winnings = home.random.randrange(10_001, 100_001)
+    winnings = random.randrange(10_001, 100_001)
     bets: dict[str, PlacedBet] = {
-        "OPEN": OpenBet.model_validate(_placed(home, crowded, 29 * _MINUTE)),
-        "CLOSED": ClosedBet.model_validate(_placed(home, crowded, 29 * _MINUTE) | {"won": winnings}),
-        "LOST": ClosedBet.model_validate(_placed(home, crowded, 28 * _MINUTE) | {"won": 0}),
-        "ROLLED_BACK": RolledBackBet.model_validate(_placed(home, crowded, 28 * _MINUTE)),
-        "EXPIRED": ClosedBet.model_validate(_placed(home, expired, RETENTION_MILLIS + _MINUTE) | {"won": 0}),
+        "OPEN": OpenBet.model_validate(placed(29 * _MINUTE)),
+        "CLOSED": ClosedBet.model_validate(placed(29 * _MINUTE) | {"won": winnings}),
+        "LOST": ClosedBet.model_validate(placed(28 * _MINUTE) | {"won": 0}),
+        "ROLLED_BACK": RolledBackBet.model_validate(placed(28 * _MINUTE)),
+        "EXPIRED": ClosedBet.model_validate(placed(RETENTION_MILLIS + _MINUTE, rounds["expired"]) | {"won": 0}),
     }
     for bet in bets.values():
         world.add_bet(bet)
     for _ in range(8):
-        won = home.random.choice((0, home.random.randrange(1, 20_001)))
-        world.add_bet(ClosedBet.model_validate(_placed(home, crowded, 28 * _MINUTE) | {"won": won}))
+        won = random.choice((0, random.randrange(1, 20_001)))
+        world.add_bet(ClosedBet.model_validate(placed(28 * _MINUTE) | {"won": won}))
     return {state: bet.reference_id for state, bet in bets.items()}
-
-
-def _placed(home: _Home, round_id: str, age_millis: int) -> dict[str, str | int]:
-    return {
-        "reference_id": f"bet-{_hex(home.random)}",
-        "player_id": f"player-{home.random.randrange(1, 10)}",
-        "round_id": round_id,
-        "instance_id": home.instance_id,
-        "game": home.game,
-        "wager": home.random.randrange(10, 10_001),
-        "timestamp": home.now_millis - age_millis,
-    }
 
 
 def _hex(random: Random) -> str:

@@ -210,7 +210,12 @@ class _PlayerAudit:
 
     def _explained(self, now: int, kept: Mapping[str, BetRecord] | None) -> list[Difference] | None:
         """Return expected differences that add up to the balance *now*, or None if none do."""
-        fates = [(each, _fates(each, kept)) for each in self.dealt]
+        fates = [(each, each.fates()) for each in self.dealt]
+        if kept is not None:
+            # Where the wallet's ledger has the state of a bet, only what fits that.
+            fates = [
+                (each, [fate for fate in of_one if _fits(each, fate, kept)] or of_one[:1]) for each, of_one in fates
+            ]
         known = sum(of_one[0].cents for _, of_one in fates)
         doubts = [(each, [(fate.cents - of_one[0].cents, fate) for fate in of_one[1:]]) for each, of_one in fates]
         sums = _sums([(each, others) for each, others in doubts if others])
@@ -238,12 +243,8 @@ class _PlayerAudit:
         return tuple(history)
 
 
-def _fates(dealt: Dealt, kept: Mapping[str, BetRecord] | None) -> list[Fate]:
-    """Return what may have become of *dealt*; where the wallet's ledger has its state, only what fits that."""
-    fates = dealt.fates()
-    if kept is None or not isinstance(dealt, DealtBet):
-        return fates
-    return [fate for fate in fates if _agree(dealt, fate.state, kept.get(dealt.key))] or fates[:1]
+def _fits(dealt: Dealt, fate: Fate, kept: Mapping[str, BetRecord]) -> bool:
+    return not isinstance(dealt, DealtBet) or _agree(dealt, fate.state, kept.get(dealt.key))
 
 
 def _sums(doubts: Sequence[tuple[Dealt, list[tuple[int, Fate]]]]) -> Mapping[int, _Chain] | range:
