@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from game_operator.errors import one_line
+
 _WIDTH_OF_A_PIPE = 160
 #: More columns than any table has.
 _WIDEST = 1_000_000
@@ -34,14 +36,7 @@ ShowProgress: TypeAlias = Callable[[str, int, int], None]
 
 def visible(value: object) -> str:
     """Return *value* as text in which everything that does not print stands as its escape, as in ``repr``."""
-    return "".join(
-        character if character.isprintable() or unicodedata.category(character) == "Zs" else _escape_of(character)
-        for character in str(value)
-    )
-
-
-def _escape_of(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+    return "".join(letter if unicodedata.category(letter) == "Zs" else one_line(letter) for letter in str(value))
 
 
 def when(millis: int) -> str:
