@@ -17,7 +17,7 @@ from game_operator.errors import (
     TransportError,
 )
 
-#: What a program branches on, of whichever error has it.
+#: The attributes of errors that programs branch on.
 _ATTRIBUTES = (
     "status_code",
     "error_code",

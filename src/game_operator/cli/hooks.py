@@ -56,7 +56,7 @@ def hooks_of(given: Iterable[str], *, seconds: float = _SECONDS) -> dict[str, Ca
             raise ConfigurationError(_unknown(name))
         if name in found:
             raise ConfigurationError(f"--hook {name} is there twice. Pass one command for it.")
-        found[name] = _deed(name, _words(name, command), seconds)
+        found[name] = _hook(name, _words(name, command), seconds)
     return found
 
 
@@ -91,8 +91,8 @@ def _words(name: str, command: str) -> list[str]:
     return words
 
 
-def _deed(name: str, words: Sequence[str], seconds: float) -> Callable[..., object]:
-    def done(*arguments: object) -> object:
+def _hook(name: str, words: Sequence[str], seconds: float) -> Callable[..., object]:
+    def hook(*arguments: object) -> object:
         values = dict(zip(HOOKS[name], map(str, arguments), strict=True))
         if "cents" in values:
             values["amount"] = f"{amount_from_cents(int(values['cents'])):.2f}"
@@ -100,7 +100,7 @@ def _deed(name: str, words: Sequence[str], seconds: float) -> Callable[..., obje
         written = _run(name, [_PLACE.sub(lambda place: values[place[1]], word) for word in words], seconds)
         return _cents(written) if name == _ASKED else None
 
-    return done
+    return hook
 
 
 def _run(name: str, command: Sequence[str], seconds: float) -> bytes:

@@ -1,7 +1,7 @@
 """
-What people and programs get to see: text and tables for the one, exactly one JSON document for the other.
+Output: text and tables for people, exactly one JSON document for programs.
 
-Whatever comes from the service is shown literally: it can neither style our tables nor command a terminal.
+What comes from the service is shown literally: it can neither style our tables nor control a terminal.
 """
 
 import json
@@ -36,7 +36,10 @@ ShowProgress: TypeAlias = Callable[[str, int, int], None]
 
 def visible(value: object) -> str:
     """Return *value* as text in which everything that does not print stands as its escape, as in ``repr``."""
-    return "".join(letter if unicodedata.category(letter) == "Zs" else one_line(letter) for letter in str(value))
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(letter if unicodedata.category(letter) == "Zs" else one_line(letter) for letter in text)
 
 
 def when(millis: int) -> str:
@@ -55,7 +58,7 @@ def error_console() -> Console:
 
 
 def say(text: str, *, style: str = "", error: bool = False) -> None:
-    """Print one line, literal and never cut or folded by us; on stderr if *error*."""
+    """Print one line, literal, neither cut nor folded; on stderr if *error*."""
     console = error_console() if error else _console()
     console.print(cell(text, style), soft_wrap=True)
 

@@ -1,8 +1,9 @@
 """
-What a command has to do with its process: streams, signals, and the end of stdin.
+The process of a command: streams, signals, and the end of stdin.
 
-What a command did is decided by the service. That nobody reads its result, or that the disk is full, must not make it
-look undone: a script would grant again. So a lost stream raises nothing; the exit code reports it.
+The service decides what a command did. If its result cannot be written, because the reader has gone or the disk is
+full, the command must not look undone: a script would grant again. So a lost stream raises nothing, and the exit code
+reports it.
 """
 
 import errno
@@ -92,7 +93,7 @@ def on_signals(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameT
 
 
 def when_stdin_ends(stop: Callable[[], object]) -> None:
-    """Call *stop*, in a thread, once the other end of stdin is closed, as it is however its holder ends."""
+    """Call *stop*, in a thread, when the other end of stdin is closed, which happens even if its holder is killed."""
 
     def wait() -> None:
         # Not sys.stdin.read(): a thread inside it holds a lock that the interpreter needs to end.

@@ -27,13 +27,13 @@ _IF_UNITS = (
 
 #: The note on an amount that looks like currency units.
 _WITH_DECIMALS = "written with decimals, and read as cents"
-_TOLD = ("round_id", "instance_id", "game")
+_GAME = ("round_id", "instance_id", "game")
 _BET = ("player_id", "bet_id", "tx_id", "amount_cents", "action")
 #: The canonical fields of each operation.
 _FIELDS = {
-    "withdraw": (*_BET, *_TOLD),
-    "deposit": (*_BET, "wager_cents", "won_cents", "free_bets", "jackpot_id", *_TOLD),
-    "rollback": (*_BET, *_TOLD),
+    "withdraw": (*_BET, *_GAME),
+    "deposit": (*_BET, "wager_cents", "won_cents", "free_bets", "jackpot_id", *_GAME),
+    "rollback": (*_BET, *_GAME),
     "player-balance": ("player_id",),
 }
 

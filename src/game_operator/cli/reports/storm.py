@@ -161,13 +161,13 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
         "none_kept": report.none_kept,
         "not_200": report.not_200,
         "broken_off": report.broken_off,
-        "differences": list(map(_told, report.differences)),
-        "expected_differences": list(map(_told, report.expected)),
+        "differences": list(map(_difference_in_json, report.differences)),
+        "expected_differences": list(map(_difference_in_json, report.expected)),
         "trace": None if trace is None else str(trace),
     }
 
 
-def _told(difference: "Difference") -> dict[str, object]:
+def _difference_in_json(difference: "Difference") -> dict[str, object]:
     return {name: getattr(difference, name) for name in ("subject", "service", "wallet", "history")}
 
 
