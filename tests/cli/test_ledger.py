@@ -260,7 +260,7 @@ def test_a_profile_that_cannot_be_read(run: Run, file: str, tmp_path: Path) -> N
     """Its file is named: a command line can name several."""
     play(file)
     profile = tmp_path / "p.toml"
-    for text, problem in (("x =", "no TOML"), ("x = 1", "no 'x'"), ("[fields]\namount = ['a']", "mean amount_cents?")):
+    for text, problem in (("x =", "not TOML"), ("x = 1", "no 'x'"), ("[fields]\namount = ['a']", "mean amount_cents?")):
         profile.write_text(text)
         told = run("ledger", "retry", "1", "--profile", profile)
         assert told.code == 2

@@ -436,7 +436,7 @@ def _pem(key: Any) -> bytes:
             id="no profile",
         ),
         pytest.param(
-            ("--database", "{db}", "--service-key", "{public}", "--profile", "{public}"), 2, "no TOML", id="no TOML"
+            ("--database", "{db}", "--service-key", "{public}", "--profile", "{public}"), 2, "not TOML", id="no TOML"
         ),
         pytest.param(
             ("--database", "{db}", "--service-key", "{public}", "--instances", "i1,"), 2, "an empty id", id="no id"
