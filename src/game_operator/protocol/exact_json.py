@@ -149,21 +149,17 @@ def items_with_bytes(body: bytes, items: list[Any], member: str) -> Iterator[tup
     text = body.decode()
     at = _after(_SPACE, text, 0)
     if text[at] == "{":
-        at = _start_of_member(text, at + 1, member)
+        name, end = _DECODER.raw_decode(text, _after(_SPACE, text, at + 1))
+        while name != member:
+            at = _after(_COLON, text, end)
+            at = _after(_COMMA, text, _DECODER.raw_decode(text, at)[1])
+            name, end = _DECODER.raw_decode(text, at)
+        at = _after(_COLON, text, end)
     at = _after(_SPACE, text, at + 1)
     for item in items:
         _, end = _DECODER.raw_decode(text, at)
         yield item, text[at:end].encode()
         at = _after(_COMMA, text, end)
-
-
-def _start_of_member(text: str, at: int, member: str) -> int:
-    while True:
-        name, end = _DECODER.raw_decode(text, _after(_SPACE, text, at))
-        at = _after(_COLON, text, end)
-        if name == member:
-            return at
-        at = _after(_COMMA, text, _DECODER.raw_decode(text, at)[1])
 
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:

@@ -113,7 +113,16 @@ def fetch_bet(operator_id: str, bet_id: str) -> Operation[AnyBet]:
     Raises:
         BadRequestError: *bet_id* cannot travel as one path segment.
     """
-    path = f"{API_PREFIX}/fetch-bet/{_path_segment(bet_id)}"
+    _check_text(bet_id=bet_id)
+    segment = quote(bet_id, safe="")
+    detail = ""
+    if bet_id in {"", ".", ".."}:
+        detail = f"The bet id {shown(bet_id)} cannot travel as one path segment: it would name another address."
+    elif len(segment) > _LONGEST_SEGMENT:
+        detail = f"The bet id has {len(bet_id)} characters, more than an address can carry."
+    if detail:
+        raise BadRequestError(INVALID_REQUEST, status_code=400, detail=detail)
+    path = f"{API_PREFIX}/fetch-bet/{segment}"
     # Not formatted: a str of an Enum would be signed as another text than stands in the path.
     to_sign = operator_id.encode() + b":" + bet_id.encode()
 
@@ -199,18 +208,6 @@ def grant_free_bet(
         return accepted
 
     return Operation("free-bet/grant", "POST", f"{API_PREFIX}/free-bet/grant", body, parse, body, grant)
-
-
-def _path_segment(bet_id: str) -> str:
-    _check_text(bet_id=bet_id)
-    if bet_id in {"", ".", ".."}:
-        detail = f"The bet id {shown(bet_id)} cannot travel as one path segment: it would name another address."
-        raise BadRequestError(INVALID_REQUEST, status_code=400, detail=detail)
-    segment = quote(bet_id, safe="")
-    if len(segment) > _LONGEST_SEGMENT:
-        detail = f"The bet id has {len(bet_id)} characters, more than an address can carry."
-        raise BadRequestError(INVALID_REQUEST, status_code=400, detail=detail)
-    return segment
 
 
 def _check_text(**arguments: object) -> None:

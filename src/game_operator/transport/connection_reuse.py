@@ -102,14 +102,6 @@ def _first(holder: Any, names: tuple[str, ...]) -> Any:
     return None
 
 
-def _has_more(stream: Any) -> bool:
-    # Asked for it, anyio makes a table of everything that is known of the connection.
-    raw = getattr(getattr(stream, _ANYIO, None), "_raw_socket", None)
-    if raw is None:
-        return bool(stream.get_extra_info("is_readable"))
-    return raw.fileno() < 0 or bool(_readable([raw.fileno()]))
-
-
 def _nothing_read(connection: Any, stream: Any) -> bool:
     if connection._h11_state.trailing_data != (b"", False):
         return False
@@ -276,9 +268,14 @@ class ReuseGuard:
             self._lose_sight()
             return
         stream = connection._network_stream
-        is_used = getattr(connection, "_request_count", 2) > 1
-        if is_used and (not _nothing_read(connection, stream) or _has_more(stream)):
-            raise LeftOverError
+        if getattr(connection, "_request_count", 2) > 1:
+            # Asked for "is_readable", anyio makes a table of everything that is known of the connection.
+            raw = getattr(getattr(stream, _ANYIO, None), "_raw_socket", None)
+            has_more = (
+                stream.get_extra_info("is_readable") if raw is None else raw.fileno() < 0 or _readable([raw.fileno()])
+            )
+            if has_more or not _nothing_read(connection, stream):
+                raise LeftOverError
         if self._keeps_deadlines and not isinstance(stream, DeadlineStream):
             # For requests of others, whose timeouts are plain seconds, this changes nothing.
             connection._network_stream = DeadlineStream(stream)

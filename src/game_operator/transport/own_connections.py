@@ -155,15 +155,6 @@ def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found[0]))
 
 
-def hold_deadlines(http_client: Any) -> None:
-    """Make the connections of *http_client*, a client or transport of ours, keep the deadline, proxies included."""
-    transports = [http_client, getattr(http_client, "_transport", None), *getattr(http_client, "_mounts", {}).values()]
-    for transport in transports:
-        pool: Any = getattr(transport, "_pool", None)
-        if hasattr(pool, "_network_backend"):
-            pool._network_backend = DeadlineBackend(pool._network_backend)
-
-
 class _Headers(NamedTuple):
     raw: HeaderPairs
 
@@ -228,7 +219,10 @@ class ProxiedClient:
 
     def __init__(self, **options: Any) -> None:
         self._client = httpx.Client(**options)
-        hold_deadlines(self._client)
+        for transport in (self._client._transport, *self._client._mounts.values()):
+            pool: Any = getattr(transport, "_pool", None)
+            if hasattr(pool, "_network_backend"):  # Proxies keep the deadline, too.
+                pool._network_backend = DeadlineBackend(pool._network_backend)
         self._closing = weakref.finalize(self, self._client.close)
         # A forked child that ends has no business with its parent's connections.
         self._closing.atexit = False

@@ -105,10 +105,9 @@ class Wire(BaseWire):
             check_open(self._yours)
             yours: SyncHttpClient = self._yours
             return yours
-        return self._ours.get(os.getpid()) or self._open()
-
-    def _open(self) -> DirectClient | ProxiedClient:
         pid = os.getpid()
+        if pid in self._ours:
+            return self._ours[pid]
         with self._lock():
             if self._closed:
                 raise self._is_closed()

@@ -47,8 +47,10 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
             await _not_http(scope["type"], receive, send)
             return
         path, mounted_at = scope["path"], scope.get("root_path")
-        if mounted_at or prefix or path.endswith("/"):
-            path = path_below(_asked_path(scope), (mounted_at or "").rstrip("/"), prefix)
+        if path.endswith("/") and not (scope.get("raw_path") or b"/").partition(b"?")[0].endswith(b"/"):
+            path = path[:-1]  # Litestar's mounts put a slash behind the path, which the client did not send.
+        if mounted_at or prefix:
+            path = path_below(path, (mounted_at or "").rstrip("/"), prefix)
         peer = scope["client"][0] if scope.get("client") else None
         try:
             body, complete = await _body(receive, receiver, path)
@@ -65,14 +67,6 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
         await _send(send, await receiver.answer(request, handler), scope, keep_alive=complete)
 
     return application
-
-
-def _asked_path(scope: Scope) -> str:
-    path: str = scope["path"]
-    # Litestar's mounts put a slash behind the path, which the client did not send.
-    if path.endswith("/") and not (scope.get("raw_path") or b"/").partition(b"?")[0].endswith(b"/"):
-        return path[:-1]
-    return path
 
 
 async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> tuple[bytes, bool]:
