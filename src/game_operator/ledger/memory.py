@@ -6,7 +6,6 @@ from decimal import Decimal
 from threading import RLock
 from typing import Any, TypeVar
 
-from game_operator.codes import WebhookErrorCode
 from game_operator.errors import AccountNotFoundError, LedgerError, shown
 from game_operator.ledger.api import DEFAULT_TERMS, OPEN_FIRST, Account, BetRecord, Outcome, Terms
 from game_operator.ledger.engine.process_safety import Transactions
@@ -14,6 +13,7 @@ from game_operator.ledger.engine.script import Loaded, Step, answered, apply_ite
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting
 from game_operator.ledger.staff.adjustments import adjust, open_account
+from game_operator.ledger.staff.anomalies import keep_anomaly
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -178,10 +178,7 @@ class MemoryLedger:
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "") -> None:
         """Keep a genuine request that was refused before it was a call."""
-        code = WebhookErrorCode.INVALID_REQUEST.value
-        with self._lock:
-            anomaly = Anomaly(kind, code, operation, None, None, None, body, self._tables.now_millis())
-            self._tables.anomalies.setdefault((source, kind, operation, body), anomaly)
+        self._perform(keep_anomaly(operation, kind, body, source, self._tables))
 
     @property
     def postings(self) -> tuple[Posting, ...]:

@@ -143,7 +143,7 @@ class Elsewhere:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
-    def lock(self, _connection: object, _account: str) -> NoReturn:
+    def lock(self, *_arguments: object) -> NoReturn:
         """Raise ConfigurationError."""
         raise ConfigurationError(
             f"The balances of the ledger {self._prefix}* are in a table of the operator's own, and it was opened "
@@ -152,6 +152,4 @@ class Elsewhere:
             "them. Open and adjust accounts in the table itself."
         )
 
-    def move(self, connection: object, account: str, _delta_cents: int) -> NoReturn:
-        """Raise ConfigurationError."""
-        self.lock(connection, account)
+    move = lock

@@ -92,8 +92,10 @@ class _Dialect(ABC):
     kind: Kind
     _parts: dict[str, str]
 
-    def __init__(self, prefix: str, accounts: Balances) -> None:
+    def __init__(self, prefix: str, accounts: Balances, clock_millis: Callable[[], int] | None = None) -> None:
+        """*clock_millis* is the clock, unless it is the server's."""
         self.accounts, self.key_parts = accounts, accounts.key_parts
+        self._clock_millis = clock_millis
         self.sources = Sources(self.kind, prefix)
         self._prefix = prefix
         self._oldest_writer = f"({OLDEST_WRITER.format(prefix=prefix)})"
@@ -117,12 +119,12 @@ class _Dialect(ABC):
         for operation, tx_id in needs.calls:
             groups.setdefault(operation, set()).add(tx_id)
         statements += [self._calls.of(groups[operation], needs.source, operation) for operation in sorted(groups)]
-        accounts, clock_millis, others = yield from self.accounts.load(needs.accounts, tuple(statements))
+        accounts, now_millis, others = yield from self.accounts.load(needs.accounts, tuple(statements))
         bets = others.pop(0) if needs.bets else ()
-        if clock_millis is None:
-            clock_millis = yield from self._clock()
+        if now_millis is None:
+            now_millis = self._clock_millis() if self._clock_millis else (yield Execute(f"SELECT {CLOCK}", ()))[0][0]
         calls = [CallRecord(*row) for rows in others for row in rows]
-        return Loaded(accounts, list(map(bet_of, bets)), calls, clock_millis)
+        return Loaded(accounts, list(map(bet_of, bets)), calls, now_millis)
 
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
         """Write what changed; ConflictError if any of it is there already."""
@@ -144,10 +146,6 @@ class _Dialect(ABC):
             refuse_writer(upserted[0][0][0], self._prefix)
 
     @abstractmethod
-    def _clock(self) -> Generator[Step, Any, int]:
-        """Return the time it is, in milliseconds."""
-
-    @abstractmethod
     def _write(
         self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]
     ) -> Generator[Step, Any, list[int]]:
@@ -160,8 +158,7 @@ class SqliteDialect(_Dialect):
     kind = "sqlite"
 
     def __init__(self, prefix: str, accounts: Balances, clock_millis: Callable[[], int]) -> None:
-        super().__init__(prefix, accounts)
-        self._clock_millis = clock_millis
+        super().__init__(prefix, accounts, clock_millis)
         # Within the statement, because a separate one would cost as much as the whole look-up of a bet.
         may_write = f"NOT EXISTS ({OLDEST_WRITER.format(prefix=prefix)} AND value > {VERSION})"
         self._parts = {
@@ -182,10 +179,6 @@ class SqliteDialect(_Dialect):
     ) -> Generator[Step, Any, list[int]]:
         writes = [Execute(self._parts[name], each, many=True) for name, each in rows.items()]
         return (yield from self.accounts.stored(tuple(writes), changes, was))
-
-    def _clock(self) -> Generator[Step, Any, int]:
-        yield from ()
-        return self._clock_millis()
 
 
 class PostgresDialect(_Dialect):
@@ -217,9 +210,6 @@ class PostgresDialect(_Dialect):
         counts = ", ".join(f'(SELECT count(*) FROM "stored.{name}")' for name in names)  # noqa: S608
         self._texts[names] = text = f"WITH {parts} SELECT {self._oldest_writer}, {counts}{self._beside}"
         return text
-
-    def _clock(self) -> Generator[Step, Any, int]:
-        return (yield Execute(f"SELECT {CLOCK}", ()))[0][0]  # type: ignore[no-any-return]  # Drivers send rows back.
 
 
 #: Rows as JSON, bytes in hexadecimal.
