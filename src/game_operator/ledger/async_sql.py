@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -15,7 +15,7 @@ from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, a
 from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
-from game_operator.ledger.engine.script import Result, Step, awaited
+from game_operator.ledger.engine.script import Result, Script, awaited
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import AsyncSqliteStore
@@ -253,13 +253,13 @@ class AsyncSqlLedger(LedgerBase):
             await self._opened()
             return await awaited(self._applied(items))
 
-    async def _write(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    async def _write(self, script: Callable[[], Script[T]]) -> T:
         self._transactions.check()
         async with self._mutex:
             await self._opened()
             return await awaited(self._written(script))
 
-    async def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    async def _read(self, script: Callable[[], Script[T]]) -> T:
         self._transactions.check()
         async with self._mutex:
             await self._opened()
@@ -275,7 +275,7 @@ class AsyncSqlLedger(LedgerBase):
     async def _open_sqlite(self) -> AsyncSqliteStore:
         return AsyncSqliteStore(await asyncio.to_thread(super()._open_sqlite))
 
-    async def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    async def _survey(self, script: Callable[[], Script[T]]) -> T:
         if not has_own_snapshot(self._url):
             return await self._read(script)
         await self._read(nothing)  # It makes the tables, should nobody have done so yet.

@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -13,7 +13,7 @@ from game_operator.ledger.accounts.choice import AnyDialect, check_accounts, che
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
-from game_operator.ledger.engine.script import ConflictError, Kind, Result, Step, Work, apply_items
+from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items
 from game_operator.ledger.engine.tables import check_prefix, migration_in_postgres
 from game_operator.ledger.joined.savepoint import Joiner
 from game_operator.ledger.rules.book import Item
@@ -83,11 +83,11 @@ class LedgerBase(ABC):
         """Apply *call*; the ledger itself says how."""
 
     @abstractmethod
-    def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> Any:
+    def _read(self, script: Callable[[], Script[T]]) -> Any:
         """Run a script that changes nothing."""
 
     @abstractmethod
-    def _write(self, script: Callable[[], Generator[Step, Any, T]]) -> Any:
+    def _write(self, script: Callable[[], Script[T]]) -> Any:
         """Run a script in a transaction."""
 
     def before_fork(self) -> None:  # noqa: B027 - a thread alone has something to bring to rest
@@ -144,7 +144,7 @@ class LedgerBase(ABC):
             others = iter((yield from self._written(partial(apply_items, rest, fit))))
         return [done[index] if index in done else next(others) for index in range(len(items))]
 
-    def _written(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
+    def _written(self, script: Callable[[], Script[T]]) -> Work[T]:
         """Run *script* in a transaction; the connection is ours."""
         with self._transactions.entered():
             for _ in range(_MOST_CONFLICTS):

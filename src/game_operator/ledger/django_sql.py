@@ -1,7 +1,7 @@
 """A ledger in a database of a Django project, found by its entry in ``DATABASES``."""
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.engine.address import check_psycopg, path_of
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Step, at_once
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, at_once
 from game_operator.ledger.engine.tables import UNDEFINED_TABLE, found_version, statements
 from game_operator.ledger.joined.connections import KINDS, sqlstates
 from game_operator.ledger.sql import SqlLedger
@@ -67,7 +67,7 @@ class DjangoLedger(SqlLedger):
                 if not self._depth and self._database is not None:
                     self._store.rest()
 
-    def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def _survey(self, script: Callable[[], Script[T]]) -> T:
         with self._alone():  # It makes the tables, should nobody have done so yet.
             pass
         return super()._survey(script)
@@ -100,7 +100,7 @@ class DjangoLedger(SqlLedger):
             self._database = None
             self._store.close()
 
-    def _make_tables(self, kind: Kind) -> Generator[Step, Any, None]:
+    def _make_tables(self, kind: Kind) -> Script[None]:
         """
         Make the tables that a call did not find.
 

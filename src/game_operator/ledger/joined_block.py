@@ -8,7 +8,7 @@ around ``apply``, so that no answer is given before a commit, nor after one that
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, suppress
 from functools import partial
 from random import uniform
@@ -18,7 +18,7 @@ from game_operator.errors import ConfigurationError, LedgerError, TransactionReq
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.engine.address import is_postgres
-from game_operator.ledger.engine.script import Step, Work, at_once, awaited
+from game_operator.ledger.engine.script import Script, Work, at_once, awaited
 from game_operator.ledger.joined.savepoint import asks_to_repeat
 from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
@@ -181,7 +181,7 @@ class JoinedBlock:
             with suppress(LedgerError):
                 yield ledger._write(lambda: store_anomaly(anomaly, terms.source, ledger._dialect))
 
-    def _find(self, query: Callable[[], Generator[Step, Any, int | None]]) -> Work[int]:
+    def _find(self, query: Callable[[], Script[int | None]]) -> Work[int]:
         """Return the time of what a call has stored; look again until it is committed, or time is up."""
         until, nap = time.monotonic() + _CONFIRM_SECONDS, 0.005
         while True:

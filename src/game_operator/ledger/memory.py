@@ -1,15 +1,15 @@
 """A ledger in memory: the same rules as the others, for tests and for trying things out. Nothing outlives it."""
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from game_operator.errors import AccountNotFoundError, LedgerError, shown
 from game_operator.ledger.api import DEFAULT_TERMS, OPEN_FIRST, Account, BetRecord, Outcome, Terms
 from game_operator.ledger.engine.process_safety import Transactions
-from game_operator.ledger.engine.script import Loaded, Step, answered, apply_items, drive
+from game_operator.ledger.engine.script import Loaded, Script, answered, apply_items, drive
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting
 from game_operator.ledger.staff.adjustments import adjust, open_account
@@ -30,7 +30,7 @@ class _Sources:
     def knows(self, source: str) -> bool:
         return source in self.names
 
-    def settle(self, source: str) -> Generator[Step, Any, LedgerError | None]:
+    def settle(self, source: str) -> Script[LedgerError | None]:
         yield from ()
         if self.names:
             return refusal(source, self.names)
@@ -50,7 +50,7 @@ class _Tables:
         self.sources = _Sources()
         self.now_millis = clock_millis
 
-    def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
+    def load(self, needs: Needs) -> Script[Loaded]:
         yield from ()
         book = self.books.setdefault(needs.source, Book(needs.source))
         return Loaded(
@@ -60,7 +60,7 @@ class _Tables:
             self.now_millis(),
         )
 
-    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:  # noqa: ARG002 - the Protocol's
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Script[None]:  # noqa: ARG002 - the Protocol's
         yield from ()
         self.pending.append((source, changes))
 
@@ -192,7 +192,7 @@ class MemoryLedger:
         with self._lock:
             return tuple(self._tables.anomalies.values())
 
-    def _perform(self, script: Generator[Step, Any, T]) -> T:
+    def _perform(self, script: Script[T]) -> T:
         # The call under way has loaded its rows: what is moved meanwhile would be overwritten, or lost with it.
         self._transactions.check()
         with self._lock, self._transactions.entered():

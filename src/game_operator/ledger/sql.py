@@ -1,7 +1,7 @@
 """The ledger in a database, for threads: SQLite or PostgreSQL, by its address."""
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import timedelta
 from decimal import Decimal
@@ -15,7 +15,7 @@ from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Out
 from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
-from game_operator.ledger.engine.script import Result, Step, at_once
+from game_operator.ledger.engine.script import Result, Script, at_once
 from game_operator.ledger.engine.sources import SourceDetails, check_source_name, refusal, source_details
 from game_operator.ledger.engine.tables import back
 from game_operator.ledger.rules.book import Item
@@ -359,17 +359,17 @@ class SqlLedger(LedgerBase):
         """Return a context manager for using the connection alone."""
         return self._mutex
 
-    def _write(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def _write(self, script: Callable[[], Script[T]]) -> T:
         self._transactions.check()
         with self._alone():
             return at_once(self._written(script))
 
-    def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def _read(self, script: Callable[[], Script[T]]) -> T:
         self._transactions.check()
         with self._alone(), self._transactions.entered():
             return self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
 
-    def _survey(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def _survey(self, script: Callable[[], Script[T]]) -> T:
         return survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
 
     @contextmanager

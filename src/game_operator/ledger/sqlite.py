@@ -12,7 +12,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from game_operator.ledger.engine.script import (
     RELEASE,
     SAVE,
     Execute,
+    Script,
     Step,
     Together,
     Work,
@@ -194,7 +195,7 @@ class SqliteStore:
         connection.execute("COMMIT")
         connection.execute("PRAGMA busy_timeout = 0")
 
-    def _migrate(self, migrate: bool, *, is_first: bool) -> Generator[Step, Any, None]:
+    def _migrate(self, migrate: bool, *, is_first: bool) -> Script[None]:
         stored = yield from found_version("sqlite", self._prefix)
         goes_on = not is_first and stored is not None
         # This process has been running since before a migration or the way back: whether it may, each write asks.
@@ -202,13 +203,13 @@ class SqliteStore:
             return
         yield from migration("sqlite", self._prefix, migrate, self._check)
 
-    def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def run(self, script: Callable[[], Script[T]]) -> T:
         """Run *script* in one transaction."""
         if courtesy := self._courtesy():
             time.sleep(courtesy)
         return at_once(self._run(script))
 
-    def _run(self, script: Callable[[], Generator[Step, Any, T]], elsewhere: Elsewhere | None = None) -> Work[T]:
+    def _run(self, script: Callable[[], Script[T]], elsewhere: Elsewhere | None = None) -> Work[T]:
         """
         Run *script* in one transaction; with *elsewhere* for an event loop, which must await it to its end.
 
@@ -253,12 +254,12 @@ class SqliteStore:
         self._held = 0.0
         return 1.5 * _LONGEST_NAP
 
-    def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def read(self, script: Callable[[], Script[T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
         # A reader waits for nobody, but for one who repairs the file after a process died.
         return self._tried(lambda: self._read_once(script))
 
-    def _read_once(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def _read_once(self, script: Callable[[], Script[T]]) -> T:
         with self._busy:
             connection = self._mine()
             connection.execute("BEGIN")
@@ -385,7 +386,7 @@ class AsyncSqliteStore:
         self._store = store
         self._thread = ThreadPoolExecutor(1, "game-operator-sqlite")
 
-    async def run(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    async def run(self, script: Callable[[], Script[T]]) -> T:
         """Run *script* in one transaction."""
         store = self._store
         try:
@@ -395,7 +396,7 @@ class AsyncSqliteStore:
         except BusyError:
             return await self._in_thread(lambda: store.run(script))
 
-    async def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    async def read(self, script: Callable[[], Script[T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
         return self._store.read(script)
 

@@ -2,13 +2,13 @@
 
 import json
 from abc import ABC
-from collections.abc import Generator, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import Any, NoReturn
 
 from game_operator.errors import ConfigurationError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, Accounts, AsyncAccounts
 from game_operator.ledger.engine.dialects import Balances
-from game_operator.ledger.engine.script import Execute, Kind, LockAccount, MoveAccount, Rows, Step, Together
+from game_operator.ledger.engine.script import Execute, Kind, LockAccount, MoveAccount, Rows, Script, Together
 from game_operator.ledger.engine.tables import CLOCK, JSON_ROWS, KEYS, LookUp, json_column, json_columns
 from game_operator.ledger.rules.book import Changes
 
@@ -39,9 +39,7 @@ class OwnBalances(Balances):
             cents, at, account, was = (json_column(index, each) for index, each in enumerate("bbtb"))
             self.parts["accounts"] = update.format(cents, at, f"FROM {JSON_ROWS} ", account, was)
 
-    def load(
-        self, keys: Set[str], others: tuple[Execute, ...]
-    ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
+    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the accounts, then read *others*; return those that exist, the clock if it was read, and their rows."""
         if self.kind == "sqlite":
             rows, *rest = yield Together((self._look_up.of(keys), *others))
@@ -49,7 +47,7 @@ class OwnBalances(Balances):
         rows, *rest = yield Together((Execute(self._lock, (json.dumps(sorted(keys)),)), *others))
         return [Account(*row[:3]) for row in rows], max((row[3] for row in rows), default=None), rest
 
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, dict[str, list[Any]]]:
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
         """Return the rows to write; one that is moved must hold what was loaded."""
         yield from ()
         return {
@@ -57,7 +55,7 @@ class OwnBalances(Balances):
             "accounts": [(cents, at, key, was[key].balance_cents) for key, cents, at in changes.accounts.values()],
         }
 
-    def balance(self, key: str) -> Generator[Step, Any, int | None]:
+    def balance(self, key: str) -> Script[int | None]:
         """Return a balance in cents as it is committed, or None if there is no such account."""
         rows: Rows = yield Execute(self._balance, (key,))
         return rows[0][0] if rows else None
@@ -78,7 +76,7 @@ class OperatorBalances(Balances, ABC):
             "ON CONFLICT (account) DO UPDATE SET at_millis = excluded.at_millis"
         )
 
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, dict[str, list[Any]]]:  # noqa: ARG002 - the Protocol's
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:  # noqa: ARG002 - the Protocol's
         """Return the rows to write."""
         yield from ()
         return {"clocks": [(key, at) for key, _, at in changes.accounts.values()]}
@@ -93,9 +91,7 @@ class ObjectBalances(OperatorBalances):
         super().__init__(kind, prefix)
         self._accounts = accounts
 
-    def load(
-        self, keys: Set[str], others: tuple[Execute, ...]
-    ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
+    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the accounts in sorted order, then read *others*; return those that exist, the clock, and their rows."""
         balances = {}
         for key in sorted(keys):
@@ -108,7 +104,7 @@ class ObjectBalances(OperatorBalances):
         at_millis = {row[0]: row[1] for row in rows}
         return [Account(key, cents, at_millis.get(key, 0)) for key, cents in balances.items()], now_millis, rest
 
-    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Script[None]:
         """Move the accounts."""
         for key, cents, _ in changes.accounts.values():
             before_cents = was[key].balance_cents
@@ -122,7 +118,7 @@ class ObjectBalances(OperatorBalances):
                     f"moved by {delta_cents}. Nothing was kept: lock and move must speak of one and the same balance."
                 )
 
-    def balance(self, key: str) -> Generator[Step, Any, int | None]:
+    def balance(self, key: str) -> Script[int | None]:
         """Return a balance in cents, or None if there is no such account."""
         cents = yield LockAccount(self._accounts, key)
         return None if cents is None else _checked("lock", key, cents)

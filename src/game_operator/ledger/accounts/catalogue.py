@@ -1,8 +1,8 @@
 """What the database says of a TableAccounts: its columns, its unique keys, and what could change an update."""
 
 import re
-from collections.abc import Generator, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from game_operator.errors import shown
 from game_operator.ledger.accounts.columns import (
@@ -14,7 +14,7 @@ from game_operator.ledger.accounts.columns import (
     unit_problem,
 )
 from game_operator.ledger.api import TableAccounts
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 
 _KEYS = {"text": KeyColumn("text"), "varchar": KeyColumn("text"), "uuid": KeyColumn("uuid")}
 _BITS = {"int2": 16, "int4": 32, "int8": 64}
@@ -109,7 +109,7 @@ class _Relation(NamedTuple):
     has_policies: bool = False
 
 
-def look_at_table(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, TableLook]:
+def look_at_table(kind: Kind, accounts: TableAccounts) -> Script[TableLook]:
     """Look at the columns of *accounts*; it only reads."""
     columns, problems, indexes, has_policies = yield from (
         _in_sqlite(accounts) if kind == "sqlite" else _in_postgres(accounts)
@@ -141,7 +141,7 @@ def _key_problems(kind: Kind, name: str, column: Column) -> list[str]:
     return []
 
 
-def _balance_problems(kind: Kind, accounts: TableAccounts, column: Column) -> Generator[Step, Any, list[str]]:
+def _balance_problems(kind: Kind, accounts: TableAccounts, column: Column) -> Script[list[str]]:
     """Return why the balance cannot be moved exactly, in the unit of *accounts*."""
     if not column.is_exact:
         inexact = f"The balance {accounts.table}.{accounts.balance} has the type {column.type_name}, which is not exact"
@@ -163,7 +163,7 @@ def _balance_problems(kind: Kind, accounts: TableAccounts, column: Column) -> Ge
     return [] if found is None else [decimals_problem(accounts, column.declared, found)]
 
 
-def _in_sqlite(accounts: TableAccounts) -> Generator[Step, Any, _Relation]:
+def _in_sqlite(accounts: TableAccounts) -> Script[_Relation]:
     schema, _, table = accounts.table.rpartition(".")
     kind: Rows = yield Execute(f"SELECT type FROM {_master(schema)} WHERE name = ? COLLATE NOCASE", (table,))  # noqa: S608 - checked names
     if kind and kind[0][0] == "view":
@@ -235,7 +235,7 @@ def _grouped(names: Iterable[tuple[str, str]]) -> list[set[str]]:
     return [*indexes.values()]
 
 
-def _in_postgres(accounts: TableAccounts) -> Generator[Step, Any, _Relation]:
+def _in_postgres(accounts: TableAccounts) -> Script[_Relation]:
     rows: Rows = yield Execute(_COLUMNS, (accounts.quoted_table,) * 2)
     if not rows:
         missing = (
@@ -274,7 +274,7 @@ def _scale(modifier: int) -> int | None:
     return bits - 0x800 if bits & 0x400 else bits
 
 
-def table_update_hooks(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
+def table_update_hooks(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:
     """
     Return what could change an update of the ledger's, so that the call is refused: triggers, rules, row policies.
 

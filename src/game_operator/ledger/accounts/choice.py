@@ -10,15 +10,15 @@ prefix beside that table's name and id, in a table that all ledgers of a databas
 """
 
 import logging
-from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 from game_operator.errors import ConfigurationError, LedgerError, SchemaError, shown
 from game_operator.ledger.accounts.balances import Elsewhere, ObjectBalances, OwnBalances
 from game_operator.ledger.accounts.table import table_balances
 from game_operator.ledger.api import AccountsSpec, TableAccounts
 from game_operator.ledger.engine.dialects import Balances, PostgresDialect, SqliteDialect
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.sources import stands_alone
 from game_operator.ledger.engine.tables import BALANCE_TABLES, DENIED, has_table
 
@@ -72,7 +72,7 @@ def check_own(accounts: AccountsSpec, doing: str) -> None:
 
 def opened_dialect(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
-) -> Generator[Step, Any, AnyDialect]:
+) -> Script[AnyDialect]:
     """Return ``dialect_for`` these, which knows the sources; note that the operator's *accounts* are elsewhere."""
     dialect = yield from dialect_for(kind, prefix, accounts, clock_millis)
     yield from dialect.sources.load()
@@ -83,7 +83,7 @@ def opened_dialect(
     return dialect
 
 
-def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Generator[Step, Any, None]:
+def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Script[None]:
     """
     Raise SchemaError for *accounts* that cannot be used, before the ledger's tables are made or migrated.
 
@@ -106,7 +106,7 @@ def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Gen
 
 def dialect_for(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int], *, beside: str = ""
-) -> Generator[Step, Any, AnyDialect]:
+) -> Script[AnyDialect]:
     """
     Return how rows are loaded and stored in a *kind* of database; a TableAccounts is looked at first.
 
@@ -128,13 +128,13 @@ def dialect_for(
     return PostgresDialect(prefix, balances, beside=beside)
 
 
-def is_marked(prefix: str) -> Generator[Step, Any, bool]:
+def is_marked(prefix: str) -> Script[bool]:
     """Return whether a ledger was opened here whose balances are in the operator's own table."""
     rows: Rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = '{_MARK}'", ())  # noqa: S608 - a checked prefix
     return bool(rows)
 
 
-def mark(kind: Kind, prefix: str, *, joined: bool = False) -> Generator[Step, Any, bool]:
+def mark(kind: Kind, prefix: str, *, joined: bool = False) -> Script[bool]:
     """
     Leave the mark; return whether it was there.
 
@@ -166,7 +166,7 @@ class _Table(NamedTuple):
     name: str
 
 
-def base_tables(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[_Table]]:
+def base_tables(kind: Kind, accounts: TableAccounts) -> Script[list[_Table]]:
     """Return the tables that hold the balances of *accounts*; read only."""
     if kind == "sqlite":
         return [_Table(0, accounts.table.lower().removeprefix("main."))]
@@ -174,7 +174,7 @@ def base_tables(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, lis
     return [_Table(*row) for row in rows]
 
 
-def owner_of(kind: Kind, table: _Table) -> Generator[Step, Any, str | None]:
+def owner_of(kind: Kind, table: _Table) -> Script[str | None]:
     """Return the prefix of the ledger that moves the balances in *table*, or None; read only, tables of version 2."""
     if kind == "sqlite":
         rows: Rows = yield Execute(f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ?", (table.name,))  # noqa: S608
@@ -188,7 +188,7 @@ def owner_of(kind: Kind, table: _Table) -> Generator[Step, Any, str | None]:
     return rows[0][0] if rows else None
 
 
-def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = False) -> Generator[Step, Any, None]:
+def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = False) -> Script[None]:
     """
     Note that the ledger with *prefix* moves these balances; raise SchemaError if another does, unshared.
 
@@ -204,7 +204,7 @@ def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = Fa
         yield from _check_owner(owner, table, prefix, accounts)
 
 
-def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Generator[Step, Any, None]:
+def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Script[None]:
     alone, values = "true", [table.name, table.id, prefix]
     if joined and kind == "postgres":
         alone = "pg_try_advisory_xact_lock(hashtext(?), 1)"
@@ -221,7 +221,7 @@ def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Generator[
     )
 
 
-def _may_insert(kind: Kind) -> Generator[Step, Any, bool]:
+def _may_insert(kind: Kind) -> Script[bool]:
     """Return whether this user may claim; one who may only read moves nothing."""
     if kind == "sqlite":
         return True
@@ -229,7 +229,7 @@ def _may_insert(kind: Kind) -> Generator[Step, Any, bool]:
     return bool(rows[0][0])
 
 
-def _check_owner(owner: str | None, table: _Table, prefix: str, accounts: TableAccounts) -> Generator[Step, Any, None]:
+def _check_owner(owner: str | None, table: _Table, prefix: str, accounts: TableAccounts) -> Script[None]:
     if owner in (None, prefix) or accounts.shared:
         return
     by = _moved_by(owner, table)

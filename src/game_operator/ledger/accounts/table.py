@@ -8,7 +8,7 @@ back; a balance that has more, or would get more, is refused and never rounded.
 import contextlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -29,7 +29,7 @@ from game_operator.ledger.accounts.columns import (
     unreadable,
 )
 from game_operator.ledger.api import Account, TableAccounts, Unit
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Step, Together
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, Together
 from game_operator.ledger.engine.tables import CLOCK, IN_LIST
 from game_operator.ledger.rules.book import Changes
 
@@ -41,7 +41,7 @@ _UNSUPPORTED = "0A000"
 
 def table_balances(
     kind: Kind, prefix: str, accounts: TableAccounts
-) -> Generator[Step, Any, "SqliteTableBalances | PostgresTableBalances"]:
+) -> Script["SqliteTableBalances | PostgresTableBalances"]:
     """Return what locks and moves the balances of *accounts*; raise SchemaError if its columns cannot be used."""
     look = yield from look_at_table(kind, accounts)
     if look.problems:
@@ -59,13 +59,13 @@ class TableBalances(OperatorBalances, ABC):
         self._unit: Unit = accounts.unit or "cents"
         self._names = [f'owned."{name}"' for name in accounts.keys]
 
-    def balance(self, key: str) -> Generator[Step, Any, int | None]:
+    def balance(self, key: str) -> Script[int | None]:
         """Return a balance in cents, rounded down, or None if there is no such row."""
         balances = yield from self._read({key})
         return cents_of(balances[key], self._unit) if key in balances else None
 
     @abstractmethod
-    def _read(self, keys: Set[str]) -> Generator[Step, Any, dict[str, Decimal]]:
+    def _read(self, keys: Set[str]) -> Script[dict[str, Decimal]]:
         """Return the balances of *keys* in the column's unit."""
 
     def _loaded(self, balances: Mapping[str, Decimal], clocks: Rows) -> list[Account]:
@@ -90,15 +90,13 @@ class SqliteTableBalances(TableBalances):
         update = f'UPDATE {table} AS owned SET "{accounts.balance}" = ? WHERE {matches}'  # noqa: S608
         self.parts = {"balances": update, **self.parts}
 
-    def load(
-        self, keys: Set[str], others: tuple[Execute, ...]
-    ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
+    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
         """Read the accounts, then *others*; return those that exist, no clock, and their rows."""
         balances = yield from self._read(keys)
         clocks, *rest = yield Together((self.clocks.of(balances.keys()), *others))
         return self._loaded(balances, clocks), None, rest
 
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, dict[str, list[Any]]]:
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
         """Return the rows to write: the balances as they are now, moved by what the batch moved."""
         moved, written = moved_cents(changes, was), []
         if moved:
@@ -110,7 +108,7 @@ class SqliteTableBalances(TableBalances):
 
     def stored(
         self, statements: tuple[Execute, ...], changes: Changes, was: Mapping[str, Account]
-    ) -> Generator[Step, Any, list[Any]]:
+    ) -> Script[list[Any]]:
         """
         Perform the *statements* and read the balances again.
 
@@ -122,7 +120,7 @@ class SqliteTableBalances(TableBalances):
             check_kept(self._accounts, self._unit, moved, was, (yield from self._read(moved.keys())))
         return answers
 
-    def _read(self, keys: Iterable[str]) -> Generator[Step, Any, dict[str, Decimal]]:
+    def _read(self, keys: Iterable[str]) -> Script[dict[str, Decimal]]:
         known = {key: values for key in keys if (values := key_values(key, self._keys)) is not None}
         if self.key_parts == 1 and len(known) > 1:
             rows: Rows = yield Execute(self._many, (json.dumps([values[0] for values in known.values()]),))
@@ -185,9 +183,7 @@ class PostgresTableBalances(TableBalances):
             **self.parts,
         }
 
-    def load(
-        self, keys: Set[str], others: tuple[Execute, ...]
-    ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
+    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the rows in sorted order, then read *others*; return those that exist, the clock, and their rows."""
         lock = Execute(self._lock, (self._json(keys),))
         # A separate statement, so that it sees what was committed before the lock was ours.
@@ -198,7 +194,7 @@ class PostgresTableBalances(TableBalances):
             self._check_none_is_hidden(rows, rest.pop(0))
         return self._loaded(self._exact(rows), known), max((row[2] for row in rows), default=None), rest
 
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, dict[str, list[Any]]]:
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
         """Return the rows to write: by what the batch moved each balance."""
         moved = moved_cents(changes, was).items()
         balances = [
@@ -208,7 +204,7 @@ class PostgresTableBalances(TableBalances):
 
     def stored(
         self, statements: tuple[Execute, ...], changes: Changes, was: Mapping[str, Account]
-    ) -> Generator[Step, Any, list[Any]]:
+    ) -> Script[list[Any]]:
         """
         Perform the *statements*, read the balances again, and return the answers.
 
@@ -232,7 +228,7 @@ class PostgresTableBalances(TableBalances):
         check_kept(self._accounts, self._unit, moved, was, self._exact(now))
         return answers  # type: ignore[no-any-return]  # Drivers send rows back.
 
-    def _read(self, keys: Set[str]) -> Generator[Step, Any, dict[str, Decimal]]:
+    def _read(self, keys: Set[str]) -> Script[dict[str, Decimal]]:
         return self._exact((yield Execute(self._balances, (self._json(keys),))))
 
     def _check_none_is_hidden(self, locked: Rows, seen: Rows) -> None:

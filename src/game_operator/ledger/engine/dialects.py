@@ -10,11 +10,11 @@ server's, read row by row after each lock.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from game_operator.ledger.api import Account, CallRecord
-from game_operator.ledger.engine.script import ConflictError, Execute, Kind, Loaded, Rows, Step, Together
+from game_operator.ledger.engine.script import ConflictError, Execute, Kind, Loaded, Rows, Script, Together
 from game_operator.ledger.engine.sources import Sources
 from game_operator.ledger.engine.tables import (
     BET_COLUMNS,
@@ -56,13 +56,11 @@ class Balances(ABC):
         self.parts: dict[str, str] = {}
 
     @abstractmethod
-    def load(
-        self, keys: Set[str], others: tuple[Execute, ...]
-    ) -> Generator[Step, Any, tuple[list[Account], int | None, list[Rows]]]:
+    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the accounts, then read *others*; return those that exist, the clock if it was read, and their rows."""
 
     @abstractmethod
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, dict[str, list[Any]]]:
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
         """Return the rows to write, by the names of ``parts``."""
 
     def stored(
@@ -70,19 +68,19 @@ class Balances(ABC):
         statements: tuple[Execute, ...],
         changes: Changes,  # noqa: ARG002 - for those that compare
         was: Mapping[str, Account],  # noqa: ARG002
-    ) -> Generator[Step, Any, list[Any]]:
+    ) -> Script[list[Any]]:
         """Perform the *statements*, make sure that balances moved as they should, and return the answers."""
         answers = []
         for each in statements:
             answers.append((yield each))  # noqa: PERF401 - a comprehension cannot yield
         return answers
 
-    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Generator[Step, Any, None]:  # noqa: ARG002 - as above
+    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Script[None]:  # noqa: ARG002 - as above
         """Do what ``parts`` cannot: nothing."""
         yield from ()
 
     @abstractmethod
-    def balance(self, key: str) -> Generator[Step, Any, int | None]:
+    def balance(self, key: str) -> Script[int | None]:
         """Return a balance in cents as it is committed, or None if there is no such account."""
 
 
@@ -112,7 +110,7 @@ class _Dialect(ABC):
             f"last_at_millis = excluded.last_at_millis RETURNING {self._oldest_writer}"
         )
 
-    def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
+    def load(self, needs: Needs) -> Script[Loaded]:
         """Lock the accounts, then read bets and calls, and the clock if it was not read with the lock."""
         statements = [self._bets.of(needs.bets, needs.source)] if needs.bets else []
         groups: dict[str, set[str]] = {}
@@ -126,7 +124,7 @@ class _Dialect(ABC):
         calls = [CallRecord(*row) for rows in others for row in rows]
         return Loaded(accounts, list(map(bet_of, bets)), calls, now_millis)
 
-    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Script[None]:
         """Write what changed; ConflictError if any of it is there already."""
         every: dict[str, list[Any]] = {
             "calls": call_rows(changes, source),
@@ -146,9 +144,7 @@ class _Dialect(ABC):
             refuse_writer(upserted[0][0][0], self._prefix)
 
     @abstractmethod
-    def _write(
-        self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]
-    ) -> Generator[Step, Any, list[int]]:
+    def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
         """Write *rows* by their names in ``_parts``; return how many of each were written."""
 
 
@@ -174,9 +170,7 @@ class SqliteDialect(_Dialect):
             **accounts.parts,
         }
 
-    def _write(
-        self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]
-    ) -> Generator[Step, Any, list[int]]:
+    def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
         writes = [Execute(self._parts[name], each, many=True) for name, each in rows.items()]
         return (yield from self.accounts.stored(tuple(writes), changes, was))
 
@@ -193,9 +187,7 @@ class PostgresDialect(_Dialect):
         self._beside = beside
         self._texts: dict[tuple[str, ...], str] = {}
 
-    def _write(
-        self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]
-    ) -> Generator[Step, Any, list[int]]:
+    def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
         names = tuple(rows)
         sql = self._texts.get(names) or self._text(names)
         statement = Execute(sql, list(map(_encoded, rows.values())))

@@ -86,6 +86,8 @@ class MoveAccount(NamedTuple):
 
 
 Step: TypeAlias = Execute | Together | Ask | RunWithin | LockAccount | MoveAccount
+#: What yields steps, is sent what came of each, and returns the result.
+Script: TypeAlias = Generator[Step, Any, T]
 
 
 #: The steps that lend the connection to the operator's code, by what the operator calls it; may_bet gets none.
@@ -124,7 +126,7 @@ class KnownSources(Protocol):
     def knows(self, source: str) -> bool:
         """Return whether calls of *source* are taken, as far as is known without looking."""
 
-    def settle(self, source: str) -> Generator[Step, Any, LedgerError | None]:
+    def settle(self, source: str) -> Script[LedgerError | None]:
         """Register *source* if it is the first; return the error if its calls are refused."""
 
 
@@ -135,10 +137,10 @@ class Dialect(Protocol):
     def sources(self) -> KnownSources:
         """The sources whose calls are taken."""
 
-    def load(self, needs: Needs) -> Generator[Step, Any, Loaded]:
+    def load(self, needs: Needs) -> Script[Loaded]:
         """Lock the accounts, then read bets and calls: rows of a locked account stand still."""
 
-    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Generator[Step, Any, None]:
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Script[None]:
         """Write *changes*; raise ConflictError if any row is there already. *was* is the accounts as loaded."""
 
 
@@ -175,7 +177,7 @@ def _asked(step: Step, connection: Any) -> Any:
     raise AssertionError(f"{type(step).__name__} is not for the operator")
 
 
-def apply_items(items: Sequence[Item], dialect: Dialect) -> Generator[Step, Any, list[Result]]:
+def apply_items(items: Sequence[Item], dialect: Dialect) -> Script[list[Result]]:
     """
     Apply *items*, all of one source, one after another; return an outcome or an exception for each.
 
@@ -232,7 +234,7 @@ def _not_a_call(given: object) -> TypeError | None:
 
 def _loaded_book(
     items: Sequence[Item], failed: dict[int, Exception], needs: Needs, dialect: Dialect
-) -> Generator[Step, Any, tuple[Book, int]]:
+) -> Script[tuple[Book, int]]:
     """Load until all is there: a bet may name another account than its player's, and its withdraw's tx_id."""
     sound = [item for index, item in enumerate(items) if index not in failed] if failed else items
     read_again = False
@@ -275,7 +277,7 @@ def _book_of(needs: Needs, loaded: Loaded) -> Book:
     return book
 
 
-def apply_item(book: Book, item: Item, clock_millis: int) -> Generator[Step, Any, Result]:
+def apply_item(book: Book, item: Item, clock_millis: int) -> Script[Result]:
     """Apply *item* to *book*; what the operator's own callables raise is returned, and nothing is noted."""
     call, terms = item.call, item.terms
     try:
@@ -297,7 +299,7 @@ def _checked(refusal: object) -> str | None:
     raise LedgerError(f"may_bet answered {shown(refusal)}; it must answer None or a code of A-Z, 0-9 and _")
 
 
-def drive(script: Generator[Step, Any, T], perform: Callable[[Step], Any]) -> T:
+def drive(script: Script[T], perform: Callable[[Step], Any]) -> T:
     """Run *script* to its end and return its result; what performing a step raises is raised in the script."""
     try:
         step = next(script)
@@ -312,7 +314,7 @@ def drive(script: Generator[Step, Any, T], perform: Callable[[Step], Any]) -> T:
         return done.value  # type: ignore[no-any-return]  # It is what the script returns.
 
 
-def driven(script: Generator[Step, Any, T], perform: Callable[[Step], Work[Any]]) -> Work[T]:
+def driven(script: Script[T], perform: Callable[[Step], Work[Any]]) -> Work[T]:
     """Run *script* as ``drive`` does, where to perform a step is work."""
     try:
         step = next(script)

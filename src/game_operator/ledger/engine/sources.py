@@ -6,11 +6,11 @@ rollback registers its source, and a call of any other is refused until somebody
 removed, so a process needs to see one only once.
 """
 
-from collections.abc import Generator, Iterable
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
-from game_operator.ledger.engine.script import Dialect, Execute, Rows, Step
+from game_operator.ledger.engine.script import Dialect, Execute, Rows, Script
 from game_operator.ledger.engine.tables import CLOCK, check_writer
 from game_operator.ledger.rules.book import Needs
 from game_operator.models.webhooks import problem_of_id
@@ -77,13 +77,13 @@ class Sources:
         """Return whether calls of *source* need no statement."""
         return source in self.known
 
-    def load(self) -> Generator[Step, Any, list[str]]:
+    def load(self) -> Script[list[str]]:
         """Return all sources, the oldest first; the transaction is one that has just begun."""
         names = yield from self._stored()
         self.known.update(names)
         return names
 
-    def settle(self, source: str) -> Generator[Step, Any, LedgerError | None]:
+    def settle(self, source: str) -> Script[LedgerError | None]:
         """Register *source* if the ledger knows none yet; return the error if its calls are refused."""
         known = yield from self._stored()
         if source in known:
@@ -100,7 +100,7 @@ class Sources:
         known = known or (yield from self._register(source))
         return None if source in known else refusal(source, known)
 
-    def add(self, name: str, dialect: Dialect) -> Generator[Step, Any, None]:
+    def add(self, name: str, dialect: Dialect) -> Script[None]:
         """Register *name* beside the others; a known one stays as it is."""
         yield from check_writer(self._prefix)
         at_millis = (yield from dialect.load(Needs(""))).clock_millis
@@ -117,11 +117,11 @@ class Sources:
     def _none_is_first(self) -> str:
         return f"NOT EXISTS (SELECT 1 FROM {self._prefix}sources WHERE is_first)"  # noqa: S608 - a checked prefix
 
-    def _stored(self) -> Generator[Step, Any, list[str]]:
+    def _stored(self) -> Script[list[str]]:
         rows: Rows = yield Execute(f"SELECT name FROM {self._prefix}sources ORDER BY at_millis, name", ())  # noqa: S608
         return [name for (name,) in rows]
 
-    def _may_be_rolled_back(self, source: str) -> Generator[Step, Any, bool]:
+    def _may_be_rolled_back(self, source: str) -> Script[bool]:
         """Return whether the transaction, which is the caller's, may have registered *source* itself."""
         if not self.joined:
             return False
@@ -134,7 +134,7 @@ class Sources:
         )
         return bool(held)
 
-    def _register(self, source: str) -> Generator[Step, Any, list[str]]:
+    def _register(self, source: str) -> Script[list[str]]:
         """Register *source* as the first, or the sources of calls that are there already; return those registered."""
         # A program of version 1 may have stored calls since the migration.
         found = yield from sources_found(self._prefix)
@@ -161,7 +161,7 @@ _OF_TOPIC: Final = (
 )
 
 
-def stands_alone(topic: str, value: str) -> Generator[Step, Any, bool]:
+def stands_alone(topic: str, value: str) -> Script[bool]:
     """
     Return whether no other transaction of PostgreSQL claims another *value* for *topic* at this moment.
 
@@ -176,7 +176,7 @@ def stands_alone(topic: str, value: str) -> Generator[Step, Any, bool]:
     return not others
 
 
-def sources_found(prefix: str) -> Generator[Step, Any, list[str]]:
+def sources_found(prefix: str) -> Script[list[str]]:
     """Return the sources of the calls and bets that are there; tables of any version, and read only."""
     rows: Rows = yield Execute(
         f"SELECT source FROM {prefix}calls WHERE operation NOT IN ('open', 'adjust') "  # noqa: S608 - a checked prefix
@@ -186,7 +186,7 @@ def sources_found(prefix: str) -> Generator[Step, Any, list[str]]:
     return [source for (source,) in rows]
 
 
-def source_details(prefix: str, most_bets: int) -> Generator[Step, Any, list[SourceDetails]]:
+def source_details(prefix: str, most_bets: int) -> Script[list[SourceDetails]]:
     """Return all sources with how many of their bets are OPEN, counted up to *most_bets*; it reads whole tables."""
     rows: Rows = yield Execute(
         f"SELECT name, origin, at_millis, (SELECT COUNT(*) FROM (SELECT 1 FROM {prefix}bets "  # noqa: S608 - a checked prefix

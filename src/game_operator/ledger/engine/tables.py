@@ -6,7 +6,7 @@ And what is said of them in many places: their columns, in the order of the fiel
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, SchemaError, shown
 from game_operator.ledger.api import BetRecord, CallRecord
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.rules.book import Anomaly, Changes
 
 #: The version of the tables that this program reads and writes.
@@ -31,7 +31,7 @@ FULL = 2
 BALANCE_TABLES = "game_operator_balance_tables"
 
 #: Raises SchemaError for accounts that cannot be used, before tables are made.
-Check: TypeAlias = Callable[[], Generator[Step, Any, object]]
+Check: TypeAlias = Callable[[], Script[object]]
 
 #: The question for the oldest version whose programs may still write; NULL in tables of version 1.
 OLDEST_WRITER = "SELECT value FROM {prefix}meta WHERE name = 'oldest_writer'"
@@ -83,7 +83,7 @@ def tables_needed(dialect: str, prefix: str, version: int) -> SchemaError:
     return SchemaError(what, remedy=f"Run these statements:\n\n{text}", statements=text, version=version)
 
 
-def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Generator[Step, Any, None]:
+def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Script[None]:
     """Make or migrate the tables; raise SchemaError if they or *check* refuse, or *migrate* is False."""
     version = check_version((yield from found_version(kind, prefix)), prefix)
     if version == VERSION:
@@ -104,7 +104,7 @@ _BEFORE_MIGRATION = (
 )
 
 
-def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Generator[Step, Any, None]:
+def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Script[None]:
     """Do the same in PostgreSQL, one process at a time; raise SchemaError also if this user may not."""
     rows: Rows = yield Execute("SELECT current_setting('server_encoding')", ())
     if rows[0][0] != "UTF8":
@@ -128,7 +128,7 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Generator
         ) from failed
 
 
-def _check_grants(prefix: str) -> Generator[Step, Any, None]:
+def _check_grants(prefix: str) -> Script[None]:
     """Raise SchemaError if who may write the ledger's calls may not write the tables that version 2 added."""
     names = [f"{prefix}sources", f"{prefix}corrections", BALANCE_TABLES]
     rows = yield Execute(
@@ -154,13 +154,13 @@ def refuse_writer(oldest: int | None, prefix: str) -> None:
         )
 
 
-def check_writer(prefix: str) -> Generator[Step, Any, None]:
+def check_writer(prefix: str) -> Script[None]:
     """Raise SchemaError if programs of this version may not write any more."""
     rows = yield Execute(OLDEST_WRITER.format(prefix=prefix), ())
     refuse_writer(int(rows[0][0]) if rows else None, prefix)
 
 
-def back(prefix: str) -> Generator[Step, Any, int]:
+def back(prefix: str) -> Script[int]:
     """
     Undo the latest migration, so that programs of the version before can be started again; return that version.
 
@@ -184,24 +184,24 @@ def back(prefix: str) -> Generator[Step, Any, int]:
     return version - 1
 
 
-def has_table(kind: Kind, name: str) -> Generator[Step, Any, bool]:
+def has_table(kind: Kind, name: str) -> Script[bool]:
     """Return whether there is a table called *name*."""
     sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
     rows: Rows = yield Execute(sql if kind == "sqlite" else "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (name,))
     return bool(rows)
 
 
-def has_newest_table(kind: Kind, prefix: str) -> Generator[Step, Any, bool]:
+def has_newest_table(kind: Kind, prefix: str) -> Script[bool]:
     """Return whether the tables that the latest migration adds are there; the way back leaves them."""
     return (yield from has_table(kind, f"{prefix}sources"))
 
 
-def found_version(kind: Kind, prefix: str) -> Generator[Step, Any, int | None]:
+def found_version(kind: Kind, prefix: str) -> Script[int | None]:
     """Return the version of the tables; None if there are none."""
     return (yield from stored_version(prefix)) if (yield from has_table(kind, f"{prefix}meta")) else None
 
 
-def stored_version(prefix: str) -> Generator[Step, Any, int | None]:
+def stored_version(prefix: str) -> Script[int | None]:
     """Read the version out of the tables, which must be there; None if they do not say."""
     rows: Rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = ?", ("version",))  # noqa: S608 - a checked prefix
     return int(rows[0][0]) if rows else None

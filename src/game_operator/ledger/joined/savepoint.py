@@ -4,7 +4,7 @@ and does not abort the caller's transaction.
 """
 
 import contextlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
@@ -27,6 +27,7 @@ from game_operator.ledger.engine.script import (
     Execute,
     Kind,
     Rows,
+    Script,
     Step,
     Together,
     Work,
@@ -43,7 +44,7 @@ from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
 T = TypeVar("T")
 
 #: A script to run in the caller's transaction, made anew for each attempt.
-Attempt: TypeAlias = Callable[[Kind], Generator[Step, Any, T]]
+Attempt: TypeAlias = Callable[[Kind], Script[T]]
 
 _MOST_CONFLICTS = 5
 _ROLLBACK_SECONDS = 5
@@ -115,7 +116,7 @@ class Joiner:
             raise TypeError(f"pooler must be True, False or None, not {type(pooler).__name__} {shown(pooler)}")
         self._pooler, self._identities = pooler, Identities(prefix)
         self._dialects: dict[Kind, AnyDialect] = {}
-        self.make_tables: Callable[[Kind], Generator[Step, Any, None]] | None = None
+        self.make_tables: Callable[[Kind], Script[None]] | None = None
 
     def apply(self, item: Item, connection: Any) -> Work[Outcome]:
         """Apply *item* with *connection*, whose transaction is open."""
@@ -129,7 +130,7 @@ class Joiner:
         caller = yield from caller_of(connection, awaits=self._awaits)
         return Held((yield from self._run(caller, partial(self._applied, item), _HOLD)), caller)
 
-    def run(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], connection: Any) -> Work[T]:
+    def run(self, script: Callable[[AnyDialect], Script[T]], connection: Any) -> Work[T]:
         """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._stored, script), _APPLY))
@@ -147,7 +148,7 @@ class Joiner:
                 yield from caller.execute(f"ROLLBACK TO SAVEPOINT {point}", ())
             raise
 
-    def _joined(self, attempt: Attempt[T], kind: Kind, point: str, item: Item | None) -> Generator[Step, Any, T]:
+    def _joined(self, attempt: Attempt[T], kind: Kind, point: str, item: Item | None) -> Script[T]:
         try:
             return (yield from _settled(attempt, kind, point, self._identities))
         except UnknownSourceError:
@@ -161,14 +162,14 @@ class Joiner:
             yield from _saved(self.make_tables(kind), _APPLY)
         return (yield from _settled(attempt, kind, point, self._identities))
 
-    def _keep_unknown(self, item: Item) -> Generator[Step, Any, None]:
+    def _keep_unknown(self, item: Item) -> Script[None]:
         """Keep a deposit or rollback of an unknown source, should the caller commit all the same."""
         anomaly = unknown_source(item.call, item.terms)
         if anomaly is not None:
             dialect = SqliteDialect(self._prefix, OwnBalances("sqlite", self._prefix), self._clock_millis)
             yield from store_anomaly(anomaly, item.terms.source, dialect)
 
-    def _applied(self, item: Item, kind: Kind) -> Generator[Step, Any, Outcome]:
+    def _applied(self, item: Item, kind: Kind) -> Script[Outcome]:
         dialect = yield from self._begun(kind)
         result = (yield from apply_items([item], dialect))[0]
         if isinstance(result, Exception):
@@ -178,13 +179,13 @@ class Joiner:
             yield Execute(f"SELECT {_SURE}", ())
         return result
 
-    def _stored(self, script: Callable[[AnyDialect], Generator[Step, Any, T]], kind: Kind) -> Generator[Step, Any, T]:
+    def _stored(self, script: Callable[[AnyDialect], Script[T]], kind: Kind) -> Script[T]:
         result = yield from script((yield from self._begun(kind)))
         if kind == "postgres":
             yield Execute(f"SELECT {_SURE}", ())
         return result
 
-    def _begun(self, kind: Kind) -> Generator[Step, Any, AnyDialect]:
+    def _begun(self, kind: Kind) -> Script[AnyDialect]:
         """Return the dialect for *kind*; on SQLite the write lock is ours, and the commit will wait for the disk."""
         if kind == "sqlite":
             # A write, which writes nothing: it takes the lock, so that all that is read after it stands still.
@@ -192,7 +193,7 @@ class Joiner:
             yield from _check_synchronous()
         return (yield from self._dialect(kind))
 
-    def _dialect(self, kind: Kind) -> Generator[Step, Any, AnyDialect]:
+    def _dialect(self, kind: Kind) -> Script[AnyDialect]:
         """Return the dialect for *kind*; the first call of each looks at the tables, and later ones trust it."""
         known = self._dialects.get(kind)
         if known is None:
@@ -255,7 +256,7 @@ def asks_to_repeat(failed: BaseException) -> bool:
     return not _AGAIN.isdisjoint(sqlstates(failed))
 
 
-def _settled(attempt: Attempt[T], kind: Kind, point: str, identities: Identities) -> Generator[Step, Any, T]:
+def _settled(attempt: Attempt[T], kind: Kind, point: str, identities: Identities) -> Script[T]:
     for _ in range(_MOST_CONFLICTS):
         try:
             return (yield from _saved(attempt(kind), point))
@@ -271,7 +272,7 @@ def _settled(attempt: Attempt[T], kind: Kind, point: str, identities: Identities
     )
 
 
-def _saved(script: Generator[Step, Any, T], point: str) -> Generator[Step, Any, T]:
+def _saved(script: Script[T], point: str) -> Script[T]:
     """Run *script* under a savepoint: kept, or rolled back to before it. A held one stays until it is released."""
     yield Execute(f"SAVEPOINT {point}", ())
     try:
@@ -287,7 +288,7 @@ def _saved(script: Generator[Step, Any, T], point: str) -> Generator[Step, Any, 
     return result
 
 
-def _check_synchronous() -> Generator[Step, Any, None]:
+def _check_synchronous() -> Script[None]:
     """Raise LedgerError if a commit of this connection would be lost with the machine's power."""
     rows: Rows = yield Execute("PRAGMA main.synchronous", ())
     if rows[0][0] >= FULL:

@@ -11,11 +11,10 @@ Nothing here imports psycopg, because calls that join come over other drivers, t
 """
 
 import logging
-from collections.abc import Generator
 from typing import Any
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
-from game_operator.ledger.engine.script import Execute, Rows, Step
+from game_operator.ledger.engine.script import Execute, Rows, Script
 
 _LOG = logging.getLogger("game_operator.ledger")
 
@@ -171,7 +170,7 @@ class Identities:
         text = str(getattr(failed, "orig", failed))
         return next((table for key, table in self._keys.items() if f'"{key}"' in text), None)
 
-    def behind(self) -> Generator[Step, Any, list[tuple[bool, str]]]:
+    def behind(self) -> Script[list[tuple[bool, str]]]:
         """Return whether this user may set it, and what to do else, of each sequence behind its ids; read only."""
         rows: Rows = yield Execute(self._compare, ())
         return [
@@ -180,7 +179,7 @@ class Identities:
             if highest is not None and last is not None and last < highest
         ]
 
-    def advanced(self, *, failed_table: str | None = None) -> Generator[Step, Any, None]:
+    def advanced(self, *, failed_table: str | None = None) -> Script[None]:
         """Set each sequence that is behind its highest id to 1,000 above it; that of *failed_table* must be set."""
         rows: Rows = yield Execute(self._compare, ())
         for table, sequence, highest, last, may_set in rows:

@@ -16,7 +16,7 @@ from psycopg import errors, generators
 from psycopg._preparing import Prepare, PrepareManager
 from psycopg.pq import ExecStatus, Format
 
-from game_operator.ledger.engine.script import RELEASE, Execute, Rows, Step
+from game_operator.ledger.engine.script import RELEASE, Execute, Rows, Script
 from game_operator.ledger.postgres.express import Statement
 from game_operator.ledger.postgres.hazards import CommitWarnings, Identities
 
@@ -67,7 +67,7 @@ class Session:
 
 def greeted(
     connection: "Connection", patience_seconds: float, identities: Identities, *, pooler: bool | None
-) -> Generator[Step, Any, Session]:
+) -> Script[Session]:
     """
     Look at a new *connection*, which commits each statement, and set it.
 
@@ -122,7 +122,7 @@ def _settings(patience_seconds: float, *, local: bool) -> str:
     return "SELECT " + ", ".join(f"set_config('{name}', {value}, {until})" for name, value in settings.items())
 
 
-def _swallowed(script: Generator[Step, Any, None], connection: "Connection") -> Generator[Step, Any, None]:
+def _swallowed(script: Script[None], connection: "Connection") -> Script[None]:
     """Run *script*, and go on where the server cannot answer it: on a standby, in a service, without tables."""
     try:
         yield from script
@@ -137,7 +137,7 @@ class _FormerPrimaryError(psycopg.OperationalError):
     """The server was the primary once."""
 
 
-def _check_timeline() -> Generator[Step, Any, None]:
+def _check_timeline() -> Script[None]:
     """Remember the server's timeline; raise _FormerPrimaryError if it is below one that this process has seen."""
     rows: Rows = yield Execute(_TIMELINE, ())
     system, name = rows[0]

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from random import uniform
 from typing import Any, ClassVar, TypeVar
@@ -15,6 +15,7 @@ from game_operator.ledger.engine.address import address_of, unreadable
 from game_operator.ledger.engine.script import (
     SAVE,
     Execute,
+    Script,
     Step,
     Together,
     Work,
@@ -140,7 +141,7 @@ class _Store:
         #: The connection's pipeline while we are in one.
         self._pipeline: Any = None
 
-    def run(self, script: Callable[[], Generator[Step, Any, T]]) -> Any:
+    def run(self, script: Callable[[], Script[T]]) -> Any:
         """Run *script* in one transaction; again, while the server asks for it or comes back in time."""
         return self._done(self._run(script))
 
@@ -175,7 +176,7 @@ class _Store:
         leave = pipeline.__aexit__ if self._awaits else pipeline.__exit__
         return leave(type(raised) if raised else None, raised, raised and raised.__traceback__)
 
-    def _run(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
+    def _run(self, script: Callable[[], Script[T]]) -> Work[T]:
         until, nap, opened = time.monotonic() + self._patience_seconds, 0.005, self._session is not None
         sleep: Callable[[float], Any] = asyncio.sleep if self._awaits else time.sleep
         while True:
@@ -217,7 +218,7 @@ class _Store:
         self._raise_if_warned()
         return self._express.outcomes(rows)
 
-    def _attempt(self, script: Callable[[], Generator[Step, Any, T]]) -> Work[T]:
+    def _attempt(self, script: Callable[[], Script[T]]) -> Work[T]:
         connection = self._live() or (yield from self._connected())
         assert self._session is not None
         try:

@@ -1,13 +1,13 @@
 """Money outside games: opening an account, and adjusting one for payments, cash-outs and corrections."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from game_operator.errors import AccountExistsError, AccountNotFoundError, AdjustmentRefusedError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, CallRecord
-from game_operator.ledger.engine.script import Dialect, Execute, Step
+from game_operator.ledger.engine.script import Dialect, Execute, Script
 from game_operator.ledger.engine.tables import check_writer
 from game_operator.ledger.rules.book import Changes, Needs, posting
 from game_operator.models.webhooks import problem_of_id
@@ -54,7 +54,7 @@ def _checked_account(player_id: str) -> str:
     return player_id
 
 
-def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Generator[Step, Any, Cents]:
+def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Script[Cents]:
     """Open an account that holds *opening* currency units; return its balance in cents."""
     key, cents = _checked_account(player_id), cents_from_amount(opening)
     if not 0 <= cents <= MAX_BALANCE_CENTS:
@@ -70,7 +70,7 @@ def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Generato
     return Cents(cents)
 
 
-def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) -> Generator[Step, Any, Adjustment]:
+def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) -> Script[Adjustment]:
     """Move *amount* currency units, once for each *reference*; return the balance, and whether it was moved now."""
     key, cents = _checked_account(player_id), cents_from_amount(amount)
     if problem_of_id(reference, 320):
@@ -98,7 +98,7 @@ def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) ->
     return Adjustment(Cents(balance_cents), applied=True)
 
 
-def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Generator[Step, Any, TimeCorrection]:
+def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Script[TimeCorrection]:
     """
     Bring the time of an account that lies in the future back to the clock's.
 

@@ -1,14 +1,14 @@
 """Anomalies: what a person should look at, each kept once with the body it came in, and applied again on request."""
 
 import json
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, RetryRefusedError
 from game_operator.ledger.api import Terms
-from game_operator.ledger.engine.script import Dialect, Execute, Step
+from game_operator.ledger.engine.script import Dialect, Execute, Script
 from game_operator.ledger.engine.sources import Sources, refusal
 from game_operator.ledger.engine.tables import check_writer
 from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
@@ -144,7 +144,7 @@ def record_of(row: Any) -> AnomalyRecord:
 
 def page_of_anomalies(
     prefix: str, wanted: Wanted, after: AnomalyRecord | None, most: int
-) -> Generator[Step, Any, list[AnomalyRecord]]:
+) -> Script[list[AnomalyRecord]]:
     """Return at most *most* anomalies that meet the conditions of *wanted*, by id, those that follow *after*."""
     conditions = [("id > ?", (after.id if after else 0,)), *wanted.conditions()]
     where = " AND ".join(condition for condition, _ in conditions)
@@ -153,7 +153,7 @@ def page_of_anomalies(
     return list(map(record_of, rows))
 
 
-def anomaly(prefix: str, anomaly_id: int) -> Generator[Step, Any, AnomalyRecord]:
+def anomaly(prefix: str, anomaly_id: int) -> Script[AnomalyRecord]:
     """Return an anomaly; raise RetryRefusedError if there is none."""
     # Beyond 63 bits the drivers raise errors of their own.
     fits = 0 < anomaly_id < 1 << 63
@@ -166,13 +166,13 @@ def anomaly(prefix: str, anomaly_id: int) -> Generator[Step, Any, AnomalyRecord]
     return record_of(rows[0])
 
 
-def check_anomalies(prefix: str, ids: Iterable[int]) -> Generator[Step, Any, None]:
+def check_anomalies(prefix: str, ids: Iterable[int]) -> Script[None]:
     """Raise RetryRefusedError if one of the anomalies does not exist."""
     for each in ids:
         yield from anomaly(prefix, each)
 
 
-def to_retry(prefix: str, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Generator[Step, Any, Item]:
+def to_retry(prefix: str, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Script[Item]:
     """
     Return the call of an anomaly and the terms to apply it by: the anomaly's own source, and the profile given.
 
@@ -198,7 +198,7 @@ def to_retry(prefix: str, anomaly_id: int, terms: Terms, *, accept_foreign: bool
     return Item(call, replace(terms, source=record.source))
 
 
-def resolve_anomalies(prefix: str, ids: Iterable[int], dialect: Dialect) -> Generator[Step, Any, None]:
+def resolve_anomalies(prefix: str, ids: Iterable[int], dialect: Dialect) -> Script[None]:
     """Mark anomalies as resolved now, unless they are already."""
     yield from check_writer(prefix)
     loaded = yield from dialect.load(Needs(""))
@@ -206,13 +206,13 @@ def resolve_anomalies(prefix: str, ids: Iterable[int], dialect: Dialect) -> Gene
     yield Execute(update, [(loaded.clock_millis, each) for each in ids], many=True)
 
 
-def keep_anomaly(operation: str, kind: str, body: bytes, source: str, dialect: Dialect) -> Generator[Step, Any, None]:
+def keep_anomaly(operation: str, kind: str, body: bytes, source: str, dialect: Dialect) -> Script[None]:
     """Keep a genuine call that was refused before it was a call; the same body again is counted."""
     code = WebhookErrorCode.INVALID_REQUEST.value
     yield from store_anomaly(Anomaly(kind, code, operation, None, None, None, body, 0), source, dialect)
 
 
-def store_anomaly(anomaly: Anomaly, source: str, dialect: Dialect) -> Generator[Step, Any, None]:
+def store_anomaly(anomaly: Anomaly, source: str, dialect: Dialect) -> Script[None]:
     """Store *anomaly* with the time it is now; the same body again is counted."""
     loaded = yield from dialect.load(Needs(source))
     at_now = anomaly._replace(at_millis=loaded.clock_millis)

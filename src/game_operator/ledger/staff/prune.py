@@ -6,12 +6,12 @@ withdraw: a captured claim would otherwise be paid again. The work is done in ma
 on in between.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerError, shown
-from game_operator.ledger.engine.script import Dialect, Execute, Step
+from game_operator.ledger.engine.script import Dialect, Execute, Script
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, check_writer
 from game_operator.ledger.rules.book import Needs, posting
 
@@ -66,7 +66,7 @@ def age_millis(older_than: timedelta | int) -> int:
 
 
 #: Does the batch at a position; returns how much it dropped and the next position, None at the end.
-_Batch: TypeAlias = Callable[[Any], Generator[Step, Any, tuple[int, Any]]]
+_Batch: TypeAlias = Callable[[Any], Script[tuple[int, Any]]]
 
 
 class Prune:
@@ -89,9 +89,7 @@ class Prune:
         self._before = 0
         self.report = PruneReport(0, 0, 0, 0)
 
-    def begin(
-        self, age: int, now_millis: int | None, dialect: Dialect
-    ) -> Generator[Step, Any, list[tuple[str, _Batch, Any]]]:
+    def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Script[list[tuple[str, _Batch, Any]]]:
         """
         Note how far this run goes, before anything is dropped, so that what is missing can be explained.
 
@@ -117,7 +115,7 @@ class Prune:
             ("anomalies", self._drop_bodies, 0),
         ]
 
-    def batch(self, batch: _Batch, position: Any) -> Generator[Step, Any, tuple[int, Any]]:
+    def batch(self, batch: _Batch, position: Any) -> Script[tuple[int, Any]]:
         """
         Do the batch at *position*; return how much it dropped and the next position.
 
@@ -127,7 +125,7 @@ class Prune:
         yield from check_writer(self._prefix)
         return (yield from batch(position))
 
-    def _fold(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
+    def _fold(self, after: int) -> Script[tuple[int, int | None]]:
         """Fold what is old among the next postings."""
         until = min(after + _BATCH, self._last_posting)
         is_old = yield Execute(self._sql["any_old"], (after, until, self._before))
@@ -141,7 +139,7 @@ class Prune:
             yield Execute(self._sql["unlock"], [(0,)], many=True)
         return len(folded), until if until < self._last_posting else None
 
-    def _carry(self, taken: list[Any]) -> Generator[Step, Any, None]:
+    def _carry(self, taken: list[Any]) -> Script[None]:
         """Post the sum of each account's postings that were *taken* out."""
         sums: dict[str, tuple[int, int, int]] = {}
         for number, account, cents, at_millis in taken:
@@ -160,7 +158,7 @@ class Prune:
             sql = self._sql["insert"] + ", ".join([_VALUES] * len(chunk))
             yield Execute(sql, [value for row in chunk for value in row])
 
-    def _drop_replies(self, after: tuple[str, ...]) -> Generator[Step, Any, tuple[int, tuple[str, ...] | None]]:
+    def _drop_replies(self, after: tuple[str, ...]) -> Script[tuple[int, tuple[str, ...] | None]]:
         """Drop bodies and balances of the next calls."""
         rows = yield Execute(self._sql["calls"], (*after, _BATCH))
         if not rows:
@@ -171,7 +169,7 @@ class Prune:
             yield Execute(self._sql["drop_replies"], [(*after, *last, self._before)], many=True)
         return old, last if len(rows) == _BATCH else None
 
-    def _drop_bodies(self, after: int) -> Generator[Step, Any, tuple[int, int | None]]:
+    def _drop_bodies(self, after: int) -> Script[tuple[int, int | None]]:
         """Drop the bodies of the next anomalies that are resolved."""
         rows = yield Execute(self._sql["anomalies"], (after, self._before, _BATCH))
         if rows:

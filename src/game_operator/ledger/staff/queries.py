@@ -8,7 +8,7 @@ is done. In PostgreSQL the snapshot is a REPEATABLE READ transaction that may no
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -20,7 +20,7 @@ from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord, Outcome
 from game_operator.ledger.engine.address import address_of, path_of, without_password
 from game_operator.ledger.engine.dialects import Balances
-from game_operator.ledger.engine.script import Execute, Step, drive
+from game_operator.ledger.engine.script import Execute, Script, Step, drive
 from game_operator.ledger.engine.tables import BET_COLUMNS, CALL_COLUMNS, POSTING_ACCOUNT, POSTING_DELTA, bet_of
 from game_operator.ledger.rules.book import body_of
 from game_operator.ledger.staff.anomalies import OF_SOURCE, AnomalyRecord, record_of
@@ -30,14 +30,14 @@ from game_operator.money import Cents
 T = TypeVar("T")
 R = TypeVar("R")
 #: Makes the script that reads a page of at most so many records, those that follow one.
-Page: TypeAlias = Callable[[R | None, int], Generator[Step, Any, list[R]]]
+Page: TypeAlias = Callable[[R | None, int], Script[list[R]]]
 _Use: TypeAlias = Literal["survey", "listing"]
 
 _PATIENCE_SECONDS = 5.0
 _LAST_MILLIS = 2**62
 
 
-def balance_of(account: str, accounts: Balances) -> Generator[Step, Any, Cents]:
+def balance_of(account: str, accounts: Balances) -> Script[Cents]:
     """Return a balance in cents; raise AccountNotFoundError if there is none."""
     cents = yield from accounts.balance(account)
     if cents is None:
@@ -119,14 +119,14 @@ class AccountHistory(NamedTuple):
     open_bets: tuple[BetRecord, ...]
 
 
-def bet(prefix: str, bet_id: str, source: str) -> Generator[Step, Any, BetRecord | None]:
+def bet(prefix: str, bet_id: str, source: str) -> Script[BetRecord | None]:
     """Return a bet, or None."""
     sql = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ?"  # noqa: S608 - a checked prefix
     rows = yield Execute(sql, (source, bet_id))
     return bet_of(rows[0]) if rows else None
 
 
-def stored_at(prefix: str, call: MovingCall, outcome: Outcome, source: str) -> Generator[Step, Any, int | None]:
+def stored_at(prefix: str, call: MovingCall, outcome: Outcome, source: str) -> Script[int | None]:
     """Return the time of what *call* has stored, by its *outcome*; None if that is not committed."""
     if outcome.anomaly and not outcome.applied:
         return (yield from anomaly_at(prefix, call.operation, outcome.anomaly, body_of(call), source))
@@ -141,7 +141,7 @@ def stored_at(prefix: str, call: MovingCall, outcome: Outcome, source: str) -> G
     return found.opened_at_millis if call.operation == "withdraw" else found.settled_at_millis or found.opened_at_millis
 
 
-def anomaly_at(prefix: str, operation: str, kind: str, body: bytes, source: str) -> Generator[Step, Any, int | None]:
+def anomaly_at(prefix: str, operation: str, kind: str, body: bytes, source: str) -> Script[int | None]:
     """Return when the anomaly of *body* came last; None if it is not committed."""
     rows = yield Execute(
         f"SELECT last_at_millis FROM {prefix}anomalies WHERE source = ? AND kind = ? AND operation = ? AND digest = ?",  # noqa: S608
@@ -152,7 +152,7 @@ def anomaly_at(prefix: str, operation: str, kind: str, body: bytes, source: str)
 
 def page_of_bets(
     prefix: str, since_millis: int | None, until_millis: int | None, source: str, after: BetRecord | None, most: int
-) -> Generator[Step, Any, list[BetRecord]]:
+) -> Script[list[BetRecord]]:
     """Return at most *most* bets by time and id, those that follow *after*."""
     until = _LAST_MILLIS if until_millis is None else until_millis
     millis, bet_id = (after.opened_at_millis, after.bet_id) if after else (-1, "")
@@ -167,7 +167,7 @@ def page_of_bets(
 
 def bets_before(
     prefix: str, before_millis: int, most: int, *, only_open: bool, source: str | None
-) -> Generator[Step, Any, list[BetRecord]]:
+) -> Script[list[BetRecord]]:
     """Return at most *most* bets that were opened before a time, the oldest first; whole tables may be read."""
     conditions = ["opened_at_millis < ?"]
     parameters: list[object] = [before_millis]
@@ -181,7 +181,7 @@ def bets_before(
     return list(map(bet_of, rows))
 
 
-def bet_history(prefix: str, bet_id: str, source: str) -> Generator[Step, Any, BetHistory]:
+def bet_history(prefix: str, bet_id: str, source: str) -> Script[BetHistory]:
     """Return the history of a bet; one that is unknown has an empty history."""
     found = yield from bet(prefix, bet_id, source)
     of_bet = "WHERE source = ? AND bet_id = ? ORDER BY"
@@ -205,7 +205,7 @@ def bet_history(prefix: str, bet_id: str, source: str) -> Generator[Step, Any, B
     )
 
 
-def account_history(prefix: str, account: str, most: int) -> Generator[Step, Any, AccountHistory]:
+def account_history(prefix: str, account: str, most: int) -> Script[AccountHistory]:
     """Return the history of an account; raise AccountNotFoundError if there is none."""
     rows = yield Execute(
         f"SELECT balance_cents, at_millis FROM {prefix}accounts WHERE account = ? "  # noqa: S608
@@ -244,7 +244,7 @@ def has_own_snapshot(url: str) -> bool:
     return not (url.startswith("sqlite:///") and path_of(url) == ":memory:")
 
 
-def survey(url: str, script: Callable[[], Generator[Step, Any, T]]) -> T:
+def survey(url: str, script: Callable[[], Script[T]]) -> T:
     """
     Run *script*, which only executes statements that read, from one snapshot.
 
@@ -268,7 +268,7 @@ class Listing:
         self._reader: _Reader | None = None
         self._closed = False
 
-    def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def read(self, script: Callable[[], Script[T]]) -> T:
         """Run *script* as ``survey`` does, for one page."""
         try:
             with self._mutex:
@@ -286,7 +286,7 @@ class Listing:
             if reader is not None:
                 reader.close()
 
-    def _read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def _read(self, script: Callable[[], Script[T]]) -> T:
         reader, self._reader = self._reader, None
         if reader is not None:
             # Between two pages a server may restart. The next page does not depend on the connection.
@@ -294,7 +294,7 @@ class Listing:
                 return self._kept(reader, script)
         return self._kept(_Reader(self._url, "listing"), script)
 
-    def _kept(self, reader: "_Reader", script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def _kept(self, reader: "_Reader", script: Callable[[], Script[T]]) -> T:
         try:
             result = reader.read(script)
         except BaseException:
@@ -343,7 +343,7 @@ class _Reader:
                     connect_timeout=round(_PATIENCE_SECONDS),
                 )
 
-    def read(self, script: Callable[[], Generator[Step, Any, T]]) -> T:
+    def read(self, script: Callable[[], Script[T]]) -> T:
         with self._translated():
             self._connection.execute(self._begin)
             try:
@@ -380,6 +380,6 @@ def _sqlite_connection(path: str, use: _Use) -> sqlite3.Connection:
     return connection
 
 
-def nothing() -> Generator[Step, Any, None]:
+def nothing() -> Script[None]:
     """Do nothing, in a transaction that is opened for it."""
     yield from ()

@@ -2,17 +2,17 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.accounts.catalogue import look_at_table, table_update_hooks
 from game_operator.ledger.accounts.choice import base_tables, is_marked, owner_of
 from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, path_of, unknown_database
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Step
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.sources import sources_found
 from game_operator.ledger.engine.tables import BALANCE_TABLES, CLOCK, DENIED, FULL, VERSION, check_prefix, check_version
 from game_operator.ledger.postgres.hazards import Identities
@@ -36,7 +36,7 @@ class Check(NamedTuple):
     todo: str = ""
 
 
-Script: TypeAlias = Generator[Step, Any, list[Check]]
+_Checking: TypeAlias = Script[list[Check]]
 
 _DAY_MILLIS = 86_400_000
 _FOR_OTHERS = 0o077
@@ -114,7 +114,7 @@ class _Installation:
         """Whether a wallet has served here from a table of the operator's."""
         return "balances_elsewhere" in self.meta
 
-    def checked(self, name: str, script: Callable[["_Installation"], Script]) -> list[Check]:
+    def checked(self, name: str, script: Callable[["_Installation"], _Checking]) -> list[Check]:
         """Return what *script* finds from one snapshot; a check called *name* if it could not look."""
         try:
             return survey(self.url, lambda: script(self))
@@ -157,7 +157,7 @@ def _kind_of(url: str) -> Kind:
     return "postgres"
 
 
-def _tables(examined: _Installation) -> Script:
+def _tables(examined: _Installation) -> _Checking:
     """Look at the version, and remember what later checks need."""
     names = "SELECT name FROM sqlite_master WHERE type = 'table'"
     if examined.kind == "postgres":
@@ -189,7 +189,7 @@ def _tables(examined: _Installation) -> Script:
     return [Check("tables", "advice", found, todo)]
 
 
-def _rights(examined: _Installation) -> Script:
+def _rights(examined: _Installation) -> _Checking:
     """Say whether this user can migrate, and whose rights will be missing after it."""
     if examined.kind == "sqlite":
         return []
@@ -210,7 +210,7 @@ def _rights(examined: _Installation) -> Script:
     return checks or [Check("rights", "ok", f"{user} and those who share the tables need no others")]
 
 
-def _sources(examined: _Installation) -> Script:
+def _sources(examined: _Installation) -> _Checking:
     """Name the sources whose calls will be taken: any other is refused."""
     names: list[str] = []
     if f"{examined.prefix}sources" in examined.tables:
@@ -237,7 +237,7 @@ def _sources(examined: _Installation) -> Script:
     return [Check("sources", "advice", f"{found}{twice}", todo)]
 
 
-def _other_ledgers(examined: _Installation) -> Script:
+def _other_ledgers(examined: _Installation) -> _Checking:
     """Name the ledgers with other prefixes, and whose balances would be moved by two."""
     checks, elsewhere = [], []
     for prefix in _ledgers_in(examined.tables):
@@ -256,7 +256,7 @@ def _other_ledgers(examined: _Installation) -> Script:
     return checks
 
 
-def _shared_balances(examined: _Installation, accounts: TableAccounts, elsewhere: list[str]) -> Script:
+def _shared_balances(examined: _Installation, accounts: TableAccounts, elsewhere: list[str]) -> _Checking:
     checks = []
     # Ledgers of version 1 that have served from a table go on with a warning in the log.
     is_known = "balances_shared" in examined.meta or (examined.version < VERSION and examined.balances_elsewhere)
@@ -280,7 +280,7 @@ def _shared_balances(examined: _Installation, accounts: TableAccounts, elsewhere
     return checks
 
 
-def _balances(examined: _Installation) -> Script:
+def _balances(examined: _Installation) -> _Checking:
     """Look at the operator's table as opening does, and at all of its rows."""
     accounts, name = examined.accounts, "table of balances"
     if accounts is None:
@@ -305,7 +305,7 @@ def _balances(examined: _Installation) -> Script:
     return checks + [Check("updates", "advice", f"{each} applies to the ledger's updates", todo) for each in meddlers]
 
 
-def _meddlers(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
+def _meddlers(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:
     """Return what could change updates, of a view's base tables too."""
     meddlers = yield from table_update_hooks(kind, accounts)
     if kind == "postgres":
@@ -322,7 +322,7 @@ def _meddlers(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[
     return meddlers
 
 
-def _decimals(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[str]]:
+def _decimals(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:
     """Return why a balance behind the rows that opening looks at is refused when it is met."""
     if accounts.unit == "units":
         return []
@@ -345,7 +345,7 @@ def _decimals(kind: Kind, accounts: TableAccounts) -> Generator[Step, Any, list[
     ]
 
 
-def _commits(examined: _Installation) -> Script:
+def _commits(examined: _Installation) -> _Checking:
     """Look at what calls find that join the operator's own transactions."""
     name = "commits"
     if examined.kind == "sqlite":
@@ -369,7 +369,7 @@ def _commits(examined: _Installation) -> Script:
     ]
 
 
-def _sequences(examined: _Installation) -> Script:
+def _sequences(examined: _Installation) -> _Checking:
     """Compare ids with their sequences, as connecting does."""
     if examined.kind == "sqlite":
         return []
@@ -380,7 +380,7 @@ def _sequences(examined: _Installation) -> Script:
     return checks or [Check("sequences", "ok", "none that this user may look at is behind its ids")]
 
 
-def _times(examined: _Installation) -> Script:
+def _times(examined: _Installation) -> _Checking:
     """Look for accounts that a wrong clock has left in the future."""
     now_millis = time.time_ns() // 1_000_000
     if examined.kind == "postgres":
@@ -426,7 +426,7 @@ def _ledgers_in(tables: frozenset[str]) -> list[str]:
     return found
 
 
-_CHECKS: dict[str, Callable[[_Installation], Script]] = {
+_CHECKS: dict[str, Callable[[_Installation], _Checking]] = {
     "rights": _rights,
     "sources": _sources,
     "other ledgers": _other_ledgers,

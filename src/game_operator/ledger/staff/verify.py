@@ -5,13 +5,13 @@ The database works everything out from one snapshot, and each question goes over
 comes back as findings, and is not raised: that books cannot be trusted is an answer.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from game_operator.codes import BetState
 from game_operator.errors import shown
 from game_operator.ledger.accounts.choice import is_marked
-from game_operator.ledger.engine.script import Execute, Rows, Step
+from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA
 from game_operator.money import amount_from_cents
 
@@ -68,10 +68,10 @@ class BooksReport(NamedTuple):
         return not self.findings
 
 
-def books_report(prefix: str, most: int = 1_000) -> Generator[Step, Any, BooksReport]:
+def books_report(prefix: str, most: int = 1_000) -> Script[BooksReport]:
     """Check the tables with *prefix*: ask every question, and keep at most *most* answers to each."""
 
-    def ask(name: str, *limits: int) -> Generator[Step, Any, Rows]:
+    def ask(name: str, *limits: int) -> Script[Rows]:
         rows: Rows = yield Execute(_QUESTIONS[name].replace("{prefix}", prefix), limits)
         return rows
 
