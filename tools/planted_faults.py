@@ -155,7 +155,7 @@ MODULES = {
     ),
     "dialects": Module(
         "ledger/engine/dialects.py",
-        _SQLITE_TESTS,
+        (*_SQLITE_TESTS, "tests/ledger/test_upgrade.py"),
         (
             (
                 "calls WHERE source = ? AND operation = ? AND tx_id ",
