@@ -202,6 +202,19 @@ def test_the_headline_is_what_was_answered(
 
 
 @pytest.mark.parametrize(
+    ("early_code", "end"),
+    [
+        pytest.param("BET_NOT_FOUND", "and the service gave up: the deposit was not answered definitely.", id="early"),
+        pytest.param("SYSTEM_ERROR", "and the wallet refused the deposit: BET_NOT_FOUND.", id="final"),
+    ],
+)
+def test_a_refused_deposit_is_early_or_final_as_the_profile_says(early_code: str, end: str) -> None:
+    """BET_NOT_FOUND asks for the deposit again only where it is the profile's early_deposit_code."""
+    outcome = BetOutcome(WON, calls((W, "SUCCESS"), (D, "BET_NOT_FOUND")), "EUR", early_code)
+    assert end in outcome.headline
+
+
+@pytest.mark.parametrize(
     ("bet", "told", "confirmed"),
     [
         pytest.param(WON, [(W, "SUCCESS"), (D, "SUCCESS")], True, id="settled"),

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from game_operator.errors import RequestNotSentError, TransportError
-from game_operator.models.webhooks import Reply, WithdrawCall
+from game_operator.models.webhooks import DepositCall, Reply, WithdrawCall
 from game_operator.money import Cents
 from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import Fault
@@ -123,3 +123,13 @@ def test_many_in_vain_are_slowed_down() -> None:
     began = time.monotonic()
     assert posted(*[TROUBLE] * 36, patience=60, takes=0) == 36
     assert time.monotonic() - began > quick + 1.0
+
+
+@pytest.mark.parametrize(("early_code", "waits"), [("BET_NOT_FOUND", True), ("SYSTEM_ERROR", False)])
+def test_an_early_deposit_waits_for_its_answer_as_the_profile_says(early_code: str, waits: bool) -> None:
+    """BET_NOT_FOUND answers a deposit for good unless it is the profile's early_deposit_code."""
+    deposit = DepositCall(player_id="p", bet_id="b", amount_cents=1)
+    timeline = Timeline()
+    timeline.note(Post((deposit,)), (Answer(Reply(code="BET_NOT_FOUND"), 200, early_code=early_code),))
+    assert bool(timeline.unanswered) is waits
+    assert (timeline.last_answered is None) is waits

@@ -11,7 +11,7 @@ again comes back with a mark of the earlier run, and begins anew.
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -48,7 +48,8 @@ class LivePage(Page):
     def __init__(self, context: PageContext) -> None:
         super().__init__(context)
         self._log = context.sandbox.live
-        self._streams = _Streams(self._log)
+        self._stopped = False
+        self._open: set[asyncio.Event] = set()
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         return [
@@ -59,7 +60,9 @@ class LivePage(Page):
         ]
 
     def stop(self) -> None:  # noqa: D102 - as every page
-        self._streams.stop()
+        self._stopped = True
+        for wake in self._open:
+            wake.set()
 
     async def newest(self, request: Request) -> Response:
         """Show the newest calls."""
@@ -73,7 +76,7 @@ class LivePage(Page):
             return Response(media_type=_EventStream.media_type)
         # A page that was away names what it has seen last; one that is new was made with that mark.
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return _EventStream(self._streams, seen, self._rows)
+        return _EventStream(self, seen)
 
     async def one(self, request: Request) -> Response:
         """Show a call."""
@@ -119,26 +122,8 @@ class LivePage(Page):
             )
         return exchange
 
-    def _rows(self, exchanges: Sequence[Exchange]) -> str:
-        return self._context.fragment("_rows.html", rows=[row(each) for each in exchanges], fresh=True)
-
-
-class _Streams:
-    """The open streams of one server, which all end when it stops."""
-
-    def __init__(self, live: LiveLog) -> None:
-        self.live = live
-        self.stopped = False
-        self._open: set[asyncio.Event] = set()
-
-    def stop(self) -> None:
-        """End all streams, now and to come."""
-        self.stopped = True
-        for wake in self._open:
-            wake.set()
-
     @contextmanager
-    def woken(self) -> Iterator[asyncio.Event]:
+    def _woken(self) -> Iterator[asyncio.Event]:
         """Give an event that is set at each exchange, and when all streams end."""
         wake, loop = asyncio.Event(), asyncio.get_running_loop()
 
@@ -149,54 +134,26 @@ class _Streams:
 
         self._open.add(wake)
         try:
-            with self.live.watched_by(watch):
+            with self._log.watched_by(watch):
                 yield wake
         finally:
             self._open.discard(wake)
 
-
-class _EventStream(StreamingResponse):
-    """
-    Exchanges as events, from those after *seen* on, until the reader goes or the server stops.
-
-    Args:
-        streams: Of the server.
-        seen: The mark of the exchange that the reader has seen last; one that this run did not give begins anew.
-        show: Makes the data of an event from exchanges, the newest first.
-    """
-
-    media_type = "text/event-stream"
-
-    def __init__(self, streams: _Streams, seen: str, show: Callable[[Sequence[Exchange]], str]) -> None:
-        super().__init__(())
-        self._streams, self._live = streams, streams.live
-        self._seen, self._show = seen, show
-
-    async def stream_response(self, send: Send) -> None:
-        """Send events for as long as there is a reader that takes them."""
-
-        async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(_MOST_SEND_SECONDS):
-                await send(message)
-
-        with self._streams.woken() as wake, contextlib.suppress(TimeoutError):
-            self.body_iterator = self._events(wake)
-            await super().stream_response(send_in_time)
-
-    async def _events(self, wake: asyncio.Event) -> AsyncIterator[bytes]:
-        found = _MARK.fullmatch(self._seen)
-        if found is not None and found[1] == self._live.run and int(found[2]) <= self._live.count:
+    async def _events(self, seen: str, wake: asyncio.Event) -> AsyncIterator[bytes]:
+        """Yield events, from the mark *seen* on; one that this run did not give begins anew."""
+        found, after = _MARK.fullmatch(seen), 0
+        if found is not None and found[1] == self._log.run and int(found[2]) <= self._log.count:
             after = int(found[2])
             yield b": connected\n\n"
         else:
-            after = 0
-            yield f"event: anew\nid: {_mark(self._live, 0)}\ndata: {self._live.run}\n\n".encode()
-        while not self._streams.stopped:
-            new = [exchange for exchange in self._live.recent(_MOST_AT_ONCE) if exchange.number > after]
+            yield f"event: anew\nid: {_mark(self._log, 0)}\ndata: {self._log.run}\n\n".encode()
+        while not self._stopped:
+            new = [exchange for exchange in self._log.recent(_MOST_AT_ONCE) if exchange.number > after]
             if new:
                 after = new[0].number
-                lines = "".join(f"data: {line}\n" for line in self._show(new).splitlines() if line.strip())
-                yield f"id: {_mark(self._live, after)}\n{lines}\n".encode(errors="backslashreplace")
+                html = self._context.fragment("_rows.html", rows=[row(each) for each in new], fresh=True)
+                lines = "".join(f"data: {line}\n" for line in html.splitlines() if line.strip())
+                yield f"id: {_mark(self._log, after)}\n{lines}\n".encode(errors="backslashreplace")
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             # Nothing can come between this look at the log and the wait, because each exchange sets the event.
@@ -206,6 +163,27 @@ class _EventStream(StreamingResponse):
             except TimeoutError:
                 yield b": still here\n\n"
             wake.clear()
+
+
+class _EventStream(StreamingResponse):
+    """The events of *page* after the mark *seen*, until the reader goes or the server stops."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, page: LivePage, seen: str) -> None:
+        super().__init__(())
+        self._page, self._seen = page, seen
+
+    async def stream_response(self, send: Send) -> None:
+        """Send events for as long as there is a reader that takes them."""
+
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(_MOST_SEND_SECONDS):
+                await send(message)
+
+        with self._page._woken() as wake, contextlib.suppress(TimeoutError):
+            self.body_iterator = self._page._events(self._seen, wake)
+            await super().stream_response(send_in_time)
 
 
 def _mark(live: LiveLog, number: int) -> str:

@@ -74,7 +74,19 @@ class ExchangeRow:
 
 def row(exchange: Exchange) -> ExchangeRow:
     """Return *exchange* as a line of the list."""
-    answer, tone = _answer(exchange)
+    answer, tone = str(exchange.status), "good"
+    if exchange.status is None:
+        answer, tone = "no answer", "bad"
+    elif exchange.status >= 400:
+        tone = "bad"
+    elif exchange.direction == "webhook":
+        code = _code(exchange)
+        if code is None:
+            answer, tone = f"{exchange.status}, unreadable", "bad"
+        elif code == _SUCCESS:
+            answer, tone = ("accepted", "bad") if must_be_refused(exchange) else (_SUCCESS, "good")
+        else:
+            answer, tone = code, "bad" if code == WebhookErrorCode.SYSTEM_ERROR else "warn"
     return ExchangeRow(exchange, answer, tone, _SIGNATURE_TONES.get(exchange.signature, "warn"), hint(exchange))
 
 
@@ -97,9 +109,8 @@ def hint(exchange: Exchange) -> str:
     """Return what *exchange*'s answer may mean, in a sentence or two; "" if it speaks for itself."""
     if exchange.direction != "webhook" or exchange.status is None:
         return ""
-    try:
-        code = exchange.reply().code
-    except MalformedCallError:
+    code = _code(exchange)
+    if code is None:
         return why_no_reply(exchange)
     if code != WebhookErrorCode.INVALID_REQUEST:
         return ""
@@ -146,22 +157,6 @@ def _by_status(exchange: Exchange, reason: str) -> str:
     if 300 <= status < 400:
         return "The service follows no redirect: give it the address that the wallet itself answers at."
     return f"The body cannot be read as a reply: {reason}."
-
-
-def _answer(exchange: Exchange) -> tuple[str, str]:
-    if exchange.status is None:
-        return "no answer", "bad"
-    if exchange.status >= 400:
-        return str(exchange.status), "bad"
-    if exchange.direction == "api":
-        return str(exchange.status), "good"
-    try:
-        code = exchange.reply().code
-    except MalformedCallError:
-        return f"{exchange.status}, unreadable", "bad"
-    if code is not None:
-        return code, "bad" if code == WebhookErrorCode.SYSTEM_ERROR else "warn"
-    return ("accepted", "bad") if must_be_refused(exchange) else ("SUCCESS", "good")
 
 
 def _message(first: str, headers: HeaderPairs, body: bytes) -> str:

@@ -6,7 +6,7 @@ API show the faults that are switched on (docs/decisions/0017). Any thread may u
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -23,12 +23,12 @@ from game_operator.provider.faults import Fault, FaultSwitches
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.balances import BalanceBoard
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
+from game_operator.sandbox.dealing.dealt import Dealt, DealtClaim, ServiceState
 from game_operator.sandbox.dealing.deliveries import DEFAULT_RETRIES, retry_preset
 from game_operator.sandbox.dealing.plan import PlannedClaim, PlannedItem
 from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
 from game_operator.sandbox.service.requested_rounds import RequestedRounds
-from game_operator.sandbox.service.world import SandboxWorld
+from game_operator.sandbox.service.world import PlacedBet, SandboxWorld
 
 if TYPE_CHECKING:
     # A process that only serves pays for no client.
@@ -41,6 +41,12 @@ _MOST_ATTEMPTS: Final = 12
 _LOOKED_THROUGH: Final = 1_000
 #: What the log notes on a post that no correct wallet accepts.
 MUST_BE_REFUSED: Final = "must be refused"
+#: What the Operator API answers for a bet in each state.
+_PLACED: Final[Mapping[ServiceState, type[PlacedBet]]] = {
+    ServiceState.OPEN: OpenBet,
+    ServiceState.CLOSED: ClosedBet,
+    ServiceState.ROLLED_BACK: RolledBackBet,
+}
 
 _JSON: Final = (b"content-type", b"application/json")
 _TOO_MANY: Final = HttpResponse(429, (_JSON, (b"retry-after", b"1")), b'{"error":"Too many requests"}')
@@ -145,7 +151,15 @@ class SandboxService:
                     "The profile has no claims of free bets. Add FREE_BET_CLAIM to claim_types, and a name for "
                     "action.deposit."
                 )
-            self._begin_claim(item)
+            with self._lock:
+                # Two claims would both expect the winnings, and a wallet pays them once.
+                if item.free_bet_id in self._claiming:
+                    raise ConfigurationError(
+                        f"The free bets {shown(item.free_bet_id)} are being claimed just now. Wait for the result."
+                    )
+                # Asked again: since they were played, somebody may have claimed them.
+                self.world.begin_claim(item.free_bet_id, now_millis=item.at_millis)
+                self._claiming.add(item.free_bet_id)
         return Dealer(
             (item,),
             faults=self.faults.reserve(),
@@ -171,9 +185,7 @@ class SandboxService:
         if isinstance(item, PlannedClaim):
             with self._lock:
                 self._claiming.discard(item.free_bet_id)
-            bet_ids: tuple[str, ...] = ()
-        else:
-            bet_ids = tuple(bet.bet_id for bet in item.bets)
+        bet_ids = () if isinstance(item, PlannedClaim) else tuple(bet.bet_id for bet in item.bets)
         return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems, lost)
 
     # --- the Operator API --------------------------------------------------------------------------------------------
@@ -257,42 +269,22 @@ class SandboxService:
         return again
 
     def _record(self, dealt: Dealt) -> None:
-        """Let the Operator API answer with where a bet stands now."""
+        """Let the Operator API answer with where a bet stands now; it does not know a refused bet."""
         if isinstance(dealt, DealtClaim):
             if dealt.state is ServiceState.PAID:
                 self.world.end_claim(dealt.key)
-            return
-        assert isinstance(dealt, DealtBet)
-        placed = {
-            "reference_id": dealt.key,
-            "player_id": dealt.player_id,
-            "round_id": dealt.round.round_id,
-            "instance_id": dealt.round.instance_id,
-            "game": dealt.round.game,
-            "wager": dealt.planned.wager_cents,
-            "timestamp": dealt.planned.at_millis,
-        }
-        match dealt.state:
-            case ServiceState.OPEN:
-                self.world.add_bet(OpenBet.model_validate(placed))
-            case ServiceState.CLOSED:
-                self.world.add_bet(ClosedBet.model_validate(placed | {"won": dealt.planned.won_cents}))
-            case ServiceState.ROLLED_BACK:
-                self.world.add_bet(RolledBackBet.model_validate(placed))
-            case _:
-                # Refused: the service knows no such bet.
-                return
-
-    def _begin_claim(self, planned: PlannedClaim) -> None:
-        """Let nobody else claim the same: both would expect the winnings, and a wallet pays them once."""
-        with self._lock:
-            if planned.free_bet_id in self._claiming:
-                raise ConfigurationError(
-                    f"The free bets {shown(planned.free_bet_id)} are being claimed just now. Wait for what comes of it."
-                )
-            # Asked again: since they were played, somebody may have claimed them.
-            self.world.begin_claim(planned.free_bet_id, now_millis=planned.at_millis)
-            self._claiming.add(planned.free_bet_id)
+        elif (kind := _PLACED.get(dealt.state)) is not None:
+            placed = {
+                "reference_id": dealt.key,
+                "player_id": dealt.player_id,
+                "round_id": dealt.round.round_id,
+                "instance_id": dealt.round.instance_id,
+                "game": dealt.round.game,
+                "wager": dealt.planned.wager_cents,
+                "timestamp": dealt.planned.at_millis,
+            }
+            won = {"won": dealt.planned.won_cents} if kind is ClosedBet else {}
+            self.world.add_bet(kind.model_validate(placed | won))
 
 
 def _reply_of(exchange: Exchange) -> Reply | None:

@@ -252,20 +252,6 @@ class Timeline:
         """Note an *order* that is carried from now on."""
         self._orders.append(order)
 
-    async def carry(self, post: Post, courier: Courier) -> tuple[Answer, ...]:
-        """Carry *post* by *courier*, and note the answers."""
-        try:
-            answers = await courier.post(post)
-        except TransportError as gone:
-            self._broke_off(post, gone.reason, left=not isinstance(gone, RequestNotSentError))
-            raise
-        except BaseException:
-            # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.
-            self._broke_off(post, "", left=True)
-            raise
-        self._note(post, answers)
-        return answers
-
     def trace(self, head: TraceHead) -> tuple[str, ...]:
         """Return the lines of the trace of all orders so far; empty if nothing was sent."""
         # In the order of sending, which is that of causes too: whatever follows from an answer is sent after it.
@@ -273,7 +259,8 @@ class Timeline:
         lines = (_order_line(each, [self._answers.get(post.serial, ()) for post in each.posts]) for each in orders)
         return (head_line(head), *lines) if orders else ()
 
-    def _note(self, post: Post, answers: tuple[Answer, ...]) -> None:
+    def note(self, post: Post, answers: tuple[Answer, ...]) -> None:
+        """Note the *answers* to a post."""
         self.posts += 1
         self._answers[post.serial] = answers
         if not post.is_genuine:
@@ -287,7 +274,7 @@ class Timeline:
             last = str(answers[-1]).removesuffix(f" {DeliveryInDoubtError('').remedy}").rstrip(".")
             self._open.setdefault(post.calls, TimelineEntry(post, last))
 
-    def _broke_off(self, post: Post, problem: str, *, left: bool) -> None:
+    def broke_off(self, post: Post, problem: str, *, left: bool) -> None:
         """Note that *post* stays without an answer; *left* says whether the wallet may have it."""
         self.posts += left
         if post.is_genuine:
@@ -312,28 +299,33 @@ class NotingCourier:
         Raises:
             TransportError: The wallet has given no useful answer for too long; its time is that of the whole wait.
         """
-        if self._patience is None:
-            return await self._timeline.carry(post, self._courier)
         began = time.monotonic()
         try:
-            answers = await self._timeline.carry(post, self._courier)
+            answers = await self._courier.post(post)
         except TransportError as gone:
+            self._timeline.broke_off(post, gone.reason, left=not isinstance(gone, RequestNotSentError))
+            if self._patience is None:
+                raise
             since = self._since if self._in_vain else began
-            raise _wallet_gone(
-                f"The wallet cannot be reached any more: {gone.reason}", self._in_vain + 1, since
-            ) from gone
-        if post.manner is None and post.is_genuine:
-            await self._wait_after(answers)
+            reason = f"The wallet cannot be reached any more: {gone.reason}"
+            raise _wallet_gone(reason, self._in_vain + 1, since) from gone
+        except BaseException:
+            # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.
+            self._timeline.broke_off(post, "", left=True)
+            raise
+        self._timeline.note(post, answers)
+        if self._patience is not None and post.manner is None and post.is_genuine:
+            await self._wait_after(answers, self._patience)
         return answers
 
-    async def _wait_after(self, answers: tuple[Answer, ...]) -> None:
+    async def _wait_after(self, answers: tuple[Answer, ...], patience: float) -> None:
         if any(answer.reply is not None and answer.code not in NO_HELP for answer in answers):
             self._in_vain = 0
             return
         if not self._in_vain:
             self._since = time.monotonic()
         self._in_vain += 1
-        if time.monotonic() - self._since > (self._patience or 0.0):
+        if time.monotonic() - self._since > patience:
             reason = f"The wallet gives no definite answer any more; the last was: {answers[-1]}"
             raise _wallet_gone(reason, self._in_vain, self._since)
         await asyncio.sleep(min(_LONGEST_SECONDS, _LONGER_SECONDS * max(0, self._in_vain - _FEW)))
