@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 help:
 	@echo "make demo     a tour in four parts: client, wallet, 50 rounds with faults, a certification"
 	@echo "make demo-web the control room in the browser, with a wallet to play against, until Ctrl-C"
-	@echo "make test     all tests"
+	@echo "make test     the tests; of long tables of cases, those that the seed draws"
 	@echo "make test-fast the quick tests, which start no process, server or browser"
 	@echo "make check    all checks for a change: format, lint, types, import contracts, tests"
 	@echo "make format   format the code as check requires"
