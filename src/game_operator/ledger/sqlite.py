@@ -106,15 +106,7 @@ class SqliteStore:
     #: When our last transaction ended, and how long those before it took that followed one another.
     _ended = _held = 0.0
 
-    def __init__(
-        self,
-        path: str,
-        prefix: str,
-        *,
-        migrate: bool,
-        patience_seconds: float,
-        check: Check,
-    ) -> None:
+    def __init__(self, path: str, prefix: str, *, migrate: bool, patience_seconds: float, check: Check) -> None:
         self._check = check
         self._path = path
         self._prefix = prefix
