@@ -21,7 +21,6 @@ _PIECES: Final = 4
 _PAUSE_SECONDS: Final = 0.005
 _PATIENCE_SECONDS: Final = 0.002
 _MOST_BYTES: Final = 1_048_576
-_PLAIN: Final = (b"Accept-Encoding", b"identity")
 #: Close at once, by a reset.
 _LINGER: Final = struct.pack("ii", 1, 0)
 
@@ -54,17 +53,14 @@ async def post_roughly(
             local_addr=None if local_address is None else (local_address, 0),
         )
         try:
-            own = ((b"Host", parts.netloc.encode()), _PLAIN, _length(manner, body))
+            length = (b"Content-Length", b"%d" % len(body))
+            if manner is Manner.CHUNKED:
+                length = (b"Transfer-Encoding", b"chunked")
+            own = ((b"Host", parts.netloc.encode()), (b"Accept-Encoding", b"identity"), length)
             request = h11.Request(method=method, target=parts.path or "/", headers=[*own, *headers])
             return await _posted(reader, writer, request, body, manner)
         finally:
             writer.transport.abort()
-
-
-def _length(manner: Manner, body: bytes) -> tuple[bytes, bytes]:
-    if manner is Manner.CHUNKED:
-        return b"Transfer-Encoding", b"chunked"
-    return b"Content-Length", b"%d" % len(body)
 
 
 async def _posted(
@@ -79,7 +75,9 @@ async def _posted(
     if manner is Manner.HALF:
         writer.write(head + body[: len(body) // 2])
         return await _answer(reader, wire)
-    octets = head + b"".join(filter(None, map(wire.send, (*_data(manner, body), h11.EndOfMessage()))))
+    size = max(1, -(-len(body) // _PIECES) if manner is Manner.CHUNKED else len(body))
+    chunks = [h11.Data(data=body[start : start + size]) for start in range(0, len(body), size)]
+    octets = head + b"".join(filter(None, map(wire.send, (*chunks, h11.EndOfMessage()))))
     if manner is Manner.SLOW:
         size = -(-len(octets) // _PIECES)
         for start in range(0, len(octets), size):
@@ -95,13 +93,6 @@ async def _posted(
     else:
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
     return None
-
-
-def _data(manner: Manner, body: bytes) -> Sequence[h11.Data]:
-    if manner is not Manner.CHUNKED:
-        return (h11.Data(data=body),) if body else ()
-    size = max(1, -(-len(body) // _PIECES))
-    return [h11.Data(data=body[start : start + size]) for start in range(0, len(body), size)]
 
 
 async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpResponse:

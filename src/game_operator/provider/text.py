@@ -101,8 +101,10 @@ def curl_line(method: str, headers: HeaderPairs, body: bytes, url: str) -> str:
 
 def line_with_body(words: list[str], body: bytes, option: str, *, from_stdin: str) -> str:
     """Return a line of *words*, which are quoted, with *body* as the value of *option*, or on the command's stdin."""
-    if _is_plain(body):
-        return " ".join([*words, option, shlex.quote(body.decode())])
+    text = body.decode(errors="surrogateescape")  # A byte that is not UTF-8 makes it unprintable.
+    # A text that begins with "@" would be the name of a file, and "-" the standard input.
+    if text.isprintable() and not text.startswith(("@", "-")) and len(body) <= _LONGEST_ARGUMENT:
+        return " ".join([*words, option, shlex.quote(text)])
     encoded = b64encode(body).decode()
     return f"printf %s {shlex.quote(encoded)} | base64 -d | " + " ".join([*words, option, from_stdin])
 
@@ -143,12 +145,3 @@ def quoted(header: bytes) -> str:
 def quoted_text(text: str) -> str:
     """Return *text* as a word of the shell that is printable throughout."""
     return shlex.quote(text) if text.isprintable() else quoted(text.encode(errors="backslashreplace"))
-
-
-def _is_plain(body: bytes) -> bool:
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        return False
-    # A text that begins with "@" would be the name of a file, and "-" the standard input.
-    return text.isprintable() and not text.startswith(("@", "-")) and len(body) <= _LONGEST_ARGUMENT

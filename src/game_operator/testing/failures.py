@@ -7,7 +7,7 @@ from traceback import StackSummary, TracebackException
 from typing import Final
 
 import game_operator
-from game_operator.certify import Cause, Exchange, Report, Verdict
+from game_operator.certify import Cause, Report, Verdict
 from game_operator.certify.report.summary import Summary
 from game_operator.provider.text import visible
 
@@ -95,19 +95,16 @@ def _explained(verdict: Verdict, cause: Cause) -> Iterator[str]:
 
 def _shown(verdict: Verdict) -> Iterator[str]:
     if verdict.decisive is not None:
-        yield _exchange(verdict.decisive)
+        exchange = verdict.decisive
+        lines = [f"{exchange.method} {exchange.path}", *_body(exchange.request_body, exchange.request_bytes)]
+        lines.append(f"-> {f'HTTP {exchange.status}' if exchange.status else exchange.problem}")
+        lines += _body(exchange.answer_body, len(exchange.answer_body))
+        yield "\n".join([f"{exchange.title}:", *(f"    {line}" for line in lines)])
         return
     # No single answer is wrong, but what they come to.
     steps = [f"    {each.title}: {each.told}" for each in verdict.exchanges[-_MOST_STEPS:]]
     earlier = len(verdict.exchanges) - len(steps)
     yield "\n".join(["What was sent" + (f", after {earlier} more calls:" if earlier else ":"), *steps])
-
-
-def _exchange(exchange: Exchange) -> str:
-    answer = f"HTTP {exchange.status}" if exchange.status else exchange.problem
-    lines = [f"{exchange.method} {exchange.path}", *_body(exchange.request_body, exchange.request_bytes)]
-    lines += [f"-> {answer}", *_body(exchange.answer_body, len(exchange.answer_body))]
-    return "\n".join([f"{exchange.title}:", *(f"    {line}" for line in lines)])
 
 
 def _body(body: bytes, length: int) -> list[str]:
