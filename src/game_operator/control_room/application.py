@@ -92,18 +92,16 @@ class ControlRoom:
             _check_origin(request)
             await self._router(request.scope, receive, send)
         except HTTPException as refusal:
-            await self._refused(request, refusal)(scope, receive, send)
+            status, sentence = refusal.status_code, refusal.detail
+            if sentence == HTTPStatus.NOT_FOUND.phrase:
+                sentence = "There is no such page in the control room."
+            missing = status == HTTPStatus.NOT_FOUND
+            response = self._context.page(request, "refused.html", status=status, is_missing=missing, said=sentence)
+            # A body that was not read to its end would be taken for the next request.
+            response.headers.update(dict(refusal.headers or {}) | {"connection": "close"})
+            await response(scope, receive, send)
         except ClientDisconnect:
             return
-
-    def _refused(self, request: Request, refusal: HTTPException) -> Response:
-        status, sentence = refusal.status_code, refusal.detail
-        if sentence == HTTPStatus.NOT_FOUND.phrase:
-            sentence = "There is no such page in the control room."
-        response = self._context.page(request, "refused.html", status=status, is_missing=status == 404, said=sentence)
-        # A body that was not read to its end would be taken for the next request.
-        response.headers.update(dict(refusal.headers or {}) | {"connection": "close"})
-        return response
 
 
 class _StaticFiles(StaticFiles):

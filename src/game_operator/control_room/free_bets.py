@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
-from game_operator.control_room.outcomes import folded
 from game_operator.control_room.page_context import (
     CentsTyped,
     Page,
@@ -160,7 +159,7 @@ class FreeBetsPage(Page):
             grants=grants[: -_SHOWN - 1 : -1],
             total=len(grants),
             changed=next((each for each in grants if each[0].free_bet_id == changed), None),
-            rows=folded(self._context.calls_about(changed)) if changed else [],
+            calls=self._context.calls_about(changed) if changed else [],
             instances=self._context.instance_names(),
             refused=_REFUSED,
             units=list(_UNITS),

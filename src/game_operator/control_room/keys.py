@@ -34,11 +34,8 @@ class KeysPage(Page):
             Route(f"{self.PATH}/rotate", self.rotate, methods=["POST"]),
         ]
 
-    async def show(self, request: Request) -> Response:
-        """Show the keys."""
-        return await self._page(request)
-
-    async def _page(self, request: Request, problem: str = "") -> Response:
+    async def show(self, request: Request, problem: str = "") -> Response:
+        """Show the keys, and a *problem* if there is one."""
         # In a thread: the service's key may have to be made first.
         service_pem = await run_in_threadpool(lambda: self._sandbox.service_public_key_pem)
         operator = self._sandbox.world.account(self._sandbox.operator_id)
@@ -64,7 +61,7 @@ class KeysPage(Page):
     async def download_next(self, request: Request) -> Response:
         """Return the next key as a file."""
         pem = self._sandbox.prepared_service_key_pem
-        return await self._page(request, _NONE_PREPARED) if pem is None else _file("service-new.pub.pem", pem)
+        return await self.show(request, _NONE_PREPARED) if pem is None else _file("service-new.pub.pem", pem)
 
     async def prepare(self, request: Request) -> Response:
         """Make the next key."""
@@ -79,7 +76,7 @@ class KeysPage(Page):
             # Pressed twice, it would else switch to a key that no wallet knows.
             await run_in_threadpool(self._sandbox.rotate_service_key, only_prepared=True)
         except ConfigurationError as failed:
-            return await self._page(request, str(failed))
+            return await self.show(request, str(failed))
         return see_other(f"{self.PATH}?rotated")
 
 

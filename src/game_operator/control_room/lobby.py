@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from game_operator.codes import GameStatus, Genre
-from game_operator.control_room.outcomes import ExchangeRow, folded, unreachable_wallet
+from game_operator.control_room.outcomes import unreachable_wallet
 from game_operator.control_room.page_context import (
     LOOKED_THROUGH,
     CentsTyped,
@@ -108,15 +108,6 @@ class PlayForm(BaseModel):
     player_id: Annotated[str, AfterValidator(_player)]
 
 
-class _BetPlayed(NamedTuple):
-    """A bet that was played: its id, what became of it, what the wallet did wrong, and its calls, equal ones as one."""
-
-    bet_id: str
-    headline: str
-    mistakes: tuple[str, ...]
-    rows: list[tuple[ExchangeRow, int]]
-
-
 class _Filter(NamedTuple):
     """Which games are shown; "" stands for all."""
 
@@ -170,7 +161,7 @@ class LobbyPage(Page):
         form = {name: query.get(name, usual) for name, usual in form.items()}
         form["instance_id"] = "" if instance is None else instance.id
         bet_ids, mistakes = self._played.get(query.get("played", ""), ((), ()))
-        return self._page(request, form, played=[self._bet(bet_id, mistakes) for bet_id in bet_ids])
+        return self._page(request, form, played=bet_ids, mistakes=mistakes)
 
     async def play(self, request: Request) -> Response:
         """Play a round."""
@@ -222,7 +213,8 @@ class LobbyPage(Page):
         problems: Mapping[str, str] | None = None,
         *,
         status: int = 200,
-        played: Sequence[_BetPlayed] = (),
+        played: Sequence[str] = (),
+        mistakes: Sequence[str] = (),
         unreachable: bool = False,
     ) -> Response:
         games, chosen = self._context.games(), _Filter.chosen(request)
@@ -239,7 +231,8 @@ class LobbyPage(Page):
             chosen=chosen,
             form=form,
             problems=problems or {},
-            played=played,
+            played=[(bet_id, self._context.bet(bet_id)) for bet_id in played],
+            wallet_mistakes=mistakes,
             unreachable=unreachable,
             players=sorted(players[:_OFFERED]),
             total=len(games),
@@ -251,15 +244,11 @@ class LobbyPage(Page):
         offered = [(game, [each for each in game.instances if each.active]) for game in active]
         return [(game, instances) for game, instances in offered if instances]
 
-    def _begun(self, player_id: str, *, after: int) -> list[_BetPlayed]:
-        """Return the bet of *player_id* whose calls are in the log *after* a number; none if it may be one of many."""
+    def _begun(self, player_id: str, *, after: int) -> list[str]:
+        """Return the id of the bet that *player_id* placed *after* a number of the log; empty if several are."""
         new = [each for each in self._sandbox.live.recent(LOOKED_THROUGH) if each.number > after]
         bet_ids = {each.bet_id for each in new if each.player_id == player_id and each.path == "/withdraw"}
-        return [self._bet(bet_id, ()) for bet_id in bet_ids] if len(bet_ids) == 1 else []
-
-    def _bet(self, bet_id: str, mistakes: tuple[str, ...]) -> _BetPlayed:
-        outcome = self._context.bet(bet_id)
-        return _BetPlayed(bet_id, outcome.headline, mistakes, folded(outcome.exchanges))
+        return list(bet_ids) if len(bet_ids) == 1 else []
 
 
 def thumbnail(game: GameInfo) -> str:
@@ -271,16 +260,13 @@ def thumbnail(game: GameInfo) -> str:
     accent = hue + 0.5 + (digest[1] - 128) / 1024
     # A genre of a later version is any text, and must not become a path.
     genre = Genre(game.genre) if game.genre in set(Genre) else Genre.OTHER
-    return (
-        environment()
-        .get_template(f"genres/{genre}.svg")
-        .render(
-            digest=digest,
-            ground=_hex(hue, 0.36, 0.5),
-            depth=_hex(hue + 0.07, 0.16, 0.55),
-            soft=_hex(hue, 0.62, 0.45),
-            accent=_hex(accent, 0.62, 0.75),
-        )
+    picture = environment().get_template(f"genres/{genre}.svg")
+    return picture.render(
+        digest=digest,
+        ground=_hex(hue, 0.36, 0.5),
+        depth=_hex(hue + 0.07, 0.16, 0.55),
+        soft=_hex(hue, 0.62, 0.45),
+        accent=_hex(accent, 0.62, 0.75),
     )
 
 

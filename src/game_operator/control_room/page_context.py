@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
 from game_operator.codes import GameStatus
-from game_operator.control_room.outcomes import BetOutcome
+from game_operator.control_room.outcomes import BetOutcome, folded
 from game_operator.models import BetNotFound, GameInfo
 from game_operator.money import cents_from_amount
 from game_operator.provider.latency import coordinate
@@ -186,7 +186,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for write in (amount, clock_time, day_and_time, duration, iso_time, money):
+    for write in (amount, clock_time, day_and_time, duration, folded, iso_time, money):
         made.filters[write.__name__] = write
     made.filters["n"] = coordinate
     return made

@@ -87,10 +87,6 @@ class Odds:
             ticket -= count
         return 0
 
-    def chances(self) -> tuple[tuple[int, Fraction], ...]:
-        """Return each prize in cents with its probability."""
-        return tuple((won_cents, Fraction(count, self.tickets)) for won_cents, count in self.prizes)
-
 
 def limits_of(config: BetConfig) -> Limits:
     """

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ class Books(Protocol):
         """Return what these players have now, and their bets if the books have them."""
 
 
+@dataclass(eq=False)
 class LedgerBooks:
     """
     Opens fresh players in a ledger of ours, and reads their bets there; the wallet under test serves from it too.
@@ -44,16 +46,12 @@ class LedgerBooks:
     With *accounts* the balances are in a table of the operator's, where nobody is opened: the players are there.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        table_prefix: str = "game_operator_",
-        source: str = "",
-        accounts: TableAccounts | None = None,
-    ) -> None:
-        self._url, self._prefix, self._source, self._accounts = url, table_prefix, source, accounts
-        self._older: frozenset[str] = frozenset()
+    url: str = field(repr=False)
+    _: KW_ONLY
+    table_prefix: str = "game_operator_"
+    source: str = ""
+    accounts: TableAccounts | None = None
+    _older: frozenset[str] = field(default=frozenset(), init=False)
 
     def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
         """
@@ -63,7 +61,7 @@ class LedgerBooks:
             ConfigurationError: One is there already; or with *accounts*, one is not.
         """
         with closing(self._ledger()) as ledger:
-            if self._accounts is not None:
+            if self.accounts is not None:
                 return self._found(ledger, opening)
             for player_id, cents in opening.items():
                 try:
@@ -104,11 +102,11 @@ class LedgerBooks:
         return balances
 
     def _bets(self, ledger: SqlLedger, players: frozenset[str]) -> dict[str, BetRecord]:
-        kept = ledger.bets(source=self._source)
+        kept = ledger.bets(source=self.source)
         return {bet.bet_id: bet for bet in kept if bet.player_id in players and bet.bet_id not in self._older}
 
     def _ledger(self) -> SqlLedger:
-        return SqlLedger(self._url, accounts=self._accounts, migrate=False, table_prefix=self._prefix)
+        return SqlLedger(self.url, accounts=self.accounts, migrate=False, table_prefix=self.table_prefix)
 
 
 def _balance_in(ledger: SqlLedger, player_id: str) -> int | None:
