@@ -304,16 +304,16 @@ async def _run_together(steps: _Steps[T], run: AsyncRunner) -> T:
     try:
         seconds, methods = next(steps)
         while True:
-            results = await asyncio.gather(*(run(seconds, *method) for method in methods))
-            seconds, methods = steps.send(results)
+            begun = [run(seconds, *method) for method in methods]
+            # A single one needs no task.
+            seconds, methods = steps.send([await begun[0]] if len(begun) == 1 else await asyncio.gather(*begun))
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-def _method(handler: WebhookHandler | AsyncWebhookHandler, call: WebhookCall) -> Callable[..., Any]:
-    method: Callable[..., Any] = getattr(handler, call.operation.replace("-", "_"))
-    return method
+def _method(handler: object, call: WebhookCall) -> Any:  # A method of the user's.
+    return getattr(handler, call.operation.replace("-", "_"))
 
 
 def _log_refusal(request: WebhookRequest, reply: Reply, reason: str, result: object) -> None:
@@ -326,7 +326,7 @@ def _log_refusal(request: WebhookRequest, reply: Reply, reason: str, result: obj
         _LOG.error("%s answered SYSTEM_ERROR: %s", what, reason)
 
 
-def _seconds(name: str, value: Any) -> float:  # Whatever the user passes.
+def _seconds(name: str, value: Any) -> float:  # Anything the user passes.
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0:
         return value
     raise ConfigurationError(f"{name} must be a number of seconds above 0, not {shown(value)}.", setting=name)
@@ -340,7 +340,7 @@ def _request(path: str, headers: HeadersLike, body: Any, method: str, peer: str 
 
 
 def _fields(headers: Any) -> tuple[tuple[bytes, bytes], ...]:
-    # Message objects of the standard library are no mappings, and iterating over them gives names alone.
+    # Message objects of the standard library are not mappings, and iterating over them gives names alone.
     try:
         items = getattr(headers, "items", None)
         pairs = items() if callable(items) else headers
