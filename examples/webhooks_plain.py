@@ -96,7 +96,7 @@ post("/withdraw/", withdraw)
 # /player-balance 200 {"type":"SUCCESS","balance":72.50}
 #     the signature fits this body written in another form: the body was re-serialised on the way
 # /player-balance 200 {"type":"ERROR","code":"INVALID_SIGNATURE"}
-#     the signature was made by none of the keys, or for another body
+#     the signature was not made by any of the keys, or is for another body
 # /player-balance 200 {"type":"ERROR","code":"INVALID_SIGNATURE"}
 #     '/withdraw/' is none of our paths
 # /withdraw/ 404 {"type":"ERROR","code":"INVALID_REQUEST"}

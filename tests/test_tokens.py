@@ -296,7 +296,7 @@ def test_any_other_lifetime_is_refused(lifetime: Any, error: type[Exception], pr
         pytest.param({"operator_id": 7}, TypeError, "operator_id must be a str", id="an operator that is no text"),
         pytest.param({"key_id": ""}, ConfigurationError, "key id is empty", id="an empty key id"),
         pytest.param({"key_id": 7}, TypeError, "key_id must be a str", id="a key id that is no text"),
-        pytest.param({"private_key": b"nonsense"}, SigningKeyError, "no PEM", id="no key"),
+        pytest.param({"private_key": b"nonsense"}, SigningKeyError, "not PEM", id="no key"),
         pytest.param({"passphrase": "p"}, SigningKeyError, "passphrase", id="a passphrase too many"),
     ],
 )

@@ -21,7 +21,7 @@ Every error this package raises, in one tree.
     │   └── UnexpectedResponseError       an answer that the specification does not describe
     ├── SessionTokenError                 a session token that cannot be built or trusted
     ├── WebhookError                      raised by the receiver's pieces, never out of the receiver
-    │   ├── WebhookSignatureError         nobody known signed this call
+    │   ├── WebhookSignatureError         no known key signed this call
     │   └── MalformedCallError            the body is not a call
     └── LedgerError                       the ledger cannot do what was asked; nothing was changed
         ├── AccountNotFoundError          no such account
@@ -34,7 +34,7 @@ Every error this package raises, in one tree.
         └── LedgerUnavailableError        the database is down, locked or full: repeat the call
 
 What a program branches on is an attribute; ``str()`` is written for the person on call. Every error
-pickles and copies, and none holds a key, a signature, a token or a live request.
+pickles and copies. None holds a key, a signature, a token or a live request.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,7 +72,7 @@ _T = TypeVar("_T")
 
 def without_frames(check: Callable[_P, _T]) -> Callable[_P, _T]:
     """
-    Return *check* such that its errors carry none of its frames: a decorator.
+    Return *check* such that its errors do not carry its frames: a decorator.
 
     Error trackers show the locals of every frame that an error passes, and a key or a token may be among them.
     """
@@ -155,7 +155,7 @@ class WebhookError(GameOperatorError):
 
 
 class WebhookSignatureError(WebhookError):
-    """Nobody that we know signed this call (spec §5 does not show how webhooks are authenticated)."""
+    """No key that we know signed this call (spec §5 does not show how webhooks are authenticated)."""
 
 
 class MalformedCallError(WebhookError):

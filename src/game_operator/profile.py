@@ -20,7 +20,7 @@ from game_operator.errors import ConfigurationError, one_line, shown
 if TYPE_CHECKING:
     from game_operator.models.webhooks import WebhookCall
 
-#: Reads a body for a service whose calls look altogether different: (operation, body) to a call. The operation is
+#: Reads a body for a service whose calls look different: (operation, body) to a call. The operation is
 #: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, and the call must be of it; its ``body`` is filled in.
 #: A body that is not such a call raises MalformedCallError, answered INVALID_REQUEST. Anything else that is raised or
 #: returned is a mistake of the parser's, answered SYSTEM_ERROR. It also reads each deposit of a batch by itself.
@@ -98,7 +98,7 @@ class Profile:
         spent_actions: Those among them whose bet no deposit ever settles (0014).
         claim_types: Types of deposit that credit without a bet, as free bets and jackpots do (0010).
         signature_header: The header that carries the signature, in any case (0011).
-        unauthenticated_status: HTTP status of a call that nobody known signed: 200 (spec §4.1) or 401 (0011).
+        unauthenticated_status: HTTP status of a call that no known key signed: 200 (spec §4.1) or 401 (0011).
         codes: ``extended``, or ``core`` to answer with five codes and SYSTEM_ERROR alone (0013).
         allow_zero_withdraw: Whether a withdraw of 0 is a bet (0010).
         unknown_rollback: Whether a rollback of a bet that was never debited answers ``error`` or ``success`` (0014).
@@ -244,7 +244,7 @@ def _problem_of_fields(value: object) -> str:
     for key in _CANONICAL:
         hidden = [name for name in DEFAULT_FIELDS if name.startswith(f"{key}.") and name not in value]
         if key in value and hidden:
-            # It would be looked up for the other calls alone, and nobody would notice.
+            # It would be looked up for the other calls only, without any sign of that.
             return f"fields has {key}, which does not replace the default of {hidden[0]}. Give that one as well."
     return ""
 

@@ -51,7 +51,7 @@ _DEFAULT_LIFETIME: Final = timedelta(minutes=15)
 _SHORTEST: Final = timedelta(seconds=1)
 _LONGEST_TOKEN: Final = 16_384
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
-#: It knows no other algorithm, so that none can be asked for.
+#: It knows no other algorithm, so a token cannot ask for one.
 _VERIFIER: Final = jwt.PyJWS(algorithms=[ALGORITHM])
 
 

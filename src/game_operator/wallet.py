@@ -151,7 +151,7 @@ class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
 
 class JoinedWallet(_Handler):
     """
-    A WebhookHandler whose every call is one transaction of yours, together with statements of yours.
+    A WebhookHandler that handles each call in one of your transactions, together with your own statements.
 
     It opens your transaction, applies the call, runs *after*, commits, and only then answers. What raises rolls all
     back, and the receiver answers SYSTEM_ERROR. A transaction that a swallowed error has failed, or that *after* has
@@ -199,7 +199,7 @@ class JoinedWallet(_Handler):
         return at_once(self._block.apply(call))
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """Keep a genuine call that the receiver refused, in a transaction of yours."""
+        """Keep a genuine call that the receiver refused, in one of your transactions."""
         at_once(self._block.keep_anomaly(operation, kind, body))
 
 
@@ -237,7 +237,7 @@ class AsyncJoinedWallet(_AsyncHandler):
         return awaited(self._block.apply(call))
 
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """Keep a genuine call that the receiver refused, in a transaction of yours."""
+        """Keep a genuine call that the receiver refused, in one of your transactions."""
         await awaited(self._block.keep_anomaly(operation, kind, body))
 
 
@@ -257,7 +257,7 @@ def _check_kind(ledger: Any, *, awaits: bool) -> None:
         raise TypeError(
             f"ledger must be a ledger, such as {'an Async' if awaits else 'a '}SqlLedger, not {shown(ledger)}"
         )
-    # Found out with the first call, it would be too late: the money would have moved, and nobody could say so.
+    # Found out with the first call, it would be too late: the money would have moved, without a reply.
     if inspect.iscoroutinefunction(ledger.apply) is not awaits:
         kind, other = ("is not awaited", "Wallet") if awaits else ("is awaited", "AsyncWallet")
         raise TypeError(f"the ledger {type(ledger).__name__} {kind}: give it to {other}")

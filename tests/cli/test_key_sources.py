@@ -32,7 +32,7 @@ def test_a_key_comes_through_a_pipe(settings: dict[str, str], key_file: Path, na
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [pytest.param(b"no key", "is no PEM", id="no key"), pytest.param(b"", "is empty", id="nothing")],
+    [pytest.param(b"no key", "is not PEM", id="no key"), pytest.param(b"", "is empty", id="nothing")],
 )
 def test_what_is_wrong_with_a_piped_key_names_the_pipe(run: Run, content: bytes, problem: str) -> None:
     reading, writing = os.pipe()

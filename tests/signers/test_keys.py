@@ -79,7 +79,7 @@ UNUSABLE = [
     pytest.param("damaged", None, ["damaged", "Copy it again"], id="a damaged number"),
     pytest.param("damaged base64", None, ["damaged", "Copy it again"], id="damaged base64"),
     pytest.param("parameters", None, ["no private key", "keygen"], id="another PEM"),
-    pytest.param("base64 without its frame", None, ["no PEM", "-----BEGIN"], id="no PEM"),
+    pytest.param("base64 without its frame", None, ["not PEM", "-----BEGIN"], id="no PEM"),
 ]
 
 

@@ -69,7 +69,7 @@ def test_a_signature_in_either_alphabet_is_accepted(
     """E04: and another key's, written so, is not."""
     raw = _raw(private_key)
     assert _asked(RsaSignature(public_key), ("signature", written(raw).decode())) == ""
-    assert "none of the keys" in _asked(RsaSignature(public_key), ("signature", written(raw[::-1]).decode()))
+    assert "not made by any of the keys" in _asked(RsaSignature(public_key), ("signature", written(raw[::-1]).decode()))
 
 
 @pytest.mark.parametrize("blanks", [(" ", ""), ("", "\t"), (" \t ", "\t  ")])
@@ -342,14 +342,14 @@ def test_a_body_that_somebody_read_before_us_is_told(public_key: RSAPublicKey, p
 
 def test_a_signature_has_a_longest_length(public_key: RSAPublicKey) -> None:
     """E04: what no key has made is not decoded."""
-    assert "fits none of the keys" in _asked(RsaSignature(public_key), ("signature", "A" * 2048))
-    assert "is no Base64, it has 2052 characters" in _asked(RsaSignature(public_key), ("signature", "A" * 2052))
+    assert "does not fit any of the keys" in _asked(RsaSignature(public_key), ("signature", "A" * 2048))
+    assert "is not Base64; it has 2052 characters" in _asked(RsaSignature(public_key), ("signature", "A" * 2052))
 
 
 def test_a_signature_of_another_length_is_told(public_key: RSAPublicKey) -> None:
     """Such as one of 4096 bits."""
     reason = _asked(RsaSignature(public_key), ("signature", b64encode(b"x" * 512).decode()))
-    assert "512 bytes, which fits none of the keys" in reason
+    assert "512 bytes, which does not fit any of the keys" in reason
 
 
 _SECRET, _OTHER_SECRET = b"0123456789abcdef", b"another secret, long enough"

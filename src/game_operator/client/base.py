@@ -235,7 +235,7 @@ def _came_out_of_a_signal(error: Exception) -> bool:
 
 
 _RELAXED = (100_000, 50, 1000)
-#: Python 3.12 starts with some hundred frozen objects of its own; an application that freezes has many thousands.
+#: Python 3.12 starts with some hundred frozen objects; an application that freezes has many thousands.
 _PYTHONS_OWN = 1_000
 
 _lock = threading.Lock()

@@ -27,7 +27,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         passphrase: For an encrypted PEM.
         timeout: Seconds for each attempt, from connecting to the last byte of the answer.
         deadline: Seconds for the whole call, repeats and waits included; None for no bound. Both are exact on our own
-            connections. With an *http_client* of yours, connecting takes as long as your library lets it, and a
+            connections. With your own *http_client*, connecting takes as long as your library lets it, and a
             transport that we cannot look into is checked between pieces of the body alone.
         retries: A ``RetryPolicy``, or how often a call is repeated.
         http_client: Your own ``httpx.Client`` or ``httpx2.Client``, for proxies, certificates and pools of your
@@ -133,7 +133,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         )
 
     def close(self) -> None:
-        """Close the connections, unless they are an ``http_client`` of yours or another client's."""
+        """Close the connections, unless they belong to your ``http_client`` or to another client."""
         if self._owns_wire:
             self._wire.close()
 

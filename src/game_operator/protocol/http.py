@@ -13,7 +13,7 @@ from typing import Final
 
 REMOVED: Final = b"[signature removed]"
 
-#: A piece of a signature this long is looked for: shorter ones are of no use to anybody.
+#: A piece of a signature this long is looked for: shorter ones are of no use.
 _PIECE: Final = 16
 _ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
 _BETWEEN: Final = b' \t\r\n=,"'

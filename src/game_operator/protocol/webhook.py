@@ -299,7 +299,9 @@ def _check_is_deposit(seen: _Body) -> None:
         if not isinstance(raw[holder], dict):
             raise MalformedCallError(f"a deposit's {holder} must be an object, not {shown(raw[holder])}")
         if seen.find("action") is _MISSING:
-            raise MalformedCallError(f"a deposit's {holder} must say what it is; it has none of {_joined(names.marks)}")
+            raise MalformedCallError(
+                f"a deposit's {holder} must say what it is; it does not have {_joined(names.marks)}"
+            )
     if not _is_marked(seen):
         raise MalformedCallError(f"a deposit must have {_joined(names.marks)}; this looks like another call")
 

@@ -84,7 +84,7 @@ def read_batch_reply(body: bytes) -> dict[str, Reply]:
     for item in items:
         reply, tx_id = _read(item), item.get("tx_id")
         if not isinstance(tx_id, str) or tx_id in replies:
-            raise MalformedCallError(f"an answer in a batch must have a tx_id of its own, not {shown(tx_id)}")
+            raise MalformedCallError(f"an answer in a batch must have its own tx_id, not {shown(tx_id)}")
         replies[tx_id] = reply
     return replies
 

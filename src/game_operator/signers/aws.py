@@ -70,7 +70,7 @@ class AwsKmsSigner:
         ConfigurationError: boto3 is not installed, or a client needs more settings.
     """
 
-    # boto3's clients have no types of their own.
+    # boto3's clients have no types.
     def __init__(self, key_id: str, *, client: Any = None) -> None:
         self._key_id = key_id
         if not isinstance(key_id, str):

@@ -320,7 +320,7 @@ def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes]:
         remedy = "Convert it with `openssl pkey -inform DER -in KEY -out KEY.pem`, a public key with -pubin."
         raise _unfit(name, "is in DER, not PEM", remedy, argument)
     remedy = "Check the path." if isinstance(source, Path) else "For a file, pass Path(...) instead of its name."
-    raise _unfit(name, "is no PEM, which begins with '-----BEGIN'", remedy, argument)
+    raise _unfit(name, "is not PEM, which begins with '-----BEGIN'", remedy, argument)
 
 
 def _read_file(path: Path, argument: str) -> tuple[str, bytes]:

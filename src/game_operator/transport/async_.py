@@ -191,7 +191,7 @@ class _Connections:
 
 
 def _home() -> _Home:
-    # anyio 4.11 began to wrap the loop into a token of its own.
+    # anyio 4.11 began to wrap the loop into its own token.
     token = current_token()
     return os.getpid(), getattr(token, "native_token", token)
 
@@ -201,7 +201,7 @@ async def _closing(http_client: _AnyClient, wire: weakref.ref[AsyncWire], home: 
     Wait to be closed, and close *http_client*.
 
     An event loop closes the generators that were begun on it: when it ends, and when they are dropped. So the
-    connections of a client that nobody closes are closed all the same, while their loop still runs.
+    connections of a client that is never closed are closed too, while their loop still runs.
     """
     try:
         yield

@@ -114,7 +114,7 @@ def _nothing_read(connection: Any, stream: Any) -> bool:
 
 
 def _holds_bytes(layer: Any) -> bool:
-    """Return whether a *layer* down to the socket has read bytes that nobody took; True if one is unknown."""
+    """Return whether a *layer* down to the socket has read bytes that were not taken; True if one is unknown."""
     for _ in range(_DEEPEST):
         if isinstance(layer, ssl.SSLSocket):
             return layer.pending() > 0
@@ -178,7 +178,7 @@ def _close_idle(transport: Any, url: Any, *, every: bool) -> bool:
     """
     Close the connections to *url*'s host that aiohttp keeps, and return whether that was possible.
 
-    Half the head of an answer that arrives between two calls waits in aiohttp's parser, where nobody can see it. So a
+    Half the head of an answer that arrives between two calls waits in aiohttp's parser, out of sight. So a
     grant takes a new connection, and *every* one is closed. A look-up keeps those without a sign of an answer: aiohttp
     makes a new parser for each request, so that the other half of a head is an error and no answer.
     """

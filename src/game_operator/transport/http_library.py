@@ -36,7 +36,7 @@ def default_ssl_context(base_url: str, *, trust_env: bool) -> ssl.SSLContext:
     """
     Return the process's TLS settings, built once: reading the root certificates costs more than 100 calls.
 
-    A client that only speaks plain http gets settings without any root, which trust nobody and cost nothing.
+    A client that only speaks plain http gets settings without any root, which trust no certificate and cost nothing.
     """
     if not base_url.startswith("https:"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -315,7 +315,7 @@ class BaseWire:
             return Request(signed.method, _core_url(url), headers=headers, content=body, extensions=extensions)
         if self._yours is not None:
             headers += self._beside(tuple(name for name, _ in signed.headers), tuple(self._yours.headers.raw))
-        # Given content= instead of stream=, httpx would go over the headers twice more, to add some of its own.
+        # Given content= instead of stream=, httpx would go over the headers twice more, to add some.
         request = self._library.Request(
             signed.method, self._url(url), headers=headers, stream=self._body(signed.body), extensions=extensions
         )

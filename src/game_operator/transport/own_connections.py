@@ -2,7 +2,7 @@
 The connections that are ours: httpcore without httpx, and a deadline that holds for a whole attempt.
 
 Around its connections an ``httpx.Client`` keeps cookies, merges headers, follows redirects, runs hooks, writes a log,
-and builds a second request and response. Ours need none of that, which costs more than a third of a call, its
+and builds a second request and response. Our connections do not need that, which costs more than a third of a call, its
 signature aside. The direct clients have the interface of a client and hand each request to httpcore's pool.
 
 httpcore gives each read and each write the same number of seconds. Headers that drip in, or interim answers without
@@ -215,7 +215,7 @@ class DirectClient:
 
 
 class ProxiedClient:
-    """An ``httpx.Client``, which knows proxies, that closes itself when nobody holds it any more."""
+    """An ``httpx.Client``, which knows proxies, that closes itself when it is no longer referenced."""
 
     def __init__(self, **options: Any) -> None:
         self._client = httpx.Client(**options)

@@ -138,7 +138,7 @@ class RsaSignature:
 
     def _reason(self, signature: bytes, body: bytes) -> str:
         if len(signature) not in {key.key_size // 8 for key in self._keys}:
-            return f"the signature has {len(signature)} bytes, which fits none of the keys"
+            return f"the signature has {len(signature)} bytes, which does not fit any of the keys"
         if not body:
             return "the body is empty: has something read it before us?"
         with self._lock:
@@ -151,7 +151,7 @@ class RsaSignature:
                 "the signature fits this body written in another form: the body was re-serialised on the way. Let the "
                 "raw bytes through (proxy, gateway, middleware)"
             )
-        return "the signature was made by none of the keys, or for another body"
+        return "the signature was not made by any of the keys, or is for another body"
 
 
 @without_frames
@@ -192,7 +192,7 @@ def _signature_in(request: WebhookRequest, header: str) -> bytes:
             return a2b_base64(padded.translate(_TO_STANDARD), strict_mode=True)
         except ValueError:
             pass
-    raise WebhookSignatureError(f"the header {header} is no Base64, it has {len(text)} characters")
+    raise WebhookSignatureError(f"the header {header} is not Base64; it has {len(text)} characters")
 
 
 class HmacSignature:
@@ -231,7 +231,7 @@ class HmacSignature:
         # Each secret is compared, and each in constant time, so the delay of the answer reveals nothing.
         matches = [hmac.compare_digest(hmac.digest(secret, request.body, sha256), given) for secret in self._secrets]
         if not any(matches):
-            raise WebhookSignatureError("the HMAC was made with none of the secrets, or for another body")
+            raise WebhookSignatureError("the HMAC was not made with any of the secrets, or is for another body")
 
 
 _Network = IPv4Network | IPv6Network

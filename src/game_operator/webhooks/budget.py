@@ -2,7 +2,7 @@
 Running a handler's method within its time budget: here, in a thread, from an event loop, or awaited.
 
 Each way returns what the method returned or, as a value, what it raised; ``OverBudget`` stands for a method that took
-too long. Ctrl-C, ``sys.exit`` and a task's own cancellation are nobody's answer and pass through.
+too long. Ctrl-C, ``sys.exit`` and a task's own cancellation pass through.
 """
 
 import asyncio
@@ -146,7 +146,7 @@ class Budget:
 
     def _submitted(self, method: Callable[..., object], arguments: tuple[object, ...]) -> "Future[object]":
         with self._making_pool:
-            # Threads do not survive a fork: where a server forks its workers, each has a pool of its own.
+            # Threads do not survive a fork: where a server forks its workers, each has its own pool.
             if self._pool is None or self._pool_owner != os.getpid():
                 self._pool = ThreadPoolExecutor(self.max_threads, thread_name_prefix="game-operator-webhook")
                 self._pool_owner = os.getpid()

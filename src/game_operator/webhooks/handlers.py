@@ -13,7 +13,7 @@ class WebhookHandler(Protocol):
 
     Each method returns ``success(...)`` or ``error(...)``. Whatever it raises is answered SYSTEM_ERROR, which says that
     the outcome is unknown: undo what was begun before raising. (Ctrl-C and ``sys.exit`` in the caller's own thread, and
-    a task's cancellation, are no answers and pass through.)
+    a task's cancellation, pass through.)
 
     A handler should also have ``keep_anomaly`` (KeepsAnomalies): otherwise a genuine deposit that cannot be read leaves
     a log line without its body.
