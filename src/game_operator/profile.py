@@ -206,24 +206,24 @@ def _settings(profile: "Profile | type[Profile]") -> Iterator["Field[Any]"]:
 def _problem(name: str, value: object) -> str:
     """Return what is wrong with *value* for the setting *name*, or ""."""
     hint = _HINTS[name]
-    if get_origin(hint) is Literal:
-        choices = get_args(hint)
-        alike = any(value == choice and type(value) is type(choice) for choice in choices)
-        return "" if alike else f"{name} must be one of {', '.join(map(repr, choices))}, not {shown(value)}."
-    if hint is bool:
-        return "" if isinstance(value, bool) else f"{name} must be true or false, not {shown(value)}."
-    if hint is int:
-        whole = type(value) is int and value > 0
-        return "" if whole else f"{name} must be a whole number above 0, not {shown(value)}."
-    if hint is str:
-        plain = isinstance(value, str) and _HEADER.fullmatch(value)
-        return "" if plain else f"{name} must be the name of a header, not {shown(value)}."
-    if name == "parse":
-        return "" if value is None or callable(value) else f"parse must be a callable, not {shown(value)}."
+    valid: object
     if name == "fields":
         return _problem_of_fields(value)
-    alike = _is_words(value, _ACTION)
-    return "" if alike else f"{name} must be a sequence of words of A-Z, 0-9, _ and -, not {shown(value)}."
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        valid = any(value == choice and type(value) is type(choice) for choice in choices)
+        kind = f"one of {', '.join(map(repr, choices))}"
+    elif hint is bool:
+        valid, kind = isinstance(value, bool), "true or false"
+    elif hint is int:
+        valid, kind = type(value) is int and value > 0, "a whole number above 0"
+    elif hint is str:
+        valid, kind = isinstance(value, str) and _HEADER.fullmatch(value), "the name of a header"
+    elif name == "parse":
+        valid, kind = value is None or callable(value), "a callable"
+    else:
+        valid, kind = _is_words(value, _ACTION), "a sequence of words of A-Z, 0-9, _ and -"
+    return "" if valid else f"{name} must be {kind}, not {shown(value)}."
 
 
 def _problem_of_fields(value: object) -> str:
@@ -290,11 +290,11 @@ def _problem_of_names(profile: Profile) -> str:
 
 def _names(profile: Profile, operation: str) -> Names:
     paths = {canonical: _paths(profile.names_of(canonical, operation)) for canonical in _CANONICAL}
-    kept_in = _first_steps(profile.names_of("action", "deposit"))
     if operation == "deposit":
         holders = tuple(first for first, rest in paths["action"] if rest)
         return Names(MappingProxyType(paths), marks=_marks(profile), holders=holders)
-    strangers = [first for first in kept_in if first not in _first_steps(profile.names_of("action", operation))]
+    own = {first for first, _ in paths["action"]}
+    strangers = (first for first, _ in _paths(profile.names_of("action", "deposit")) if first not in own)
     return Names(MappingProxyType(paths), marks=_marks(profile), strangers=tuple(strangers))
 
 
@@ -312,10 +312,6 @@ def _marks(profile: Profile) -> tuple[Path, ...]:
 def _paths(names: Iterable[str]) -> tuple[Path, ...]:
     split = (name.split(".") for name in names)
     return tuple((first, tuple(rest)) for first, *rest in split)
-
-
-def _first_steps(names: Iterable[str]) -> list[str]:
-    return [name.partition(".")[0] for name in names]
 
 
 def _toml(value: str | int | tuple[str, ...]) -> str:

@@ -41,21 +41,17 @@ class WireFormatError(ValueError):
     """A body does not fit its model; the message names the field and what is wrong with it."""
 
 
-class DuplicateMemberError(ValueError):
-    """A member stands twice in an object; the message names it."""
-
-
 def once(pairs: list[tuple[str, T]]) -> dict[str, T]:
     """
     Return the members of a JSON object: an ``object_pairs_hook``.
 
     Raises:
-        DuplicateMemberError: A member stands twice. Readers disagree on which one counts.
+        WireFormatError: A member stands twice. Readers disagree on which one counts.
     """
     members = dict(pairs)
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
-        raise DuplicateMemberError(f"the member {shown(next(n for n in names if names.count(n) > 1))} stands twice")
+        raise WireFormatError(f"the member {shown(next(n for n in names if names.count(n) > 1))} stands twice")
     return members
 
 
@@ -272,7 +268,7 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
         return value
     except ValidationError as invalid:
         problem = _first_problem(invalid)
-    except DuplicateMemberError as twice:
+    except WireFormatError as twice:
         problem = str(twice)
     except (ValueError, RecursionError) as unreadable:
         problem = f"the body: Invalid JSON: {shown(str(unreadable))[1:-1]}"

@@ -120,15 +120,18 @@ def answer(request: HttpRequest, world: World, *, now_millis: int) -> HttpRespon
         is_listing = isinstance(call, GamesQuery)
         return _failure(401, AUTHENTICATION_FAILED) if is_listing else _failure(403, OPERATOR_INACTIVE)
     operator_id = account.operator_id
-    match call:
-        case GamesQuery():
-            return _reply(200, {"games": [game.model_dump() for game in world.games(operator_id)]})
-        case BetQuery(bet_id):
-            return _reply(200, world.bet(operator_id, bet_id, now_millis=now_millis).model_dump())
-        case RoundQuery(body):
-            return _round(body, operator_id, world, now_millis)
-        case GrantCommand(body):
-            return _grant(body, operator_id, world, now_millis)
+    try:
+        match call:
+            case GamesQuery():
+                return _reply(200, {"games": [game.model_dump() for game in world.games(operator_id)]})
+            case BetQuery(bet_id):
+                return _reply(200, world.bet(operator_id, bet_id, now_millis=now_millis).model_dump())
+            case RoundQuery(body):
+                return _round(decode(_ROUND_KEYS, body), operator_id, world, now_millis)
+            case GrantCommand(body):
+                return _grant(decode(_GRANT, body), operator_id, world, now_millis)
+    except WireFormatError:
+        return _failure(400, INVALID_REQUEST)
 
 
 def signature_verdict(request: HttpRequest, world: World) -> str:
@@ -182,11 +185,7 @@ def _only(request: HttpRequest, name: bytes) -> bytes | None:
     return values[0] if len(values) == 1 else None
 
 
-def _round(body: bytes, operator_id: str, world: World, now_millis: int) -> HttpResponse:
-    try:
-        keys = decode(_ROUND_KEYS, body)
-    except WireFormatError:
-        return _failure(400, INVALID_REQUEST)
+def _round(keys: _RoundKeys, operator_id: str, world: World, now_millis: int) -> HttpResponse:
     given = keys.model_fields_set
     if not given & {"round_id", "round_no"}:
         return _reply(400, {"status": "BAD_REQUEST", "error": ROUND_WITHOUT_KEY})
@@ -198,11 +197,7 @@ def _round(body: bytes, operator_id: str, world: World, now_millis: int) -> Http
     return _reply(200, found.model_dump())
 
 
-def _grant(body: bytes, operator_id: str, world: World, now_millis: int) -> HttpResponse:
-    try:
-        request = decode(_GRANT, body)
-    except WireFormatError:
-        return _failure(400, INVALID_REQUEST)
+def _grant(request: GrantRequest, operator_id: str, world: World, now_millis: int) -> HttpResponse:
     outcome = refusal_of(request) or world.grant(operator_id, request, now_millis=now_millis)
     if isinstance(outcome, GrantErrorCode):
         refused: dict[str, Json] = {"success": False, "message": GRANT_MESSAGES[outcome], "error_code": outcome}
