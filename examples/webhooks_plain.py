@@ -98,5 +98,5 @@ post("/withdraw/", withdraw)
 # /player-balance 200 {"type":"ERROR","code":"INVALID_SIGNATURE"}
 #     the signature was not made by any of the keys, or is for another body
 # /player-balance 200 {"type":"ERROR","code":"INVALID_SIGNATURE"}
-#     '/withdraw/' is none of our paths
+#     '/withdraw/' is not one of our paths
 # /withdraw/ 404 {"type":"ERROR","code":"INVALID_REQUEST"}
