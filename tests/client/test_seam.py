@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import os
 import ssl
 from collections.abc import Callable, Coroutine
 from types import ModuleType
