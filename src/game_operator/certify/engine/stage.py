@@ -355,13 +355,16 @@ class Stage(CallMaker):
     def check_balances(self, *players: Player, after: Carried | None = None) -> Judging:
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
         for player in players or (self.player, self.other):
-            actual = yield from self.balance_of(player)
-            if actual != player.due_cents:
-                shown_by = after or self._moved or self._balance
-                cause = SHARED if player is self.other and not self.plays(player) else ""
-                symptom = symptom_of(shown_by, _much(player, actual)) if shown_by else ""
-                place = shown_by.place if shown_by else None
-                raise Found(_off(player, actual, after), cause=cause, place=place, symptom=symptom)
+            actual, due = (yield from self.balance_of(player)), player.due_cents
+            if actual == due:
+                continue
+            much = "too much" if actual > due else "too little"
+            since = f"after {after.request.title}, " if after else ""
+            reason = f"{since}{player.id} has {units(actual)}; expected {units(due)}: {units(abs(actual - due))} {much}"
+            cause = SHARED if player is self.other and not self.plays(player) else ""
+            shown_by = after or self._moved or self._balance
+            symptom = symptom_of(shown_by, much) if shown_by else ""
+            raise Found(reason, cause=cause, place=shown_by.place if shown_by else None, symptom=symptom)
 
     def balance_of(self, player: Player) -> Generator[Step, list[Carried], int]:
         """Return a player's balance in cents."""
@@ -420,13 +423,3 @@ def _accepted_symptom(heard: Carried, code: str) -> str:
     # A wallet that checks no signature accepts every operation.
     what = f"accepted instead of {code}"
     return what if code == Code.INVALID_SIGNATURE else symptom_of(heard, what)
-
-
-def _much(player: Player, actual: int) -> str:
-    return "too much" if actual > player.due_cents else "too little"
-
-
-def _off(player: Player, actual: int, after: Carried | None) -> str:
-    since = f"after {after.request.title}, " if after else ""
-    off = units(abs(actual - player.due_cents))
-    return f"{since}{player.id} has {units(actual)}; expected {units(player.due_cents)}: {off} {_much(player, actual)}"

@@ -123,10 +123,21 @@ class Summary:
     @cached_property
     def groups(self) -> list[Group]:
         """The groups of scenarios, by their letters."""
-        verdicts: defaultdict[str, list[Verdict]] = defaultdict(list)
-        for verdict in self.report.verdicts:
-            verdicts[verdict.group].append(verdict)
-        return [_group(letter, verdicts[letter]) for letter in sorted(verdicts)]
+        groups = []
+        for letter in sorted({verdict.group for verdict in self.report.verdicts}):
+            verdicts = sorted(self.report.of_group(letter), key=_heaviest)
+            group = Group(
+                letter,
+                GROUPS.get(letter, "").capitalize(),
+                verdicts,
+                passed=sum(each.outcome is Outcome.PASSED for each in verdicts),
+                failed=sum(each.failed for each in verdicts),
+                advice=sum(each.is_advice for each in verdicts),
+                skipped=sum(each.outcome is Outcome.SKIPPED for each in verdicts),
+                duration_ms=sum(each.duration_ms for each in verdicts),
+            )
+            groups.append(group)
+        return groups
 
     @cached_property
     def grounds(self) -> list[tuple[str, str]]:
@@ -156,19 +167,6 @@ def by_reason(verdicts: Iterable[Verdict]) -> Mapping[str, Sequence[Verdict]]:
     for verdict in verdicts:
         reasons[verdict.reason].append(verdict)
     return reasons
-
-
-def _group(letter: str, verdicts: list[Verdict]) -> Group:
-    return Group(
-        letter,
-        GROUPS.get(letter, "").capitalize(),
-        sorted(verdicts, key=_heaviest),
-        passed=sum(each.outcome is Outcome.PASSED for each in verdicts),
-        failed=sum(each.failed for each in verdicts),
-        advice=sum(each.is_advice for each in verdicts),
-        skipped=sum(each.outcome is Outcome.SKIPPED for each in verdicts),
-        duration_ms=sum(each.duration_ms for each in verdicts),
-    )
 
 
 def _heaviest(verdict: Verdict) -> tuple[int, str]:

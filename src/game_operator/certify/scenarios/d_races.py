@@ -147,7 +147,17 @@ def d07(at: Stage) -> Judging:
     """Of withdraws at once, a later timestamp never has a higher balance; in turn, times never go backwards."""
     places: tuple[Place, ...] = ("wallet", "second") if "second_url" in at.supplied else ("wallet",)
     yield from _ordered_at_once(at, places)
-    yield from _ordered_in_turn(at, places)
+    # Withdraws and balance checks in turn, each at another process if there are two.
+    last: Carried | None = None
+    bets = [at.bet() for _ in range(3)]
+    for number, bet in enumerate(bets):
+        withdraw = at.request(bet.withdraw(), "a withdraw in turn"), -bet.wager_cents
+        for request, moves in (withdraw, (at.balance_request("a player-balance in turn"), 0)):
+            heard = yield from at.accepts(replace(request, at=places[number % len(places)]), moves=moves)
+            if last is not None and _cents(heard) != _cents(last) and _time(heard) < _time(last):
+                _note_backwards(at, last, heard)
+            last = heard
+    yield from at.refunded(bets)
 
 
 def _ordered_at_once(at: Stage, places: Sequence[Place]) -> Judging:
@@ -180,20 +190,6 @@ def _check_falling(at: Stage, heard: Sequence[Carried]) -> None:
         if _time(earlier) == _time(later) and _cents(earlier) != _cents(later):
             at.advise("two balances of one player have the same timestamp; which of them is newer?", later)
             return
-
-
-def _ordered_in_turn(at: Stage, places: Sequence[Place]) -> Judging:
-    """Withdraws and balance checks in turn, each at another process if there are two."""
-    last: Carried | None = None
-    bets = [at.bet() for _ in range(3)]
-    for number, bet in enumerate(bets):
-        withdraw = at.request(bet.withdraw(), "a withdraw in turn"), -bet.wager_cents
-        for request, moves in (withdraw, (at.balance_request("a player-balance in turn"), 0)):
-            heard = yield from at.accepts(replace(request, at=places[number % len(places)]), moves=moves)
-            if last is not None and _cents(heard) != _cents(last) and _time(heard) < _time(last):
-                _note_backwards(at, last, heard)
-            last = heard
-    yield from at.refunded(bets)
 
 
 def _note_backwards(at: Stage, stale: Carried, newer: Carried) -> None:
