@@ -20,6 +20,7 @@ from game_operator.provider.delivery import Carried, Post
 from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.provider.http import Courier, HttpCarrier
 from game_operator.provider.keys import ServiceKeys
+from game_operator.provider.latency import percentile
 from game_operator.sandbox.dealing.balances import BalanceBoard, PlayerBalance
 from game_operator.sandbox.dealing.carrying import play
 from game_operator.sandbox.dealing.dealer import Dealer
@@ -98,7 +99,7 @@ class StormReport:
 
     @property
     def never_struck(self) -> tuple[Fault, ...]:
-        """The faults that were asked for by name, and not with all the others, and did not strike once."""
+        """The faults that never struck although they were asked for by name, and not with all others."""
         asked = FaultPlan.parse(self.head.faults)
         if asked == FaultPlan.parse("all"):
             return ()
@@ -107,7 +108,7 @@ class StormReport:
 
     @property
     def mostly_invalid(self) -> bool:
-        """Whether nearly all refusals say that the calls were none: the wallet has then another setting than ours."""
+        """Whether nearly all refusals are INVALID_REQUEST: the wallet then has other settings than the storm."""
         invalid = self.refusals.get(WebhookErrorCode.INVALID_REQUEST, 0)
         return invalid >= _FEWEST_INVALID and invalid * 10 >= sum(self.refusals.values()) * 9
 
@@ -123,8 +124,7 @@ class StormReport:
 
     def percentile_ms(self, percent: float) -> float:
         """Return the latency that *percent* of the answers did not exceed, in ms; 0 if there are none."""
-        ordered = sorted(self.latencies_ms)
-        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
+        return percentile(sorted(self.latencies_ms), percent)
 
 
 def openings(players: int, seed: int, start_millis: int) -> dict[str, int]:
@@ -336,11 +336,8 @@ def _refusal(bet: DealtBet) -> str | None:
     """Return the code that *bet* was refused with, or None if it was not."""
     if bet.state is not ServiceState.REFUSED:
         return None
-    genuine = (sent for sent in bet.history if sent.post.is_genuine)
-    codes = (
-        sent.answer.code for sent in genuine if sent.call.operation == "withdraw" and sent.answer.settles(sent.call)
-    )
-    return next((code for code in codes if code is not None), None)
+    withdraws = (sent for sent in bet.history if sent.post.is_genuine and sent.call.operation == "withdraw")
+    return next((sent.answer.code for sent in withdraws if sent.answer.code and sent.answer.settles(sent.call)), None)
 
 
 def _balances(opening: Mapping[str, int]) -> BalanceBoard:
