@@ -22,8 +22,6 @@ from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
 
-pytestmark = pytest.mark.drawn(8, database_url=("postgres",))
-
 TABLES = ["accounts", "anomalies", "bets", "calls", "clocks", "corrections", "meta", "postings", "sources"]
 #: One for the ledgers of all prefixes.
 SHARED = "game_operator_balance_tables"

@@ -23,7 +23,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, damaged, is_sqlite, path_in, rows, run
 from tests.support.seeds import random_of
 
-pytestmark = [pytest.mark.outside, pytest.mark.drawn(28, database_url=("postgres",))]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
 
 #: One bet in every state, two claims, and money from outside.
 HISTORY: tuple[WebhookCall, ...] = (

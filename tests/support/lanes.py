@@ -73,7 +73,8 @@ def draw(items: Sequence[pytest.Item], seed: int) -> None:
         for node, mark in item.iter_markers_with_node("drawn"):
             whole = item.nodeid.partition("[")[0] if node is item else node.nodeid
             groups.setdefault(f"{whole} {mark.kwargs}", (mark, []))[1].append(item)
-    for name, (mark, cases) in groups.items():
+    # First the draws of each test, which names its own parameters after ``::``; then those of whole modules.
+    for name, (mark, cases) in sorted(groups.items(), key=lambda group: "::" not in group[0].partition(" ")[0]):
         candidates = [case for case in cases if not case.get_closest_marker("torture") and _has(case, mark.kwargs)]
         random = Random(f"{seed} {name}")
         for case in random.sample(candidates, max(0, len(candidates) - mark.args[0])):
