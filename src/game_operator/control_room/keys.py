@@ -86,12 +86,6 @@ def _file(name: str, pem: bytes) -> Response:
 
 
 def _shown(key: RSAPublicKey) -> dict[str, str | int]:
-    """Return what the page shows of a public key."""
-    pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-    return {"pem": pem, "bits": key.key_size, "fingerprint": fingerprint(key)}
-
-
-def fingerprint(key: RSAPublicKey) -> str:
-    """Return what to compare a key by: SHA-256 of its DER, as openssl prints it."""
-    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return sha256(der).digest().hex(":").upper()
+    """Return a public key as the page shows it, with the SHA-256 of its DER, as openssl prints it, to compare it by."""
+    pem, der = (key.public_bytes(form, PublicFormat.SubjectPublicKeyInfo) for form in (Encoding.PEM, Encoding.DER))
+    return {"pem": pem.decode(), "bits": key.key_size, "fingerprint": sha256(der).digest().hex(":").upper()}

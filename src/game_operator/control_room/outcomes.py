@@ -80,7 +80,7 @@ def row(exchange: Exchange) -> ExchangeRow:
     elif exchange.status >= 400:
         tone = "bad"
     elif exchange.direction == "webhook":
-        code = _code(exchange)
+        code = exchange.code
         if code is None:
             answer, tone = f"{exchange.status}, unreadable", "bad"
         elif code == _SUCCESS:
@@ -109,7 +109,7 @@ def hint(exchange: Exchange) -> str:
     """Return what *exchange*'s answer may mean, in a sentence or two; "" if it speaks for itself."""
     if exchange.direction != "webhook" or exchange.status is None:
         return ""
-    code = _code(exchange)
+    code = exchange.code
     if code is None:
         return why_no_reply(exchange)
     if code != WebhookErrorCode.INVALID_REQUEST:
@@ -178,7 +178,7 @@ class _Operation:
     @property
     def unread(self) -> str:
         """Why an answer was not a reply, as one more sentence; "" if all were."""
-        unread = [each for each in self.calls if each.status is not None and _code(each) is None]
+        unread = [each for each in self.calls if each.status is not None and each.code is None]
         return f" {_no_reply(unread)}" if unread else ""
 
 
@@ -211,7 +211,7 @@ class BetOutcome:
     def _operation(self, path: str) -> _Operation:
         calls = [each for each in self._calls if each.path == path]
         # The service did not receive what was lost on its way back.
-        codes = [_code(each) for each in calls if Fault.REPLY_LOST not in each.fault.split(", ")]
+        codes = [each.code for each in calls if Fault.REPLY_LOST not in each.fault.split(", ")]
         operation = path.strip("/")
         definite = [
             code for code in codes if code is not None and is_definite(operation, code, early_code=self._early_code)
@@ -268,7 +268,7 @@ class BetOutcome:
     def _not_played(self) -> str:
         """Return why the wallet did not look at any call, or "" if it did."""
         answered = [each for each in self._calls if each.status is not None]
-        codes = {_code(each) for each in answered}
+        codes = {each.code for each in answered}
         if codes == {WebhookErrorCode.INVALID_SIGNATURE}:
             calls = "the call" if len(answered) == 1 else f"all {len(answered)} calls"
             return (
@@ -288,7 +288,7 @@ class BetOutcome:
             return self._ended() if end.succeeded or not is_over else self._placed(end)
         if withdraw.code is not None:
             reason = _REASONS.get(withdraw.code, "").format(player=self._calls[0].player_id)
-            more = next(hint(each) for each in withdraw.calls if _code(each) == withdraw.code)
+            more = next(hint(each) for each in withdraw.calls if each.code == withdraw.code)
             why = f", {reason}" if reason else ""
             return f"The wallet refused: {withdraw.code}{why}. No wager was taken. {more}".rstrip()
         before = f"The withdraw {'was not answered definitely' if withdraw.calls else 'is not in the live log'}"
@@ -336,13 +336,3 @@ class BetOutcome:
 def _no_reply(answered: Sequence[Exchange]) -> str:
     first = min(answered, key=lambda each: each.number)
     return f"{text.clean(first.url or first.path)} answered HTTP {first.status}, and no reply. {why_no_reply(first)}"
-
-
-def _code(exchange: Exchange) -> str | None:
-    """Return the code of the reply, or None if there was none."""
-    if exchange.status is None:
-        return None
-    try:
-        return exchange.reply().code or _SUCCESS
-    except MalformedCallError:
-        return None

@@ -8,7 +8,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
@@ -18,6 +17,7 @@ from game_operator.sandbox.service.exchange_log import LiveLog
 from game_operator.sandbox.service.seed import populate
 from game_operator.sandbox.service.state import PlayedRound, SandboxService
 from game_operator.sandbox.service.world import SandboxWorld
+from game_operator.signers.keys import LocalSigner
 
 if TYPE_CHECKING:
     from game_operator.client.async_ import AsyncOperatorClient
@@ -195,12 +195,12 @@ class SandboxBase(ABC):
     def prepared_service_key_pem(self) -> bytes | None:
         """The public half of the service's next key, in PEM, or None if it is not made yet."""
         following = self.service.keys.following
-        return None if following is None else _public_pem(following.public_key())
+        return None if following is None else LocalSigner(following).public_key_pem()
 
     def prepare_service_key(self) -> bytes:
         """Make the service's next key, if there is none, and return its public half, in PEM; nothing is switched."""
         with self._rotation:
-            return _public_pem(self.service.keys.prepared().public_key())
+            return LocalSigner(self.service.keys.prepared()).public_key_pem()
 
     def rotate_service_key(self, *, only_prepared: bool = False) -> bytes:
         """
@@ -229,7 +229,3 @@ class SandboxBase(ABC):
                 "yourself with that key, or leave operator_public_key out and have a pair made."
             )
         return self._private_key
-
-
-def _public_pem(key: RSAPublicKey) -> bytes:
-    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

@@ -193,9 +193,7 @@ class InProcessSandbox(SandboxBase):
                 if post.manner is not Fault.REQUEST_LOST:
                     yield parcel
                 carried = parcel.carried(parcel.answer, _UNHEARD.get(post.manner, "") if post.manner else "")
-                self.service.saw(post, carried)
-                if (delivery := carried.delivery) is not None:
-                    deliveries.append(delivery)
+                self.service.saw(post, carried, deliveries)
                 answers.append(answers_to(post, carried))
             dealer.answered(order, answers)
 

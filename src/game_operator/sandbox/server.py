@@ -22,7 +22,7 @@ from game_operator.sandbox.serving import ServingThread, application, listening_
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
-    from game_operator.provider.delivery import Carried, Delivery, Post
+    from game_operator.provider.delivery import Delivery
     from game_operator.provider.keys import SigningKey
 
 #: Nobody waits longer for a wallet that answers nothing definite.
@@ -177,12 +177,13 @@ class Sandbox(SandboxBase):
 
         deliveries: list[Delivery] = []
 
-        def keep(post: "Post", carried: "Carried") -> None:
-            self.service.saw(post, carried)
-            if (delivery := carried.delivery) is not None:
-                deliveries.append(delivery)
-
-        courier = HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile, pooled=True, on_post=keep)
+        courier = HttpCarrier(
+            wallet_url,
+            self.service.keys,
+            profile=self.service.profile,
+            pooled=True,
+            on_post=lambda post, carried: self.service.saw(post, carried, deliveries),
+        )
         dealer, began = self.service.dealer(item), time.monotonic()
         try:
             async with asyncio.timeout(_PLAY_SECONDS):

@@ -74,6 +74,14 @@ class Exchange:
             raise MalformedCallError(self.defect)
         return read_reply(self.response_body)
 
+    @property
+    def code(self) -> str | None:
+        """What a wallet replied to a webhook: the error code, or ``SUCCESS``; None if there is no reply."""
+        try:
+            return None if self.status is None else self.reply().code or "SUCCESS"
+        except MalformedCallError:
+            return None
+
 
 #: Called with each exchange, in the thread that recorded it: it must neither wait nor raise.
 Watcher = Callable[[Exchange], object]

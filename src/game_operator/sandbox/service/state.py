@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.errors import ConfigurationError, MalformedCallError, shown
+from game_operator.errors import ConfigurationError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
-from game_operator.models.webhooks import Reply
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.service import OperatorAccount, World, answer, signature_verdict
@@ -228,8 +227,10 @@ class SandboxService:
 
     # --- what went over the wire -------------------------------------------------------------------------------------
 
-    def saw(self, post: Post, carried: "Carried") -> Exchange:
-        """Keep a post that is over in the live log."""
+    def saw(self, post: Post, carried: "Carried", deliveries: "list[Delivery] | None" = None) -> Exchange:
+        """Keep a post that is over in the live log; if it was answered, add it to *deliveries* too."""
+        if deliveries is not None and (delivery := carried.delivery) is not None:
+            deliveries.append(delivery)
         call = post.calls[0]
         notes = [f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else MUST_BE_REFUSED]
         return self.live.record(
@@ -252,13 +253,13 @@ class SandboxService:
         """Keep a webhook that was sent again by hand: the wallet may have moved in between."""
         # Asked before this one is in the log too.
         same = (each for each in self.live.recent(_LOOKED_THROUGH) if each.request_body == before.request_body)
-        acted = any(reply is not None and reply.code is None for reply in map(_reply_of, same))
+        acted = any(each.code == "SUCCESS" for each in same)
         notes = [f"number {before.number}, delivered again"]
         if MUST_BE_REFUSED in before.note.split("; "):
             notes.append(MUST_BE_REFUSED)
         note = "; ".join([*notes, *filter(None, (carried.problem,))])
         again = self.live.record(replace(before, fault="", note=note, **_outcome_of(carried)))
-        reply = _reply_of(again)
+        reply = None if again.code is None else again.reply()
         if not acted and (reply is None or reply.code is None):
             # It may have moved money just now, for the first time: the next balance is believed.
             self.balances.begin(again.player_id)
@@ -285,13 +286,6 @@ class SandboxService:
             }
             won = {"won": dealt.planned.won_cents} if kind is ClosedBet else {}
             self.world.add_bet(kind.model_validate(placed | won))
-
-
-def _reply_of(exchange: Exchange) -> Reply | None:
-    try:
-        return exchange.reply()
-    except MalformedCallError:
-        return None
 
 
 def _outcome_of(carried: "Carried") -> dict[str, Any]:  # Any: fields of Exchange.
