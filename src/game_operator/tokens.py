@@ -244,15 +244,6 @@ def launch_url(template: str, token: str) -> str:
     # No message shows either: a template that was filled in before carries a token too.
     if not isinstance(template, str):
         raise TypeError(f"template must be a str, not {type(template).__name__}")
-    _check_template(template)
-    if not isinstance(token, str):
-        raise TypeError(f"token must be a str, not {type(token).__name__}")
-    if len(token) > _LONGEST_TOKEN or not _TOKEN.fullmatch(token):
-        raise SessionTokenError("This is not a session token.", remedy="Pass what SessionTokenBuilder.build returned.")
-    return template.replace("{token}", token)
-
-
-def _check_template(template: str) -> None:
     try:
         parts = urlsplit(template)
         host, _ = parts.hostname or "", parts.port
@@ -270,8 +261,14 @@ def _check_template(template: str) -> None:
         problem = "is not https, so the token would travel in the open"
         remedy = "Pass an https address."
     else:
-        return
-    raise ConfigurationError(f"The launch template {problem}.", remedy=remedy)
+        problem = remedy = ""
+    if problem:
+        raise ConfigurationError(f"The launch template {problem}.", remedy=remedy)
+    if not isinstance(token, str):
+        raise TypeError(f"token must be a str, not {type(token).__name__}")
+    if len(token) > _LONGEST_TOKEN or not _TOKEN.fullmatch(token):
+        raise SessionTokenError("This is not a session token.", remedy="Pass what SessionTokenBuilder.build returned.")
+    return template.replace("{token}", token)
 
 
 @without_frames

@@ -100,7 +100,10 @@ def _read(value: Any) -> Reply:  # Any: what the JSON parser made.
         _check_code(code)
     # Both are optional with an ERROR, and many programs write null for what they do not have.
     cents = None if is_error and balance is None else _balance_cents(balance)
-    millis = None if is_error and timestamp is None else _millis(timestamp)
+    is_whole = type(timestamp) is Decimal and timestamp == timestamp.to_integral_value()
+    if type(timestamp) is not int and not is_whole and not (is_error and timestamp is None):
+        raise MalformedCallError(f"a timestamp must be whole Unix milliseconds, not {shown(timestamp)}")
+    millis = None if timestamp is None else int(timestamp)
     try:
         return Reply(code=code if is_error else None, balance_cents=cents, timestamp=millis)
     except ValueError as wrong:
@@ -127,11 +130,3 @@ def _balance_cents(value: object) -> Cents:
         return cents_from_amount(amount)
     except ValueError as wrong:
         raise MalformedCallError(f"the balance cannot be read: {wrong}") from None
-
-
-def _millis(value: object) -> int:
-    if type(value) is int:
-        return value
-    if type(value) is Decimal and value == value.to_integral_value():
-        return int(value)
-    raise MalformedCallError(f"a timestamp must be whole Unix milliseconds, not {shown(value)}")

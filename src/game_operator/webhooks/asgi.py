@@ -79,23 +79,19 @@ async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> tuple
         message = end.value
         if message["type"] == "http.request" and not message.get("more_body"):
             return message.get("body") or b"", True
+    limit, kept, seen = receiver.max_bytes_at(path), bytearray(), 0
     async with asyncio.timeout(receiver.budget_seconds):
-        first = await Begun(steps, waits_for) if message is None else message
-        return await _rest_of_body(first, receive, receiver.max_bytes_at(path))
-
-
-async def _rest_of_body(message: Message, receive: Receive, limit: int) -> tuple[bytes, bool]:
-    kept, seen = bytearray(), 0
-    while message["type"] == "http.request":
-        piece = message.get("body") or b""
-        if len(kept) <= limit:
-            kept += piece[: limit + 1 - len(kept)]
-        seen += len(piece)
-        if not message.get("more_body"):
-            return bytes(kept), True
-        if seen > limit + _READ_AWAY:
-            return bytes(kept), False
-        message = await receive()
+        message = await Begun(steps, waits_for) if message is None else message
+        while message["type"] == "http.request":
+            piece = message.get("body") or b""
+            if len(kept) <= limit:
+                kept += piece[: limit + 1 - len(kept)]
+            seen += len(piece)
+            if not message.get("more_body"):
+                return bytes(kept), True
+            if seen > limit + _READ_AWAY:
+                return bytes(kept), False
+            message = await receive()
     raise _HungUpError
 
 
