@@ -1,8 +1,8 @@
 """
-A call in a transaction of the operator's, from its beginning to its commit.
+A call in a transaction of the operator, from its beginning to its commit.
 
-The operator says how a transaction is opened and which statements of theirs belong to the call. Here both are put
-around ``apply``, so that no answer is given before a commit, nor after one that was none.
+The operator says how a transaction is opened and which statements belong to the call. Here both are put around
+``apply``, so that no call is answered before a real commit.
 """
 
 import asyncio
@@ -83,9 +83,11 @@ class JoinedBlock:
 
     def apply(self, call: WebhookCall) -> Work[Outcome]:
         """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
-        source = self._terms.source
+        source, item, join = self._terms.source, Item(call, self._terms), self._ledger._joiner.apply_around
         try:
-            outcome = yield from self._repeated(lambda connection: self._applied(call, connection))
+            outcome: Outcome = yield from self._repeated(
+                lambda connection: join(item, connection, partial(self._do_after, call, connection))
+            )
         except UnknownSourceError:
             yield from self._keep_unknown(call)
             raise
@@ -106,7 +108,7 @@ class JoinedBlock:
             yield from self._find(lambda: anomaly_at(self._ledger._prefix, operation, kind, body, source))
 
     def _is_looked_up(self) -> bool:
-        """Return whether what a call has stored is to be looked up before it is answered, a refusal too."""
+        """Return whether to look up what a call has stored before it is answered; a refusal, too."""
         return self._confirm == "always" or (self._confirm == "first" and not self._is_found)
 
     def _repeated(self, work: Callable[[Any], Work[T]]) -> Work[T]:
@@ -161,20 +163,18 @@ class JoinedBlock:
                 watch.observe(connection)
         return _only(done)
 
-    def _applied(self, call: WebhookCall, connection: Any) -> Work[Outcome]:
-        held = yield from self._ledger._joiner.hold(Item(call, self._terms), connection)
-        if self._after is not None and not isinstance(call, BalanceCall):
-            answer = self._after(call, held.outcome, connection)
-            if inspect.isawaitable(answer) and not self._awaits:
-                if inspect.iscoroutine(answer):
-                    answer.close()
-                raise LedgerError("after() is to be awaited, and nothing awaits here: use AsyncJoinedWallet.")
-            yield answer
-        yield from held.release()
-        return held.outcome  # type: ignore[no-any-return]  # The ledger is Any.
+    def _do_after(self, call: WebhookCall, connection: Any, outcome: Outcome) -> Work[None]:
+        if self._after is None or isinstance(call, BalanceCall):
+            return
+        answer = self._after(call, outcome, connection)
+        if inspect.isawaitable(answer) and not self._awaits:
+            if inspect.iscoroutine(answer):
+                answer.close()
+            raise LedgerError("after() is to be awaited, and nothing awaits here: use AsyncJoinedWallet.")
+        yield answer
 
     def _keep_unknown(self, call: WebhookCall) -> Work[None]:
-        """Keep what was refused and may be owed; the operator's transaction has ended, and its locks with it."""
+        """Keep a refused call that may be owed, after the operator's transaction and its locks have ended."""
         terms, ledger = self._terms, self._ledger
         anomaly = unknown_source(call, terms)
         if anomaly is not None:

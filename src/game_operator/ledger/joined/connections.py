@@ -1,17 +1,15 @@
 """
 The connections that a caller may pass with its open transaction, recognised without importing their libraries.
 
-Each is given statements with ``?`` and returns rows; what the database raises passes through as the driver, SQLAlchemy
-or Django raises it.
+Each takes statements with ``?`` and returns rows. Errors of the database pass through unchanged.
 """
 
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from game_operator.errors import LedgerError, TransactionRequiredError
 from game_operator.ledger.engine.script import Kind, Rows, Work
@@ -24,7 +22,7 @@ Done: TypeAlias = tuple[Rows, int]
 KINDS: dict[str, Kind] = {"sqlite": "sqlite", "postgresql": "postgres"}
 
 _PID = "SELECT pg_backend_pid()"
-#: psycopg's connections of callers: whether a pooler is between; None where only one call was seen so far.
+#: Drivers' connections of callers: whether a pooler is between; None after the first call.
 _POOLED: WeakKeyDictionary[Any, bool | None] = WeakKeyDictionary()
 
 _ASYNCPG = (
@@ -41,20 +39,21 @@ over SQLite or PostgreSQL"""
 
 
 class Caller(ABC):
-    """A caller's connection. What it does is work: of one of asyncio, each call is awaited."""
+    """A caller's connection. Its methods return work: with a connection of asyncio, each call is awaited."""
 
-    def __init__(self, connection: Any, kind: Kind, *, original: Any = None) -> None:
-        self.kind = kind
+    kind: Kind
+    #: psycopg's connection behind a pooler, where no statement may be prepared by name.
+    _pooled: Any = None
+
+    def __init__(self, connection: Any, *, original: Any = None) -> None:
+        self.connection = connection
         #: What the caller passed.
         self.original = connection if original is None else original
-        self.connection = connection
-        #: psycopg's connection behind a pooler, where no statement may be prepared by name.
-        self._pooled: Any = None
 
     @abstractmethod
-    def enter(self, pooler: bool | None = None) -> Work[None]:
+    def enter(self, pooler: bool | None) -> Work[None]:
         """
-        Make sure that a transaction is open, and is the caller's to commit; else TransactionRequiredError.
+        Raise TransactionRequiredError unless a transaction is open that the caller commits.
 
         *pooler* says whether a pooler is between it and PostgreSQL; None finds out.
         """
@@ -67,10 +66,9 @@ class Caller(ABC):
 class _Sqlite3(Caller):
     """``sqlite3.Connection``."""
 
-    def __init__(self, connection: Any) -> None:
-        super().__init__(connection, "sqlite")
+    kind = "sqlite"
 
-    def enter(self, pooler: bool | None = None) -> Work[None]:  # noqa: ARG002 - for PostgreSQL
+    def enter(self, pooler: bool | None) -> Work[None]:  # noqa: ARG002 - for PostgreSQL
         yield
         if not self.connection.in_transaction:
             raise _required('connection.execute("BEGIN IMMEDIATE") begins one, connection.commit() ends it')
@@ -91,39 +89,34 @@ class _Sqlite3(Caller):
 class _Psycopg(Caller):
     """``psycopg.Connection`` and ``AsyncConnection``; without autocommit the first statement begins a transaction."""
 
-    def __init__(self, connection: Any) -> None:
-        import psycopg
+    kind = "postgres"
 
-        super().__init__(connection, "postgres")
-        # The caller's own factories may make dicts, or read other placeholders.
-        self._cursor = _psycopg_cursor(connection, psycopg.rows.tuple_row)
-        self._prepare: bool | None = None
-
-    def enter(self, pooler: bool | None = None) -> Work[None]:
+    def enter(self, pooler: bool | None) -> Work[None]:
         if self.connection.autocommit and self.connection.info.transaction_status.name == "IDLE":
             raise _required("with connection.transaction(): begins one")
         self._prepare = False if (yield from _is_pooled(self.connection, pooler)) else None
+        self._cursor = _psycopg_cursor(self.connection)
 
     def execute(self, sql: str, parameters: Sequence[Any]) -> Work[Done]:
-        import psycopg
-
         cursor = self._cursor
         yield cursor.execute(_placed(sql, "format"), parameters, prepare=self._prepare)
         try:
             return (yield cursor.fetchall()), cursor.rowcount
-        except psycopg.ProgrammingError as failed:
-            if type(failed) is not psycopg.ProgrammingError:  # The server's own refusals have classes of their own.
+        except Exception as failed:
+            # A statement without rows, which in a pipeline is not known before. Errors of the server have subclasses.
+            if type(failed).__name__ != "ProgrammingError":
                 raise
-            return [], cursor.rowcount  # A statement without rows; in a pipeline it is not known before.
+            return [], cursor.rowcount
 
 
 class _Django(Caller):
     """``django.db.connection``, or one of ``django.db.connections``."""
 
     def __init__(self, connection: Any) -> None:
-        super().__init__(connection, _kind(connection.vendor))
+        super().__init__(connection)
+        self.kind = _kind(connection.vendor)
 
-    def enter(self, pooler: bool | None = None) -> Work[None]:
+    def enter(self, pooler: bool | None) -> Work[None]:
         if not self.connection.in_atomic_block:
             raise _required("with transaction.atomic(): begins one")
         driver = self.connection.connection
@@ -140,17 +133,21 @@ class _SqlAlchemy(Caller):
     """SQLAlchemy's Connection and AsyncConnection."""
 
     def __init__(self, connection: Any, *, original: Any = None) -> None:
-        super().__init__(connection, _kind(connection.dialect.name), original=original)
-        self._paramstyle = connection.dialect.paramstyle
+        super().__init__(connection, original=original)
+        self.kind, self._paramstyle = _kind(connection.dialect.name), connection.dialect.paramstyle
 
-    def enter(self, pooler: bool | None = None) -> Work[None]:
+    def enter(self, pooler: bool | None) -> Work[None]:
         if not self.connection.in_transaction():
             how = "async with" if hasattr(self.connection, "sync_connection") else "with"
             raise _required(f"{how} engine.begin() as connection: or {how} connection.begin(): begins one")
         plain = getattr(self.connection, "sync_connection", self.connection)
-        if self.kind == "sqlite" and _sqlite_must_begin(plain):
-            yield self.connection.exec_driver_sql("BEGIN IMMEDIATE")
         driver = plain.connection.driver_connection
+        # Python's sqlite3 begins before the first INSERT, UPDATE or DELETE, and not before a SAVEPOINT, whose RELEASE
+        # would then commit.
+        if self.kind == "sqlite" and not driver.in_transaction:
+            if driver.isolation_level is None or getattr(driver, "autocommit", None) is True:
+                raise _required("this engine has the isolation level AUTOCOMMIT; remove it, or begin by yourself")
+            yield self.connection.exec_driver_sql("BEGIN IMMEDIATE")
         self._pooled = driver if (yield from _is_pooled(driver, pooler)) else None
         if getattr(plain.connection.dbapi_connection, "_prepared_statement_cache", None) is not None:
             yield from self._check_asyncpg(driver, pooler)
@@ -179,48 +176,43 @@ def _sqlalchemy_session(session: Any) -> Work[Caller]:
     return _SqlAlchemy((yield session.connection()), original=session)
 
 
-_Makers: TypeAlias = dict[tuple[str, str], Callable[[Any], Caller | Work[Caller]]]
-
-#: What is made of a connection, by module and name of its type or one of its bases.
-_CALLERS: _Makers = {
-    ("sqlite3", "Connection"): _Sqlite3,
-    ("psycopg", "Connection"): _Psycopg,
-    ("sqlalchemy.engine.base", "Connection"): _SqlAlchemy,
-    ("sqlalchemy.orm.session", "Session"): _sqlalchemy_session,
-    ("sqlalchemy.orm.scoping", "scoped_session"): lambda scoped: _sqlalchemy_session(scoped()),
-    ("django.db.backends.base.base", "BaseDatabaseWrapper"): _Django,
-    ("django.utils.connection", "ConnectionProxy"): _Django,
-}
-#: The same of connections of asyncio, whose calls are awaited.
-_AWAITED_CALLERS: _Makers = {
-    ("psycopg", "AsyncConnection"): _Psycopg,
-    ("sqlalchemy.ext.asyncio.engine", "AsyncConnection"): _SqlAlchemy,
-    ("sqlalchemy.ext.asyncio.session", "AsyncSession"): _sqlalchemy_session,
-    ("sqlalchemy.ext.asyncio.scoping", "async_scoped_session"): lambda scoped: _sqlalchemy_session(scoped()),
+#: Connections by module and name of their type or one of its bases: whether asyncio awaits them, and what is made.
+_CALLERS: dict[tuple[str, str], tuple[bool, Callable[[Any], Caller | Work[Caller]]]] = {
+    ("sqlite3", "Connection"): (False, _Sqlite3),
+    ("psycopg", "Connection"): (False, _Psycopg),
+    ("psycopg", "AsyncConnection"): (True, _Psycopg),
+    ("sqlalchemy.engine.base", "Connection"): (False, _SqlAlchemy),
+    ("sqlalchemy.orm.session", "Session"): (False, _sqlalchemy_session),
+    ("sqlalchemy.orm.scoping", "scoped_session"): (False, lambda scoped: _sqlalchemy_session(scoped())),
+    ("sqlalchemy.ext.asyncio.engine", "AsyncConnection"): (True, _SqlAlchemy),
+    ("sqlalchemy.ext.asyncio.session", "AsyncSession"): (True, _sqlalchemy_session),
+    ("sqlalchemy.ext.asyncio.scoping", "async_scoped_session"): (True, lambda scoped: _sqlalchemy_session(scoped())),
+    ("django.db.backends.base.base", "BaseDatabaseWrapper"): (False, _Django),
+    ("django.utils.connection", "ConnectionProxy"): (False, _Django),
 }
 
 
 def caller_of(connection: Any, *, awaits: bool) -> Work[Caller]:
     """Return *connection* as a Caller; raise TypeError if a ledger that *awaits*, or not, does not take it."""
-    names = [(base.__module__, base.__qualname__) for base in type(connection).__mro__]
-    known = _AWAITED_CALLERS if awaits else _CALLERS
-    make = next((known[name] for name in names if name in known), None)
-    if make is None:
+    kind = type(connection)
+    known = (_CALLERS.get((base.__module__, base.__qualname__)) for base in kind.__mro__)
+    is_awaited, make = next(filter(None, known), (None, None))
+    if make is None or is_awaited is not awaits:
         advice = " is not a connection that a ledger can join"
-        if not _AWAITED_CALLERS.keys().isdisjoint(names):
+        if is_awaited:
             advice = " belongs to asyncio: give it to an AsyncSqlLedger, awaited"
-        elif not _CALLERS.keys().isdisjoint(names):
+        elif make is not None:
             advice = " would block the event loop: give it to a SqlLedger, in the thread that uses it"
-        # No repr: an address with a password may stand in it.
-        raise TypeError(f"{type(connection).__module__}.{type(connection).__qualname__}{advice}.\n{_TAKEN}")
+        # No repr: it may contain an address with a password.
+        raise TypeError(f"{kind.__module__}.{kind.__qualname__}{advice}.\n{_TAKEN}")
     made = make(connection)
     return made if isinstance(made, Caller) else (yield from made)
 
 
 def _remembered(driver: Any) -> bool | None:
-    """Return whether a pooler is before *driver*, and True on its first call; None: look."""
+    """Return whether a pooler is before *driver*, and True on its first call; None if it is not known yet."""
     if driver not in _POOLED:
-        # A connection for one call alone is not worth a look: unprepared is right either way.
+        # A connection that serves one call is not worth a query: unprepared statements work either way.
         _POOLED[driver] = None
         return True
     return _POOLED[driver]
@@ -232,24 +224,23 @@ def _is_pooled(driver: Any, pooler: bool | None) -> Work[bool]:
         return False  # Not psycopg, or it prepares nothing.
     known = _remembered(driver) if pooler is None else pooler
     if known is None:
-        import psycopg
-
-        cursor = _psycopg_cursor(driver, psycopg.rows.scalar_row)
+        cursor = _psycopg_cursor(driver)
         yield cursor.execute(_PID, prepare=False)
-        known = _POOLED[driver] = (yield cursor.fetchone()) != driver.info.backend_pid
+        known = _POOLED[driver] = (yield cursor.fetchone())[0] != driver.info.backend_pid
     return known
 
 
-def _psycopg_cursor(connection: Any, row_factory: Any) -> Any:
+def _psycopg_cursor(connection: Any) -> Any:
+    """Return a plain cursor; the caller's own factories may make dicts, or read other placeholders."""
     import psycopg
 
     cursor_class: Any = psycopg.AsyncCursor if isinstance(connection, psycopg.AsyncConnection) else psycopg.Cursor
-    return cursor_class(connection, row_factory=row_factory)
+    return cursor_class(connection, row_factory=psycopg.rows.tuple_row)
 
 
 @contextmanager
 def _unprepared(driver: Any) -> Iterator[None]:
-    """Let psycopg's *driver* connection prepare nothing for a statement; None has nothing to be kept from it."""
+    """Keep psycopg's *driver* connection from preparing a statement by name; None is any other driver."""
     if driver is None:
         yield
         return
@@ -275,20 +266,21 @@ def sqlstates(failed: BaseException) -> Iterator[str]:
 def failure_of(caller: Caller) -> Callable[[], bool] | None:
     """Return what says, without asking the server, whether *caller*'s transaction has failed; None if nothing can."""
     try:
-        watched = weakref.ref(getattr(caller.connection, "sync_connection", caller.connection))
+        watched = ref(getattr(caller.connection, "sync_connection", caller.connection))
     except TypeError:  # sqlite3: its transactions do not fail, but end.
         return None
-    return lambda: _has_failed(watched())
 
+    def has_failed() -> bool:
+        connection: Any = watched()
+        if getattr(connection, "in_atomic_block", False) and connection.needs_rollback:  # Django
+            return True
+        # SQLAlchemy would connect again to answer for one that is closed.
+        if getattr(connection, "closed", False) or getattr(connection, "invalidated", False):
+            return False
+        driver = psycopg_of(connection)
+        return driver is not None and driver.info.transaction_status.name == "INERROR"
 
-def _has_failed(connection: Any) -> bool:
-    if getattr(connection, "in_atomic_block", False) and connection.needs_rollback:  # Django
-        return True
-    # SQLAlchemy would connect again to answer for one that is closed.
-    if getattr(connection, "closed", False) or getattr(connection, "invalidated", False):
-        return False
-    driver = psycopg_of(connection)
-    return driver is not None and driver.info.transaction_status.name == "INERROR"
+    return has_failed
 
 
 def _required(how: str) -> TransactionRequiredError:
@@ -301,21 +293,6 @@ def _kind(name: str) -> Kind:
     if name not in KINDS:
         raise TypeError(f"connection= leads to a database of the kind {name}.\n{_TAKEN}")
     return KINDS[name]
-
-
-def _sqlite_must_begin(connection: Any) -> bool:
-    """
-    Return whether SQLAlchemy's transaction has not begun in SQLite yet.
-
-    Python's sqlite3 begins before the first INSERT, UPDATE or DELETE, and not before a SAVEPOINT, whose RELEASE would
-    then commit.
-    """
-    driver = connection.connection.driver_connection
-    if driver.in_transaction:
-        return False
-    if driver.isolation_level is None or getattr(driver, "autocommit", None) is True:
-        raise _required("this engine has the isolation level AUTOCOMMIT; take it away, or begin by yourself")
-    return True
 
 
 @lru_cache(512)

@@ -1,12 +1,13 @@
 """
-A call in the transaction that the caller opened: under a savepoint, so that a failure leaves nothing of the call
-and does not abort the caller's transaction.
+A call in the transaction that the caller opened.
+
+It runs under a savepoint, so that a failure leaves nothing of the call and does not abort the caller's transaction.
 """
 
 import contextlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 
@@ -43,7 +44,7 @@ from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
 
 T = TypeVar("T")
 
-#: A script to run in the caller's transaction, made anew for each attempt.
+#: Makes a script to run in the caller's transaction, anew for each attempt.
 Attempt: TypeAlias = Callable[[Kind], Script[T]]
 
 _MOST_CONFLICTS = 5
@@ -58,35 +59,9 @@ _AGAIN = frozenset({"40001", "40P01"})
 #: For PostgreSQL: the commit waits for the disk, and a commit in doubt is reported.
 _SURE = f"{DURABLE}, {SHOW_WARNINGS}"
 
-
-_MAKE_TABLES = (
-    "Open a ledger on that database once, which makes them, or run the statements that SqlLedger(url, migrate=False) "
-    "lists."
-)
-#: A ledger with an address stays there, while Django's tests have a database that they make and drop.
-_FROM_DJANGO = (
-    " In a Django project make the ledger with SqlLedger.from_django(alias): it makes the tables by itself, also in "
-    "the test database of `manage.py test`."
-)
-
-
 _APPLY = "game_operator_apply"
 #: Of a call that is held. No other call goes back to it: that would make a failed transaction look sound.
 _HOLD = "game_operator_hold"
-
-
-class Held(NamedTuple):
-    """A call that is applied, and whose savepoint is not given up yet."""
-
-    outcome: Outcome
-    caller: Caller
-
-    def release(self) -> Work[None]:
-        """Give up the savepoint; raise LedgerError if the transaction has failed or ended since."""
-        try:
-            yield from self.caller.execute(f"RELEASE SAVEPOINT {_HOLD}", ())
-        except Exception as failed:
-            _raise_broken(failed)
 
 
 class _TablesNotReadyError(SchemaError):
@@ -116,7 +91,7 @@ class Joiner:
             raise TypeError(f"pooler must be True, False or None, not {type(pooler).__name__} {shown(pooler)}")
         self._pooler, self._identities = pooler, Identities(prefix)
         self._dialects: dict[Kind, AnyDialect] = {}
-        self.make_tables: Callable[[Kind], Script[None]] | None = None
+        self.make_tables: Attempt[None] | None = None
 
     def apply(self, item: Item, connection: Any) -> Work[Outcome]:
         """Apply *item* with *connection*, whose transaction is open."""
@@ -125,10 +100,34 @@ class Joiner:
         has_failed = failure_of(caller)
         return outcome if has_failed is None else watched(outcome, has_failed)
 
-    def hold(self, item: Item, connection: Any) -> Work[Held]:
-        """Apply *item* as ``apply`` does, and hold its savepoint until it is released."""
+    def apply_around(self, item: Item, connection: Any, after: Callable[[Outcome], Work[None]]) -> Work[Outcome]:
+        """
+        Apply *item*, do the work of *after*, and only then release the savepoint.
+
+        Raises:
+            LedgerError: The transaction has failed or ended in *after*.
+        """
         caller = yield from caller_of(connection, awaits=self._awaits)
-        return Held((yield from self._run(caller, partial(self._applied, item), _HOLD)), caller)
+        outcome = yield from self._run(caller, partial(self._applied, item), _HOLD)
+        yield from after(outcome)
+        try:
+            yield from caller.execute(f"RELEASE SAVEPOINT {_HOLD}", ())
+        except Exception as failed:
+            if asks_to_repeat(failed):
+                raise
+            if _FAILED_TRANSACTION in sqlstates(failed) or type(failed).__name__ in _REFUSED_BY_LIBRARY:
+                raise LedgerError(
+                    "after() swallowed the error of a statement, and a failed statement fails the whole transaction. "
+                    "Nothing of the call is kept: its repeat is applied afresh. Let the error through, or put a "
+                    "statement that may fail into a savepoint: connection.transaction() of psycopg, begin_nested() of "
+                    "SQLAlchemy, atomic() of Django."
+                ) from failed
+            raise LedgerError(
+                "after() has ended the transaction by itself (commit, rollback, executescript), or swallowed the error "
+                "of a flush, after which SQLAlchemy does, or lost its connection. Whether the call was kept is "
+                "unknown: its repeat finds out. Leave commit and rollback to transaction=, and let errors through."
+            ) from failed
+        return outcome
 
     def run(self, script: Callable[[AnyDialect], Script[T]], connection: Any) -> Work[T]:
         """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
@@ -138,7 +137,7 @@ class Joiner:
     def _run(self, caller: Caller, attempt: Attempt[T], point: str, item: Item | None = None) -> Work[T]:
         yield from caller.enter(self._pooler)
         try:
-            script = self._joined(attempt, caller.kind, point, item)
+            script = self._settled(attempt, caller.kind, point, item)
             return (yield from driven(script, partial(self._perform, caller)))
         except Exception:  # The script has seen it, and has undone what it did.
             raise
@@ -148,26 +147,35 @@ class Joiner:
                 yield from caller.execute(f"ROLLBACK TO SAVEPOINT {point}", ())
             raise
 
-    def _joined(self, attempt: Attempt[T], kind: Kind, point: str, item: Item | None) -> Script[T]:
-        try:
-            return (yield from _settled(attempt, kind, point, self._identities))
-        except UnknownSourceError:
-            if kind == "sqlite" and item is not None:  # No other connection can write while this one does.
-                yield from self._keep_unknown(item)
-            raise
-        except _TablesNotReadyError:
-            if self.make_tables is None:
+    def _settled(self, attempt: Attempt[T], kind: Kind, point: str, item: Item | None) -> Script[T]:
+        """Repeat *attempt* after conflicts, missing tables and sequences that were behind."""
+        has_made_tables = False
+        for _ in range(_MOST_CONFLICTS):
+            try:
+                return (yield from _saved(attempt(kind), point))
+            except ConflictError:
+                continue
+            except UnknownSourceError:
+                # The caller may commit all the same. In SQLite no other connection can write while this one does.
+                if kind == "sqlite" and item is not None and (anomaly := unknown_source(item.call, item.terms)):
+                    dialect = SqliteDialect(self._prefix, OwnBalances("sqlite", self._prefix), self._clock_millis)
+                    yield from store_anomaly(anomaly, item.terms.source, dialect)
                 raise
-            self._dialects.clear()
-            yield from _saved(self.make_tables(kind), _APPLY)
-        return (yield from _settled(attempt, kind, point, self._identities))
-
-    def _keep_unknown(self, item: Item) -> Script[None]:
-        """Keep a deposit or rollback of an unknown source, should the caller commit all the same."""
-        anomaly = unknown_source(item.call, item.terms)
-        if anomaly is not None:
-            dialect = SqliteDialect(self._prefix, OwnBalances("sqlite", self._prefix), self._clock_millis)
-            yield from store_anomaly(anomaly, item.terms.source, dialect)
+            except _TablesNotReadyError:
+                if self.make_tables is None or has_made_tables:
+                    raise
+                has_made_tables = True
+                self._dialects.clear()
+                repair = self.make_tables(kind)
+            except Exception as failed:
+                table = self._identities.table_of(failed) if kind == "postgres" else None
+                if table is None:
+                    raise
+                repair = self._identities.advanced(failed_table=table)
+            yield from _saved(repair, _APPLY)
+        raise LedgerUnavailableError(
+            "Other machines kept storing the same call or bet. Nothing of this call was kept: roll back and repeat it."
+        )
 
     def _applied(self, item: Item, kind: Kind) -> Script[Outcome]:
         dialect = yield from self._begun(kind)
@@ -186,11 +194,22 @@ class Joiner:
         return result
 
     def _begun(self, kind: Kind) -> Script[AnyDialect]:
-        """Return the dialect for *kind*; on SQLite the write lock is ours, and the commit will wait for the disk."""
+        """
+        Return the dialect for *kind*; on SQLite, take the write lock first.
+
+        Raises:
+            LedgerError: A power cut would lose a commit of this SQLite connection.
+        """
         if kind == "sqlite":
-            # A write, which writes nothing: it takes the lock, so that all that is read after it stands still.
+            # A write that changes nothing: it takes the lock, so that all that is read after it stands still.
             yield Execute(f"UPDATE {self._prefix}meta SET value = value WHERE name = ''", ())  # noqa: S608 - a checked prefix
-            yield from _check_synchronous()
+            synchronous: Rows = yield Execute("PRAGMA main.synchronous", ())
+            if synchronous[0][0] < FULL and (yield Execute("PRAGMA main.journal_mode", ()))[0][0] == "wal":
+                raise LedgerError(
+                    "This connection has PRAGMA synchronous below FULL, so a power cut would lose calls that were "
+                    "answered SUCCESS. Nothing was kept. Set it right after connecting: "
+                    'connection.execute("PRAGMA synchronous = FULL")'
+                )
         return (yield from self._dialect(kind))
 
     def _dialect(self, kind: Kind) -> Script[AnyDialect]:
@@ -203,7 +222,7 @@ class Joiner:
                 raise _TablesNotReadyError(
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
-            # Should they be newer, this program may have run before; whether it may go on, each write asks.
+            # If they are newer, this program may have run before: each write asks whether it may go on.
             known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis, beside=f", {_SURE}")
             known.sources.joined = True
             if isinstance(self._accounts, TableAccounts):
@@ -244,11 +263,19 @@ class Joiner:
         # The driver's own words: SQLAlchemy adds the statement, which names our tables whichever is missing.
         message = str(getattr(failed, "orig", failed))
         if (UNDEFINED_TABLE in states or "no such table" in message) and self._prefix in message:
-            is_djangos = type(failed).__module__.startswith("django.")
-            raise _TablesNotReadyError(
-                f"The tables {self._prefix}* are not in the database of connection=. "
-                f"{_MAKE_TABLES}{_FROM_DJANGO * is_djangos}"
-            ) from failed
+            advice = (
+                "Open a ledger on that database once, which makes them, or run the statements that "
+                "SqlLedger(url, migrate=False) lists."
+            )
+            if type(failed).__module__.startswith(
+                "django."
+            ):  # A ledger with an address does not follow Django's tests.
+                advice += (
+                    " In a Django project make the ledger with SqlLedger.from_django(alias): it makes the tables by "
+                    "itself, also in the test database of `manage.py test`."
+                )
+            message = f"The tables {self._prefix}* are not in the database of connection=. {advice}"
+            raise _TablesNotReadyError(message) from failed
 
 
 def asks_to_repeat(failed: BaseException) -> bool:
@@ -256,29 +283,13 @@ def asks_to_repeat(failed: BaseException) -> bool:
     return not _AGAIN.isdisjoint(sqlstates(failed))
 
 
-def _settled(attempt: Attempt[T], kind: Kind, point: str, identities: Identities) -> Script[T]:
-    for _ in range(_MOST_CONFLICTS):
-        try:
-            return (yield from _saved(attempt(kind), point))
-        except ConflictError:
-            continue
-        except Exception as failed:
-            table = identities.table_of(failed) if kind == "postgres" else None
-            if table is None:
-                raise
-        yield from _saved(identities.advanced(failed_table=table), _APPLY)
-    raise LedgerUnavailableError(
-        "Other machines kept storing the same call or bet. Nothing of this call was kept: roll back and repeat it."
-    )
-
-
 def _saved(script: Script[T], point: str) -> Script[T]:
-    """Run *script* under a savepoint: kept, or rolled back to before it. A held one stays until it is released."""
+    """Run *script* under a savepoint, and roll back to it on failure. A held savepoint stays until it is released."""
     yield Execute(f"SAVEPOINT {point}", ())
     try:
         result = yield from script
     except Exception:
-        # Should the connection be gone, what happened first is what counts.
+        # If the connection is gone, the first error is the one to raise.
         with contextlib.suppress(Exception):
             yield Execute(f"ROLLBACK TO SAVEPOINT {point}", ())
             yield Execute(f"RELEASE SAVEPOINT {point}", ())
@@ -286,34 +297,3 @@ def _saved(script: Script[T], point: str) -> Script[T]:
     if point != _HOLD:
         yield Execute(f"RELEASE SAVEPOINT {point}", ())
     return result
-
-
-def _check_synchronous() -> Script[None]:
-    """Raise LedgerError if a commit of this connection would be lost with the machine's power."""
-    rows: Rows = yield Execute("PRAGMA main.synchronous", ())
-    if rows[0][0] >= FULL:
-        return
-    rows = yield Execute("PRAGMA main.journal_mode", ())
-    if rows[0][0] == "wal":
-        raise LedgerError(
-            "This connection has PRAGMA synchronous below FULL, so a power cut would lose calls that were answered "
-            'SUCCESS. Nothing was kept. Set it right after connecting: connection.execute("PRAGMA synchronous = FULL")'
-        )
-
-
-def _raise_broken(failed: Exception) -> NoReturn:
-    """Raise what the operator's own statements have made of the transaction in which a call is held."""
-    if asks_to_repeat(failed):
-        raise failed
-    if _FAILED_TRANSACTION in sqlstates(failed) or type(failed).__name__ in _REFUSED_BY_LIBRARY:
-        raise LedgerError(
-            "after() swallowed the error of a statement, and a failed statement fails the whole transaction. Nothing "
-            "of the call is kept: its repeat is applied afresh. Let the error through, or put a statement that may "
-            "fail into a savepoint: connection.transaction() of psycopg, begin_nested() of SQLAlchemy, atomic() of "
-            "Django."
-        ) from failed
-    raise LedgerError(
-        "after() has ended the transaction by itself (commit, rollback, executescript), or swallowed the error of a "
-        "flush, after which SQLAlchemy does, or lost its connection. Whether the call was kept is unknown: its repeat "
-        "finds out. Leave commit and rollback to transaction=, and let errors through."
-    ) from failed
