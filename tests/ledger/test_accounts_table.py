@@ -15,8 +15,8 @@ import pytest
 
 from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.accounts.catalogue import look_at_table
-from game_operator.ledger.accounts.columns import KeyColumn, balance_after, cents_of
+from game_operator.ledger.accounts.catalogue import KeyColumn, look_at_table
+from game_operator.ledger.accounts.table import balance_after, cents_of
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.staff.queries import survey
 from game_operator.wallet import Wallet

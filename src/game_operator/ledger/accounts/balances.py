@@ -28,16 +28,16 @@ class OwnBalances(Balances):
             f"SELECT locked.account, locked.balance_cents, locked.at_millis, {CLOCK} FROM "  # noqa: S608
             f"(SELECT {columns} FROM {table} WHERE account = ANY({KEYS}) ORDER BY account FOR UPDATE) AS locked"
         )
-        insert = f"INSERT INTO {table} ({columns}) {{}} ON CONFLICT DO NOTHING"
-        update = f"UPDATE {table} SET balance_cents = {{}}, at_millis = {{}} {{}}WHERE account = {{}} "  # noqa: S608
-        update += "AND balance_cents = {}"
-        if kind == "sqlite":
-            self.parts["new_accounts"] = insert.format("VALUES (?, ?, ?)")
-            self.parts["accounts"] = update.format("?", "?", "", "?", "?")
-        else:
-            self.parts["new_accounts"] = insert.format(f"SELECT {json_columns('tbb')} FROM {JSON_ROWS}")  # noqa: S608
+        rows, moved = "VALUES (?, ?, ?)", ""
+        cents = at = account = was = "?"
+        if kind == "postgres":
+            rows, moved = f"SELECT {json_columns('tbb')} FROM {JSON_ROWS}", f"FROM {JSON_ROWS} "  # noqa: S608
             cents, at, account, was = (json_column(index, each) for index, each in enumerate("bbtb"))
-            self.parts["accounts"] = update.format(cents, at, f"FROM {JSON_ROWS} ", account, was)
+        self.parts["new_accounts"] = f"INSERT INTO {table} ({columns}) {rows} ON CONFLICT DO NOTHING"
+        self.parts["accounts"] = (
+            f"UPDATE {table} SET balance_cents = {cents}, at_millis = {at} {moved}"  # noqa: S608
+            f"WHERE account = {account} AND balance_cents = {was}"
+        )
 
     def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the accounts, then read *others*; return those that exist, the clock if it was read, and their rows."""
@@ -62,7 +62,7 @@ class OwnBalances(Balances):
 
 
 class OperatorBalances(Balances, ABC):
-    """Balances of the operator's; when each account moved last, they do not say, so the ledger keeps it."""
+    """Balances of the operator's. They do not say when each account moved last, so the ledger keeps it."""
 
     def __init__(self, kind: Kind, prefix: str) -> None:
         super().__init__(kind)
@@ -134,12 +134,12 @@ def _checked(method: str, key: str, cents: object) -> int:
 
 
 class Elsewhere:
-    """Stands for the operator's Accounts in a ledger that was opened without them: it locks and moves none."""
+    """Stands for the operator's Accounts in a ledger that was opened without them: it locks and moves nothing."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
-    def lock(self, *_arguments: object) -> NoReturn:
+    def lock(self, *_: object) -> NoReturn:
         """Raise ConfigurationError."""
         raise ConfigurationError(
             f"The balances of the ledger {self._prefix}* are in a table of the operator's own, and it was opened "

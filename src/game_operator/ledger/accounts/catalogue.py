@@ -1,26 +1,30 @@
 """What the database says of a TableAccounts: its columns, its unique keys, and what could change an update."""
 
+import json
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from decimal import Decimal, InvalidOperation
+from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import shown
-from game_operator.ledger.accounts.columns import (
-    SAMPLE_ROWS,
-    KeyColumn,
-    decimals_problem,
-    has_decimals,
-    not_unique,
-    unit_problem,
-)
-from game_operator.ledger.api import TableAccounts
+from game_operator.ledger.api import TableAccounts, Unit
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 
-_KEYS = {"text": KeyColumn("text"), "varchar": KeyColumn("text"), "uuid": KeyColumn("uuid")}
+#: How many rows are looked at on opening, where the type of the column does not say which unit it holds.
+_SAMPLE_ROWS = 1_000
+
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _BITS = {"int2": 16, "int4": 32, "int8": 64}
 _RELATIONS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a type"}
 #: What a declared type of SQLite says of its digits: ``(12)``, ``(12, 2)``.
 _PRECISION = re.compile(r"\(\s*\d+\s*(?:,\s*([+-]?\d+)\s*)?\)")
+#: The affinity that SQLite gives a declared type by parts of its name, in SQLite's order.
+_AFFINITIES = {
+    "INTEGER": ("INT",),
+    "TEXT": ("CHAR", "CLOB", "TEXT"),
+    "BLOB": ("BLOB",),
+    "REAL": ("REAL", "FLOA", "DOUB"),
+}
 #: The types that a key and a balance may have.
 _KEY_TYPES = {"sqlite": "TEXT, VARCHAR, UUID or INTEGER", "postgres": "text, varchar, uuid or an integer type"}
 _BALANCE_TYPES = {"sqlite": "INTEGER, NUMERIC, DECIMAL or TEXT", "postgres": "numeric or an integer type"}
@@ -48,11 +52,19 @@ WHERE field.is_base ORDER BY attribute.attnum
 """
 
 _UNIQUE = """
-SELECT CAST(index.indexrelid AS text), CAST(field.attname AS text)
+SELECT CAST(json_agg(field.attname) AS text)
 FROM pg_index AS index CROSS JOIN generate_series(0, index.indnkeyatts - 1) AS place
 JOIN pg_attribute AS field ON field.attrelid = index.indrelid AND field.attnum = index.indkey[place]
 WHERE index.indrelid = to_regclass(?) AND index.indisunique AND index.indisvalid AND index.indpred IS NULL
     AND index.indexprs IS NULL
+GROUP BY index.indexrelid
+"""
+
+_UNIQUE_IN_SQLITE = """
+SELECT json_group_array(lower(field.name))
+FROM pragma_index_list(?, ?) AS listed, pragma_index_xinfo(listed.name, ?) AS field
+WHERE listed."unique" AND NOT listed.partial AND field.key
+GROUP BY listed.name HAVING min(upper(field.coll) = 'BINARY' AND field.name IS NOT NULL)
 """
 
 _UPDATE_HOOKS = """
@@ -62,6 +74,28 @@ UNION ALL SELECT 'the rule ' || rulename FROM pg_rewrite
 WHERE ev_class = to_regclass(?) AND ev_type = '2' AND ev_enabled <> 'D'
 UNION ALL SELECT 'row level security' WHERE row_security_active(to_regclass(?))
 """
+
+
+class KeyColumn(NamedTuple):
+    """The kind of a key column; *bits* is the size of an integer's."""
+
+    kind: Literal["text", "uuid", "integer"]
+    bits: int = 64
+
+    def value_of(self, account: str) -> str | int | None:
+        """Return *account* as a value of the column, or None if no row can have it: ids are compared bytewise."""
+        if self.kind == "text":
+            return account
+        if self.kind == "uuid":
+            return account if _UUID.fullmatch(account) else None
+        # "007" and "+7" are other ids than "7", though a cast would take them for the same.
+        if not _INTEGER.fullmatch(account):
+            return None
+        value = int(account)
+        return value if -(1 << self.bits - 1) <= value < 1 << self.bits - 1 else None
+
+
+_KEYS = {"text": KeyColumn("text"), "varchar": KeyColumn("text"), "uuid": KeyColumn("uuid")}
 
 
 class Column(NamedTuple):
@@ -75,7 +109,8 @@ class Column(NamedTuple):
         is_exact: Whether a balance in it is exact.
         is_whole: Whether it is an integer.
         scale: How many decimals it keeps; None if the type does not say.
-        bytewise: Whether it takes no different ids for equal.
+        bytewise: Whether different ids are never equal in it.
+        is_text: Whether SQLite keeps what is written to it as a text.
     """
 
     type_name: str
@@ -85,6 +120,7 @@ class Column(NamedTuple):
     is_whole: bool
     scale: int | None
     bytewise: bool = True
+    is_text: bool = False
 
 
 class TableLook(NamedTuple):
@@ -97,14 +133,11 @@ class TableLook(NamedTuple):
 
 
 class _Relation(NamedTuple):
-    """
-    The columns of a table, or why it cannot be used.
-
-    *indexes* has the columns of each unique index that compares bytewise; None for a view, which has no indexes.
-    """
+    """The columns of a table, or why it cannot be used."""
 
     columns: dict[str, Column]
     problems: list[str]
+    #: The columns of each unique index that compares bytewise; None for a view, which has no indexes.
     indexes: list[set[str]] | None = None
     has_policies: bool = False
 
@@ -124,48 +157,91 @@ def look_at_table(kind: Kind, accounts: TableAccounts) -> Script[TableLook]:
     keys = [columns[folded(name)] for name in accounts.keys]
     balance = columns[folded(accounts.balance)]
     for name, column in zip(accounts.keys, keys, strict=True):
-        problems += _key_problems(kind, f"{accounts.table}.{name}", column)
+        key = f"The key {accounts.table}.{name} has"
+        if column.key is None:
+            problems.append(f"{key} the type {column.type_name}; it must be {_KEY_TYPES[kind]}, to keep ids exact.")
+        elif not column.bytewise:
+            problems.append(f"{key} a collation that takes different ids for equal; ids differ bytewise.")
     # What is unique by fewer columns is unique by more.
     if indexes is not None and not any(names <= set(map(folded, accounts.keys)) for names in indexes):
-        advice = ", with the collation BINARY, which compares bytewise: NOCASE would take Ann for ann"
-        problems.append(not_unique(accounts, indexes, advice if kind == "sqlite" else ""))
+        problems.append(_not_unique(kind, accounts, indexes))
     problems += yield from _balance_problems(kind, accounts, balance)
     return TableLook(problems, tuple(column.key for column in keys if column.key), balance, has_policies)
 
 
-def _key_problems(kind: Kind, name: str, column: Column) -> list[str]:
-    if column.key is None:
-        return [f"The key {name} has the type {column.type_name}; it must be {_KEY_TYPES[kind]}, to keep ids exact."]
-    if not column.bytewise:
-        return [f"The key {name} has a collation that takes different ids for equal; ids differ bytewise."]
-    return []
+def _not_unique(kind: Kind, accounts: TableAccounts, indexes: list[set[str]]) -> str:
+    """Return that the key is not unique, and what to do; *indexes* are the unique ones that compare bytewise."""
+    by = "by itself" if len(accounts.keys) == 1 else "together"
+    problem = f"The key {accounts.table}.{', '.join(accounts.keys)} must be unique {by}"
+    keys = {name.lower() for name in accounts.keys}  # SQLite's names differ in more than their case.
+    wider = next((index for index in indexes if keys < {name.lower() for name in index}), None)
+    if wider is None:
+        advice = ", with the collation BINARY, which compares bytewise: NOCASE would take Ann for ann"
+        return f"{problem}: make it the primary key, or add a unique index{advice if kind == 'sqlite' else ''}."
+    others = sorted(name for name in wider if name.lower() not in keys)
+    columns = ", ".join(f'"{name}"' for name in (*accounts.keys, *others))
+    return (
+        f"{problem}, and a unique index of the table has more columns. If an account is a row of that index, name all "
+        f"its columns as its key: {columns}"
+    )
 
 
 def _balance_problems(kind: Kind, accounts: TableAccounts, column: Column) -> Script[list[str]]:
     """Return why the balance cannot be moved exactly, in the unit of *accounts*."""
+    name, unit, scale = f"The balance {accounts.table}.{accounts.balance}", accounts.unit, column.scale
     if not column.is_exact:
-        inexact = f"The balance {accounts.table}.{accounts.balance} has the type {column.type_name}, which is not exact"
+        inexact = f"{name} has the type {column.type_name}, which is not exact"
         return [f"{inexact}; it must be {_BALANCE_TYPES[kind]}."]
-    if accounts.unit is not None or not column.is_whole or column.scale:
-        problem = unit_problem(accounts, column.declared, column.scale)
-        if problem is not None:
-            return [problem]
+    # The units that a column of this scale can hold, and no other can be meant.
+    fitting: tuple[Unit, ...] = ("units",) if scale is None or scale >= 2 else ()
+    if not scale:
+        fitting += ("cents", "micros")
+    if unit not in fitting and (unit is not None or not column.is_whole or scale):
+        fits = " or ".join(f'"{each}"' for each in fitting)
+        advice = (
+            f"What fits is the unit {fits}."
+            if fits
+            else "No unit fits: keep whole cents or micros, or units with 2 decimals."
+        )
+        if unit is None:
+            return [f"{name} is {column.declared}: say what it counts. {advice}"]
+        why = "no cents fit in whole units" if unit == "units" else f"{unit} have no decimals"
+        passed = f'which keeps {scale} decimals, and the unit "{unit}" was passed'
+        return [f"{name} is {column.declared}, {passed}: {why}. {advice}"]
     # SQLite keeps any number in a column of any type.
-    if accounts.unit == "units" or (kind == "postgres" and column.scale is not None):
+    if unit == "units" or (kind == "postgres" and scale is not None):
         return []
     balance = f'owned."{accounts.balance}"'
     shown_balance = f"+{balance}" if kind == "sqlite" else f"CAST({balance} AS text)"
     rows: Rows = yield Execute(
-        f"SELECT {shown_balance} FROM {accounts.quoted_table} AS owned LIMIT {SAMPLE_ROWS}",  # noqa: S608 - checked names
+        f"SELECT {shown_balance} FROM {accounts.quoted_table} AS owned LIMIT {_SAMPLE_ROWS}",  # noqa: S608 - checked names
         (),
     )
-    found = next((row[0] for row in rows if has_decimals(row[0])), None)
-    return [] if found is None else [decimals_problem(accounts, column.declared, found)]
+    return [
+        f"{name} is {column.declared}, and one of its first {_SAMPLE_ROWS} rows holds {shown(found)}, while the unit "
+        f'"{unit}" was passed, which has no decimals. What fits is the unit "units"; if the decimals are zeros and the '
+        "amounts are not units, update the rows to whole numbers."
+        for (found,) in rows
+        if has_decimals(found)
+    ][:1]
+
+
+def has_decimals(balance: object) -> bool:
+    """Return whether *balance* is written with decimals, be they zeros: 102.00 is an amount in units."""
+    if isinstance(balance, float):
+        return not balance.is_integer()
+    try:
+        exponent = (balance if isinstance(balance, Decimal) else Decimal(str(balance))).as_tuple().exponent
+    except InvalidOperation:
+        return False
+    return isinstance(exponent, int) and exponent < 0
 
 
 def _in_sqlite(accounts: TableAccounts) -> Script[_Relation]:
     schema, _, table = accounts.table.rpartition(".")
-    kind: Rows = yield Execute(f"SELECT type FROM {_master(schema)} WHERE name = ? COLLATE NOCASE", (table,))  # noqa: S608 - checked names
+    schema = schema or "main"
+    master = f'"{schema}".sqlite_master'
+    kind: Rows = yield Execute(f"SELECT type FROM {master} WHERE name = ? COLLATE NOCASE", (table,))  # noqa: S608 - checked names
     if kind and kind[0][0] == "view":
         problem = (
             f"{accounts.table} is a view, and SQLite cannot update one by itself: name the table behind it, or "
@@ -174,25 +250,18 @@ def _in_sqlite(accounts: TableAccounts) -> Script[_Relation]:
         return _Relation({}, [problem])
     if not kind or kind[0][0] != "table":
         return _Relation({}, [f"There is no table {accounts.table} in this SQLite file: name one that exists already."])
-    where = (table, schema or "main")
-    rows: Rows = yield Execute("SELECT name, type, pk FROM pragma_table_xinfo(?, ?)", where)
+    rows: Rows = yield Execute("SELECT name, type, pk FROM pragma_table_xinfo(?, ?)", (table, schema))
     columns = {name.lower(): _sqlite_column(declared.upper()) for name, declared, _ in rows}
     primary = [(name.lower(), declared.upper()) for name, declared, place in rows if place]
-    keys: Rows = yield Execute(
-        "SELECT i.name, lower(c.name), upper(c.coll) "
-        "FROM pragma_index_list(?, ?) AS i, pragma_index_xinfo(i.name, ?) AS c "
-        'WHERE i."unique" AND NOT i.partial AND c.key',
-        (*where, schema or "main"),
-    )
+    unique: Rows = yield Execute(_UNIQUE_IN_SQLITE, (table, schema, schema))
     # The rowid itself has no index.
     indexes = [{primary[0][0]}] if len(primary) == 1 and primary[0][1] == "INTEGER" else []
-    inexact = {index for index, _, collation in keys if collation != "BINARY"}
-    indexes += _grouped((index, name) for index, name, _ in keys if index not in inexact)
-    return _Relation(columns, [], indexes)
+    return _Relation(columns, [], indexes + [set(json.loads(row[0])) for row in unique])
 
 
 def _sqlite_column(declared: str) -> Column:
-    affinity = _affinity(declared)
+    known = (name for name, parts in _AFFINITIES.items() if any(part in declared for part in parts))
+    affinity = next(known, "NUMERIC" if declared else "BLOB")
     key = {"TEXT": KeyColumn("text"), "INTEGER": KeyColumn("integer")}.get(affinity)
     digits = _PRECISION.search(declared)
     if digits is not None and digits[1] is not None:
@@ -207,32 +276,8 @@ def _sqlite_column(declared: str) -> Column:
         is_exact=affinity not in ("REAL", "BLOB"),
         is_whole=affinity == "INTEGER",
         scale=scale,
+        is_text=affinity == "TEXT",
     )
-
-
-def is_text_in_sqlite(column: Column) -> bool:
-    """Return whether SQLite keeps what is written to *column* as a text."""
-    return _affinity(column.declared) == "TEXT"
-
-
-def _affinity(declared: str) -> str:
-    """Return what SQLite makes of a declared type, by its own rules in its own order."""
-    for affinity, parts in (
-        ("INTEGER", ("INT",)),
-        ("TEXT", ("CHAR", "CLOB", "TEXT")),
-        ("BLOB", ("BLOB",)),
-        ("REAL", ("REAL", "FLOA", "DOUB")),
-    ):
-        if any(part in declared for part in parts):
-            return affinity
-    return "NUMERIC" if declared else "BLOB"
-
-
-def _grouped(names: Iterable[tuple[str, str]]) -> list[set[str]]:
-    indexes: dict[str, set[str]] = {}
-    for index, name in names:
-        indexes.setdefault(index, set()).add(name)
-    return [*indexes.values()]
 
 
 def _in_postgres(accounts: TableAccounts) -> Script[_Relation]:
@@ -262,7 +307,8 @@ def _in_postgres(accounts: TableAccounts) -> Script[_Relation]:
             problems.append(f"{accounts.table} is {what}: name the table behind it, or pass an Accounts object.")
     indexes = None
     if rows[0][0] in "rp":
-        indexes = _grouped((yield Execute(_UNIQUE, (accounts.quoted_table,))))
+        unique: Rows = yield Execute(_UNIQUE, (accounts.quoted_table,))
+        indexes = [set(json.loads(row[0])) for row in unique]
     return _Relation(columns, problems, indexes, has_policies=rows[0][8])
 
 
@@ -276,7 +322,7 @@ def _scale(modifier: int) -> int | None:
 
 def table_update_hooks(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:
     """
-    Return what could change an update of the ledger's, so that the call is refused: triggers, rules, row policies.
+    Return what could change an update of the ledger, so that the call is refused: triggers, rules, row policies.
 
     Most are harmless: only one that changes the balance is a LedgerError. It only executes statements that read.
     """
@@ -285,12 +331,8 @@ def table_update_hooks(kind: Kind, accounts: TableAccounts) -> Script[list[str]]
         return [f"{row[0]} of {accounts.table}" for row in rows]
     schema, _, table = accounts.table.rpartition(".")
     rows = yield Execute(
-        f"SELECT name FROM {_master(schema)} WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE "  # noqa: S608
-        "AND sql LIKE '%UPDATE%'",
+        f"SELECT name FROM \"{schema or 'main'}\".sqlite_master WHERE type = 'trigger' "  # noqa: S608 - checked names
+        "AND tbl_name = ? COLLATE NOCASE AND sql LIKE '%UPDATE%'",
         (table,),
     )
     return [f"the trigger {row[0]} of {accounts.table}" for row in rows]
-
-
-def _master(schema: str) -> str:
-    return f'"{schema}".sqlite_master' if schema else "sqlite_master"

@@ -62,11 +62,12 @@ def check_own(accounts: AccountsSpec, doing: str) -> None:
     """Raise ConfigurationError if *accounts* are the operator's: only our own are opened and adjusted by us."""
     if accounts is None:
         return
-    table = isinstance(accounts, TableAccounts)
-    place = f"the table {accounts.table}" if isinstance(accounts, TableAccounts) else f"your {type(accounts).__name__}"
+    place, todo = f"your {type(accounts).__name__}", "open and adjust them"
+    if isinstance(accounts, TableAccounts):
+        place, todo = f"the table {accounts.table}", "insert and update its rows"
     raise ConfigurationError(
-        f"{doing} is for accounts of the ledger's own. These live in {place}, which is yours: "
-        f"{'insert and update its rows' if table else 'open and adjust them'} yourself, as you do already."
+        f"{doing} is for accounts of the ledger's own. These live in {place}, which is yours: {todo} yourself, as you "
+        "do already."
     )
 
 
@@ -92,11 +93,9 @@ def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Scr
     if not isinstance(accounts, TableAccounts):
         return
     yield from table_balances(kind, prefix, accounts)
-    if (
-        accounts.shared
-        or not (yield from has_table(kind, BALANCE_TABLES))
-        or (yield from has_table(kind, f"{prefix}meta"))
-    ):
+    if accounts.shared or not (yield from has_table(kind, BALANCE_TABLES)):
+        return
+    if (yield from has_table(kind, f"{prefix}meta")):
         return
     for table in (yield from base_tables(kind, accounts)):
         owner = yield from owner_of(kind, table)
@@ -108,9 +107,9 @@ def dialect_for(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int], *, beside: str = ""
 ) -> Script[AnyDialect]:
     """
-    Return how rows are loaded and stored in a *kind* of database; a TableAccounts is looked at first.
+    Return how rows are loaded and stored in a *kind* of database, after a look at the columns of a TableAccounts.
 
-    Without *accounts*, where balances are elsewhere, it is a dialect that refuses to touch any. *beside* is for the
+    Without *accounts*, it is a dialect that refuses to touch any balances that are elsewhere. *beside* is for the
     statement of PostgreSQL that stores.
 
     Raises:
@@ -119,10 +118,12 @@ def dialect_for(
     if accounts is None and (yield from is_marked(prefix)):
         accounts = Elsewhere(prefix)
     balances: Balances
-    if isinstance(accounts, TableAccounts):
+    if accounts is None:
+        balances = OwnBalances(kind, prefix)
+    elif isinstance(accounts, TableAccounts):
         balances = yield from table_balances(kind, prefix, accounts)
     else:
-        balances = OwnBalances(kind, prefix) if accounts is None else ObjectBalances(kind, prefix, accounts)
+        balances = ObjectBalances(kind, prefix, accounts)
     if kind == "sqlite":
         return SqliteDialect(prefix, balances, clock_millis)
     return PostgresDialect(prefix, balances, beside=beside)
@@ -138,8 +139,8 @@ def mark(kind: Kind, prefix: str, *, joined: bool = False) -> Script[bool]:
     """
     Leave the mark; return whether it was there.
 
-    With *joined* the transaction is the caller's, and the mark is kept only if the caller commits. Nobody waits for a
-    caller who has yet to: a wait while the caller holds locks could be for one who waits for those.
+    With *joined* the transaction is the caller's, and the mark is kept only if the caller commits. No call waits for
+    such a commit, because a caller that holds locks could wait for a caller that waits for those locks.
 
     Raises:
         SchemaError: This user may not write it.
@@ -147,8 +148,9 @@ def mark(kind: Kind, prefix: str, *, joined: bool = False) -> Script[bool]:
     if (yield from is_marked(prefix)):
         return True
     alone = f"pg_try_advisory_xact_lock(hashtext('{prefix}{_MARK}'))" if joined and kind == "postgres" else "true"
-    insert = f"INSERT INTO {prefix}meta (name, value)"
-    statement = f"{insert} SELECT '{_MARK}', 1 WHERE {alone} ON CONFLICT (name) DO NOTHING"
+    statement = (
+        f"INSERT INTO {prefix}meta (name, value) SELECT '{_MARK}', 1 WHERE {alone} ON CONFLICT (name) DO NOTHING"
+    )
     try:
         yield Execute(statement, ())
     except Exception as failed:
@@ -178,13 +180,13 @@ def owner_of(kind: Kind, table: _Table) -> Script[str | None]:
     """Return the prefix of the ledger that moves the balances in *table*, or None; read only, tables of version 2."""
     if kind == "sqlite":
         rows: Rows = yield Execute(f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ?", (table.name,))  # noqa: S608
-        return rows[0][0] if rows else None
-    # A dump that is restored gives tables other ids: a row of this id counts if its name is not another table's now.
-    rows = yield Execute(
-        f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ? "  # noqa: S608 - our own names
-        "OR (id = ? AND coalesce(CAST(CAST(to_regclass(name) AS oid) AS bigint), id) = id) ORDER BY name <> ?",
-        (table.name, table.id, table.name),
-    )
+    else:
+        # A restored dump gives tables other ids: a row of this id counts if its name is not another table's now.
+        rows = yield Execute(
+            f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ? "  # noqa: S608 - our own names
+            "OR (id = ? AND coalesce(CAST(CAST(to_regclass(name) AS oid) AS bigint), id) = id) ORDER BY name <> ?",
+            (table.name, table.id, table.name),
+        )
     return rows[0][0] if rows else None
 
 
@@ -192,16 +194,32 @@ def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = Fa
     """
     Note that the ledger with *prefix* moves these balances; raise SchemaError if another does, unshared.
 
-    With *joined* the transaction is the caller's, and nobody waits for it.
+    With *joined* the transaction is the caller's, and no other waits for it.
     """
     for table in (yield from base_tables(kind, accounts)):
         owner = yield from owner_of(kind, table)
-        if owner is None and (joined or (yield from _may_insert(kind))):
+        if owner is None and kind == "postgres" and not joined:
+            # A user who may only read moves nothing, and claims nothing.
+            rights: Rows = yield Execute("SELECT has_table_privilege(?, 'INSERT')", (BALANCE_TABLES,))
+            if not rights[0][0]:
+                continue
+        if owner is None:
             yield from _note(kind, table, prefix, joined=joined)
             owner = yield from owner_of(kind, table)
-            if owner == prefix and not joined:  # Should it share one, it is another that comes later.
+            if owner == prefix and not joined:  # If it shares one, it is with another that comes later.
                 yield Execute(f"UPDATE {prefix}meta SET value = 0 WHERE name = 'balances_shared'", ())  # noqa: S608
-        yield from _check_owner(owner, table, prefix, accounts)
+        if owner in (None, prefix) or accounts.shared:
+            continue
+        shared: Rows = yield Execute(f"SELECT 1 FROM {prefix}meta WHERE name = 'balances_shared' AND value = 1", ())  # noqa: S608
+        if not shared:
+            raise _refused(owner, table, prefix)
+        _LOG.warning(
+            "The balances in %s are moved by the ledger with the table prefix %s already, and by that with %s too: a "
+            "call that comes through both moves money twice. If that is right, pass TableAccounts(shared=True).",
+            table.name,
+            owner,
+            prefix,
+        )
 
 
 def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Script[None]:
@@ -221,37 +239,9 @@ def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Script[Non
     )
 
 
-def _may_insert(kind: Kind) -> Script[bool]:
-    """Return whether this user may claim; one who may only read moves nothing."""
-    if kind == "sqlite":
-        return True
-    rows: Rows = yield Execute("SELECT has_table_privilege(?, 'INSERT')", (BALANCE_TABLES,))
-    return bool(rows[0][0])
-
-
-def _check_owner(owner: str | None, table: _Table, prefix: str, accounts: TableAccounts) -> Script[None]:
-    if owner in (None, prefix) or accounts.shared:
-        return
-    by = _moved_by(owner, table)
-    shared: Rows = yield Execute(f"SELECT 1 FROM {prefix}meta WHERE name = 'balances_shared' AND value = 1", ())  # noqa: S608
-    if shared:
-        _LOG.warning(
-            "%s, and by that with %s too: a call that comes through both moves money twice. If that is right, pass "
-            "TableAccounts(shared=True).",
-            by,
-            prefix,
-        )
-        return
-    raise _refused(owner, table, prefix)
-
-
-def _moved_by(owner: str | None, table: _Table) -> str:
-    return f"The balances in {table.name} are moved by the ledger with the table prefix {owner} already"
-
-
 def _refused(owner: str | None, table: _Table, prefix: str) -> SchemaError:
     return SchemaError(
-        f"{_moved_by(owner, table)}, and this one has {prefix}: a call that comes through both would move money twice. "
-        "Pass that table_prefix (--table-prefix); or TableAccounts(shared=True) (--accounts-shared) if two services "
-        "really share these balances."
+        f"The balances in {table.name} are moved by the ledger with the table prefix {owner} already, and this one has "
+        f"{prefix}: a call that comes through both would move money twice. Pass that table_prefix (--table-prefix); or "
+        "TableAccounts(shared=True) (--accounts-shared) if two services really share these balances."
     )

@@ -1,47 +1,48 @@
 """
 Balances in a table of the operator's: in PostgreSQL one statement locks a batch's rows, and one moves them.
 
+A balance may be finer than a cent: it is compared and shown rounded down to whole cents, which compares exactly with
+whole cents, and moved by whole cents, so that the finer part stays as it is. Cents and micros have no decimals: 102.00
+is an amount in units, and moved as if it were cents, every bet would take a hundred times the money.
+
 SQLite keeps ``12.50`` in a NUMERIC column as a float. Decimals of at most 15 significant digits survive that there and
-back; a balance that has more, or would get more, is refused and never rounded.
+back. A balance that has more, or would get more, is refused and never rounded.
 """
 
 import contextlib
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from decimal import Decimal, InvalidOperation
-from typing import Any
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Any, Final
 
 from game_operator.errors import LedgerError, SchemaError, shown
 from game_operator.ledger.accounts.balances import OperatorBalances
-from game_operator.ledger.accounts.catalogue import TableLook, is_text_in_sqlite, look_at_table
-from game_operator.ledger.accounts.columns import (
-    KeyColumn,
-    balance_after,
-    cents_of,
-    check_kept,
-    check_one_row_each,
-    delta_of,
-    exact_account,
-    key_values,
-    moved_cents,
-    no_such_row,
-    unreadable,
-)
-from game_operator.ledger.api import Account, TableAccounts, Unit
+from game_operator.ledger.accounts.catalogue import KeyColumn, TableLook, has_decimals, look_at_table
+from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, TableAccounts, Unit, account_of_parts, parts_of_account
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, Together
 from game_operator.ledger.engine.tables import CLOCK, IN_LIST
 from game_operator.ledger.rules.book import Changes
+from game_operator.money import cents_rounded_down
 
 _DIGITS = 15
 _LARGEST = 2**63 - 1
 _TYPES = {"text": "text", "uuid": "uuid", "integer": "bigint"}
 _UNSUPPORTED = "0A000"
+#: By how many powers of ten a unit is smaller than the currency unit.
+_EXPONENT: Final[dict[Unit, int]] = {"units": 0, "cents": -2, "micros": -6}
+#: Wide enough for any balance; what would still round is an error.
+_EXACT: Final = Context(prec=200, traps=[Inexact, InvalidOperation])
 
 
-def table_balances(
-    kind: Kind, prefix: str, accounts: TableAccounts
-) -> Script["SqliteTableBalances | PostgresTableBalances"]:
+class ExactAccount(Account):
+    """An account in a table of the operator's, whose balance is known to its last digit."""
+
+    exact: Decimal
+
+
+def table_balances(kind: Kind, prefix: str, accounts: TableAccounts) -> Script["TableBalances"]:
     """Return what locks and moves the balances of *accounts*; raise SchemaError if its columns cannot be used."""
     look = yield from look_at_table(kind, accounts)
     if look.problems:
@@ -54,7 +55,11 @@ class TableBalances(OperatorBalances, ABC):
 
     def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
         super().__init__(kind, prefix)
-        self.unknown, self.key_parts = no_such_row(accounts), len(look.keys)
+        self.key_parts = len(look.keys)
+        self.unknown = f"There is no such row in {accounts.table}."
+        if self.key_parts > 1:
+            form = account_of_parts([name.upper() for name in accounts.keys])
+            self.unknown += f" Name all columns of its key: '{form}', or a tuple in a program."
         self._accounts, self._keys = accounts, look.keys
         self._unit: Unit = accounts.unit or "cents"
         self._names = [f'owned."{name}"' for name in accounts.keys]
@@ -70,7 +75,38 @@ class TableBalances(OperatorBalances, ABC):
 
     def _loaded(self, balances: Mapping[str, Decimal], clocks: Rows) -> list[Account]:
         at_millis = {row[0]: row[1] for row in clocks}
-        return [exact_account(key, each, self._unit, at_millis.get(key, 0)) for key, each in balances.items()]
+        accounts: list[Account] = []
+        for key, exact in balances.items():
+            accounts.append(account := ExactAccount(key, cents_of(exact, self._unit), at_millis.get(key, 0)))
+            account.exact = exact
+        return accounts
+
+    def _check_kept(
+        self, moved: Mapping[str, int], was: Mapping[str, Account], now: Mapping[str, Decimal | None]
+    ) -> None:
+        """Raise LedgerError if the table does not hold what the ledger has just written: nothing may be committed."""
+        for key, cents in moved.items():
+            before = was[key]
+            assert isinstance(before, ExactAccount)
+            expected = balance_after(before.exact, cents, self._unit)
+            if now.get(key) != expected:
+                raise LedgerError(
+                    f"The account {shown(key)} in {self._accounts.table} held {before.exact}, was moved to {expected}, "
+                    f"and holds {now.get(key, 'no row')}. A trigger, a rule or a row policy of the table changes what "
+                    "is written, or may_bet moved it. Nothing was kept: balances must be moved as the ledger moves "
+                    "them."
+                )
+
+    def _unreadable(self, key: object, balance: object) -> LedgerError:
+        """Return the error for a balance that is not an exact amount of money in the unit of the column."""
+        why = "which is not an exact amount of money"
+        if self._unit != "units" and has_decimals(balance):
+            why = f'and unit="{self._unit}" has no decimals. Check the unit that was passed'
+        column = f"{self._accounts.table}.{self._accounts.balance}"
+        return LedgerError(
+            f"The account {shown(key)} cannot be read: its {column} is {shown(balance)}, {why}. "
+            "Nothing was moved: fix the row, and the call's repeat will find it."
+        )
 
 
 class SqliteTableBalances(TableBalances):
@@ -79,7 +115,7 @@ class SqliteTableBalances(TableBalances):
     def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
         super().__init__(kind, prefix, accounts, look)
         assert look.balance is not None
-        self._as_text = is_text_in_sqlite(look.balance)
+        self._as_text = look.balance.is_text
         # A qualified name cannot be taken for a text, as SQLite does with "a name" that it does not find; a sign before
         # the column keeps a converter for its declared type away; COLLATE keeps ids bytewise.
         table, balance = accounts.quoted_table, f'owned."{accounts.balance}"'
@@ -117,7 +153,7 @@ class SqliteTableBalances(TableBalances):
         """
         answers = yield from super().stored(statements, changes, was)
         if moved := moved_cents(changes, was):
-            check_kept(self._accounts, self._unit, moved, was, (yield from self._read(moved.keys())))
+            self._check_kept(moved, was, (yield from self._read(moved.keys())))
         return answers
 
     def _read(self, keys: Iterable[str]) -> Script[dict[str, Decimal]]:
@@ -139,7 +175,7 @@ class SqliteTableBalances(TableBalances):
                 amount = Decimal(text)
                 cents_of(amount, self._unit)
                 return amount
-        raise unreadable(self._accounts, key, balance)
+        raise self._unreadable(key, balance)
 
     def _stored(self, key: str, balance: Decimal) -> str | int:
         text = format(balance, "f")
@@ -190,8 +226,13 @@ class PostgresTableBalances(TableBalances):
         clocks = self.clocks.of(keys)
         seen = (Execute(self._balances, (self._json(keys),)),) if self._has_policies else ()
         rows, known, *rest = yield Together((lock, clocks, *seen, *others))
-        if seen:
-            self._check_none_is_hidden(rows, rest.pop(0))
+        # Only an account that cannot be seen is unknown, not one that can be read and not updated.
+        hidden = {row[0] for row in rest.pop(0)} - {row[0] for row in rows} if seen else None
+        if hidden:
+            raise LedgerError(
+                f"A row policy of {self._accounts.table} lets the ledger read the account {shown(min(hidden))} and not "
+                "update it. Nothing was kept: let the ledger's role do both, or neither."
+            )
         return self._loaded(self._exact(rows), known), max((row[2] for row in rows), default=None), rest
 
     def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
@@ -219,26 +260,19 @@ class PostgresTableBalances(TableBalances):
         try:
             *answers, now = yield Together((*statements, Execute(self._balances, (self._json(moved.keys()),))))
         except Exception as failed:
-            if not _is_unsupported(failed):
+            # The driver's error, or the one that SQLAlchemy or Django has wrapped around it.
+            errors = (failed, getattr(failed, "orig", None), failed.__cause__)
+            if not any(getattr(error, "sqlstate", None) == _UNSUPPORTED for error in errors):
                 raise
             raise LedgerError(
                 f"{self._accounts.table} has a rule for UPDATE that PostgreSQL cannot apply to the ledger's statement. "
                 "Nothing was kept: drop the rule, or pass an Accounts object."
             ) from failed
-        check_kept(self._accounts, self._unit, moved, was, self._exact(now))
+        self._check_kept(moved, was, self._exact(now))
         return answers  # type: ignore[no-any-return]  # Drivers send rows back.
 
     def _read(self, keys: Set[str]) -> Script[dict[str, Decimal]]:
         return self._exact((yield Execute(self._balances, (self._json(keys),))))
-
-    def _check_none_is_hidden(self, locked: Rows, seen: Rows) -> None:
-        """Raise LedgerError for a row that may be read and not updated: only what cannot be seen is unknown."""
-        hidden = {row[0] for row in seen} - {row[0] for row in locked}
-        if hidden:
-            raise LedgerError(
-                f"A row policy of {self._accounts.table} lets the ledger read the account {shown(min(hidden))} and not "
-                "update it. Nothing was kept: let the ledger's role do both, or neither."
-            )
 
     def _json(self, keys: Set[str]) -> str:
         """Return the accounts that can exist, each with the values of its key where that has several."""
@@ -249,14 +283,20 @@ class PostgresTableBalances(TableBalances):
 
     def _exact(self, rows: Rows) -> dict[str, Decimal]:
         """Return the balances in *rows*; raise LedgerError for one that cannot be read, or that two rows hold."""
-        check_one_row_each(self._accounts, [row[0] for row in rows])
+        # A view and inherited tables can have several rows for a unique key.
+        twice = next((key for key, count in Counter(row[0] for row in rows).items() if count > 1), None)
+        if twice is not None:
+            raise LedgerError(
+                f"{self._accounts.table} has two rows or more for the account {shown(twice)}, so that its balance is "
+                f"not known. Nothing was moved: make {', '.join(self._accounts.keys)} unique there."
+            )
         exact = {}
         for key, balance, *_ in rows:
             try:
                 exact[key] = Decimal(balance or "NaN")
                 cents_of(exact[key], self._unit)
             except (InvalidOperation, ValueError) as failed:
-                raise unreadable(self._accounts, key, balance) from failed
+                raise self._unreadable(key, balance) from failed
         return exact
 
 
@@ -280,7 +320,43 @@ def _rows_wanted(table: str, names: Sequence[str], keys: Sequence[KeyColumn]) ->
     return "wanted.cells ->> 0", f"jsonb_array_elements{texts} (cells) JOIN {table} AS owned ON {matches}"
 
 
-def _is_unsupported(failed: Exception) -> bool:
-    """Return whether PostgreSQL does not support a statement, as driver, SQLAlchemy or Django wrapped it."""
-    errors = (failed, getattr(failed, "orig", None), failed.__cause__)
-    return any(getattr(error, "sqlstate", None) == _UNSUPPORTED for error in errors)
+def key_values(account: str, columns: Sequence[KeyColumn]) -> tuple[str | int, ...] | None:
+    """Return *account* as the values of its key's *columns*, or None if no row can have it."""
+    parts = (account,) if len(columns) == 1 else parts_of_account(account, len(columns))
+    values = [column.value_of(part) for column, part in zip(columns, parts or (), strict=True)] if parts else [None]
+    known = tuple(value for value in values if value is not None)
+    return known if len(known) == len(values) else None
+
+
+def moved_cents(changes: Changes, was: Mapping[str, Account]) -> dict[str, int]:
+    """Return by how many cents each account moved, of those that did."""
+    moved = {key: cents - was[key].balance_cents for key, cents, _ in changes.accounts.values()}
+    return {key: cents for key, cents in moved.items() if cents}
+
+
+def cents_of(balance: Decimal | int, unit: Unit) -> int:
+    """Return a *balance* in cents, rounded down; raise ValueError if *unit* or 63 bits of cents cannot hold it."""
+    if unit != "units" and has_decimals(balance):
+        raise ValueError(f"{balance} has decimals, and {unit} have none")
+    cents = cents_rounded_down(_shifted(Decimal(balance), _EXPONENT[unit]))
+    if abs(cents) > MAX_BALANCE_CENTS:
+        raise ValueError(f"{balance} is more than 63 bits of cents hold")
+    return cents
+
+
+def delta_of(cents: int, unit: Unit) -> Decimal:
+    """Return a movement of *cents* in *unit*, exactly."""
+    return _shifted(Decimal(cents), -2 - _EXPONENT[unit])
+
+
+def balance_after(balance: Decimal, cents: int, unit: Unit) -> Decimal:
+    """Return *balance*, moved by *cents*, exactly."""
+    return _EXACT.add(balance, delta_of(cents, unit))
+
+
+def _shifted(amount: Decimal, exponent: int) -> Decimal:
+    """Return *amount* times ten to the power of *exponent*; unlike ``scaleb`` it never rounds."""
+    sign, digits, own = amount.as_tuple()
+    if not isinstance(own, int):
+        raise ValueError(f"{amount} is not an amount of money")
+    return Decimal((sign, digits, own + exponent))
