@@ -111,7 +111,7 @@ def certify(
         stopping: Once it is set, from a signal handler or another thread, the call under way is waited for, money is
             put back, and the report says that it was stopped.
         with_signatures: Whether the report holds the signatures of the calls. A reader can send such calls to
-            each wallet that trusts the key; without them, ``game-operator call`` signs a call anew.
+            each wallet that trusts the key; without them, ``game-operator call`` signs a call again.
 
     Raises:
         RequestNotSentError: The wallet cannot be reached.

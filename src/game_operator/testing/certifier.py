@@ -45,8 +45,8 @@ class WalletCertifier:
     Args:
         keys: The service's.
         profile: What is assumed of wallets, unless a call has another.
-        subtests: Where verdicts are told; None fails the test itself, once, with all that failed.
-        logs: What else would tell of the errors that a wallet logs; it gets none while they are told by scenario.
+        subtests: Where verdicts are reported; None fails the test itself, once, with all that failed.
+        logs: Another handler that would show the errors that a wallet logs; it gets none while scenarios show them.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class WalletCertifier:
         Raises:
             ConfigurationError: The wallet does not know key or players, there is no such scenario, or this is an async
                 test: await ``certify_async``.
-            TypeError: *wallet* is none of the above, or what it returns is no response.
+            TypeError: *wallet* is not one of the above, or does not return a response.
         """
         if a_loop_runs_here():
             raise ConfigurationError(
@@ -107,7 +107,7 @@ class WalletCertifier:
             )
         given = _given(player_id, other_player_id, only, skip, instance_id, deadline)
         report, seen = self._run(wallet, profile, supplies, prefix, given, _unbridged)
-        self._tell(report, seen, check=check)
+        self._show(report, seen, check=check)
         return report
 
     async def certify_async(
@@ -147,7 +147,7 @@ class WalletCertifier:
                 problem = failed
         if problem is not None:
             raise problem
-        self._tell(report, seen, check=check)
+        self._show(report, seen, check=check)
         return report
 
     def __repr__(self) -> str:
@@ -195,23 +195,23 @@ class WalletCertifier:
             keys += [old.public_key_pem()] if isinstance(old, LocalSigner) else []
         return WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
 
-    def _tell(self, report: Report, seen: Mapping[str, tuple[str, ...]], *, check: bool) -> None:
+    def _show(self, report: Report, seen: Mapping[str, tuple[str, ...]], *, check: bool) -> None:
         """
         Fail what failed, if it is to be checked, and print all else that is worth a line.
 
         pytest shows what is printed with the test's output, for -rP or beside a failure.
         """
-        told = ReportText(report, seen)
-        failing = told.failures() if check else []
-        for line in told.beside({verdict.id for verdict, _ in failing}):
+        text = ReportText(report, seen)
+        failing = text.failures() if check else []
+        for line in text.beside({verdict.id for verdict, _ in failing}):
             print(line)  # noqa: T201
         if self._subtests is None:
             if failing:
-                pytest.fail(told.at_once(failing), pytrace=False)
+                pytest.fail(text.at_once(failing), pytrace=False)
             return
-        for verdict, text in failing:
+        for verdict, message in failing:
             with self._subtests.test(verdict.name):
-                pytest.fail(text, pytrace=False)
+                pytest.fail(message, pytrace=False)
         for verdict in report.verdicts if check else ():
             if verdict.outcome is Outcome.PASSED or verdict.is_advice:
                 with self._subtests.test(verdict.name):
@@ -231,7 +231,7 @@ class _Delivery:
         self._odd: TypeError | None = None
 
     def check(self) -> None:
-        """Raise if the wallet returned what is no response: that is a mistake of the test, and no finding."""
+        """Raise if the wallet returned something other than a response: the test is wrong then, not the wallet."""
         if self._odd is not None:
             raise self._odd
 

@@ -76,7 +76,7 @@ class ReportText:
     def _raised(self, verdict: Verdict) -> Iterator[str]:
         for text in self._seen.get(verdict.id, ()):
             first = self._shown.setdefault(text, verdict.id)
-            # The same traceback would else stand below each scenario.
+            # Otherwise the same traceback would stand below each scenario.
             yield _raised(text if first == verdict.id else f"{text.splitlines()[-1]} (as in {first})")
 
 
@@ -137,14 +137,14 @@ class ErrorRecorder(logging.Handler):
         for logger in (self._ours, logging.getLogger()):
             logger.addHandler(self)
         if self._other_handler is not None:
-            self._other_handler.addFilter(_is_no_error)
+            self._other_handler.addFilter(_is_below_error)
         return self
 
     def __exit__(self, *_exc: object) -> None:
         for logger in (self._ours, logging.getLogger()):
             logger.removeHandler(self)
         if self._other_handler is not None:
-            self._other_handler.removeFilter(_is_no_error)
+            self._other_handler.removeFilter(_is_below_error)
         self._ours.propagate = self._propagated
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -167,7 +167,7 @@ class ErrorRecorder(logging.Handler):
         self._seen.append(text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…")
 
 
-def _is_no_error(record: logging.LogRecord) -> bool:
+def _is_below_error(record: logging.LogRecord) -> bool:
     return record.levelno < logging.ERROR
 
 

@@ -68,6 +68,6 @@ def wallet_certifier(
         subtests = request.getfixturevalue("subtests")
     except pytest.FixtureLookupError:
         subtests = None
-    # What it keeps pytest prints below the test as a whole, where nobody can tell which scenario it belongs to.
+    # What this handler keeps, pytest prints below the whole test, without the scenario that it belongs to.
     logs = getattr(request.config.pluginmanager.get_plugin("logging-plugin"), "report_handler", None)
     return WalletCertifier(game_operator_keys, operator_profile, subtests, logs)

@@ -1,4 +1,4 @@
-"""Signs webhooks as the service would, and as it would not, for the test client of whatever framework there is."""
+"""Signs webhooks as the service would, and as it would not, for the test client of any framework."""
 
 import dataclasses
 import difflib
@@ -22,7 +22,7 @@ KeyName: TypeAlias = Literal["service", "old", "forged"]
 _SEALS: Final = {"service": Seal(), "old": Seal(key="old"), "forged": Seal(key="stranger")}
 #: What a call keeps of how it came in.
 _NOT_SENT: Final = frozenset({"raw", "body"})
-#: Arguments of the signer itself, for who misspells one.
+#: Arguments of the signer itself, suggested where one is misspelt.
 _ARGUMENTS: Final = ("body", "key", "profile")
 _CALLS: Final[Mapping[str, type[WebhookCall]]] = MappingProxyType(
     {kind.operation: kind for kind in (WithdrawCall, DepositCall, RollbackCall, BalanceCall)}

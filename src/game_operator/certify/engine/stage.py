@@ -92,7 +92,7 @@ class Stage(CallMaker):
         self._moved: Carried | None = None
         self._balance: Carried | None = None
 
-    # Asking. None of these judges an answer.
+    # Asking. These do not judge an answer.
 
     def send(self, request: Request) -> Asking:
         """Send one request, and return its answer."""

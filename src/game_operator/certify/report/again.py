@@ -44,7 +44,7 @@ def curl_of(exchange: Exchange, url: str) -> str | None:
 
 
 def call_of(exchange: Exchange, url: str) -> str | None:
-    """Return the line for ``game-operator call`` that signs *exchange*'s body anew; None if it is a line for curl."""
+    """Return the line for ``game-operator call`` that signs *exchange*'s body again; None if it is a line for curl."""
     if not exchange.is_left_out or why_no_line(exchange, url):
         return None
     words = ["game-operator call", quoted_text(exchange.path), "--url", quoted_text(url)]

@@ -160,7 +160,7 @@ class Report:
 
     @property
     def unjudged(self) -> tuple[Verdict, ...]:
-        """The failures behind which nobody knows what became of the money: fix first what hides it."""
+        """The failures that hide what became of the money: fix first what hides it."""
         return tuple(verdict for verdict in self.verdicts if verdict.is_unjudged)
 
     @property

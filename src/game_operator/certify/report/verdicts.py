@@ -50,7 +50,7 @@ def slug_of(cause: str) -> str:
 
 
 def mistake_of(cause: str) -> Mistake | None:
-    """Return the mistake behind a note's *cause*; None if it is none of these."""
+    """Return the mistake behind a note's *cause*; None if it is not one of these."""
     return _mistakes().get(slug_of(cause))
 
 
@@ -167,7 +167,7 @@ class Note:
         weight: What it costs.
         cause: The same words for the same mistake wherever it shows, for a report that counts; "" if it is one of a
             kind.
-        exchange: Which of the verdict's exchanges shows it, by its place; None if it is no single one.
+        exchange: Which of the verdict's exchanges shows it, by its place; None if no single one does.
         symptom: What the wallet did to which operation, such as ``/deposit too much``; "" if that says nothing.
     """
 

@@ -1,1 +1,1 @@
-"""The scenarios, a module for each group; importing one enters its scenarios into the catalogue."""
+"""The scenarios: a module for each group, and beside it a TOML file that says what each scenario tries."""

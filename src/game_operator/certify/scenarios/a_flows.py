@@ -93,7 +93,7 @@ def a07(at: Stage) -> Judging:
         heard = yield from at.ask(call, f"a {call.operation} of an unknown player")
         if heard.succeeded:
             raise Found(f"returned SUCCESS with {units(heard.balance_cents or 0)}", heard)
-        # Whatever the profile has for a deposit that comes early: of a bet, that is (docs/decisions/0014).
+        # The profile's code for an early deposit is about bets, not players (docs/decisions/0014).
         at.check_code(heard, Code.PLAYER_NOT_FOUND)
 
 

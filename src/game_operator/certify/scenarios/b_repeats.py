@@ -88,7 +88,7 @@ def b05(at: Stage) -> Judging:
 
 
 def b06(at: Stage) -> Judging:
-    """A refusal is final for this tx_id, whatever money there is later."""
+    """A refusal is final for this tx_id, even if there is money later."""
     open_bet, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
     yield from at.placed(open_bet)
     code = Code.INSUFFICIENT_BALANCE
@@ -128,7 +128,7 @@ def b08(at: Stage) -> Judging:
 
 
 def b09(at: Stage) -> Judging:
-    """They are three bets, each with a wager and a win of its own."""
+    """They are three bets, each with its own wager and win."""
     name = at.fresh("Bet")
     bets = [at.bet(bet_id=bet_id) for bet_id in (name, name.swapcase(), f"{name} ")]
     for bet in bets:

@@ -81,7 +81,7 @@ def twice(at: Stage, call: WebhookCall, canonical: str, one: str | int, another:
 
 
 def of_bytes(at: Stage, length: int) -> Request:
-    """Return a balance check of *length* bytes, by a field that nobody knows."""
+    """Return a balance check of *length* bytes, by an unknown field."""
     check = BalanceCall(player_id=at.player.id)
     padded = at.writer.body(check) | {"padding": ""}
     padded["padding"] = "x" * (length - len(encode_json(padded)))
@@ -89,7 +89,7 @@ def of_bytes(at: Stage, length: int) -> Request:
 
 
 def deep(at: Stage, levels: int) -> Request:
-    """Return a balance check with so many levels in a field that nobody knows."""
+    """Return a balance check with so many levels in an unknown field."""
     check = BalanceCall(player_id=at.player.id)
     body = at.writer.body(check) | {"levels": _MARK}
     request = at.request(check, f"a balance check of {levels:,} levels")
@@ -132,7 +132,7 @@ def batch(at: Stage, calls: Sequence[DepositCall], title: str, *, path: str = _P
 
 
 def pays_nothing(at: Stage, request: Request) -> Judging:
-    """Hold that none of a batch is paid or said to be, whether it is refused as a whole or one by one."""
+    """Hold that nothing in a batch is paid or said to be, whether it is refused as a whole or one by one."""
     heard = yield from at.send(request)
     yield from at.check_balances(at.player, after=heard)
     is_success = heard.succeeded

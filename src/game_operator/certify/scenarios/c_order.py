@@ -80,7 +80,7 @@ def c08(at: Stage) -> Judging:
 
 
 def c09(at: Stage) -> Judging:
-    """Whatever is answered: the balance follows from it, and a bet is resolved once at most."""
+    """The balance follows from the answers, and a bet is resolved once at most."""
     for order in permutations(("withdraw", "deposit", "rollback")):
         bet, opening_cents, first = at.bet(), at.player.due_cents, dict[str, Carried]()
         calls: Mapping[str, WebhookCall] = {

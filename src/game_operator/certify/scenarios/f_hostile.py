@@ -249,7 +249,7 @@ def f09(at: Stage) -> Judging:
 
 
 def f10(at: Stage) -> Judging:
-    """Other methods, types and manners are answered in some way; a caller that falls silent harms nobody else."""
+    """Other methods, types and manners are answered in some way; a caller that falls silent does no harm to others."""
     check = at.balance_request("a balance check")
     odd: list[tuple[Request, bool | None]] = [
         *((replace(check, title=f"a balance check by {method}", method=method), False) for method in ("GET", "PUT")),
