@@ -137,7 +137,7 @@ class WalletActions:
         except NotTried:
             raise
         except Exception as failed:  # The user's own code may raise anything.
-            raise Undone(f"{act.what} could not be done: {_reason(failed)}") from failed
+            raise Undone(f"{act.what} could not be done: {type(failed).__name__}: {failed}") from failed
         with suppress(ValueError):
             self._to_undo.remove((act.what, act.arguments))
 
@@ -152,9 +152,6 @@ class WalletActions:
             try:
                 deed(*arguments)
             except Exception as failed:  # As above.
-                stuck.append(f"{what} could not be done: {_reason(failed)}")
+                reason = str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"
+                stuck.append(f"{what} could not be done: {reason}")
         return stuck
-
-
-def _reason(failed: Exception) -> str:
-    return str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"
