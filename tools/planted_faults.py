@@ -22,7 +22,7 @@ _PACKAGE = Path("src") / "game_operator"
 
 
 class Module(NamedTuple):
-    """A module, the tests that must notice, and the faults: what is replaced, by what."""
+    """A module with its SQL, the tests that must notice, and the faults: what is replaced, by what."""
 
     file: str
     tests: Sequence[str]
@@ -61,10 +61,10 @@ MODULES = {
             ("AND bet.player_id = able.account AND", "AND"),
             ("AND bet.account = able.account\n", "\n"),
             ("OVER (PARTITION BY account) >= 0 AS can_pay", "OVER (PARTITION BY account) >= -1 AS can_pay"),
-            ("kept.balance_cents >= {cents}", "kept.balance_cents >= {cents} - 1"),
+            ("kept.balance_cents >= CAST(CAST($7 AS text) AS bigint)", "kept.balance_cents >= {cents} - 1"),
             ("sum(least(delta_cents, 0))", "sum(delta_cents)"),
             ("ORDER BY account FOR UPDATE\n", "ORDER BY account\n"),
-            ("WHERE account = $3 AND {_may_write(prefix)} FOR UPDATE", "WHERE account = $3 AND {_may_write(prefix)}"),
+            ("WHERE account = $3 AND {may_write} FOR UPDATE", "WHERE account = $3 AND {may_write}"),
             ("greatest(clock, at_millis + 1) + row_number()", "greatest(clock, at_millis) + row_number()"),
             ("greatest({clock}, kept.at_millis + 1)", "greatest({clock}, kept.at_millis)"),
             ("max(at_millis) AS at_millis", "min(at_millis) AS at_millis"),
@@ -120,7 +120,7 @@ MODULES = {
             ("HAVING SUM(known) = 0 OR (SUM", "HAVING (SUM"),
             ("WHEN c.code IS NOT NULL OR c.action = '' THEN 0", "WHEN c.action = '' THEN 0"),
             ("WHEN r.bet_id IS NOT NULL THEN 0\n", ""),
-            ('WHERE operation <> \'carry\'\n"""', '\n"""'),
+            ("FROM {prefix}postings WHERE operation <> 'carry'", "FROM {prefix}postings"),
         ),
     ),
     "prune": Module(
@@ -131,20 +131,20 @@ MODULES = {
             ("AND at_millis < ? AND EXISTS (", "AND at_millis <= ? AND EXISTS ("),
             ("        AND (b.state IS NULL OR b.state <> 'OPEN')\n", ""),
             ("(b.state IS NULL OR b.state <> 'OPEN')", "b.state <> 'OPEN'"),
-            ("c.tx_id = {p}postings.tx_id", "1 = 1"),
+            ("c.tx_id = {prefix}postings.tx_id", "1 = 1"),
             (
-                "\"DELETE FROM {p}postings WHERE operation = 'carry' AND tx_id IN \"",
-                "\"DELETE FROM {p}postings WHERE operation = 'none' AND tx_id IN \"",
+                "DELETE FROM {prefix}postings WHERE operation = 'carry'",
+                "DELETE FROM {prefix}postings WHERE operation = 'none'",
             ),
             ("last, latest = max((last, latest), (number, at_millis))", "last, latest = number, at_millis"),
             ("total + cents", "cents"),
             ("            if cents\n", ""),
             ('            yield Execute(self._sql["unlock"], [(0,)], many=True)\n', ""),
             ('row[5] != "OPEN"', "True"),
-            ('AND at_millis < ? "\n    "AND (body', 'AND at_millis <= ? "\n    "AND (body'),
-            ("b.state = 'OPEN'))\"", "b.state = 'X'))\""),
+            ("AND at_millis < ?\n    AND (body", "AND at_millis <= ?\n    AND (body"),
+            ("b.state = 'OPEN'\n    ))", "b.state = 'X'\n    ))"),
             ("resolved_at_millis IS NOT NULL AND last", "last"),
-            ("last_at_millis < ? ", "last_at_millis <> ? "),
+            ("last_at_millis < ?", "last_at_millis <> ?"),
             ("if millis < LEAST_AGE", "if millis <= LEAST_AGE"),
             ("isinstance(older_than, bool) or ", ""),
             ("if row[3] < self._before and", "if"),
@@ -258,17 +258,21 @@ def main(names: Sequence[str]) -> int:
     return left
 
 
+def files_of(file: Path) -> list[Path]:
+    """Return a module's file, and that of its SQL if it has one."""
+    return [each for each in (file, file.with_suffix(".sql")) if each.exists()]
+
+
 def _is_noticed(module: Module, number: int) -> bool:
     """Return whether the tests of *module* fail with its fault *number*."""
     before, after = module.faults[number]
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "game_operator"
         shutil.copytree(ROOT / _PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-        file = package / module.file
-        text = file.read_text()
-        if text.count(before) != 1:
-            raise SystemExit(f"{module.file} holds {text.count(before)} times, and not once: {before!r}")
-        file.write_text(text.replace(before, after))
+        holding = [file for file in files_of(package / module.file) for _ in range(file.read_text().count(before))]
+        if len(holding) != 1:
+            raise SystemExit(f"{module.file} holds {len(holding)} times, and not once: {before!r}")
+        holding[0].write_text(holding[0].read_text().replace(before, after))
         return not _passes(folder, module.tests)
 
 

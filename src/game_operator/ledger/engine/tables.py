@@ -52,6 +52,21 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
+def sql_texts(package: str, file: str, **values: str) -> dict[str, str]:
+    """
+    Return the statements of an SQL file by name: each stands below a line ``-- name: NAME``.
+
+    ``{word}`` stands for one of *values*, or for a statement above. Other lines that begin with ``--`` are left out.
+    """
+    text = files(package).joinpath(file).read_text("utf-8")
+    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
+    texts: dict[str, str] = {}
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        statement = "\n".join(line for line in body.splitlines() if not line.startswith("--"))
+        texts[name] = statement.strip().format(**values, **texts)
+    return texts
+
+
 def ddl(dialect: str, prefix: str, *, after: int = 0) -> str:
     """Return the statements that make the tables of *dialect*, from version *after* on."""
     folder = files(__package__) / "migrations"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerError, shown
 from game_operator.ledger.engine.script import Dialect, Execute, Script
-from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, check_writer
+from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, check_writer, sql_texts
 from game_operator.ledger.rules.book import Needs, posting
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
@@ -83,8 +83,16 @@ class Prune:
         """*identity* is the columns of the primary key of calls, in the key's order."""
         with_table = ", ".join(f"c.{column}" for column in identity.split(", "))
         self._prefix = prefix
-        parts = {"p": prefix, "identity": identity, "c_identity": with_table}
-        self._sql = {name: text.format(**parts) for name, text in _STATEMENTS.items()}
+        self._sql = sql_texts(
+            __package__,
+            "prune.sql",
+            prefix=prefix,
+            identity=identity,
+            c_identity=with_table,
+            account=POSTING_ACCOUNT.format(""),
+            account_of_posting=POSTING_ACCOUNT.format(f"{prefix}postings."),
+            delta=POSTING_DELTA.format(""),
+        )
         self._last_posting = 0
         self._before = 0
         self.report = PruneReport(0, 0, 0, 0)
@@ -155,7 +163,7 @@ class Prune:
         ]
         for first in range(0, len(rows), _ROWS):
             chunk = rows[first : first + _ROWS]
-            sql = self._sql["insert"] + ", ".join([_VALUES] * len(chunk))
+            sql = f"{self._sql['insert']} " + ", ".join([_VALUES] * len(chunk))
             yield Execute(sql, [value for row in chunk for value in row])
 
     def _drop_replies(self, after: tuple[str, ...]) -> Script[tuple[int, tuple[str, ...] | None]]:
@@ -192,50 +200,3 @@ def _check_clock(newest_millis: int, now_millis: int, *, is_given: bool) -> None
             "the clock is ahead, and today's postings would pass for old ones. Nothing was pruned. Check the clock. If "
             "it is right, pass the time as now_millis, or use `game-operator ledger prune --now`."
         )
-
-
-_ROW = f"id, {POSTING_ACCOUNT.format('')}, {POSTING_DELTA.format('')}, at_millis"
-
-# A posting without its call stays: folded, the books would seem sound.
-_OLD = """FROM {p}postings WHERE id > ? AND id <= ? AND at_millis < ? AND EXISTS (
-    SELECT 1 FROM {p}calls AS c
-    LEFT JOIN {p}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw'
-    WHERE c.source = {p}postings.source AND c.operation = {p}postings.operation AND c.tx_id = {p}postings.tx_id
-        AND (b.state IS NULL OR b.state <> 'OPEN')
-)"""
-
-_IS_CORRECTED = f"""EXISTS (
-    SELECT 1 FROM {{p}}corrections AS c
-    WHERE c.account = {POSTING_ACCOUNT.format("{p}postings.")} AND c.last_posting_id >= {{p}}postings.id
-)"""  # noqa: S608
-
-# S608: our own texts and a checked prefix.
-_STATEMENTS = {
-    "note": "INSERT INTO {p}meta AS kept (name, value) VALUES (?, ?) ON CONFLICT (name) "
-    "DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value",
-    # Of an account whose time was brought back, what was posted before says nothing.
-    "newest": f"SELECT at_millis FROM {{p}}postings WHERE operation <> 'carry' AND NOT {_IS_CORRECTED} "  # noqa: S608
-    "ORDER BY id DESC LIMIT 1",
-    "bounds": "SELECT MIN(id), MAX(id) FROM {p}postings",
-    "any_old": f"SELECT 1 {_OLD} LIMIT 1",
-    "take_old": f"DELETE {_OLD} RETURNING {_ROW}",
-    "take_carried": "DELETE FROM {p}postings WHERE operation = 'carry' AND tx_id IN "  # noqa: S608
-    f"(SELECT {POSTING_ACCOUNT.format('')} FROM {{p}}postings WHERE id > ? AND id <= ?) "
-    f"RETURNING {_ROW}",
-    "unlock": "UPDATE {p}meta SET value = ? WHERE name = 'pruning'",
-    "insert": "INSERT INTO {p}postings (id, from_account, to_account, amount_cents, source, operation, tx_id, "
-    "at_millis) VALUES ",
-    "calls": "SELECT {c_identity}, c.at_millis, "
-    "CASE WHEN c.body IS NULL AND c.balance_cents IS NULL THEN 0 ELSE 1 END, b.state "
-    "FROM {p}calls AS c LEFT JOIN {p}bets AS b "
-    "ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw' "
-    "WHERE ({c_identity}) > (?, ?, ?) ORDER BY {c_identity} LIMIT ?",
-    "drop_replies": "UPDATE {p}calls SET body = NULL, balance_cents = NULL "
-    "WHERE ({identity}) > (?, ?, ?) AND ({identity}) <= (?, ?, ?) AND at_millis < ? "
-    "AND (body IS NOT NULL OR balance_cents IS NOT NULL) AND NOT (operation = 'withdraw' AND EXISTS ("
-    "SELECT 1 FROM {p}bets AS b "
-    "WHERE b.source = {p}calls.source AND b.bet_id = {p}calls.bet_id AND b.state = 'OPEN'))",
-    "anomalies": "SELECT id FROM {p}anomalies WHERE id > ? AND resolved_at_millis IS NOT NULL AND last_at_millis < ? "
-    "AND length(body) > 0 ORDER BY id LIMIT ?",
-    "drop_body": "UPDATE {p}anomalies SET body = ? WHERE id = ?",
-}

@@ -14,7 +14,16 @@ from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.sources import sources_found
-from game_operator.ledger.engine.tables import BALANCE_TABLES, CLOCK, DENIED, FULL, VERSION, check_prefix, check_version
+from game_operator.ledger.engine.tables import (
+    BALANCE_TABLES,
+    CLOCK,
+    DENIED,
+    FULL,
+    VERSION,
+    check_prefix,
+    check_version,
+    sql_texts,
+)
 from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.staff.queries import has_own_snapshot, survey
 
@@ -42,56 +51,6 @@ _DAY_MILLIS = 86_400_000
 _FOR_OTHERS = 0o077
 _MOST_NAMED = 5
 
-_RIGHTS = """
-SELECT quote_ident(current_user), quote_ident(current_schema()),
-    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
-    has_table_privilege('{p}meta', 'INSERT') AND has_table_privilege('{p}meta', 'UPDATE'),
-    has_table_privilege('{p}calls', 'INSERT'), quote_ident(pg_get_userbyid(relowner))
-FROM pg_class WHERE oid = to_regclass('{p}calls')
-"""
-
-# Roles with rights on the calls need them on the tables of version 2, which belong to the role that makes them.
-_GRANTS = """
-WITH made (name, id) AS (
-    SELECT name, CAST(to_regclass(name) AS oid)
-    FROM unnest(ARRAY['{p}sources', '{p}corrections', 'game_operator_balance_tables']) AS name
-), maker (id) AS (
-    SELECT CASE WHEN has_schema_privilege(current_schema(), 'CREATE')
-        THEN (SELECT oid FROM pg_roles WHERE rolname = current_user) ELSE relowner END
-    FROM pg_class WHERE oid = to_regclass('{p}calls')
-), holder (id, writes) AS (
-    SELECT acl.grantee, bool_or(acl.privilege_type = 'INSERT')
-    FROM pg_class AS class CROSS JOIN aclexplode(coalesce(class.relacl, acldefault('r', class.relowner))) AS acl
-    WHERE class.oid = to_regclass('{p}calls') AND acl.privilege_type IN ('SELECT', 'INSERT') GROUP BY acl.grantee
-), given (id, writes) AS (
-    SELECT acl.grantee, bool_or(acl.privilege_type = 'INSERT') AND bool_or(acl.privilege_type = 'UPDATE')
-    FROM maker JOIN pg_default_acl AS preset ON preset.defaclrole = maker.id AND preset.defaclobjtype = 'r'
-        AND preset.defaclnamespace IN (0, CAST(to_regnamespace(quote_ident(current_schema())) AS oid))
-    CROSS JOIN aclexplode(preset.defaclacl) AS acl GROUP BY acl.grantee
-    HAVING bool_or(acl.privilege_type = 'SELECT')
-)
-SELECT CASE WHEN holder.id = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(holder.id)) END, holder.writes,
-    string_agg(made.name, ', ' ORDER BY made.name DESC)
-FROM holder CROSS JOIN made CROSS JOIN maker
-WHERE NOT CASE
-    WHEN made.id IS NOT NULL THEN has_table_privilege(holder.id, made.id, 'SELECT') AND (NOT holder.writes
-        OR has_table_privilege(holder.id, made.id, 'INSERT') AND has_table_privilege(holder.id, made.id, 'UPDATE'))
-    ELSE (holder.id <> 0 AND pg_has_role(holder.id, maker.id, 'USAGE'))
-        OR EXISTS (SELECT FROM given WHERE given.id IN (0, holder.id) AND given.writes >= holder.writes)
-    END
-GROUP BY holder.id, holder.writes ORDER BY 1
-"""
-
-_COMMIT_SETTINGS = """
-SELECT CASE WHEN place.setrole = 0 THEN 'all roles' ELSE 'the role ' || pg_get_userbyid(place.setrole) END,
-    split_part(setting, '=', 2)
-FROM pg_db_role_setting AS place CROSS JOIN unnest(place.setconfig) AS setting
-WHERE lower(setting) IN ('synchronous_commit=off', 'synchronous_commit=false', 'synchronous_commit=no',
-        'synchronous_commit=0', 'synchronous_commit=local')
-    AND place.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
-ORDER BY 1
-"""
-
 
 @dataclass(slots=True)
 class _Installation:
@@ -103,6 +62,11 @@ class _Installation:
     kind: Kind
     tables: frozenset[str] = frozenset()
     meta: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def questions(self) -> dict[str, str]:
+        """The statements of upgrade.sql."""
+        return sql_texts(__package__, "upgrade.sql", prefix=self.prefix)
 
     @property
     def version(self) -> int:
@@ -194,14 +158,14 @@ def _rights(examined: _Installation) -> _Checking:
     if examined.kind == "sqlite":
         return []
     checks = []
-    rows: Rows = yield Execute(_RIGHTS.format(p=examined.prefix), ())
+    rows: Rows = yield Execute(examined.questions["rights"], ())
     user, schema, may_create, may_note, may_serve, owner = rows[0]
     if examined.version < VERSION and not (may_create and may_note):
         what = f"make tables in the schema {schema}" if may_note else f"write to {examined.prefix}meta"
         found = f"{user} may not {what}: until somebody has migrated the tables, opening the ledger is refused"
         todo = f"Let {owner}, who owns the tables, run `game-operator ledger migrate`."
         checks.append(Check("rights", "problem" if may_serve else "advice", found, todo))
-    rows = yield Execute(_GRANTS.format(p=examined.prefix), ())
+    rows = yield Execute(examined.questions["grants"], ())
     for role, writes, names in rows:
         found = f"{role} has rights on {examined.prefix}calls and not on {names}: opening the ledger is refused"
         when = "Run" if examined.version >= VERSION else "As soon as the tables are migrated, run"
@@ -358,7 +322,7 @@ def _commits(examined: _Installation) -> _Checking:
         found += f". A call that joins a connection with PRAGMA synchronous below FULL{usual} is refused"
         todo = 'Where calls join your connections, set it on each: connection.execute("PRAGMA synchronous = FULL")'
         return [Check(name, "advice", found, todo)]
-    rows = yield Execute(_COMMIT_SETTINGS, ())
+    rows = yield Execute(examined.questions["commit_settings"], ())
     ((current,),) = yield Execute("SELECT current_setting('synchronous_commit')", ())
     if not rows and current not in ("off", "local"):
         return [Check(name, "ok", "synchronous_commit is neither off nor local")]

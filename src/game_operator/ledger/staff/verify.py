@@ -12,10 +12,10 @@ from game_operator.codes import BetState
 from game_operator.errors import shown
 from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.engine.script import Execute, Rows, Script
-from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA
+from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts
 from game_operator.money import amount_from_cents
 
-#: Amounts are summed in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
+#: The statements sum amounts in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
 _HALF = 1_000_000_000
 
 
@@ -70,9 +70,11 @@ class BooksReport(NamedTuple):
 
 def books_report(prefix: str, most: int = 1_000) -> Script[BooksReport]:
     """Check the tables with *prefix*: ask every question, and keep at most *most* answers to each."""
+    account, delta = POSTING_ACCOUNT.format(""), POSTING_DELTA.format("")
+    questions = sql_texts(__package__, "verify.sql", prefix=prefix, account=account, delta=delta)
 
     def ask(name: str, *limits: int) -> Script[Rows]:
-        rows: Rows = yield Execute(_QUESTIONS[name].replace("{prefix}", prefix), limits)
+        rows: Rows = yield Execute(questions[name], limits)
         return rows
 
     pruned_before = (yield from ask("pruned_before"))[0][0]
@@ -211,148 +213,4 @@ _FINDINGS_OF = {
     "bets": _of_bet,
     "calls": _of_call,
     "times": _of_times,
-}
-
-_ACCOUNT, _DELTA = POSTING_ACCOUNT.format(""), POSTING_DELTA.format("")
-
-
-def _high(cents: str) -> str:
-    return f"({cents}) / {_HALF}"
-
-
-def _low(cents: str) -> str:
-    return f"({cents}) - ({cents}) / {_HALF} * {_HALF}"
-
-
-_IN_HALVES = f"COUNT(*), SUM({_high('{0}')}), SUM({_low('{0}')})"
-
-#: What each call moves by its own account. A reconciliation that settled a bet is a call of the operation reconcile,
-#: and the deposit that comes after it moves nothing (docs/decisions/0015).
-_MOVEMENTS = f"""
-    SELECT c.source, c.operation, c.tx_id, c.account, c.at_millis, 1 AS called, 0 AS posted, 0 AS actual, CASE
-        WHEN c.code IS NOT NULL OR c.action = '' THEN 0
-        WHEN c.operation = 'withdraw' THEN -c.amount_cents
-        WHEN c.operation = 'rollback' THEN CASE WHEN b.state = 'ROLLED_BACK' THEN b.wager_cents ELSE 0 END
-        WHEN r.bet_id IS NOT NULL THEN 0
-        ELSE c.amount_cents END AS expected
-    FROM {{prefix}}calls AS c
-    LEFT JOIN {{prefix}}bets AS b ON c.operation = 'rollback' AND b.source = c.source AND b.bet_id = c.bet_id
-    LEFT JOIN (SELECT DISTINCT source, bet_id FROM {{prefix}}calls WHERE operation = 'reconcile') AS r
-        ON c.operation = 'deposit' AND c.action = 'BET' AND r.source = c.source AND r.bet_id = c.bet_id
-    UNION ALL
-    SELECT source, operation, tx_id, {_ACCOUNT}, at_millis, 0, 1, {_DELTA}, 0
-    FROM {{prefix}}postings WHERE operation <> 'carry'
-"""  # noqa: S608 - our own texts
-
-_GROUPED = f"""
-    SELECT source, operation, tx_id, SUM(called) AS called, SUM(posted) AS posted, SUM(expected) AS expected,
-        SUM(actual) AS actual, MIN(account) AS first, MAX(account) AS last, MAX(at_millis) AS at_millis
-    FROM ({_MOVEMENTS}) AS movement GROUP BY tx_id, operation, source
-"""  # noqa: S608
-
-_RESOLUTIONS = """
-    SELECT source, bet_id, SUM(CASE WHEN operation = 'rollback' THEN 1 ELSE 0 END) AS rollbacks,
-        SUM(CASE WHEN operation = 'rollback' AND code IS NULL THEN 1 ELSE 0 END) AS refunds,
-        SUM(CASE WHEN operation = 'reconcile' AND code IS NULL THEN 1 ELSE 0 END) AS reconciled
-    FROM {prefix}calls WHERE operation IN ('rollback', 'reconcile') AND bet_id IS NOT NULL GROUP BY source, bet_id
-"""
-
-_BET_FAULT = """CASE
-    WHEN b.state = 'TOMBSTONE' THEN CASE
-        WHEN b.withdraw_tx_id IS NOT NULL AND (w.tx_id IS NULL OR w.action <> '' OR w.bet_id <> b.bet_id)
-            THEN 'tombstone_not_held'
-        WHEN COALESCE(r.rollbacks, 0) = 0 THEN 'resolution_missing' END
-    WHEN w.tx_id IS NULL OR w.bet_id IS NULL OR w.action = '' THEN 'withdraw_missing'
-    WHEN w.bet_id <> b.bet_id OR w.player_id <> b.player_id OR w.account <> b.account OR w.action <> b.action
-        OR w.amount_cents <> b.wager_cents THEN 'withdraw_differs'
-    WHEN b.state = 'DECLINED' THEN CASE WHEN w.code IS NULL THEN 'withdraw_was_applied' END
-    WHEN w.code IS NOT NULL THEN 'withdraw_was_refused'
-    WHEN b.state IN ('OPEN', 'SPENT') THEN CASE
-        WHEN b.deposit_tx_id IS NOT NULL OR b.won_cents IS NOT NULL OR b.settled_at_millis IS NOT NULL
-            OR r.refunds + r.reconciled > 0 THEN 'settled_while_open' END
-    WHEN b.state = 'ROLLED_BACK' THEN CASE
-        WHEN b.settled_at_millis IS NULL OR COALESCE(r.refunds + r.reconciled, 0) = 0 THEN 'resolution_missing'
-        WHEN r.refunds + r.reconciled > 1 OR b.deposit_tx_id IS NOT NULL OR b.won_cents IS NOT NULL
-            THEN 'settled_twice' END
-    WHEN b.won_cents IS NULL OR b.settled_at_millis IS NULL
-        OR (d.tx_id IS NULL AND (b.deposit_tx_id IS NOT NULL OR COALESCE(r.reconciled, 0) = 0))
-        THEN 'resolution_missing'
-    WHEN d.code IS NOT NULL OR d.bet_id <> b.bet_id OR d.player_id <> b.player_id OR d.account <> b.account
-        OR d.amount_cents <> b.won_cents THEN 'resolution_differs'
-    WHEN r.refunds > 0 OR r.reconciled > 1 THEN 'settled_twice'
-END"""
-
-#: A claim names a bet and does not touch it. Whether a deposit of an action of the operator's own is a claim, only its
-#: bet can tell.
-_CALL_FAULT = """CASE
-    WHEN c.operation = 'deposit' AND c.action <> 'BET' AND (b.deposit_tx_id IS NULL OR b.deposit_tx_id <> c.tx_id)
-        THEN NULL
-    WHEN b.bet_id IS NULL THEN 'bet_missing'
-    WHEN c.operation = 'withdraw' AND (b.withdraw_tx_id IS NULL OR b.withdraw_tx_id <> c.tx_id) THEN 'second_withdraw'
-    WHEN c.operation = 'deposit' AND c.code IS NULL AND (b.deposit_tx_id IS NULL OR b.deposit_tx_id <> c.tx_id)
-        THEN 'second_deposit'
-    WHEN c.operation = 'rollback' AND b.state NOT IN ('ROLLED_BACK', 'TOMBSTONE') THEN 'rollback_of_other_state'
-END"""
-
-_QUESTIONS = {
-    "pruned_before": "SELECT MAX(value) FROM {prefix}meta WHERE name = 'pruned_before'",
-    "accounts": f"""
-        SELECT account, SUM(known), SUM(owned), SUM(high), SUM(low), MAX(posted_at), MAX(moved_at) FROM (
-            SELECT account, 1 AS known, 1 AS owned, {_high("balance_cents")} AS high, {_low("balance_cents")} AS low,
-                CAST(NULL AS bigint) AS posted_at, at_millis AS moved_at FROM {{prefix}}accounts
-            UNION ALL SELECT account, 1, 0, 0, 0, NULL, at_millis FROM {{prefix}}clocks
-            UNION ALL SELECT {_ACCOUNT}, 0, 0, {_high(f"-({_DELTA})")}, {_low(f"-({_DELTA})")},
-                CASE WHEN corrected.last_id >= id THEN NULL ELSE at_millis END, NULL
-            FROM {{prefix}}postings LEFT JOIN (
-                SELECT account AS name, MAX(last_posting_id) AS last_id FROM {{prefix}}corrections GROUP BY account
-            ) AS corrected ON corrected.name = {_ACCOUNT}
-        ) AS side GROUP BY account
-        HAVING SUM(known) = 0 OR (SUM(owned) > 0 AND SUM(high) * {_HALF} + SUM(low) <> 0)
-            OR MAX(posted_at) > MAX(moved_at)
-        LIMIT ?""",  # noqa: S608
-    "movements": f"""
-        SELECT source, operation, tx_id, called, posted, expected, actual, first, last FROM ({_GROUPED}) AS identity
-        WHERE called = 0 OR posted > 1 OR first <> last
-            OR (expected <> actual AND NOT (posted = 0 AND at_millis < ?))
-        LIMIT ?""",  # noqa: S608
-    "bets": f"""
-        SELECT source, bet_id, account, state, fault FROM (
-            SELECT b.source, b.bet_id, b.account, b.state, {_BET_FAULT} AS fault
-            FROM {{prefix}}bets AS b
-            LEFT JOIN {{prefix}}calls AS w
-                ON w.source = b.source AND w.operation = 'withdraw' AND w.tx_id = b.withdraw_tx_id
-            LEFT JOIN {{prefix}}calls AS d
-                ON d.source = b.source AND d.operation = 'deposit' AND d.tx_id = b.deposit_tx_id
-            LEFT JOIN ({_RESOLUTIONS}) AS r ON r.source = b.source AND r.bet_id = b.bet_id
-        ) AS judged WHERE fault IS NOT NULL LIMIT ?""",  # noqa: S608
-    "calls": f"""
-        SELECT source, operation, tx_id, bet_id, account, state, fault FROM (
-            SELECT c.source, c.operation, c.tx_id, c.bet_id, c.account, b.state, {_CALL_FAULT} AS fault
-            FROM {{prefix}}calls AS c LEFT JOIN {{prefix}}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
-            WHERE c.operation IN ('withdraw', 'deposit', 'rollback', 'reconcile')
-        ) AS judged WHERE fault IS NOT NULL LIMIT ?""",  # noqa: S608
-    "times": f"""
-        SELECT account, id, at_millis, before FROM (
-            SELECT {_ACCOUNT} AS account, id, at_millis,
-                LAG(at_millis) OVER (PARTITION BY {_ACCOUNT} ORDER BY id) AS before,
-                LAG(id) OVER (PARTITION BY {_ACCOUNT} ORDER BY id) AS before_id
-            FROM {{prefix}}postings
-        ) AS ordered WHERE before >= at_millis AND NOT EXISTS (
-            SELECT 1 FROM {{prefix}}corrections AS kept WHERE kept.account = ordered.account
-                AND kept.last_posting_id >= before_id AND kept.last_posting_id < id
-        ) LIMIT ?""",  # noqa: S608
-    "any_carried": "SELECT tx_id FROM {prefix}postings WHERE operation = 'carry' LIMIT ?",
-    "carried": f"""
-        SELECT account, SUM(high), SUM(low) FROM (
-            SELECT account, {_high("expected - actual")} AS high, {_low("expected - actual")} AS low
-            FROM ({_MOVEMENTS}) AS movement
-            UNION ALL
-            SELECT {_ACCOUNT}, {_high(f"-({_DELTA})")}, {_low(f"-({_DELTA})")}
-            FROM {{prefix}}postings WHERE operation = 'carry'
-        ) AS side GROUP BY account HAVING SUM(high) * {_HALF} + SUM(low) <> 0 LIMIT ?""",  # noqa: S608
-    "negative": "SELECT account, balance_cents FROM {prefix}accounts WHERE balance_cents < 0 ORDER BY account LIMIT ?",
-    "total_accounts": f"SELECT {_IN_HALVES.format('balance_cents')} FROM {{prefix}}accounts",  # noqa: S608
-    "total_calls": "SELECT COUNT(*) FROM {prefix}calls",
-    "total_postings": f"SELECT {_IN_HALVES.format(_DELTA)} FROM {{prefix}}postings",  # noqa: S608
-    "total_bets": "SELECT state, COUNT(*) FROM {prefix}bets GROUP BY state",
 }

@@ -1,0 +1,48 @@
+-- The questions of the examination before an upgrade, to PostgreSQL.
+
+-- name: rights
+SELECT quote_ident(current_user), quote_ident(current_schema()),
+    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
+    has_table_privilege('{prefix}meta', 'INSERT') AND has_table_privilege('{prefix}meta', 'UPDATE'),
+    has_table_privilege('{prefix}calls', 'INSERT'), quote_ident(pg_get_userbyid(relowner))
+FROM pg_class WHERE oid = to_regclass('{prefix}calls')
+
+-- Roles with rights on the calls need them on the tables of version 2, which belong to the role that makes them.
+-- name: grants
+WITH made (name, id) AS (
+    SELECT name, CAST(to_regclass(name) AS oid)
+    FROM unnest(ARRAY['{prefix}sources', '{prefix}corrections', 'game_operator_balance_tables']) AS name
+), maker (id) AS (
+    SELECT CASE WHEN has_schema_privilege(current_schema(), 'CREATE')
+        THEN (SELECT oid FROM pg_roles WHERE rolname = current_user) ELSE relowner END
+    FROM pg_class WHERE oid = to_regclass('{prefix}calls')
+), holder (id, writes) AS (
+    SELECT acl.grantee, bool_or(acl.privilege_type = 'INSERT')
+    FROM pg_class AS class CROSS JOIN aclexplode(coalesce(class.relacl, acldefault('r', class.relowner))) AS acl
+    WHERE class.oid = to_regclass('{prefix}calls') AND acl.privilege_type IN ('SELECT', 'INSERT') GROUP BY acl.grantee
+), given (id, writes) AS (
+    SELECT acl.grantee, bool_or(acl.privilege_type = 'INSERT') AND bool_or(acl.privilege_type = 'UPDATE')
+    FROM maker JOIN pg_default_acl AS preset ON preset.defaclrole = maker.id AND preset.defaclobjtype = 'r'
+        AND preset.defaclnamespace IN (0, CAST(to_regnamespace(quote_ident(current_schema())) AS oid))
+    CROSS JOIN aclexplode(preset.defaclacl) AS acl GROUP BY acl.grantee
+    HAVING bool_or(acl.privilege_type = 'SELECT')
+)
+SELECT CASE WHEN holder.id = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(holder.id)) END, holder.writes,
+    string_agg(made.name, ', ' ORDER BY made.name DESC)
+FROM holder CROSS JOIN made CROSS JOIN maker
+WHERE NOT CASE
+    WHEN made.id IS NOT NULL THEN has_table_privilege(holder.id, made.id, 'SELECT') AND (NOT holder.writes
+        OR has_table_privilege(holder.id, made.id, 'INSERT') AND has_table_privilege(holder.id, made.id, 'UPDATE'))
+    ELSE (holder.id <> 0 AND pg_has_role(holder.id, maker.id, 'USAGE'))
+        OR EXISTS (SELECT FROM given WHERE given.id IN (0, holder.id) AND given.writes >= holder.writes)
+    END
+GROUP BY holder.id, holder.writes ORDER BY 1
+
+-- name: commit_settings
+SELECT CASE WHEN place.setrole = 0 THEN 'all roles' ELSE 'the role ' || pg_get_userbyid(place.setrole) END,
+    split_part(setting, '=', 2)
+FROM pg_db_role_setting AS place CROSS JOIN unnest(place.setconfig) AS setting
+WHERE lower(setting) IN ('synchronous_commit=off', 'synchronous_commit=false', 'synchronous_commit=no',
+        'synchronous_commit=0', 'synchronous_commit=local')
+    AND place.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+ORDER BY 1
