@@ -152,7 +152,7 @@ class Dealer:
             self._deal_bet(bet)
 
     def _deal_bet(self, bet: DealtBet) -> None:
-        # All its calls are numbered here, in the order of the plan, whatever happens first on the wire.
+        # All its calls are numbered here, in the order of the plan and not in that of the wire.
         overtaken = {BetEnd.ROLLED_BACK: (Fault.EARLY_ROLLBACK,), BetEnd.CLOSED: (Fault.EARLY_DEPOSIT,)}
         possible = (*OF_ANY_CALL, Fault.OTHER_CONTENT, *overtaken.get(bet.planned.end, ()))
         withdraw = self.faults.planned(bet, bet.calls.withdraw(), possible)

@@ -1,7 +1,7 @@
 """
 What will be played, as a seed decides it: rounds with their bets and outcomes, and claims of free bets between them.
 
-A plan knows nothing of wallets, faults or replies, and so stays the same whatever becomes of its calls. It is read
+A plan knows nothing of wallets, faults or replies, and so stays the same whether its calls succeed or not. It is read
 lazily and as often as one likes; each time it yields the same. Times are simulated Unix milliseconds.
 """
 
@@ -159,7 +159,7 @@ class Plan:
         shares: What is out of the ordinary; the defaults of ``Shares`` when left out.
 
     Raises:
-        ConfigurationError: Nobody can play, nothing can be played, or *bets* is negative.
+        ConfigurationError: There are no players, or no game can be played.
     """
 
     def __init__(

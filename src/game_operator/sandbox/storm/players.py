@@ -124,7 +124,7 @@ class PlayersBooks:
         self._caller = partial(WebhookCaller, url, key, profile=profile, timeout=timeout)
 
     def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
-        """Return the balances that the players of *opening* have, whatever it says."""
+        """Return the balances that the players of *opening* have; those in it do not count."""
         balances: dict[str, int] = {}
         unknown: dict[str, str] = {}
         for player_id, answer in self._answers(opening):

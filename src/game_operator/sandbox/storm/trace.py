@@ -232,7 +232,7 @@ class Timeline:
     Keeps what is sent and what comes back, and says where a wallet went away.
 
     Attributes:
-        posts: How many posts left, whatever became of them.
+        posts: How many posts left, answered or not.
         last_answered: The last one that was answered definitely, or None.
     """
 
@@ -254,7 +254,7 @@ class Timeline:
 
     def trace(self, head: TraceHead) -> tuple[str, ...]:
         """Return the lines of the trace of all orders so far; empty if nothing was sent."""
-        # In the order of sending, which is that of causes too: whatever follows from an answer is sent after it.
+        # In the order of sending, which is that of causes too: what follows from an answer is sent after it.
         orders = sorted(self._orders, key=lambda order: order.posts[0].serial)
         lines = (_order_line(each, [self._answers.get(post.serial, ()) for post in each.posts]) for each in orders)
         return (head_line(head), *lines) if orders else ()
