@@ -1,6 +1,7 @@
 """What a scenario makes its calls of: two players, fresh ids, bets, claims, and the requests that carry them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from game_operator.certify.engine.steps import NotTried
@@ -40,6 +41,7 @@ class Bet(BetCalls):
     player: Player
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CallMaker:
     """
     Makes calls.
@@ -47,27 +49,28 @@ class CallMaker:
     Attributes:
         player, other: Two players with money.
         profile: What is assumed of the wallet.
-        writer: Writes bodies under the names of the profile.
+        prefix: What all ids begin with.
         instance_id: The instance that is played.
     """
 
-    def __init__(
-        self, player: Player, other: Player, *, profile: Profile, instance_id: str | None, prefix: str
-    ) -> None:
-        self.player: Final = player
-        self.other: Final = other
-        self.profile: Final = profile
-        self.writer: Final = BodyWriter(profile)
-        self.instance_id: Final = instance_id
-        self._prefix = prefix
-        self._made = 0
-        self._playing: set[str] = set()
-        self._bets: list[Bet] = []
+    player: Player
+    other: Player
+    profile: Profile
+    prefix: str
+    instance_id: str | None
+    _made: int = field(default=0, init=False)
+    _playing: set[str] = field(default_factory=set, init=False)
+    _bets: list[Bet] = field(default_factory=list, init=False)
+
+    @cached_property
+    def writer(self) -> BodyWriter:
+        """Writes bodies under the names of the profile."""
+        return BodyWriter(self.profile)
 
     def fresh(self, word: str = "id") -> str:
         """Return a new id."""
         self._made += 1
-        return f"{self._prefix}-{word}-{self._made}"
+        return f"{self.prefix}-{word}-{self._made}"
 
     @property
     def unit_cents(self) -> int:

@@ -6,7 +6,7 @@ scenario knows how its calls travel.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from game_operator.certify.engine.calls import Bet, CallMaker, Player
@@ -32,7 +32,6 @@ from game_operator.certify.report.verdicts import (
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
-from game_operator.profile import Profile
 from game_operator.protocol.http import Manner
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.delivery import Carried, Finality, finality, is_definite
@@ -62,35 +61,23 @@ def units(cents: int) -> str:
     return f"{amount_from_cents(cents):.2f}"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Stage(CallMaker):
     """
     What a scenario has.
 
     Attributes:
-        player, other, profile, writer, instance_id: As for ``CallMaker``.
         supplied: The names of what the user supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
         values: What was supplied that is a value, such as the number of random operations, by its name.
         notes: What is wrong and did not end the scenario.
     """
 
-    def __init__(
-        self,
-        *,
-        player: Player,
-        other: Player,
-        profile: Profile,
-        prefix: str,
-        instance_id: str | None,
-        supplied: frozenset[str],
-        values: dict[str, object] | None = None,
-    ) -> None:
-        super().__init__(player, other, profile=profile, instance_id=instance_id, prefix=prefix)
-        self.supplied: Final = supplied
-        self.values: Final = values or {}
-        self.notes: Final[list[Note]] = []
-        # The last call that may have moved money, if it was alone; and the last balance.
-        self._moved: Carried | None = None
-        self._balance: Carried | None = None
+    supplied: frozenset[str]
+    values: dict[str, object] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list, init=False)
+    # The last call that may have moved money, if it was alone; and the last balance.
+    _moved: Carried | None = field(default=None, init=False)
+    _balance: Carried | None = field(default=None, init=False)
 
     # Asking. These do not judge an answer.
 
